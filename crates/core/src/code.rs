@@ -1,0 +1,119 @@
+//! Stable error codes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What went wrong, for programs: the text of a message may change, its code does not.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Code {
+    /// The request itself is wrong: a value out of range, a malformed name.
+    InvalidArgument,
+    /// The configuration file cannot be used.
+    InvalidConfig,
+    /// No image has that name.
+    ImageNotFound,
+    /// An image of that name exists already.
+    ImageExists,
+    /// An archive, registry answer or directory is not what it claims to be, or is hostile.
+    ImageRejected,
+    /// A registry or package source could not be reached or refused us.
+    FetchFailed,
+    /// No usable guest kernel was found.
+    KernelNotFound,
+    /// The guest kernel started but its agent never answered.
+    BootFailed,
+    /// A program agentiso needs is not installed.
+    ToolMissing,
+    /// A program agentiso needs is too old.
+    ToolTooOld,
+    /// A program agentiso ran failed.
+    ToolFailed,
+    /// The virtual machine ended when it should not have.
+    VmCrashed,
+    /// The virtual machine or its agent did not answer in time.
+    Timeout,
+    /// The agent in the guest refused or failed a request.
+    GuestFailed,
+    /// What came over the guest link made no sense.
+    ProtocolViolation,
+    /// A template is damaged or does not fit.
+    TemplateInvalid,
+    /// The disk is full.
+    DiskFull,
+    /// The operating system refused.
+    PermissionDenied,
+    /// A file could not be read or written.
+    Io,
+    /// The user or caller ended it.
+    Cancelled,
+    /// A fault of ours.
+    Internal,
+}
+
+impl Code {
+    /// Returns the code as it is printed and serialised.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::InvalidConfig => "invalid_config",
+            Self::ImageNotFound => "image_not_found",
+            Self::ImageExists => "image_exists",
+            Self::ImageRejected => "image_rejected",
+            Self::FetchFailed => "fetch_failed",
+            Self::KernelNotFound => "kernel_not_found",
+            Self::BootFailed => "boot_failed",
+            Self::ToolMissing => "tool_missing",
+            Self::ToolTooOld => "tool_too_old",
+            Self::ToolFailed => "tool_failed",
+            Self::VmCrashed => "vm_crashed",
+            Self::Timeout => "timeout",
+            Self::GuestFailed => "guest_failed",
+            Self::ProtocolViolation => "protocol_violation",
+            Self::TemplateInvalid => "template_invalid",
+            Self::DiskFull => "disk_full",
+            Self::PermissionDenied => "permission_denied",
+            Self::Io => "io",
+            Self::Cancelled => "cancelled",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Returns the code that fits an operating system error.
+    pub fn of_io(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::DiskFull,
+            ErrorKind::PermissionDenied => Self::PermissionDenied,
+            ErrorKind::TimedOut => Self::Timeout,
+            _ => Self::Io,
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_and_serialised_forms_agree() {
+        for code in [Code::InvalidArgument, Code::VmCrashed, Code::DiskFull, Code::Io, Code::Internal] {
+            assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{code}\""));
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_io_errors() {
+        assert_eq!(Code::of_io(&std::io::Error::from_raw_os_error(28)), Code::DiskFull);
+        assert_eq!(Code::of_io(&std::io::Error::from_raw_os_error(13)), Code::PermissionDenied);
+        assert_eq!(Code::of_io(&std::io::Error::from_raw_os_error(5)), Code::Io);
+    }
+}

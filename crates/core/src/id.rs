@@ -1,0 +1,64 @@
+//! Identifiers.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Identifies one workspace for its whole life. Time-ordered, so a listing sorts by age.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct WorkspaceId(Uuid);
+
+impl WorkspaceId {
+    /// Wraps an identifier that was made elsewhere.
+    pub fn from_uuid(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+
+    /// The identifier as a UUID.
+    pub fn as_uuid(&self) -> Uuid {
+        self.0
+    }
+
+    /// The last eight hex digits: the random part, short enough for a host name.
+    pub fn short(&self) -> String {
+        let digits = self.0.simple().to_string();
+        digits[digits.len() - 8..].to_owned()
+    }
+
+    /// A machine-id (32 hex digits) as `/etc/machine-id` wants it.
+    pub fn machine_id(&self) -> String {
+        self.0.simple().to_string()
+    }
+
+    /// A locally administered unicast MAC address of this workspace's own.
+    pub fn mac(&self) -> [u8; 6] {
+        let bytes = self.0.as_bytes();
+        [0x52, 0x54, bytes[12], bytes[13], bytes[14], bytes[15]]
+    }
+}
+
+impl fmt::Display for WorkspaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mac_is_local_and_unicast() {
+        let id = WorkspaceId::from_uuid(Uuid::from_u128(u128::MAX));
+        assert_eq!(id.mac()[0] & 0b11, 0b10);
+    }
+
+    #[test]
+    fn ids_made_in_the_same_millisecond_have_different_short_forms() {
+        let (a, b) = (WorkspaceId::from_uuid(Uuid::now_v7()), WorkspaceId::from_uuid(Uuid::now_v7()));
+        assert_ne!(a.short(), b.short());
+        assert_ne!(a.mac(), b.mac());
+    }
+}

@@ -1,0 +1,19 @@
+//! Words, limits, errors and traits the whole of agentiso agrees on.
+//!
+//! Nothing here reads a clock, a file or the environment: what comes in decides what goes out.
+
+mod code;
+mod failure;
+mod id;
+mod name;
+pub mod ports;
+pub mod progress;
+mod resources;
+mod suggest;
+
+pub use code::Code;
+pub use failure::{Explain, Failure, chain};
+pub use id::WorkspaceId;
+pub use name::{ImageName, NameError};
+pub use resources::{Limits, Resources, ResourcesError};
+pub use suggest::nearest;

@@ -1,0 +1,9 @@
+//! The traits behind which the kernel, QEMU and the file system live.
+//!
+//! Real implementations are in the adapter crates, fakes in `testing/`; both pass the same conformance tests.
+
+mod disks;
+mod rootfs;
+
+pub use disks::{DiskError, DiskSource, Disks};
+pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};

@@ -1,0 +1,37 @@
+//! The protocol between the host and the agent in the guest.
+//!
+//! One byte stream in each direction (virtio-serial or vsock) carries a *session*. The host opens it:
+//!
+//! ```text
+//! host  ── Hello (48 bytes: magic, versions, nonce) ──────────────►  guest
+//! host  ◄─ Welcome (48 bytes: magic, nonce echoed, version) ──────   guest
+//! host  ◄══ frames, many streams interleaved ═════════════════════►  guest
+//! ```
+//!
+//! A guest is frozen and thawed with bytes in flight, so both sides must find their feet again:
+//!
+//! * The guest accepts a Hello at any frame boundary; it ends the old session and starts a new one.
+//! * A host that does not know what the guest was doing sends [`RESYNC_PADDING`] zero bytes first. Zeros are
+//!   padding between frames, and a frame that was cut short and completed with zeros fails its trailer check,
+//!   so whatever the guest was in the middle of, it is at a boundary (or searching for one) when the Hello
+//!   arrives.
+//! * The host discards everything until it sees the Welcome with its own random nonce, so stale output of an
+//!   earlier session is never taken for an answer.
+//!
+//! Everything here is pure: bytes in, values out.
+
+mod frame;
+mod hello;
+mod message;
+mod tree;
+
+pub use frame::{
+    Channel, DATA_PAYLOAD, Decoder, Event, Frame, FrameError, HEADER_LEN, Kind, MAX_PAYLOAD, OVERHEAD,
+    RESYNC_PADDING, TRAILER, WINDOW, encode, encode_header,
+};
+pub use hello::{HELLO_LEN, Hello, Inherit, VERSION_MAX, VERSION_MIN, WELCOME_LEN, Welcome, WelcomeScanner};
+pub use message::{
+    Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata, RawPath,
+    Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
+};
+pub use tree::{MAX_ENTRY, TreeDecoder, TreeEntry, TreeError, TreeItem, TreeKind, encode_entry};
