@@ -1,1 +1,51 @@
-//! guest
+//! The agent in the guest.
+//!
+//! It is PID 1 of the initramfs and never replaced: it loads the drivers, answers the host over one byte stream,
+//! enters the workspace's disk when told to, and runs commands. Threads and blocking calls only, no runtime:
+//! what must be translated or faulted in after a restore decides how soon it answers.
+//!
+//! ```text
+//! main thread    reaps orphans                                     reaper
+//! link thread    bytes -> frames; pings, credit, configure         link, session
+//! workers        one request each, then idle again                 pool, requests, exec, files, trees
+//! ```
+
+mod agent;
+mod atomic;
+mod boot;
+mod command;
+mod configure;
+mod error;
+mod exec;
+mod files;
+mod filesystem;
+mod frames;
+mod identity;
+mod kill;
+mod link;
+mod list;
+mod log;
+mod network;
+mod paths;
+mod pool;
+mod power;
+mod reaper;
+mod remove;
+mod requests;
+mod root;
+mod running;
+mod serve;
+mod session;
+mod spawn;
+mod status;
+mod stdio;
+mod stream;
+mod supervise;
+mod sync;
+mod tree_metadata;
+mod tree_receive;
+mod tree_send;
+mod tree_target;
+
+pub use boot::run_as_init;
+pub use serve::serve_fd;

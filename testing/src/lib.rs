@@ -1,1 +1,3 @@
-//! testing
+//! Stand-ins for the outside world, for tests.
+
+pub mod guest;

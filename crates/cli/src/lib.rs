@@ -1,1 +1,10 @@
-//! cli
+//! The command line: flags in, requests out, results on the screen.
+
+pub mod args;
+pub mod commands;
+mod dispatch;
+mod output;
+mod terminal;
+pub mod ui;
+
+pub use dispatch::main;

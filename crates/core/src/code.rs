@@ -54,6 +54,33 @@ pub enum Code {
 }
 
 impl Code {
+    /// Returns every code there is, in the order the documentation lists them.
+    pub fn all() -> &'static [Self] {
+        &[
+            Self::InvalidArgument,
+            Self::InvalidConfig,
+            Self::ImageNotFound,
+            Self::ImageExists,
+            Self::ImageRejected,
+            Self::FetchFailed,
+            Self::KernelNotFound,
+            Self::BootFailed,
+            Self::ToolMissing,
+            Self::ToolTooOld,
+            Self::ToolFailed,
+            Self::VmCrashed,
+            Self::Timeout,
+            Self::GuestFailed,
+            Self::ProtocolViolation,
+            Self::TemplateInvalid,
+            Self::DiskFull,
+            Self::PermissionDenied,
+            Self::Io,
+            Self::Cancelled,
+            Self::Internal,
+        ]
+    }
+
     /// Returns the code as it is printed and serialised.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -105,9 +132,17 @@ mod tests {
 
     #[test]
     fn printed_and_serialised_forms_agree() {
-        for code in [Code::InvalidArgument, Code::VmCrashed, Code::DiskFull, Code::Io, Code::Internal] {
-            assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{code}\""));
+        for code in Code::all() {
+            assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{code}\""));
         }
+    }
+
+    #[test]
+    fn the_list_of_codes_is_complete() {
+        // Serde knows every variant and names them all when it meets a stranger.
+        let complaint = serde_json::from_str::<Code>("\"stranger\"").unwrap_err().to_string();
+        let known: Vec<&str> = complaint.split('`').skip(3).step_by(2).collect();
+        assert_eq!(known, Code::all().iter().map(|code| code.as_str()).collect::<Vec<_>>());
     }
 
     #[test]

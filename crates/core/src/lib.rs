@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a clock, a file or the environment: what comes in decides what goes out.
 
+mod capture;
 mod code;
 mod failure;
 mod id;
@@ -11,9 +12,10 @@ pub mod progress;
 mod resources;
 mod suggest;
 
+pub use capture::Capture;
 pub use code::Code;
 pub use failure::{Explain, Failure, chain};
 pub use id::WorkspaceId;
 pub use name::{ImageName, NameError};
-pub use resources::{Limits, Resources, ResourcesError};
+pub use resources::{Limits, MIN_MEMORY_MB, Resources, ResourcesError};
 pub use suggest::nearest;

@@ -18,7 +18,7 @@ pub struct Resources {
 
 /// The largest machine that may be asked for.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Most virtual processors.
     pub max_vcpus: u32,

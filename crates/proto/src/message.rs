@@ -120,7 +120,7 @@ pub struct Configure {
     pub machine_id: Option<String>,
     /// MAC address of the first network interface.
     pub mac: Option<[u8; 6]>,
-    /// Disk to mount and enter as the root.
+    /// Disk to mount and, usually, enter as the root.
     pub root: Option<RootDisk>,
 }
 
@@ -133,6 +133,8 @@ pub struct RootDisk {
     pub fstype: String,
     /// Nothing may be written to it.
     pub read_only: bool,
+    /// Makes it the root. Else it is only mounted, at `/newroot`, for receiving a tree.
+    pub enter: bool,
 }
 
 /// A command to run.

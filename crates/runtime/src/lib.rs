@@ -1,1 +1,23 @@
-//! runtime
+//! Wires the real adapters together: the only crate that knows them all.
+
+mod agent;
+pub mod bench;
+pub mod check;
+pub mod config;
+mod fill;
+pub mod guest;
+mod image_ops;
+mod init;
+mod installation;
+mod kernel;
+mod machine_dir;
+pub mod paths;
+mod start;
+
+pub use agent::AGENT;
+pub use agentiso_images::store::{Image, ImageMeta, OciDefaults};
+pub use agentiso_vmm::{Accel, Machine, VmError};
+pub use image_ops::ImageOrigin;
+pub use installation::Installation;
+pub use machine_dir::{MachineDir, sweep};
+pub use start::{Running, StartRequest, Tier};

@@ -1,1 +1,21 @@
-//! vmm
+//! QEMU machines: finding QEMU, starting it, talking to it, and cloning machines from memory images.
+
+mod console;
+mod error;
+mod hardware;
+pub mod link;
+mod machine;
+mod probe;
+pub mod qemu;
+mod qmp;
+mod sockets;
+pub mod template;
+mod tsc;
+
+pub use console::Console;
+pub use error::VmError;
+pub use hardware::{Accel, Hardware, LinkKind};
+pub use machine::{GuestKernel, Host, Launch, Machine, RestoreFrom};
+pub use probe::{Acceleration, probe};
+pub use qmp::{Event, Qmp, QmpError};
+pub use tsc::tsc_khz;

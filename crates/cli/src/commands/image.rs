@@ -1,0 +1,125 @@
+//! `agentiso image`: what machines start from.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use agentiso_core::Failure;
+use agentiso_runtime::{ImageMeta, ImageOrigin, Installation};
+use serde_json::json;
+
+use crate::args::NewImage;
+use crate::output::Output;
+use crate::ui::{Table, bytes};
+
+/// Builds an image from a recipe.
+pub async fn build(
+    installation: &Installation,
+    recipe: &str,
+    new: NewImage,
+    output: Output,
+) -> Result<(), Failure> {
+    make(installation, ImageOrigin::Recipe(recipe.to_owned()), new, output).await
+}
+
+/// Imports an image from a file or directory.
+pub async fn import(
+    installation: &Installation,
+    source: PathBuf,
+    new: NewImage,
+    output: Output,
+) -> Result<(), Failure> {
+    make(installation, ImageOrigin::Path(source), new, output).await
+}
+
+/// Pulls an image from a registry.
+pub async fn pull(
+    installation: &Installation,
+    reference: String,
+    new: NewImage,
+    output: Output,
+) -> Result<(), Failure> {
+    make(installation, ImageOrigin::Reference(reference), new, output).await
+}
+
+async fn make(
+    installation: &Installation,
+    origin: ImageOrigin,
+    new: NewImage,
+    output: Output,
+) -> Result<(), Failure> {
+    let name = match &new.name {
+        Some(name) => name.parse()?,
+        None => origin.default_name()?,
+    };
+    let progress = output.progress();
+    let image =
+        super::interruptible(installation.make_image(&name, &origin, new.replace, &progress)).await?;
+    drop(progress);
+    output.result(&image.meta, |out| {
+        writeln!(out, "Image {name}: {} in {} files.", bytes(image.meta.content_bytes), image.meta.entries)?;
+        writeln!(out, "Try: agentiso run --image {name} -- CMD")
+    })
+}
+
+/// Lists images.
+pub fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
+    let images: Vec<ImageMeta> = installation.images()?.list()?.into_iter().map(|image| image.meta).collect();
+    output.result(&images, |out| {
+        let mut table = Table::new(["NAME", "CONTENT", "FILES", "CREATED", "SOURCE"]).align_right(1).align_right(2);
+        for image in &images {
+            table.row([
+                image.name.to_string(),
+                bytes(image.content_bytes),
+                image.entries.to_string(),
+                day(image),
+                image.source.reference.clone(),
+            ]);
+        }
+        table.write(out)?;
+        if images.is_empty() && out.is_terminal() {
+            writeln!(out, "No images yet. Try: agentiso image build debian")?;
+        }
+        Ok(())
+    })
+}
+
+/// Shows one image.
+pub fn info(installation: &Installation, name: &str, output: Output) -> Result<(), Failure> {
+    let image = installation.images()?.get(&name.parse()?)?;
+    let meta = &image.meta;
+    output.result(meta, |out| {
+        writeln!(out, "name         {}", meta.name)?;
+        writeln!(out, "source       {}", meta.source.reference)?;
+        writeln!(out, "created      {}", meta.created)?;
+        writeln!(out, "content      {} in {} files", bytes(meta.content_bytes), meta.entries)?;
+        writeln!(out, "file system  {}, {}", bytes(meta.fs_bytes), meta.fs_uuid)?;
+        if let Some(digest) = &meta.digest {
+            writeln!(out, "digest       {digest}")?;
+        }
+        if let Some(defaults) = &meta.defaults {
+            writeln!(out, "command      {}", defaults.cmd.join(" "))?;
+        }
+        writeln!(out, "path         {}", image.rootfs().display())
+    })
+}
+
+/// Removes images.
+pub fn rm(installation: &Installation, names: &[String], output: Output) -> Result<(), Failure> {
+    let store = installation.images()?;
+    let names = names.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>()?;
+    // All are there, or none is removed.
+    for name in &names {
+        store.get(name)?;
+    }
+    for name in &names {
+        store.remove(name)?;
+    }
+    output.result(&json!({ "removed": names }), |out| {
+        names.iter().try_for_each(|name| writeln!(out, "Removed {name}."))
+    })
+}
+
+fn day(image: &ImageMeta) -> String {
+    let text = image.created.to_string();
+    text.split('T').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,26 @@
+//! `agentiso init`: everything a first machine needs.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use agentiso_core::Failure;
+use agentiso_core::progress::Progress;
+use agentiso_runtime::Installation;
+
+use crate::args;
+use crate::output::Output;
+
+/// Prepares everything and says what there is.
+pub async fn init(installation: &Installation, flags: args::Init, output: Output) -> Result<(), Failure> {
+    let image = match flags.image {
+        Some(name) => name.parse()?,
+        None => installation.config.defaults.image_name()?,
+    };
+    let progress: Arc<dyn Progress> = output.progress();
+    let prepared = super::interruptible(installation.init(&image, &progress)).await?;
+    drop(progress);
+    output.result(&prepared, |out| {
+        writeln!(out, "Ready: machines start from {} under {}.", prepared.image, prepared.acceleration.accel)?;
+        writeln!(out, "Try: agentiso run -- uname -a")
+    })
+}

@@ -1,0 +1,57 @@
+//! Signals this process receives while a command runs in a machine.
+
+use agentiso_core::{Code, Failure};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Signals that are passed on to the command.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+    quit: Signal,
+    resize: Signal,
+}
+
+/// Something a signal asks for.
+pub enum Wish {
+    /// The command should get this signal.
+    End(i32),
+    /// The terminal has another size.
+    Resize,
+}
+
+impl Signals {
+    /// Takes over the signals; from now on they end nothing by themselves.
+    pub fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Failure::new(Code::Internal, format!("could not listen for signals: {error}")))
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+            quit: listen(SignalKind::quit())?,
+            resize: listen(SignalKind::window_change())?,
+        })
+    }
+
+    /// Waits for a signal that means this process should end.
+    pub async fn ending(&mut self) -> i32 {
+        loop {
+            if let Wish::End(number) = self.next().await {
+                return number;
+            }
+        }
+    }
+
+    /// Waits for any signal.
+    pub async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.interrupt.recv() => Wish::End(SignalKind::interrupt().as_raw_value()),
+            _ = self.terminate.recv() => Wish::End(SignalKind::terminate().as_raw_value()),
+            _ = self.hang_up.recv() => Wish::End(SignalKind::hangup().as_raw_value()),
+            _ = self.quit.recv() => Wish::End(SignalKind::quit().as_raw_value()),
+            _ = self.resize.recv() => Wish::Resize,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Sizes and times as people say them.
+
+use std::time::Duration;
+
+/// Formats a number of bytes with the largest unit that leaves a whole part: `1.5 GiB`.
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if count < 1024 {
+        return format!("{count} B");
+    }
+    let mut value = count as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 would be printed as 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// Formats a duration with about three digits: `38 ms`, `1.2 s`, `2 min 5 s`.
+pub fn duration(time: Duration) -> String {
+    let micros = time.as_micros();
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..10_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        10_000..1_000_000 => format!("{} ms", micros / 1_000),
+        1_000_000..59_950_000 => format!("{:.1} s", micros as f64 / 1e6),
+        _ => {
+            let seconds = time.as_secs_f64().round() as u64;
+            match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+                (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+                (hours, minutes, _) => format!("{hours} h {minutes} min"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_use_the_unit_that_reads_best() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (297 << 20, "297.0 MiB"),
+            (10 << 30, "10.0 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+
+    #[test]
+    fn durations_use_the_unit_that_reads_best() {
+        for (micros, text) in [
+            (0, "0 µs"),
+            (999, "999 µs"),
+            (2_400, "2.4 ms"),
+            (38_900, "38 ms"),
+            (999_999, "999 ms"),
+            (1_240_000, "1.2 s"),
+            (59_949_999, "59.9 s"),
+            (59_960_000, "1 min 0 s"),
+            (125_000_000, "2 min 5 s"),
+            (7_260_000_000, "2 h 1 min"),
+        ] {
+            assert_eq!(duration(Duration::from_micros(micros)), text);
+        }
+    }
+}

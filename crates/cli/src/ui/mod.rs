@@ -1,0 +1,17 @@
+//! What a person sees: the only place that writes to the terminal.
+//!
+//! Everything is written through a [`Stream`], so that tests can read what a user would.
+
+mod error;
+mod human;
+mod progress;
+mod stream;
+mod style;
+mod table;
+
+pub use error::report;
+pub use human::{bytes, duration};
+pub use progress::{Bars, Lines, progress};
+pub use stream::{Capture, Stream};
+pub use style::Paint;
+pub use table::Table;

@@ -1,0 +1,156 @@
+//! The shape of the source tree: which crate may use which, and how long a file may be.
+#![expect(clippy::unwrap_used, reason = "a tree that cannot be read fails the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Each crate and what it may use of ours. Whoever adds an arrow adds it here, and says why in ARCHITECTURE.md.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("crates/core", &[]),
+    ("crates/proto", &[]),
+    ("crates/disks", &["core"]),
+    ("crates/images", &["core"]),
+    ("crates/vmm", &["core", "proto"]),
+    ("crates/engine", &["core"]),
+    ("crates/runtime", &["core", "disks", "engine", "images", "proto", "vmm"]),
+    ("crates/cli", &["core", "engine", "runtime"]),
+    ("guest", &["proto"]),
+];
+
+const MAX_LINES: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The crates of ours that a manifest's `[dependencies]` name; what tests and builds use does not count.
+fn uses(manifest: &str) -> BTreeSet<String> {
+    let manifest: toml::Table = manifest.parse().unwrap();
+    let dependencies = manifest.get("dependencies").and_then(|table| table.as_table());
+    dependencies
+        .into_iter()
+        .flat_map(|table| table.keys())
+        .filter_map(|name| name.strip_prefix("agentiso-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let is_test = path.file_stem().is_some_and(|stem| stem == "tests");
+        if is_test {
+            continue;
+        } else if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Every source file that ships: `crates/*/src` and `guest/src`.
+fn shipped_sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for (dir, _) in ARROWS {
+        sources(&root().join(dir).join("src"), &mut found);
+    }
+    found
+}
+
+/// The part of a file that ships: all above its test module.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
+}
+
+/// The lines of a file at which a function with a body begins.
+fn function_bodies(text: &str) -> Vec<usize> {
+    let is_function = |line: &str| {
+        let words = line.split_whitespace();
+        let mut words =
+            words.skip_while(|word| word.starts_with("pub") || matches!(*word, "const" | "async" | "unsafe"));
+        words.next() == Some("fn")
+    };
+    let code = without_tests(text).lines().enumerate();
+    code.filter(|(_, line)| is_function(line)).map(|(index, _)| index + 1).collect()
+}
+
+#[test]
+fn every_crate_is_in_the_map() {
+    let mapped: BTreeSet<PathBuf> = ARROWS.iter().map(|(dir, _)| root().join(dir)).collect();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let dir = entry.unwrap().path();
+        assert!(mapped.contains(&dir), "{} is missing in ARROWS", dir.display());
+    }
+}
+
+#[test]
+fn crates_use_only_what_the_map_allows() {
+    for (dir, allowed) in ARROWS {
+        let used = uses(&read(&root().join(dir).join("Cargo.toml")));
+        let allowed: BTreeSet<String> = allowed.iter().map(|&name| name.to_owned()).collect();
+        let strangers: Vec<_> = used.difference(&allowed).collect();
+        assert!(strangers.is_empty(), "{dir} must not use {strangers:?}");
+    }
+}
+
+#[test]
+fn the_architecture_page_names_every_crate() {
+    let page = read(&root().join("ARCHITECTURE.md"));
+    for (dir, _) in ARROWS {
+        assert!(page.contains(&format!("`{dir}`")), "ARCHITECTURE.md does not name `{dir}`");
+    }
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    for path in shipped_sources() {
+        let lines = read(&path).lines().count();
+        assert!(lines <= MAX_LINES, "{} has {lines} lines, more than {MAX_LINES}", path.display());
+    }
+}
+
+#[test]
+fn crate_roots_only_declare() {
+    for (dir, _) in ARROWS {
+        let path = root().join(dir).join("src/lib.rs");
+        if path.exists() {
+            let bodies = function_bodies(&read(&path));
+            assert!(bodies.is_empty(), "{} has functions at lines {bodies:?}", path.display());
+        }
+    }
+}
+
+/// Without its rule a real-machine test runs beside too many others; with a rule for tests that do not exist
+/// nextest refuses to run at all.
+#[test]
+fn nextest_has_a_rule_for_real_machines_exactly_when_there_are_tests_with_them() {
+    let mut tests = Vec::new();
+    for (dir, _) in ARROWS.iter().filter(|(dir, _)| root().join(dir).join("tests").is_dir()) {
+        let files = fs::read_dir(root().join(dir).join("tests")).unwrap();
+        tests.extend(files.map(|entry| entry.unwrap().file_name().into_string().unwrap()));
+    }
+    let real = tests.iter().any(|name| name == "vm.rs" || name.starts_with("vm_"));
+    let rules = read(&root().join(".config/nextest.toml"));
+    assert_eq!(rules.contains("filter = 'binary(/^vm(_|$)/)'\ntest-group = \"vm\""), real);
+}
+
+#[test]
+fn the_checks_see_what_they_look_for() {
+    assert_eq!(
+        uses(
+            "[dependencies]\nagentiso-core.workspace = true\nserde = \"1\"\n[dev-dependencies]\nagentiso-vmm = \"1\"\n"
+        ),
+        BTreeSet::from(["core".to_owned()])
+    );
+    assert_eq!(
+        function_bodies("//! fn in words\npub mod a;\n\npub(crate) const fn b() {}\n  async fn c() {\n"),
+        [4, 5]
+    );
+    assert!(function_bodies("mod a;\n#[cfg(test)]\nmod tests {\n  fn c() {}\n}\n").is_empty());
+}

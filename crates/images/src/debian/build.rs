@@ -1,0 +1,320 @@
+//! Running mmdebstrap.
+//!
+//! ```text
+//! spawn (own process group, ends with us) ──> lines become steps ──> success ──> rename ──> done
+//!                                                  │ cancelled, failed, dropped
+//!                                                  └──> group told to end, then killed; partial tar removed
+//! ```
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use agentiso_core::progress::Progress;
+use rustix::process::{Pid, Signal};
+
+use super::{DebianError, Recipe, Sources};
+use crate::tools::{Tool, ToolError};
+
+const KEPT_LINES: usize = 20;
+const LOOK_FOR_CANCEL: Duration = Duration::from_millis(100);
+/// How long it may take to undo its mounts and remove its directory.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Builds a recipe into a tarball; nothing is left at `out` unless it is whole.
+///
+/// Setting `cancel` ends it soon, and it ends by itself if the calling thread does.
+pub fn build(
+    recipe: Recipe,
+    out: &Path,
+    cancel: &AtomicBool,
+    progress: &dyn Progress,
+) -> Result<(), DebianError> {
+    let tool = Tool::find("mmdebstrap", "mmdebstrap")?;
+    let sources = Sources::of_host(Path::new("/"));
+    let failed = |source| DebianError::Io { path: out.to_owned(), source };
+    let partial = tempfile::Builder::new()
+        .prefix(".debian.")
+        .suffix(".partial.tar")
+        .tempfile_in(out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+        .map_err(failed)?
+        .into_temp_path();
+    let mut command = command(&tool, recipe, &sources, &partial)?;
+    progress.step(&format!("building {recipe} from {}", sources.suite), None);
+    let mut running = Running::spawn(&tool, &mut command)?;
+    running.feed(&sources.lines);
+    let (status, said) = running.follow(cancel, progress)?;
+    if !status.success() {
+        return Err(failure(&tool, status, &said));
+    }
+    partial.persist(out).map_err(|error| failed(error.error))?;
+    progress.done("");
+    Ok(())
+}
+
+fn command(tool: &Tool, recipe: Recipe, sources: &Sources, out: &Path) -> Result<Command, DebianError> {
+    let packages: Vec<&str> = recipe.packages().collect();
+    let mut command = tool.command();
+    command.arg(format!("--mode={}", mode()?)).args(["--variant=minbase", "--format=tar"]);
+    command.arg(format!("--include={}", packages.join(",")));
+    // Nobody reads manuals in a sandbox; licences stay.
+    for option in [
+        "path-exclude=/usr/share/man/*",
+        "path-exclude=/usr/share/info/*",
+        "path-exclude=/usr/share/doc/*",
+        "path-include=/usr/share/doc/*/copyright",
+        "path-exclude=/usr/share/locale/*",
+        "path-include=/usr/share/locale/locale.alias",
+    ] {
+        command.arg(format!("--dpkgopt={option}"));
+    }
+    command.args(["--aptopt=Acquire::Languages \"none\"", "--aptopt=APT::Install-Recommends \"false\""]);
+    command.arg(&sources.suite).arg(out);
+    if !sources.lines.is_empty() {
+        // Sources come on standard input.
+        command.arg("-").stdin(Stdio::piped());
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+fn mode() -> Result<&'static str, DebianError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("root");
+    }
+    let user = rustix::process::getuid().as_raw().to_string();
+    let name = std::env::var("USER").unwrap_or_default();
+    let has_ids = std::fs::read_to_string("/etc/subuid").is_ok_and(|text| {
+        text.lines().filter_map(|line| line.split(':').next()).any(|who| who == user || who == name)
+    });
+    if has_ids && Tool::find("newuidmap", "uidmap").is_ok() {
+        return Ok("unshare");
+    }
+    Tool::find("fakechroot", "fakechroot").map(|_| "fakechroot").map_err(|_| DebianError::NoMode)
+}
+
+fn failure(tool: &Tool, status: ExitStatus, said: &VecDeque<String>) -> DebianError {
+    let lines: Vec<&str> = said.iter().map(String::as_str).collect();
+    let text = lines.join("\n");
+    let is_network =
+        ["Failed to fetch", "Could not resolve", "Could not connect", "Temporary failure resolving"]
+            .iter()
+            .any(|sign| text.contains(sign));
+    let error = tool.failure(status.to_string(), &text);
+    match error {
+        ToolError::Failed { said, .. } if is_network => DebianError::Fetch { said },
+        other => other.into(),
+    }
+}
+
+/// The running builder and all it started. Dropping it ends them.
+struct Running {
+    child: Child,
+    stderr: Option<ChildStderr>,
+    ended: bool,
+}
+
+impl Running {
+    fn spawn(tool: &Tool, command: &mut Command) -> Result<Self, ToolError> {
+        command.process_group(0);
+        // SAFETY: the closure only makes a system call, which is allowed between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(io::Error::from)
+            });
+        }
+        let mut child = command.spawn().map_err(|source| ToolError::Spawn { tool: tool.name(), source })?;
+        let stderr = child.stderr.take();
+        Ok(Self { child, stderr, ended: false })
+    }
+
+    /// Writes the sources and closes the pipe; a builder that does not read them says so itself.
+    fn feed(&mut self, lines: &[String]) {
+        if let Some(mut stdin) = self.child.stdin.take() {
+            let _ = stdin.write_all((lines.join("\n") + "\n").as_bytes());
+        }
+    }
+
+    /// Turns lines into steps until it ends.
+    fn follow(
+        mut self,
+        cancel: &AtomicBool,
+        progress: &dyn Progress,
+    ) -> Result<(ExitStatus, VecDeque<String>), DebianError> {
+        let (sender, lines) = mpsc::channel();
+        let stderr = self.stderr.take();
+        let reader = std::thread::spawn(move || {
+            if let Some(stderr) = stderr {
+                split_lines(stderr, |line| sender.send(line).is_ok());
+            }
+        });
+        let mut said = VecDeque::new();
+        loop {
+            match lines.recv_timeout(LOOK_FOR_CANCEL) {
+                Ok(line) => {
+                    if let Some(step) = line.strip_prefix("I: ") {
+                        progress.step(step, None);
+                    }
+                    said.push_back(line);
+                    if said.len() > KEPT_LINES {
+                        said.pop_front();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(DebianError::Cancelled);
+            }
+        }
+        let _ = reader.join();
+        let status = self.child.wait().map_err(|source| ToolError::Spawn { tool: "mmdebstrap", source })?;
+        self.ended = true;
+        Ok((status, said))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let group = Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        let deadline = Instant::now() + GRACE;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // The leader may be gone and leave others behind.
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// Splits at line feeds and at the carriage returns of progress displays.
+fn split_lines(mut input: impl Read, mut each: impl FnMut(String) -> bool) {
+    let mut line = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(got @ 1..) = input.read(&mut buffer) {
+        for byte in &buffer[..got] {
+            if !matches!(byte, b'\n' | b'\r') {
+                line.push(*byte);
+                continue;
+            }
+            let text = String::from_utf8_lossy(&line).trim().to_owned();
+            line.clear();
+            if !text.is_empty() && !each(text) {
+                return;
+            }
+        }
+        // A line without end is not worth the memory.
+        line.truncate(16 << 10);
+    }
+    let text = String::from_utf8_lossy(&line).trim().to_owned();
+    if !text.is_empty() {
+        each(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentiso_core::progress::Silent;
+    use agentiso_core::{Code, Explain};
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+    use std::os::fd::OwnedFd;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Steps(Mutex<Vec<String>>);
+
+    impl Progress for Steps {
+        fn step(&self, what: &str, _total: Option<u64>) {
+            self.0.lock().unwrap().push(what.to_owned());
+        }
+        fn advance(&self, _amount: u64) {}
+        fn done(&self, _remark: &str) {}
+    }
+
+    fn run(
+        script: &str,
+        cancel: &AtomicBool,
+        progress: &dyn Progress,
+    ) -> Result<(ExitStatus, VecDeque<String>), DebianError> {
+        let tool = Tool::find("sh", "dash").unwrap();
+        let mut command = tool.command();
+        command.args(["-c", script]).stderr(Stdio::piped());
+        Running::spawn(&tool, &mut command).unwrap().follow(cancel, progress)
+    }
+
+    #[test]
+    fn informative_lines_become_steps() {
+        let steps = Steps::default();
+        let script = "printf 'I: one\\n 10%%\\r 20%%\\r\\nW: odd\\nI: two' >&2";
+        let (status, said) = run(script, &AtomicBool::new(false), &steps).unwrap();
+        assert!(status.success());
+        assert_eq!(*steps.0.lock().unwrap(), ["one", "two"]);
+        assert_eq!(said, ["I: one", "10%", "20%", "W: odd", "I: two"]);
+    }
+
+    #[test]
+    fn a_cancelled_build_takes_its_children_along() {
+        let place = tempfile::tempdir().unwrap();
+        let pid_file = place.path().join("pid");
+        // The child ignores the polite request, so only the end of the group ends it.
+        let script = format!(
+            "sh -c 'trap \"\" TERM; echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 1; done' & echo 'I: up' >&2; wait",
+            pid_file.display()
+        );
+        struct CancelOnStep<'a> {
+            cancel: &'a AtomicBool,
+            pid_file: &'a Path,
+            child: Mutex<Option<OwnedFd>>,
+        }
+        impl Progress for CancelOnStep<'_> {
+            fn step(&self, _what: &str, _total: Option<u64>) {
+                while !self.pid_file.exists() {
+                    std::thread::yield_now();
+                }
+                let pid = std::fs::read_to_string(self.pid_file).unwrap().trim().parse().unwrap();
+                let pid = Pid::from_raw(pid).unwrap();
+                *self.child.lock().unwrap() = Some(pidfd_open(pid, PidfdFlags::empty()).unwrap());
+                self.cancel.store(true, Ordering::Relaxed);
+            }
+            fn advance(&self, _amount: u64) {}
+            fn done(&self, _remark: &str) {}
+        }
+        let cancel = AtomicBool::new(false);
+        let steps = CancelOnStep { cancel: &cancel, pid_file: &pid_file, child: Mutex::new(None) };
+        let error = run(&script, &cancel, &steps).unwrap_err();
+        assert_eq!(error.code(), Code::Cancelled);
+        // Readable once the process has ended.
+        let child = steps.child.lock().unwrap().take().unwrap();
+        let limit = rustix::time::Timespec { tv_sec: 30, tv_nsec: 0 };
+        assert_eq!(poll(&mut [PollFd::new(&child, PollFlags::IN)], Some(&limit)), Ok(1));
+    }
+
+    #[test]
+    fn failures_say_what_the_builder_said_last() {
+        let tool = Tool::find("sh", "dash").unwrap();
+        let fail = |script: &str| {
+            let (status, said) = run(script, &AtomicBool::new(false), &Silent).unwrap();
+            failure(&tool, status, &said)
+        };
+        let network = fail("echo 'E: Failed to fetch x  Could not resolve y' >&2; exit 1");
+        assert_eq!(network.code(), Code::FetchFailed);
+        let other = fail("echo 'E: broken packages' >&2; exit 1");
+        assert_eq!(other.code(), Code::ToolFailed);
+        assert!(other.to_string().contains("broken packages"), "{other}");
+        assert_eq!(fail("echo 'tar: No space left on device' >&2; exit 1").code(), Code::DiskFull);
+    }
+}

@@ -1,0 +1,11 @@
+//! Images built from Debian packages.
+
+mod build;
+mod error;
+mod recipe;
+mod sources;
+
+pub use build::build;
+pub use error::DebianError;
+pub use recipe::Recipe;
+pub use sources::{Sources, one_suite_of};

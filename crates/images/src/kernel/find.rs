@@ -1,0 +1,179 @@
+//! Where kernels are looked for, and in which order.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{Explain, chain};
+
+use super::deb::unpack_deb;
+use super::prepare::{Found, install};
+use super::{Kernel, KernelError, KernelSource, apt};
+use crate::partial::{self, PartialDir};
+
+/// Prepared kernels that only the configuration may choose.
+const CONFIGURED: &str = "configured-";
+
+/// Which kernel is wanted, and where prepared ones are kept.
+#[derive(Clone, Debug)]
+pub struct KernelQuery {
+    /// The file the configuration names, if it names one.
+    pub configured: Option<PathBuf>,
+    /// Where prepared kernels are kept: `$AGENTISO_HOME/kernel`.
+    pub directory: PathBuf,
+}
+
+/// Finds a kernel and makes it ready: the configured one, else one prepared before, else the one of the
+/// distribution's package, else the host's own.
+pub fn find(query: &KernelQuery, progress: &dyn Progress) -> Result<Kernel, KernelError> {
+    let directory = &query.directory;
+    let failed = || KernelError::io("use", directory);
+    fs::create_dir_all(directory).and_then(|()| partial::sweep(directory)).map_err(failed())?;
+    if let Some(path) = &query.configured {
+        return configured(path, directory, progress);
+    }
+    if let Some(kernel) = prepared(directory) {
+        return Ok(kernel);
+    }
+    let mut tried = Vec::new();
+    let ways: [(&str, Way); 2] = [("the distribution's package", packaged), ("the host's own", host)];
+    for (what, way) in ways {
+        match way(directory, progress) {
+            Ok(kernel) => return Ok(kernel),
+            // Trying elsewhere does not help when the disk is full.
+            Err(error) if error.code() == agentiso_core::Code::DiskFull => return Err(error),
+            Err(error) => tried.push(format!("{what}: {}", chain(&error))),
+        }
+    }
+    Err(KernelError::NotFound { tried })
+}
+
+type Way = fn(&Path, &dyn Progress) -> Result<Kernel, KernelError>;
+
+/// The newest kernel prepared before, if there is a sound one.
+pub fn prepared(directory: &Path) -> Option<Kernel> {
+    let entries = fs::read_dir(directory).ok()?;
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.starts_with('.') && !name.starts_with(CONFIGURED))
+        .filter_map(|name| Kernel::read(&directory.join(name)).ok())
+        .max_by(|a, b| by_version(&a.version, &b.version))
+}
+
+fn configured(path: &Path, directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
+    let found = Found::read(path)?;
+    let hash = blake3::hash(&found.bytes).to_hex();
+    let target = directory.join(format!("{CONFIGURED}{}", &hash[..16]));
+    if let Ok(kernel) = Kernel::read(&target) {
+        return Ok(kernel);
+    }
+    progress.step("preparing the configured kernel", None);
+    let modules = modules_near(path, &found.version);
+    let partial = PartialDir::create(directory, "kernel").map_err(KernelError::io("use", directory))?;
+    let kernel = install(&partial, &target, found, modules, KernelSource::Configured(path.to_owned()))?;
+    progress.done(&kernel.version);
+    Ok(kernel)
+}
+
+fn packaged(directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
+    let failed = || KernelError::io("use", directory);
+    let scratch = PartialDir::create(directory, "download").map_err(failed())?;
+    let fetched = apt::fetch(scratch.path(), progress)?;
+    progress.step(&format!("unpacking {}", fetched.package), None);
+    let partial = PartialDir::create(directory, "kernel").map_err(failed())?;
+    for deb in &fetched.files {
+        unpack_deb(deb, partial.path(), place_of)
+            .map_err(|source| KernelError::Package { path: deb.clone(), source })?;
+    }
+    let boot = partial.path().join("boot");
+    let image = fs::read_dir(&boot)
+        .ok()
+        .and_then(|mut entries| entries.next())
+        .and_then(|entry| entry.ok())
+        .map(|entry| entry.path())
+        .ok_or_else(|| KernelError::NoPackage { wanted: format!("a kernel in {}", fetched.package) })?;
+    let found = Found::read(&image)?;
+    let removed = fs::remove_dir_all(&boot);
+    removed.map_err(KernelError::io("remove", &boot))?;
+    let modules = Some(partial.path().join("lib/modules").join(&found.version)).filter(|path| path.is_dir());
+    let target = directory.join(&found.version);
+    let kernel = install(&partial, &target, found, modules, KernelSource::Package(fetched.package))?;
+    progress.done(&kernel.version);
+    Ok(kernel)
+}
+
+fn host(directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let path = Path::new("/boot").join(format!("vmlinuz-{release}"));
+    let found = Found::read(&path)?;
+    progress.step("preparing the host's kernel", None);
+    let modules = modules_near(&path, &found.version);
+    let target = directory.join(&found.version);
+    let partial = PartialDir::create(directory, "kernel").map_err(KernelError::io("use", directory))?;
+    let kernel = install(&partial, &target, found, modules, KernelSource::Host(path))?;
+    progress.done(&kernel.version);
+    Ok(kernel)
+}
+
+/// What of a package is kept, and where.
+fn place_of(path: &[u8]) -> Option<Vec<u8>> {
+    let path = path.strip_prefix(b"usr/").unwrap_or(path);
+    (path.starts_with(b"boot/vmlinuz-") || path.starts_with(b"lib/modules/")).then(|| path.to_vec())
+}
+
+/// The modules of a kernel: beside it, as in an unpacked package, or where the host has its own.
+fn modules_near(kernel: &Path, version: &str) -> Option<PathBuf> {
+    let beside = kernel.parent().map(|parent| parent.join("lib/modules"));
+    let above = kernel.parent().and_then(Path::parent).map(|parent| parent.join("lib/modules"));
+    [beside, above, Some(PathBuf::from("/lib/modules"))]
+        .into_iter()
+        .flatten()
+        .map(|modules| modules.join(version))
+        .find(|modules| modules.join("modules.dep").is_file())
+        .and_then(|modules| modules.canonicalize().ok())
+}
+
+/// Orders versions as people do: 6.9 before 6.12.
+fn by_version(a: &str, b: &str) -> Ordering {
+    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agentiso_core::Code;
+    use agentiso_core::progress::Silent;
+
+    #[test]
+    fn newer_versions_come_later_whatever_their_digits() {
+        assert_eq!(by_version("6.9.1-x", "6.12.0-x"), Ordering::Less);
+        assert_eq!(by_version("6.1.0-54-cloud", "6.1.0-9-cloud"), Ordering::Greater);
+    }
+
+    #[test]
+    fn a_configured_kernel_that_is_none_is_an_error_and_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("vmlinuz");
+        fs::write(&path, "not a kernel").unwrap();
+        let query = KernelQuery { configured: Some(path.clone()), directory: place.path().join("kernel") };
+        let error = find(&query, &Silent).unwrap_err();
+        assert_eq!(error.code(), Code::KernelNotFound);
+        assert!(chain(&error).contains("not a Linux boot image"), "{}", chain(&error));
+        fs::remove_file(path).unwrap();
+        assert_eq!(find(&query, &Silent).unwrap_err().code(), Code::KernelNotFound);
+        assert_eq!(fs::read_dir(&query.directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_kernel_and_modules_are_kept_of_a_package() {
+        assert_eq!(place_of(b"usr/lib/modules/6/a.ko").unwrap(), b"lib/modules/6/a.ko");
+        assert_eq!(place_of(b"boot/vmlinuz-6").unwrap(), b"boot/vmlinuz-6");
+        assert_eq!(place_of(b"boot/System.map-6"), None);
+        assert_eq!(place_of(b"usr/share/doc/x"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Directories and files that are being made: invisible until finished, gone if they never are.
+//!
+//! A maker holds an advisory lock on what it makes. Whoever opens the place next removes everything of that
+//! kind whose lock is free: its maker was killed.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+const SUFFIX: &str = ".partial";
+
+/// A directory in the making. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct PartialDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl PartialDir {
+    /// Makes `.<stem>.<random>.partial` in `parent`.
+    pub(crate) fn create(parent: &Path, stem: &str) -> io::Result<Self> {
+        loop {
+            let path = parent.join(format!(".{stem}.{:016x}{SUFFIX}", random()?));
+            fs::create_dir(&path)?;
+            let lock = open(&path)?;
+            rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+            // A sweep may have come between the two calls and removed the directory: then start over.
+            if fs::symlink_metadata(&path).is_ok_and(|there| is_same(&lock, &there)) {
+                return Ok(Self { path, _lock: lock });
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for PartialDir {
+    fn drop(&mut self) {
+        // Nothing to be done about a failure here, and the next sweep tries again.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A file in the making. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct PartialFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl PartialFile {
+    /// Makes `.<stem>.<random>.partial` in `parent`.
+    pub(crate) fn create(parent: &Path, stem: &str) -> io::Result<Self> {
+        loop {
+            let path = parent.join(format!(".{stem}.{:016x}{SUFFIX}", random()?));
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+            if fs::symlink_metadata(&path).is_ok_and(|there| is_same(&file, &there)) {
+                return Ok(Self { path, file });
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub(crate) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Makes it durable and gives it its final name, replacing what is there.
+    pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.path, target)?;
+        sync_parent(target)
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        // After `finish` the name is gone already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes what killed makers left in `parent`.
+pub(crate) fn sweep(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_partial = name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(SUFFIX));
+        let Ok(kind) = entry.file_type() else { continue };
+        if !is_partial || kind.is_symlink() {
+            continue;
+        }
+        let Ok(lock) = open(&entry.path()) else { continue };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            continue;
+        }
+        if kind.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the name of `path` durable.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+fn is_same(open: &File, named: &fs::Metadata) -> bool {
+    open.metadata().is_ok_and(|meta| (meta.dev(), meta.ino()) == (named.dev(), named.ino()))
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_takes_what_nobody_holds_and_leaves_the_rest() {
+        let place = tempfile::tempdir().unwrap();
+        let held_dir = PartialDir::create(place.path(), "held").unwrap();
+        let held_file = PartialFile::create(place.path(), "held").unwrap();
+        let stale = place.path().join(".dead.0.partial");
+        fs::create_dir(&stale).unwrap();
+        fs::write(stale.join("rootfs.raw"), "x").unwrap();
+        fs::write(place.path().join(".dead.1.partial"), "x").unwrap();
+        fs::create_dir(place.path().join("finished")).unwrap();
+
+        sweep(place.path()).unwrap();
+
+        assert!(held_dir.path().exists() && held_file.path().exists());
+        assert!(!stale.exists() && !place.path().join(".dead.1.partial").exists());
+        assert!(place.path().join("finished").exists());
+        drop((held_dir, held_file));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,175 @@
+//! How fast files move between host and guest, against what the transport itself carries.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Failure};
+use agentiso_vmm::Machine;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use super::Options;
+use super::execs::run;
+use super::report::{Measurement, median, request};
+use crate::Installation;
+use crate::guest::WriteOptions;
+
+const MIB: u64 = 1 << 20;
+const FILE: u64 = 256 * MIB;
+const LARGE: u64 = 4096 * MIB;
+const ROUNDS: usize = 3;
+const PIECE: usize = 256 * 1024;
+const PATH: &str = "/var/tmp/agentiso-bench";
+const RAW_PORT: &str = "/dev/vport0p2";
+const LIMIT: Duration = Duration::from_secs(900);
+
+pub(super) async fn measure(
+    installation: &Installation,
+    options: Options,
+    progress: &Arc<dyn Progress>,
+) -> Result<Vec<Measurement>, Failure> {
+    let mut running = installation.start_with_spare_port(&request(installation, true)?, progress).await?;
+    let missing = || Failure::new(Code::Internal, "the machine has no second serial port");
+    let mut port = running.machine.take_spare_port().ok_or_else(missing)?;
+    let machine = &running.machine;
+    let mut rates: [Vec<f64>; 4] = Default::default();
+    progress.step("Moving 256 MiB files", Some(ROUNDS as u64 * 4));
+    for _ in 0..ROUNDS {
+        let figures = [
+            raw_push(machine, &mut port).await?,
+            push(machine, FILE).await?,
+            raw_pull(machine, &mut port).await?,
+            pull(machine, FILE).await?,
+        ];
+        for (rates, figure) in rates.iter_mut().zip(figures) {
+            rates.push(figure);
+            progress.advance(1);
+        }
+    }
+    progress.done("");
+    let [raw_push, push_rates, raw_pull, pull_rates] = &rates;
+    let share = |ours: &[f64], raw: &[f64]| median(ours) / median(raw) * 100.0;
+    let mut measured = vec![
+        Measurement::new("raw transport, host to guest", "MiB/s", raw_push),
+        Measurement::new("pushing a 256 MiB file", "MiB/s", push_rates),
+        Measurement::one("pushing against the raw transport", "%", share(push_rates, raw_push)).at_least(70.0),
+        Measurement::new("raw transport, guest to host", "MiB/s", raw_pull),
+        Measurement::new("pulling a 256 MiB file", "MiB/s", pull_rates),
+        Measurement::one("pulling against the raw transport", "%", share(pull_rates, raw_pull)).at_least(70.0),
+    ];
+    if !options.short {
+        measured.extend(large(machine, progress).await?);
+    }
+    running.destroy().await;
+    Ok(measured)
+}
+
+/// Moves a file both ways that is larger than all memory involved.
+async fn large(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<Measurement>, Failure> {
+    let status = || machine.during("telling its condition", LIMIT, machine.guest().status());
+    let (host_before, guest_before) = (own_rss_kib(), status().await?.rss_kib);
+    progress.step("Moving a 4 GiB file both ways", None);
+    push(machine, LARGE).await?;
+    pull(machine, LARGE).await?;
+    progress.done("");
+    let (host_after, guest_after) = (own_rss_kib(), status().await?.rss_kib);
+    let grown = |before: u64, after: u64| after as f64 - before as f64;
+    Ok(vec![
+        Measurement::one("a 4 GiB file both ways: host memory grown by", "KiB", grown(host_before, host_after))
+            .at_most(16.0 * 1024.0),
+        Measurement::one("a 4 GiB file both ways: agent memory grown by", "KiB", grown(guest_before, guest_after))
+            .at_most(4.0 * 1024.0),
+    ])
+}
+
+/// MiB per second into a file in the guest.
+async fn push(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
+    let piece = vec![0x5a; PIECE];
+    let began = Instant::now();
+    let written = machine.during("taking a file", LIMIT, async {
+        let mut file = machine.guest().write_file(PATH.as_bytes(), WriteOptions::default()).await?;
+        for _ in 0..bytes / PIECE as u64 {
+            file.write(&piece).await?;
+        }
+        file.finish().await
+    });
+    let written = written.await?;
+    complete(written, bytes)?;
+    Ok(rate(bytes, began))
+}
+
+/// MiB per second out of the file that was pushed.
+async fn pull(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
+    let began = Instant::now();
+    let read = machine.during("giving a file", LIMIT, async {
+        let mut file = machine.guest().read_file(PATH.as_bytes(), 0, None).await?;
+        let mut read = 0;
+        while let Some(piece) = file.next().await? {
+            read += piece.len() as u64;
+        }
+        Ok(read)
+    });
+    complete(read.await?, bytes)?;
+    Ok(rate(bytes, began))
+}
+
+/// MiB per second into the guest with nothing of ours in between.
+async fn raw_push(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
+    let piece = vec![0x5a; PIECE];
+    let take = format!("dd if={RAW_PORT} of=/dev/null bs=128k iflag=fullblock count={} 2>/dev/null", FILE >> 17);
+    let began = Instant::now();
+    let give = async {
+        for _ in 0..FILE / PIECE as u64 {
+            port.write_all(&piece).await?;
+        }
+        Ok(())
+    };
+    both(give, machine, &take).await?;
+    Ok(rate(FILE, began))
+}
+
+/// MiB per second out of the guest with nothing of ours in between.
+async fn raw_pull(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
+    let give = format!("dd if=/dev/zero of={RAW_PORT} bs=128k count={} 2>/dev/null", FILE >> 17);
+    let began = Instant::now();
+    let take = async {
+        let mut buffer = vec![0; PIECE];
+        let mut left = FILE;
+        while left > 0 {
+            left -= (port.read(&mut buffer).await? as u64).max(1).min(left);
+        }
+        Ok(())
+    };
+    both(take, machine, &give).await?;
+    Ok(rate(FILE, began))
+}
+
+async fn both(
+    ours: impl Future<Output = std::io::Result<()>>,
+    machine: &Machine,
+    theirs: &str,
+) -> Result<(), Failure> {
+    let command = ["/bin/sh", "-c", theirs];
+    let ours = async {
+        ours.await.map_err(|error| Failure::new(Code::Io, format!("the raw transport failed: {error}")))
+    };
+    tokio::try_join!(ours, run(machine, &command)).map(|_| ())
+}
+
+fn complete(moved: u64, bytes: u64) -> Result<(), Failure> {
+    if moved == bytes {
+        return Ok(());
+    }
+    Err(Failure::new(Code::ProtocolViolation, format!("{moved} bytes arrived instead of {bytes}")))
+}
+
+fn rate(bytes: u64, began: Instant) -> f64 {
+    (bytes / MIB) as f64 / began.elapsed().as_secs_f64()
+}
+
+fn own_rss_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,210 @@
+//! What agentiso needs on this host: found or not, why, and what to do.
+
+use std::path::Path;
+
+use agentiso_core::{Code, Failure};
+use agentiso_images::kernel;
+use agentiso_images::tools::Tool;
+use serde::Serialize;
+
+use crate::Installation;
+use crate::paths::Paths;
+
+/// Free space below which images and templates are likely to fail.
+const LOW_SPACE: u64 = 4 << 30;
+
+/// How one thing stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It is there and works.
+    Ok,
+    /// Machines run without it, but worse.
+    Warning,
+    /// Machines do not run without it.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    /// What.
+    pub name: &'static str,
+    /// How it stands.
+    pub standing: Standing,
+    /// What was found.
+    pub detail: String,
+    /// What to do, if anything.
+    pub fix: Option<String>,
+}
+
+/// Everything that was looked at.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// Whether machines can run.
+    pub ok: bool,
+    /// What was found, in the order in which it is needed.
+    pub findings: Vec<Finding>,
+}
+
+impl Finding {
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, standing: Standing::Ok, detail: detail.into(), fix: None }
+    }
+
+    fn warning(name: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+        Self { name, standing: Standing::Warning, detail: detail.into(), fix: Some(fix.to_owned()) }
+    }
+
+    fn failed(name: &'static str, failure: &Failure) -> Self {
+        let (detail, fix) = (failure.message().to_owned(), failure.remedy().map(str::to_owned));
+        Self { name, standing: Standing::Missing, detail, fix }
+    }
+}
+
+/// Looks at everything. Nothing is prepared or downloaded; only the acceleration probe starts a machine.
+pub async fn check(paths: &Paths) -> Report {
+    let mut findings = Vec::new();
+    match Installation::open(paths.clone()) {
+        Err(failure) => {
+            let name = if failure.code() == Code::InvalidConfig { "configuration" } else { "data directory" };
+            findings.push(Finding::failed(name, &failure));
+        }
+        Ok(installation) => look(&installation, &mut findings).await,
+    }
+    Report { ok: findings.iter().all(|finding| finding.standing != Standing::Missing), findings }
+}
+
+async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
+    findings.push(configuration(&installation.paths));
+    findings.push(data_directory(&installation.paths.home));
+    let host = installation.host();
+    findings.push(match &host {
+        Ok(host) => Finding::ok("qemu", format!("{} at {}", host.qemu.version, host.qemu.path.display())),
+        Err(failure) => Finding::failed("qemu", failure),
+    });
+    findings.push(qemu_user(installation));
+    findings.extend(tools());
+    let prepared = prepared_kernel(installation);
+    findings.push(match &prepared {
+        Some(kernel) => Finding::ok("kernel", format!("{} at {}", kernel.version, kernel.image.display())),
+        None => Finding::warning("kernel", "none is prepared yet", "run 'agentiso init'"),
+    });
+    if let (Ok(host), Some(_)) = (&host, &prepared) {
+        findings.push(acceleration(installation, host).await);
+    }
+    findings.push(link());
+    findings.push(Finding::ok("disks", "qcow2 layers, which work on every file system"));
+    findings.push(images(installation));
+    findings.push(templates(installation));
+}
+
+fn configuration(paths: &Paths) -> Finding {
+    let path = paths.config_file.display();
+    let there = paths.config_file.is_file();
+    Finding::ok("configuration", if there { path.to_string() } else { format!("{path} is not there; all defaults") })
+}
+
+fn data_directory(home: &Path) -> Finding {
+    let name = "data directory";
+    let writable = tempfile::tempfile_in(home);
+    if let Err(error) = writable {
+        let failure = Failure::new(Code::of_io(&error), format!("{} cannot be written: {error}", home.display()))
+            .with_remedy("make it writable, or set AGENTISO_HOME to a directory that is");
+        return Finding::failed(name, &failure);
+    }
+    let free = rustix::fs::statvfs(home).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    let detail = format!("{}, {} MiB free", home.display(), free >> 20);
+    if free < LOW_SPACE {
+        Finding::warning(name, detail, "free some space, or set AGENTISO_HOME to a larger disk")
+    } else {
+        Finding::ok(name, detail)
+    }
+}
+
+fn qemu_user(installation: &Installation) -> Finding {
+    match installation.run_as() {
+        Err(failure) => Finding::failed("qemu's user", &failure),
+        Ok(None) => Finding::ok("qemu's user", "the one who runs agentiso; root is not needed"),
+        Ok(Some(_)) => Finding::ok("qemu's user", format!("{}, because agentiso is root", installation.config.vm.user)),
+    }
+}
+
+fn tools() -> Vec<Finding> {
+    let found = |name, package| Tool::find(name, package);
+    let needed = ["mke2fs", "e2fsck", "resize2fs"].map(|name| (name, found(name, "e2fsprogs")));
+    let mut findings: Vec<Finding> = needed
+        .into_iter()
+        .map(|(name, tool)| match tool {
+            Ok(_) => Finding::ok(name, "found"),
+            Err(error) => Finding::failed(name, &error.into()),
+        })
+        .collect();
+    findings.push(match found("mmdebstrap", "mmdebstrap") {
+        Ok(_) => Finding::ok("mmdebstrap", "found"),
+        Err(_) => Finding::warning(
+            "mmdebstrap",
+            "not found; only 'agentiso image build' needs it",
+            "install it: sudo apt-get install mmdebstrap",
+        ),
+    });
+    findings
+}
+
+fn prepared_kernel(installation: &Installation) -> Option<kernel::Kernel> {
+    kernel::prepared(&installation.paths.kernel_dir())
+}
+
+async fn acceleration(installation: &Installation, host: &agentiso_vmm::Host) -> Finding {
+    let name = "acceleration";
+    let kernel = match installation.guest_kernel().await {
+        Ok(kernel) => kernel,
+        Err(failure) => return Finding::failed(name, &failure),
+    };
+    match installation.acceleration(host, &kernel).await {
+        Err(failure) => Finding::failed(name, &failure),
+        Ok(found) => {
+            let detail = format!("{}: {}", found.accel, found.reason);
+            match found.accel {
+                agentiso_vmm::Accel::Kvm => Finding::ok(name, detail),
+                agentiso_vmm::Accel::Tcg => Finding::warning(
+                    name,
+                    detail,
+                    "machines work, but compute slower; for KVM, enable virtualisation and join the group kvm",
+                ),
+            }
+        }
+    }
+}
+
+fn link() -> Finding {
+    Finding::ok("guest link", "virtio-serial, which works everywhere")
+}
+
+fn images(installation: &Installation) -> Finding {
+    let name = "images";
+    let listed = installation.images().and_then(|store| store.list().map_err(Failure::from));
+    match listed {
+        Err(failure) => Finding::failed(name, &failure),
+        Ok(images) if images.is_empty() => {
+            Finding::warning(name, "there are none yet", "run 'agentiso init' or 'agentiso image build debian'")
+        }
+        Ok(images) => {
+            let names: Vec<String> = images.iter().map(|image| image.meta.name.to_string()).collect();
+            Finding::ok(name, names.join(", "))
+        }
+    }
+}
+
+fn templates(installation: &Installation) -> Finding {
+    let name = "templates";
+    match installation.templates().verify_all() {
+        Err(error) => Finding::failed(name, &installation.io("read the templates", error)),
+        Ok((sound, damaged)) if damaged.is_empty() => Finding::ok(name, format!("{sound}, all sound")),
+        Ok((sound, damaged)) => Finding::warning(
+            name,
+            format!("{sound} sound; removed as damaged: {}", damaged.join(", ")),
+            "nothing: they are made again when they are needed",
+        ),
+    }
+}

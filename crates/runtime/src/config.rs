@@ -1,0 +1,10 @@
+//! The configuration file: what it may say, how it is read, and the commented one that `init` writes.
+
+mod error;
+mod load;
+mod model;
+mod reference;
+
+pub use error::ConfigError;
+pub use load::{load, parse};
+pub use model::{Accel, Config, Defaults, Link, Templates, Vm};

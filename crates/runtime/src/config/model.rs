@@ -1,0 +1,235 @@
+//! What a configuration holds.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentiso_core::{ImageName, Limits, MIN_MEMORY_MB, NameError, Resources};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The whole configuration. Every key is optional; an empty file is [`Config::default`].
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// What a machine gets when the command line does not say.
+    pub defaults: Defaults,
+    /// The largest machine that may be asked for.
+    pub limits: Limits,
+    /// How machines are run.
+    pub vm: Vm,
+    /// Memory images of booted guests.
+    pub templates: Templates,
+}
+
+/// What a machine gets when the command line does not say.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Defaults {
+    /// The image; checked to be a valid name when the file is read.
+    #[serde(deserialize_with = "image_name")]
+    pub image: String,
+    /// Virtual processors.
+    pub vcpus: u32,
+    /// Memory in MiB.
+    pub memory_mb: u32,
+    /// Size of the root file system in GiB.
+    pub disk_gb: u32,
+}
+
+/// How machines are run.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Vm {
+    /// The QEMU to use instead of the one in `PATH`.
+    #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
+    pub qemu: Option<PathBuf>,
+    /// The guest kernel to use instead of the one `init` prepares.
+    #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<PathBuf>,
+    /// The acceleration.
+    pub accel: Accel,
+    /// The transport between host and guest.
+    pub link: Link,
+    /// The user QEMU runs as when agentiso itself is root.
+    pub user: String,
+    /// Seconds a cold boot may take until the agent answers.
+    pub boot_timeout_secs: u32,
+    /// Seconds a machine may take to power off before it is killed.
+    pub stop_timeout_secs: u32,
+}
+
+/// Which acceleration QEMU uses.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accel {
+    /// KVM if the guest kernel really boots with it, else TCG.
+    #[default]
+    Auto,
+    /// KVM or nothing.
+    Kvm,
+    /// Software emulation.
+    Tcg,
+}
+
+/// Which transport carries the guest link.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Link {
+    /// Vsock if the host offers it, else virtio-serial.
+    #[default]
+    Auto,
+    /// Vsock or nothing.
+    Vsock,
+    /// Virtio-serial.
+    Serial,
+}
+
+/// Memory images of booted guests.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Templates {
+    /// MiB all templates together may take on disk.
+    pub max_mb: u32,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        let Resources { vcpus, memory_mb, disk_gb } = Resources::default();
+        Self { image: "debian".to_owned(), vcpus, memory_mb, disk_gb }
+    }
+}
+
+impl Default for Vm {
+    fn default() -> Self {
+        Self {
+            qemu: None,
+            kernel: None,
+            accel: Accel::default(),
+            link: Link::default(),
+            user: "nobody".to_owned(),
+            boot_timeout_secs: 60,
+            stop_timeout_secs: 10,
+        }
+    }
+}
+
+impl Default for Templates {
+    fn default() -> Self {
+        Self { max_mb: 4096 }
+    }
+}
+
+impl Defaults {
+    /// The size of a machine nobody asked a particular size for.
+    pub fn resources(&self) -> Resources {
+        Resources { vcpus: self.vcpus, memory_mb: self.memory_mb, disk_gb: self.disk_gb }
+    }
+
+    /// The default image as a name.
+    pub fn image_name(&self) -> Result<ImageName, NameError> {
+        self.image.parse()
+    }
+}
+
+impl Vm {
+    /// How long a cold boot may take.
+    pub fn boot_timeout(&self) -> Duration {
+        Duration::from_secs(u64::from(self.boot_timeout_secs))
+    }
+
+    /// How long a machine may take to power off.
+    pub fn stop_timeout(&self) -> Duration {
+        Duration::from_secs(u64::from(self.stop_timeout_secs))
+    }
+}
+
+/// A value that is well formed but makes no sense.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Nonsense {
+    pub section: &'static str,
+    pub key: &'static str,
+    /// The key of `[limits]` it does not fit.
+    pub limit: Option<&'static str>,
+    pub reason: String,
+}
+
+impl Config {
+    /// Finds the first value that makes no sense by itself or beside the others.
+    pub(super) fn nonsense(&self) -> Option<Nonsense> {
+        let (defaults, limits) = (&self.defaults, &self.limits);
+        let sizes = [
+            ("vcpus", "max_vcpus", defaults.vcpus, limits.max_vcpus, 1),
+            ("memory_mb", "max_memory_mb", defaults.memory_mb, limits.max_memory_mb, MIN_MEMORY_MB),
+            ("disk_gb", "max_disk_gb", defaults.disk_gb, limits.max_disk_gb, 1),
+        ];
+        for (key, limit_key, value, limit, least) in sizes {
+            if limit < least {
+                let reason = format!("must be at least {least}, not {limit}");
+                return Some(Nonsense { section: "limits", key: limit_key, limit: None, reason });
+            }
+            if value < least {
+                let reason = format!("must be at least {least}, not {value}");
+                return Some(Nonsense { section: "defaults", key, limit: None, reason });
+            }
+            if value > limit {
+                let reason = format!("{value} is more than limits.{limit_key}, which is {limit}");
+                return Some(Nonsense { section: "defaults", key, limit: Some(limit_key), reason });
+            }
+        }
+        let timeouts = [
+            ("boot_timeout_secs", self.vm.boot_timeout_secs),
+            ("stop_timeout_secs", self.vm.stop_timeout_secs),
+        ];
+        for (key, seconds) in timeouts {
+            if seconds == 0 {
+                let reason = "must be at least 1".to_owned();
+                return Some(Nonsense { section: "vm", key, limit: None, reason });
+            }
+        }
+        if self.vm.user.is_empty() {
+            let reason = "must not be empty".to_owned();
+            return Some(Nonsense { section: "vm", key: "user", limit: None, reason });
+        }
+        None
+    }
+}
+
+fn image_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    ImageName::deserialize(deserializer).map(String::from)
+}
+
+/// An empty string stands for "not set", so that the commented file can show every key with its default.
+fn path_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    if path.is_relative() {
+        return Err(serde::de::Error::custom(format!("{path:?} is not an absolute path")));
+    }
+    Ok(Some(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_configuration_makes_sense() {
+        assert_eq!(Config::default().nonsense(), None);
+        assert!(Config::default().defaults.image_name().is_ok());
+        assert_eq!(Config::default().defaults.resources(), Resources::default());
+    }
+
+    #[test]
+    fn accepted_defaults_are_machines_the_limits_allow() {
+        for memory_mb in [0, 1, 127, 128, 8192, 8193, u32::MAX] {
+            for vcpus in [0, 1, 8, 9] {
+                let mut config = Config::default();
+                config.defaults.memory_mb = memory_mb;
+                config.defaults.vcpus = vcpus;
+                let allowed = config.defaults.resources().check(&config.limits).is_ok();
+                assert_eq!(config.nonsense().is_none(), allowed, "{vcpus} vcpus, {memory_mb} MiB");
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Filling an image: inside a machine, so that owners, devices and attributes are real, nothing is mounted on the
+//! host, and a hostile archive meets a guest instead of us.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
+use agentiso_core::progress::Progress;
+use agentiso_images::source::{ImportLimits, RootfsSource, Summary};
+use agentiso_proto::{Configure, Inherit, RootDisk, TreeEntry, TreeKind, TreeOptions};
+use agentiso_vmm::link::{LinkError, Resync, TreeWriter};
+use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
+use agentiso_vmm::{Hardware, Launch, LinkKind, Machine, RestoreFrom};
+use tokio::runtime::Handle;
+use uuid::Uuid;
+
+use crate::Installation;
+
+/// Memory of the machine that fills images: much of what it writes is in its page cache first.
+const MEMORY_MB: u32 = 512;
+const MOUNT_LIMIT: Duration = Duration::from_secs(60);
+/// Writing back what is in the page cache may take a while on a slow disk.
+const STOP_LIMIT: Duration = Duration::from_secs(300);
+/// Where the agent puts a disk that it does not enter.
+const TARGET: &str = "/newroot";
+const CONTENT_BYTES: usize = 256 * 1024;
+
+impl Installation {
+    /// Writes everything `source` has into the blank file system at `rootfs`.
+    pub(crate) async fn fill(
+        &self,
+        rootfs: &Path,
+        source: Box<dyn RootfsSource>,
+        limits: ImportLimits,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Summary, Failure> {
+        let host = self.host()?;
+        let kernel = self.prepare_kernel(progress).await?;
+        let accel = self.acceleration(&host, &kernel).await?.accel;
+        let hardware = Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: MEMORY_MB };
+        let template = self.base_template(&host, &kernel, hardware, progress).await?;
+        let id = WorkspaceId::from_uuid(Uuid::now_v7());
+        let dir = self.machine_dir(id, &host)?;
+        let _handed_over = HandedOver::to(rootfs, host.run_as).map_err(|error| self.io("hand over the image", error))?;
+        let launch = Launch {
+            dir: dir.path(),
+            hardware,
+            disk: DiskFile::File { path: rootfs.to_owned(), format: "raw" },
+            memory: Memory::Private(template.ram()),
+            ephemeral: true,
+        spare_port: false,
+        };
+        let device = template.device();
+        let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
+        let machine = Machine::restore(&host, launch, from).await?;
+        let target =
+            RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: false };
+        let configure = Configure { root: Some(target), ..Configure::default() };
+        machine.during("mounting the new image", MOUNT_LIMIT, machine.guest().configure(configure)).await?;
+        let written = tokio::select! {
+            written = stream(&machine, source, limits, progress) => written,
+            crash = machine.crashed() => Err(crash.into()),
+        };
+        let summary = written?;
+        if !machine.stop(STOP_LIMIT).await {
+            return Err(Failure::new(
+                Code::Timeout,
+                "the machine that fills the image did not write it back in time",
+            )
+            .with_remedy("try again when the disk is less busy"));
+        }
+        Ok(summary)
+    }
+}
+
+async fn stream(
+    machine: &Machine,
+    source: Box<dyn RootfsSource>,
+    limits: ImportLimits,
+    progress: &Arc<dyn Progress>,
+) -> Result<Summary, Failure> {
+    let options = TreeOptions { owners: true };
+    let writer = match machine.guest().receive_tree(TARGET.as_bytes(), options).await {
+        Ok(writer) => writer,
+        Err(error) => return Err(machine.explain(error).await.into()),
+    };
+    let sink = GuestSink { writer, handle: Handle::current(), buffer: vec![0; CONTENT_BYTES], failed: None };
+    let progress = progress.clone();
+    let streaming = tokio::task::spawn_blocking(move || {
+        let (mut source, mut sink) = (source, sink);
+        let streamed = source.stream(&mut sink, progress.as_ref(), limits);
+        (sink, streamed)
+    });
+    let (sink, streamed) =
+        streaming.await.map_err(|error| Failure::new(Code::Internal, format!("reading the image: {error}")))?;
+    match (streamed, sink.failed) {
+        // What the source saw as a failed write is the guest's doing, and the guest says it better.
+        (_, Some(error)) => Err(machine.explain(error).await.into()),
+        (Err(error), None) => Err(error.into()),
+        (Ok(summary), None) => match sink.writer.finish().await {
+            Ok(_) => Ok(summary),
+            Err(error) => Err(machine.explain(error).await.into()),
+        },
+    }
+}
+
+/// Sends entries to the agent. Lives on a thread of its own, where waiting for the guest is no harm.
+struct GuestSink {
+    writer: TreeWriter,
+    handle: Handle,
+    buffer: Vec<u8>,
+    failed: Option<LinkError>,
+}
+
+impl RootfsSink for GuestSink {
+    fn entry(&mut self, entry: &RootfsEntry, content: &mut dyn Read) -> io::Result<()> {
+        let Self { writer, handle, buffer, failed } = self;
+        let mut tell = |told: Result<(), LinkError>| {
+            told.map_err(|error| {
+                let said = io::Error::other(error.clone());
+                *failed = Some(error);
+                said
+            })
+        };
+        tell(handle.block_on(writer.entry(&tree_entry(entry))))?;
+        let EntryKind::File { size } = entry.kind else { return Ok(()) };
+        let mut left = size;
+        while left > 0 {
+            let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+            content.read_exact(&mut buffer[..want])?;
+            tell(handle.block_on(writer.content(&buffer[..want])))?;
+            left -= want as u64;
+        }
+        Ok(())
+    }
+}
+
+fn tree_entry(entry: &RootfsEntry) -> TreeEntry {
+    let kind = match &entry.kind {
+        EntryKind::Directory => TreeKind::Directory,
+        EntryKind::File { size } => TreeKind::File { size: *size },
+        EntryKind::Symlink { target } => TreeKind::Symlink { target: target.clone() },
+        EntryKind::Hardlink { target } => TreeKind::Hardlink { target: target.clone() },
+        EntryKind::CharDevice { major, minor } => TreeKind::Device { block: false, major: *major, minor: *minor },
+        EntryKind::BlockDevice { major, minor } => TreeKind::Device { block: true, major: *major, minor: *minor },
+        EntryKind::Fifo => TreeKind::Fifo,
+        EntryKind::Removed => TreeKind::Removed,
+        EntryKind::Emptied => TreeKind::Emptied,
+    };
+    let Timestamp { seconds, nanos } = entry.mtime;
+    TreeEntry {
+        path: entry.path.clone(),
+        kind,
+        mode: entry.mode,
+        uid: entry.uid,
+        gid: entry.gid,
+        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos)),
+        xattrs: entry.xattrs.clone(),
+    }
+}
+
+/// A file that QEMU's user may write for a while.
+struct HandedOver<'a>(Option<&'a Path>);
+
+impl<'a> HandedOver<'a> {
+    fn to(file: &'a Path, owner: Option<Credentials>) -> io::Result<Self> {
+        let Some(owner) = owner else { return Ok(Self(None)) };
+        std::os::unix::fs::chown(file, Some(owner.uid), Some(owner.gid))?;
+        Ok(Self(Some(file)))
+    }
+}
+
+impl Drop for HandedOver<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.0 {
+            let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            // An image that stays with the other user can still be read, which is all it is for.
+            let _ = std::os::unix::fs::chown(file, Some(uid), Some(gid));
+        }
+    }
+}

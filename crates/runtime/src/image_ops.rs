@@ -1,0 +1,197 @@
+//! Making images: from Debian packages, from files, from registries.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Failure, ImageName};
+use agentiso_images::source::{ImportLimits, OciSource, RootfsSource, open, pull};
+use agentiso_images::store::{Image, ImageMeta, PendingImage};
+use agentiso_images::{debian, ext4};
+
+use crate::Installation;
+
+/// Where an image comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ImageOrigin {
+    /// A recipe of our own.
+    Recipe(String),
+    /// A tarball, a directory, or an OCI or docker archive.
+    Path(PathBuf),
+    /// A registry.
+    Reference(String),
+}
+
+impl ImageOrigin {
+    /// The name an image gets if the user gives none.
+    pub fn default_name(&self) -> Result<ImageName, Failure> {
+        let raw = match self {
+            Self::Recipe(recipe) => recipe.clone(),
+            Self::Path(path) => stem(path),
+            Self::Reference(reference) => {
+                let name = reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+                name.strip_suffix(":latest").unwrap_or(name).replace(':', "-")
+            }
+        };
+        let nameless = |_| {
+            Failure::new(Code::InvalidArgument, format!("no image name can be made from {raw:?}"))
+                .with_remedy("give one with --name")
+        };
+        raw.parse().map_err(nameless)
+    }
+}
+
+/// A file's name without the endings that say how it is packed.
+fn stem(path: &Path) -> String {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for ending in [".gz", ".xz", ".zst", ".tgz", ".txz", ".tar"] {
+        if let Some(shorter) = name.strip_suffix(ending) {
+            name = shorter.to_owned();
+        }
+    }
+    name
+}
+
+impl Installation {
+    /// Makes an image. On failure, or when dropped half way, nothing of it is left.
+    pub async fn make_image(
+        &self,
+        name: &ImageName,
+        origin: &ImageOrigin,
+        replace: bool,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Image, Failure> {
+        let pending = self.images()?.begin(name, replace)?;
+        let fs_bytes = self.config.defaults.resources().disk_bytes();
+        let source = self.open_origin(origin, &pending, progress).await?;
+        let kind = source.describe();
+        let rootfs = pending.rootfs();
+        blocking({
+            let rootfs = rootfs.clone();
+            move || ext4::make_blank(&rootfs, fs_bytes)
+        })
+        .await??;
+        let limits = ImportLimits::for_content(fs_bytes);
+        let summary = self.fill(&rootfs, source, limits, progress).await?;
+        progress.step("Checking the file system", None);
+        let checked = rootfs.clone();
+        let superblock = blocking(move || ext4::check(&checked).and_then(|()| ext4::superblock(&checked))).await??;
+        let meta = ImageMeta {
+            name: name.clone(),
+            source: kind,
+            created: jiff::Timestamp::now(),
+            digest: summary.digest,
+            fs_bytes,
+            content_bytes: summary.bytes,
+            entries: summary.entries,
+            fs_uuid: superblock.uuid,
+            defaults: summary.defaults,
+        };
+        let image = blocking(move || pending.commit(&meta)).await??;
+        progress.done(&format!("{} files", image.meta.entries));
+        Ok(image)
+    }
+
+    async fn open_origin(
+        &self,
+        origin: &ImageOrigin,
+        pending: &PendingImage,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Box<dyn RootfsSource>, Failure> {
+        let scratch = pending.scratch()?;
+        match origin {
+            ImageOrigin::Reference(reference) => {
+                let source: OciSource = pull(reference, &scratch, docker_config().as_deref(), progress.as_ref()).await?;
+                Ok(Box::new(source))
+            }
+            ImageOrigin::Path(path) => {
+                let path = path.clone();
+                Ok(blocking(move || open(&path, &scratch)).await??)
+            }
+            ImageOrigin::Recipe(recipe) => {
+                let recipe: debian::Recipe = recipe.parse()?;
+                let (tar, progress) = (scratch.join("rootfs.tar"), progress.clone());
+                let built = tar.clone();
+                let cancel = CancelOnDrop::default();
+                let cancelled = cancel.0.clone();
+                blocking(move || debian::build(recipe, &built, &cancelled, progress.as_ref())).await??;
+                let source = blocking(move || open(&tar, &scratch)).await??;
+                Ok(Box::new(Described { source, recipe }))
+            }
+        }
+    }
+}
+
+/// Tells a thread that nobody waits for it any more.
+#[derive(Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A tarball that we built ourselves from a recipe.
+struct Described {
+    source: Box<dyn RootfsSource>,
+    recipe: debian::Recipe,
+}
+
+impl RootfsSource for Described {
+    fn describe(&self) -> agentiso_images::store::ImageSource {
+        agentiso_images::store::ImageSource {
+            kind: agentiso_images::store::SourceKind::Debian,
+            reference: self.recipe.to_string(),
+        }
+    }
+
+    fn size_hint(&self) -> u64 {
+        self.source.size_hint()
+    }
+
+    fn stream(
+        &mut self,
+        sink: &mut dyn agentiso_core::ports::RootfsSink,
+        progress: &dyn Progress,
+        limits: ImportLimits,
+    ) -> Result<agentiso_images::source::Summary, agentiso_images::source::SourceError> {
+        self.source.stream(sink, progress, limits)
+    }
+}
+
+fn docker_config() -> Option<PathBuf> {
+    let dir = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let dir = dir.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;
+    Some(dir.join("config.json")).filter(|file| file.is_file())
+}
+
+/// Runs something that blocks where blocking is no harm.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::new(Code::Internal, format!("a background task failed: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_named_after_where_they_come_from() {
+        let name = |origin: ImageOrigin| origin.default_name().unwrap().to_string();
+        assert_eq!(name(ImageOrigin::Recipe("debian-dev".to_owned())), "debian-dev");
+        assert_eq!(name(ImageOrigin::Path("/x/alpine-3.20.tar.gz".into())), "alpine-3.20");
+        assert_eq!(name(ImageOrigin::Path("/x/rootfs.tgz".into())), "rootfs");
+        assert_eq!(name(ImageOrigin::Reference("127.0.0.1:5000/team/app:1.2".to_owned())), "app-1.2");
+        assert_eq!(name(ImageOrigin::Reference("alpine:latest".to_owned())), "alpine");
+        assert_eq!(name(ImageOrigin::Reference("busybox@sha256:00".to_owned())), "busybox");
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_made_asks_for_one() {
+        let failure = ImageOrigin::Path("/x/my image.tar".into()).default_name().unwrap_err();
+        assert_eq!(failure.remedy(), Some("give one with --name"));
+    }
+}

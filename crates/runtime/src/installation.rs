@@ -1,0 +1,134 @@
+//! One installation: its configuration, its directories, and what was found on this host.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentiso_core::ports::Disks;
+use agentiso_core::{Code, Failure};
+use agentiso_disks::Qcow2Layers;
+use agentiso_images::store::{Image, ImageStore};
+use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
+use agentiso_vmm::template::Templates;
+use agentiso_vmm::{Accel, Acceleration, GuestKernel, Host, probe};
+
+use crate::config::{self, Config};
+use crate::image_ops::blocking;
+use crate::paths::Paths;
+
+/// Everything a verb needs to know about where it runs.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The configuration.
+    pub config: Config,
+    /// The directories.
+    pub paths: Paths,
+    templates: Templates,
+}
+
+impl Installation {
+    /// Reads the configuration and opens the data directory, creating it if it is missing.
+    pub fn open(paths: Paths) -> Result<Self, Failure> {
+        let config = config::load(&paths.config_file, paths.config_named)?;
+        for dir in [paths.home.clone(), paths.cache_dir()] {
+            make_dir(&dir).map_err(|error| home_failure(&paths, &dir, &error))?;
+        }
+        let templates = Templates::open(&paths.templates_dir())
+            .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
+        Ok(Self { config, paths, templates })
+    }
+
+    /// The images.
+    pub fn images(&self) -> Result<ImageStore, Failure> {
+        Ok(ImageStore::open(self.paths.images_dir())?)
+    }
+
+    /// The templates.
+    pub fn templates(&self) -> Templates {
+        self.templates.clone()
+    }
+
+    /// The back end that makes disks.
+    pub fn disks(&self) -> &'static dyn Disks {
+        &Qcow2Layers
+    }
+
+    /// The QEMU in use.
+    pub fn qemu(&self) -> Result<Qemu, Failure> {
+        Ok(find(self.config.vm.qemu.as_deref(), &self.paths.cache_dir().join("qemu.json"))?)
+    }
+
+    /// What all machines here have in common.
+    pub fn host(&self) -> Result<Host, Failure> {
+        Ok(Host { qemu: self.qemu()?, run_as: self.run_as()?, boot_limit: self.config.vm.boot_timeout() })
+    }
+
+    /// The user QEMU runs as: root never runs it as itself.
+    pub(crate) fn run_as(&self) -> Result<Option<Credentials>, Failure> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(None);
+        }
+        let name = &self.config.vm.user;
+        let missing = || {
+            Failure::new(Code::InvalidConfig, format!("the user {name:?} that QEMU should run as does not exist"))
+                .with_remedy("set vm.user in the configuration to an existing, unprivileged user")
+        };
+        lookup_user(name).map(Some).ok_or_else(missing)
+    }
+
+    /// How guests run here, by a probe whose answer is remembered.
+    pub async fn acceleration(&self, host: &Host, kernel: &GuestKernel) -> Result<Acceleration, Failure> {
+        let wanted = match self.config.vm.accel {
+            config::Accel::Auto => None,
+            config::Accel::Kvm => Some(Accel::Kvm),
+            config::Accel::Tcg => Some(Accel::Tcg),
+        };
+        let scratch = tempdir_in(&self.paths.cache_dir(), host.run_as)
+            .map_err(|error| self.io("create a directory for the acceleration probe", error))?;
+        let cache = self.paths.cache_dir().join("acceleration.json");
+        Ok(probe(host, kernel, wanted, scratch.path(), &cache).await)
+    }
+
+    /// The raw disk of an image at a size.
+    pub async fn sized_base(&self, image: &Image, bytes: u64) -> Result<PathBuf, Failure> {
+        if image.meta.fs_bytes == bytes {
+            return Ok(image.rootfs());
+        }
+        let (store, name) = (self.images()?, image.meta.name.clone());
+        Ok(blocking(move || store.sized_base(&name, bytes)).await??)
+    }
+
+    /// Removes the templates that were not used for longest when they take more space than allowed.
+    pub(crate) fn keep_templates_in_bounds(&self, keep: &[&str]) {
+        let max_bytes = u64::from(self.config.templates.max_mb) << 20;
+        if let Err(error) = self.templates.collect(max_bytes, keep) {
+            tracing::warn!(%error, "could not tidy the templates");
+        }
+    }
+
+    pub(crate) fn io(&self, doing: &str, error: io::Error) -> Failure {
+        Failure::new(Code::of_io(&error), format!("could not {doing} in {}: {error}", self.paths.home.display()))
+            .with_remedy("check that the data directory is writable and has space, or set AGENTISO_HOME")
+    }
+}
+
+/// A scratch directory that the user QEMU runs as can use.
+pub(crate) fn tempdir_in(parent: &Path, owner: Option<Credentials>) -> io::Result<tempfile::TempDir> {
+    let dir = tempfile::Builder::new().prefix("scratch-").tempdir_in(parent)?;
+    if let Some(Credentials { uid, gid, .. }) = owner {
+        std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid))?;
+    }
+    Ok(dir)
+}
+
+fn make_dir(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o755).create(dir)
+}
+
+fn home_failure(paths: &Paths, dir: &Path, error: &io::Error) -> Failure {
+    Failure::new(Code::of_io(error), format!("could not create {}: {error}", dir.display())).with_remedy(format!(
+        "make {} writable, or set AGENTISO_HOME to a directory that is",
+        paths.home.display()
+    ))
+}

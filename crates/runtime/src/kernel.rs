@@ -1,0 +1,56 @@
+//! The kernel and initramfs that every guest starts with.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use agentiso_core::Failure;
+use agentiso_core::progress::{Progress, Silent};
+use agentiso_images::initramfs;
+use agentiso_images::kernel::{self, Kernel, KernelQuery};
+use agentiso_vmm::GuestKernel;
+
+use crate::image_ops::blocking;
+use crate::{AGENT, Installation};
+
+impl Installation {
+    /// The kernel and initramfs, prepared if need be without telling anyone.
+    pub async fn guest_kernel(&self) -> Result<GuestKernel, Failure> {
+        let silent: Arc<dyn Progress> = Arc::new(Silent);
+        self.prepare_kernel(&silent).await
+    }
+
+    /// Finds or prepares the kernel, and the initramfs with this program's own agent.
+    pub async fn prepare_kernel(&self, progress: &Arc<dyn Progress>) -> Result<GuestKernel, Failure> {
+        let query =
+            KernelQuery { configured: self.config.vm.kernel.clone(), directory: self.paths.kernel_dir() };
+        let progress = progress.clone();
+        let kernel = blocking(move || kernel::find(&query, progress.as_ref())).await??;
+        let guest = paired(&kernel);
+        if !guest.initrd.is_file() {
+            let archive = initramfs::build(AGENT, &kernel)?;
+            let written = write_whole(&guest.initrd, &archive);
+            written.map_err(|error| self.io(&format!("write {}", guest.initrd.display()), error))?;
+        }
+        Ok(guest)
+    }
+}
+
+/// The kernel with the initramfs that belongs to it and to this agent, whether it is written already or not.
+fn paired(kernel: &Kernel) -> GuestKernel {
+    let agent = blake3::hash(AGENT).to_hex();
+    let digest = format!("{} {agent} {}", kernel.blake3, initramfs::VERSION);
+    let name = format!("initramfs-{}.cpio", &blake3::hash(digest.as_bytes()).to_hex()[..16]);
+    GuestKernel { kernel: kernel.image.clone(), initrd: kernel.image.with_file_name(name), digest }
+}
+
+/// Writes a file that is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    io::Write::write_all(&mut file, bytes)?;
+    fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    file.persist(path)?;
+    Ok(())
+}

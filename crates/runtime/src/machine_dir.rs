@@ -1,0 +1,138 @@
+//! The directory of one machine, and the lock that says its owner lives.
+//!
+//! ```text
+//! machines/<id>.lock   held for as long as the owner lives; the kernel lets go of it when the owner dies
+//! machines/<id>/       disk, sockets, logs
+//! ```
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use agentiso_core::WorkspaceId;
+use agentiso_vmm::qemu::Credentials;
+use rustix::fs::{FlockOperation, flock};
+
+/// A machine's directory. Dropping it removes the directory.
+#[derive(Debug)]
+pub struct MachineDir {
+    path: PathBuf,
+    lock_path: PathBuf,
+    _lock: File,
+}
+
+impl MachineDir {
+    /// Makes the directory of a new machine, for `owner` if QEMU runs as another user.
+    pub fn create(machines: &Path, id: WorkspaceId, owner: Option<Credentials>) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o711).create(machines)?;
+        let lock_path = machines.join(format!("{id}.lock"));
+        let lock = lock_new(&lock_path)?;
+        let dir = Self { path: machines.join(id.to_string()), lock_path, _lock: lock };
+        fs::DirBuilder::new().mode(0o700).create(&dir.path)?;
+        if let Some(Credentials { uid, gid, .. }) = owner {
+            std::os::unix::fs::chown(&dir.path, Some(uid), Some(gid))?;
+        }
+        Ok(dir)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes everything in it, for another attempt to start the machine.
+    pub fn clear(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            fs::remove_file(entry?.path())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for MachineDir {
+    fn drop(&mut self) {
+        // What cannot be removed now is swept by the next process that starts a machine.
+        let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+/// Takes a lock that no sweeper has taken in between.
+fn lock_new(path: &Path) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+        flock(&file, FlockOperation::LockExclusive)?;
+        match fs::metadata(path) {
+            Ok(named) if named.ino() == file.metadata()?.ino() => return Ok(file),
+            _ => {}
+        }
+    }
+}
+
+/// Removes the directories of machines whose owner is dead. Returns how many there were.
+pub fn sweep(machines: &Path) -> io::Result<usize> {
+    let entries = match fs::read_dir(machines) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let mut removed = 0;
+    for entry in entries {
+        let path = entry?.path();
+        let lock_path = if path.extension().is_some_and(|kind| kind == "lock") {
+            path
+        } else {
+            path.with_extension("lock")
+        };
+        removed += usize::from(sweep_one(&lock_path)?);
+    }
+    Ok(removed)
+}
+
+fn sweep_one(lock_path: &Path) -> io::Result<bool> {
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock_path)?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(false);
+    }
+    let found = match fs::remove_dir_all(lock_path.with_extension("")) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error),
+    };
+    match fs::remove_file(lock_path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id() -> WorkspaceId {
+        WorkspaceId::from_uuid(uuid::Uuid::now_v7())
+    }
+
+    #[test]
+    fn a_living_owner_keeps_its_directory_and_a_dead_one_does_not() {
+        let machines = tempfile::tempdir().unwrap();
+        let living = MachineDir::create(machines.path(), id(), None).unwrap();
+        let dead = MachineDir::create(machines.path(), id(), None).unwrap();
+        fs::write(dead.path().join("disk.qcow2"), b"x").unwrap();
+        // A killed process runs no destructors, and the kernel closes its files.
+        let (path, lock) = (dead.path().to_owned(), dead._lock.try_clone().unwrap());
+        std::mem::forget(dead);
+        flock(&lock, FlockOperation::Unlock).unwrap();
+
+        assert_eq!(sweep(machines.path()).unwrap(), 1);
+        assert!(living.path().is_dir() && !path.exists());
+        drop(living);
+        assert_eq!(fs::read_dir(machines.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn sweeping_where_nothing_ever_ran_is_fine() {
+        assert_eq!(sweep(Path::new("/nonexistent/machines")).unwrap(), 0);
+    }
+}

@@ -1,0 +1,114 @@
+//! The serial console's log: kept, and bounded whatever the guest prints.
+//!
+//! Two files take turns: when `console.log` is full it becomes `console.log.1` and a new one begins, so the last
+//! lines are always there and a guest can never fill the host's disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+
+use crate::qemu::read_tail;
+
+/// Size at which the log turns over.
+const TURN_OVER: u64 = 1 << 20;
+/// How much of the console is shown in an error.
+const TAIL: u64 = 4096;
+const TAIL_LINES: usize = 20;
+
+/// The console of one machine.
+#[derive(Clone, Debug)]
+pub struct Console {
+    path: PathBuf,
+}
+
+impl Console {
+    /// Keeps what comes from `stream` in `path` for as long as the machine runs.
+    pub fn record(path: &Path, stream: UnixStream) -> io::Result<Self> {
+        let log = Log::open(path)?;
+        tokio::spawn(pump(stream, log));
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// The last lines.
+    pub fn tail(&self) -> String {
+        let mut text = read_tail(&self.path, TAIL).unwrap_or_default();
+        if text.lines().count() < TAIL_LINES {
+            let earlier = read_tail(&older(&self.path), TAIL).unwrap_or_default();
+            text.insert_str(0, &earlier);
+        }
+        let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+}
+
+async fn pump(mut stream: UnixStream, mut log: Log) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+        // A log that cannot be written must not stall the guest: keep reading.
+        let _ = log.append(&buffer[..length]);
+    }
+}
+
+struct Log {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl Log {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, length })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.length + bytes.len() as u64 > TURN_OVER {
+            fs::rename(&self.path, older(&self.path))?;
+            *self = Self::open(&self.path)?;
+        }
+        self.length += bytes.len() as u64;
+        self.file.write_all(bytes)
+    }
+}
+
+fn older(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    #[tokio::test]
+    async fn a_guest_that_prints_for_ever_does_not_fill_the_disk_and_its_last_line_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("console.log");
+        let (ours, mut guest) = UnixStream::pair().unwrap();
+        let log = Log::open(&path).unwrap();
+        let recording = tokio::spawn(pump(ours, log));
+        for number in 0..200_000 {
+            guest.write_all(format!("line number {number}\n").as_bytes()).await.unwrap();
+        }
+        drop(guest);
+        recording.await.unwrap();
+        let size: u64 = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        assert!(size <= 2 * TURN_OVER, "{size}");
+        let tail = Console { path }.tail();
+        assert!(tail.ends_with("line number 199999"), "{tail}");
+        assert_eq!(tail.lines().count(), TAIL_LINES);
+    }
+
+    #[tokio::test]
+    async fn a_console_that_said_nothing_has_an_empty_tail() {
+        let console = Console { path: "/nonexistent/console.log".into() };
+        assert_eq!(console.tail(), "");
+    }
+}

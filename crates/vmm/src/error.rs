@@ -1,0 +1,134 @@
+//! What can go wrong with a machine.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentiso_core::{Code, Explain};
+
+use crate::link::LinkError;
+use crate::qmp::QmpError;
+
+/// Why a machine could not be started, kept or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// QEMU is not installed.
+    #[error("QEMU was not found ({})", looked.display())]
+    QemuMissing {
+        /// Where it was looked for.
+        looked: PathBuf,
+    },
+    /// QEMU is installed but cannot be used.
+    #[error("QEMU at {} cannot be used: {reason}", path.display())]
+    QemuUnusable {
+        /// The program.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// QEMU is older than the oldest version that works.
+    #[error("QEMU at {} is version {found}; {needed} or newer is needed", path.display())]
+    QemuTooOld {
+        /// The program.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// The oldest that works.
+        needed: &'static str,
+    },
+    /// The agent never answered.
+    #[error("the guest did not answer within {} s of {doing}{}", limit.as_secs(), tail(console))]
+    NoAnswer {
+        /// What was under way.
+        doing: &'static str,
+        /// How long was waited.
+        limit: Duration,
+        /// The console's last lines.
+        console: String,
+    },
+    /// The QEMU process ended by itself.
+    #[error("the machine ended unexpectedly: {status}{}{}", tail(stderr), tail(console))]
+    Crashed {
+        /// How QEMU ended.
+        status: String,
+        /// QEMU's last words.
+        stderr: String,
+        /// The console's last lines.
+        console: String,
+    },
+    /// A memory image could not be loaded.
+    #[error("the template {} could not be restored: {reason}", path.display())]
+    BadTemplate {
+        /// The template.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The monitor failed.
+    #[error(transparent)]
+    Monitor(#[from] QmpError),
+    /// The guest link failed.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The operating system refused.
+    #[error("could not {doing}")]
+    Io {
+        /// What was under way.
+        doing: String,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl VmError {
+    /// Wraps an operating system error with what was being done.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |cause| Self::Io { doing, cause }
+    }
+}
+
+impl Explain for VmError {
+    fn code(&self) -> Code {
+        match self {
+            Self::QemuMissing { .. } => Code::ToolMissing,
+            Self::QemuTooOld { .. } => Code::ToolTooOld,
+            Self::QemuUnusable { .. } => Code::ToolFailed,
+            Self::NoAnswer { .. } => Code::BootFailed,
+            Self::Crashed { .. } => Code::VmCrashed,
+            Self::BadTemplate { .. } => Code::TemplateInvalid,
+            Self::Monitor(QmpError::Timeout { .. }) => Code::Timeout,
+            Self::Monitor(_) => Code::ToolFailed,
+            Self::Link(error) => error.code(),
+            Self::Io { cause, .. } => Code::of_io(cause),
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        let text = match self {
+            Self::QemuMissing { .. } => {
+                "install it (Debian, Ubuntu: apt-get install qemu-system-x86) or set vm.qemu in the configuration"
+            }
+            Self::QemuTooOld { .. } => "upgrade it, or set vm.qemu in the configuration to a newer one",
+            Self::QemuUnusable { .. } => "run it by hand to see what is wrong, or set vm.qemu to another one",
+            Self::NoAnswer { .. } => {
+                "check that the kernel is a Linux with virtio (vm.kernel), or run 'agentiso check'"
+            }
+            Self::Crashed { .. } => "look at the lines above; if memory is short, ask for a smaller machine",
+            Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
+            Self::Io { cause, .. } if Code::of_io(cause) == Code::DiskFull => {
+                "free space in the data directory, or set AGENTISO_HOME to a larger disk"
+            }
+            Self::Link(error) => return error.remedy(),
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+/// The end of a log as it appears in a message.
+fn tail(log: &str) -> String {
+    let log = log.trim_end();
+    if log.is_empty() { String::new() } else { format!("\n{log}") }
+}

@@ -1,0 +1,144 @@
+//! Running commands.
+
+use std::sync::Arc;
+
+use agentiso_proto::{Channel, Control, Exec, Exit, MAX_PAYLOAD, Request, Response, to_bytes};
+use bytes::Bytes;
+
+use super::exchange::Exchange;
+use super::stream::{Event, Shape, Stream};
+use super::{Guest, LinkError};
+
+/// Output on two channels, and the command's start and end.
+const COMMAND: Shape = Shape { receives: &[Channel::Stdout, Channel::Stderr], budget: 2 * MAX_PAYLOAD };
+
+impl Guest {
+    /// Runs a command. It is queued at once; that it started is the process's first event.
+    pub async fn exec(&self, exec: Exec) -> Result<Process, LinkError> {
+        let wants_stdin = exec.stdin;
+        let exchange = self.start(&Request::Exec(exec), COMMAND).await?;
+        let stdin = wants_stdin.then(|| Stdin { guest: self.clone(), stream: Arc::clone(exchange.stream()) });
+        Ok(Process { exchange, stdin, stage: Stage::Starting })
+    }
+}
+
+/// A command in the guest. Dropping it before it ended ends the command.
+#[derive(Debug)]
+pub struct Process {
+    exchange: Exchange,
+    stdin: Option<Stdin>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stage {
+    Starting,
+    Running,
+    Over,
+}
+
+/// What happened to a command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ProcessEvent {
+    /// It runs.
+    Started {
+        /// Its process id in the guest.
+        pid: u32,
+    },
+    /// It wrote to its standard output, or its terminal.
+    Stdout(Bytes),
+    /// It wrote to its standard error.
+    Stderr(Bytes),
+    /// It ended. Nothing follows.
+    Exited(Exit),
+}
+
+impl Process {
+    /// Waits for what happens next; `None` once the command has ended. Safe to cancel. Output that is not taken
+    /// makes the command wait and nothing else.
+    pub async fn next(&mut self) -> Result<Option<ProcessEvent>, LinkError> {
+        if self.stage == Stage::Over {
+            return Ok(None);
+        }
+        let event = self.exchange.next().await.inspect_err(|_| self.stage = Stage::Over)?;
+        let event = match (event, self.stage) {
+            (Event::Response(Response::Started { pid }), Stage::Starting) => {
+                self.stage = Stage::Running;
+                ProcessEvent::Started { pid }
+            }
+            (Event::Data(Channel::Stdout, bytes), Stage::Running) => ProcessEvent::Stdout(bytes.into()),
+            (Event::Data(Channel::Stderr, bytes), Stage::Running) => ProcessEvent::Stderr(bytes.into()),
+            (Event::Last(Response::Exited(exit)), Stage::Running) => {
+                self.stage = Stage::Over;
+                ProcessEvent::Exited(exit)
+            }
+            (other, _) => {
+                self.stage = Stage::Over;
+                return Err(self.exchange.unexpected(&other));
+            }
+        };
+        Ok(Some(event))
+    }
+
+    /// The command's standard input, once, if it was asked for.
+    pub fn take_stdin(&mut self) -> Option<Stdin> {
+        self.stdin.take()
+    }
+
+    /// A handle that can end, signal or resize the command from elsewhere.
+    pub fn control(&self) -> ProcessControl {
+        ProcessControl { guest: self.exchange.guest().clone(), stream: Arc::clone(self.exchange.stream()) }
+    }
+}
+
+/// A command's standard input. Dropping it is the end of input.
+#[derive(Debug)]
+pub struct Stdin {
+    guest: Guest,
+    stream: Arc<Stream>,
+}
+
+impl Stdin {
+    /// Writes all of it, as fast as the command reads. If the future is dropped, some of it may have been written.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
+        self.guest.send(&self.stream, bytes).await
+    }
+
+    /// Ends the input.
+    pub fn close(self) {}
+}
+
+impl Drop for Stdin {
+    fn drop(&mut self) {
+        self.guest.send_eof(&self.stream);
+    }
+}
+
+/// Controls a command; for one that has ended it does nothing.
+#[derive(Clone, Debug)]
+pub struct ProcessControl {
+    guest: Guest,
+    stream: Arc<Stream>,
+}
+
+impl ProcessControl {
+    /// Ends the command and all its children. Its [`ProcessEvent::Exited`] still comes.
+    pub fn cancel(&self) {
+        self.guest.cancel(&self.stream);
+    }
+
+    /// Sends a signal to the command's process group.
+    pub async fn signal(&self, signal: i32) -> Result<(), LinkError> {
+        self.control(Control::Signal(signal)).await
+    }
+
+    /// Tells the command's terminal its new size.
+    pub async fn resize(&self, columns: u16, rows: u16) -> Result<(), LinkError> {
+        self.control(Control::Resize { columns, rows }).await
+    }
+
+    async fn control(&self, control: Control) -> Result<(), LinkError> {
+        let payload = to_bytes(&control).map_err(|error| LinkError::Unencodable(error.to_string()))?;
+        self.guest.control(&self.stream, &payload).await
+    }
+}

@@ -1,0 +1,405 @@
+//! A session: its streams, its tasks, and the handle everybody shares.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use agentiso_proto::{Channel, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING, Request, encode, to_bytes};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+
+use super::exchange::Exchange;
+use super::stream::{Shape, Stream};
+use super::writer::{Outgoing, Queues};
+use super::{LinkError, reader, writer};
+
+/// Streams that may be open at once, those included that were cancelled and the guest has not ended yet. The agent
+/// refuses more; here they wait.
+pub(super) const MAX_STREAMS: usize = 256;
+/// Places for signals, resizes and pings in the control queue.
+const CONTROL_PLACES: usize = 64;
+/// Places for data frames in the bulk queue.
+const BULK_PLACES: usize = 16;
+/// How long the last words of a session may take once nobody holds it any more, or once writing failed and only
+/// the guest's own last words are awaited.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What is known of the guest's state when a session starts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Resync {
+    /// It waits at a frame boundary: freshly booted, or quiesced before it was frozen.
+    Clean,
+    /// It may be in the middle of anything, so padding leads it to a boundary first.
+    Unknown,
+}
+
+/// How a session starts.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionOptions {
+    /// What is known of the guest's state.
+    pub resync: Resync,
+    /// What becomes of the commands of an earlier session.
+    pub inherit: Inherit,
+}
+
+/// A session with the agent in a guest; clones share it. It ends when the last clone and everything made from it
+/// is dropped.
+#[derive(Clone)]
+pub struct Guest(Arc<Handle>);
+
+struct Handle {
+    session: Arc<Session>,
+    control: mpsc::UnboundedSender<Outgoing>,
+    bulk: mpsc::UnboundedSender<Outgoing>,
+}
+
+impl fmt::Debug for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guest").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.session.released.notify_one();
+    }
+}
+
+impl Guest {
+    /// Starts a session over a byte stream. The Hello is written at once and requests may follow without waiting
+    /// for the Welcome, so a whole start-up dialogue costs one round trip. Must be called within a tokio runtime.
+    pub fn open<S>(stream: S, options: SessionOptions) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let nonce = uuid::Uuid::new_v4().into_bytes();
+        let mut opening = match options.resync {
+            Resync::Clean => Vec::new(),
+            Resync::Unknown => vec![0; RESYNC_PADDING],
+        };
+        opening.extend_from_slice(&Hello::new(nonce, options.inherit).encode());
+
+        let session = Arc::new(Session::new());
+        let (control, control_queue) = mpsc::unbounded_channel();
+        let (bulk, bulk_queue) = mpsc::unbounded_channel();
+        let (read_half, write_half) = tokio::io::split(stream);
+        tokio::spawn(read(Arc::clone(&session), read_half, nonce));
+        let queues = Queues { control: control_queue, bulk: bulk_queue };
+        tokio::spawn(write(Arc::clone(&session), write_half, opening, queues));
+        Self(Arc::new(Handle { session, control, bulk }))
+    }
+
+    /// Waits for the guest's Welcome and returns the version of the protocol agreed on.
+    pub async fn ready(&self) -> Result<u16, LinkError> {
+        let mut phase = self.0.session.phase.subscribe();
+        let phase = phase.wait_for(|phase| !matches!(phase, Phase::Greeting)).await;
+        match phase.as_deref() {
+            Ok(Phase::Ready(version)) => Ok(*version),
+            _ => Err(self.0.session.error()),
+        }
+    }
+
+    /// Waits for the end of the session and says what ended it.
+    pub async fn closed(&self) -> LinkError {
+        self.0.session.closed().await
+    }
+
+    /// Asks the agent for a sign of life and returns how long it took.
+    pub async fn ping(&self) -> Result<Duration, LinkError> {
+        let session = &self.0.session;
+        let place = session.place(&session.control_places).await?;
+        let (answer, answered) = oneshot::channel();
+        let start = Instant::now();
+        let number = session.expect_pong(answer, place)?;
+        self.send_control(frame(Kind::Ping, Channel::Main, 0, &number.to_le_bytes()), None);
+        answered.await.map_err(|_| session.error())?;
+        Ok(start.elapsed())
+    }
+
+    /// Opens a stream with a request. Waits only if very many streams are open.
+    pub(super) async fn start(&self, request: &Request, shape: Shape) -> Result<Exchange, LinkError> {
+        let payload = to_bytes(request).map_err(|error| LinkError::Unencodable(error.to_string()))?;
+        if payload.len() > MAX_PAYLOAD {
+            return Err(LinkError::TooLarge { bytes: payload.len() });
+        }
+        let session = &self.0.session;
+        let place = session.place(&session.stream_places).await?;
+        let stream = session.add(shape, place)?;
+        self.send_control(frame(Kind::Request, Channel::Main, stream.id, &payload), None);
+        Ok(Exchange::new(self.clone(), stream))
+    }
+
+    /// Queues a frame about a running stream as soon as there is a place.
+    pub(super) async fn control(&self, stream: &Stream, payload: &[u8]) -> Result<(), LinkError> {
+        let session = &self.0.session;
+        let place = session.place(&session.control_places).await?;
+        if !stream.is_finished() {
+            self.send_control(frame(Kind::Control, Channel::Main, stream.id, payload), Some(place));
+        }
+        Ok(())
+    }
+
+    /// Asks the guest to end a stream's work.
+    pub(super) fn cancel(&self, stream: &Stream) {
+        if !stream.is_finished() && stream.cancel_once() {
+            self.send_control(frame(Kind::Cancel, Channel::Main, stream.id, &[]), None);
+        }
+    }
+
+    /// Gives a stream up: it is cancelled and whatever still comes is ignored.
+    pub(super) fn abandon(&self, stream: &Stream) {
+        if self.0.session.abandon(stream.id) {
+            self.cancel(stream);
+        }
+        stream.forget();
+    }
+
+    /// Lets the guest send as much as the caller took.
+    pub(super) fn grant(&self, stream: &Arc<Stream>, channel: Channel) {
+        // Fails only when the session is over.
+        let _ = self.0.control.send(Outgoing::Grant(Arc::clone(stream), channel));
+    }
+
+    /// Sends data on the stream's main channel; waits for the guest's credit and a place in the queue.
+    pub(super) async fn send(&self, stream: &Stream, mut bytes: &[u8]) -> Result<(), LinkError> {
+        let session = &self.0.session;
+        while !bytes.is_empty() {
+            let credit = stream.sendable().await?;
+            let place = session.place(&session.bulk_places).await?;
+            let (now, later) = bytes.split_at(bytes.len().min(credit).min(agentiso_proto::DATA_PAYLOAD));
+            stream.spend(now.len());
+            let frame = frame(Kind::Data, Channel::Main, stream.id, now);
+            let _ = self.0.bulk.send(Outgoing::Frame(frame, Some(place)));
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Ends the data on the stream's main channel.
+    pub(super) fn send_eof(&self, stream: &Stream) {
+        if !stream.is_finished() {
+            let frame = frame(Kind::Eof, Channel::Main, stream.id, &[]);
+            let _ = self.0.bulk.send(Outgoing::Frame(frame, None));
+        }
+    }
+
+    /// Ends the session because of what a response said, and returns the error to report.
+    pub(super) fn violation(&self, what: impl Into<String>) -> LinkError {
+        let error = LinkError::Violation(what.into());
+        self.0.session.fail(error.clone());
+        error
+    }
+
+    fn send_control(&self, frame: Vec<u8>, place: Option<OwnedSemaphorePermit>) {
+        // Fails only when the session is over, which the stream's own state tells whoever waits.
+        let _ = self.0.control.send(Outgoing::Frame(frame, place));
+    }
+}
+
+fn frame(kind: Kind, channel: Channel, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(kind, channel, false, stream, payload, &mut out);
+    out
+}
+
+async fn read<R: AsyncRead + Unpin>(session: Arc<Session>, mut reader: R, nonce: [u8; 16]) {
+    tokio::select! {
+        error = reader::run(&mut reader, nonce, &session) => session.fail(error),
+        _ = session.closed() => {}
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    session: Arc<Session>,
+    mut writer: W,
+    opening: Vec<u8>,
+    mut queues: Queues,
+) {
+    let released = async {
+        session.released.notified().await;
+        tokio::time::sleep(LINGER).await;
+    };
+    let error = tokio::select! {
+        written = writer::run(&mut writer, opening, &mut queues) => match written {
+            Ok(()) => LinkError::closed(io::ErrorKind::ConnectionAborted, "nobody used the link any more"),
+            Err(error) => {
+                // The guest may have said something final before it stopped listening: let the reader find the end.
+                let _ = tokio::time::timeout(LINGER, session.closed()).await;
+                LinkError::Closed(error.into())
+            }
+        },
+        () = released => LinkError::closed(io::ErrorKind::TimedOut, "the guest did not take the last words"),
+        error = session.closed() => error,
+    };
+    session.fail(error);
+}
+
+enum Phase {
+    Greeting,
+    Ready(u16),
+    Closed(LinkError),
+}
+
+/// What the handle and the two tasks share.
+pub(super) struct Session {
+    phase: watch::Sender<Phase>,
+    table: Mutex<Table>,
+    released: Notify,
+    stream_places: Arc<Semaphore>,
+    control_places: Arc<Semaphore>,
+    bulk_places: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Table {
+    closed: bool,
+    streams: HashMap<u32, Slot>,
+    last_stream: u32,
+    /// Each keeps its place until it is answered, so a silent guest cannot make them pile up.
+    pings: HashMap<u64, (oneshot::Sender<()>, OwnedSemaphorePermit)>,
+    last_ping: u64,
+}
+
+/// An open stream; without its state if the host gave it up.
+struct Slot {
+    stream: Option<Arc<Stream>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Session {
+    fn new() -> Self {
+        Self {
+            phase: watch::Sender::new(Phase::Greeting),
+            table: Mutex::new(Table::default()),
+            released: Notify::new(),
+            stream_places: Arc::new(Semaphore::new(MAX_STREAMS)),
+            control_places: Arc::new(Semaphore::new(CONTROL_PLACES)),
+            bulk_places: Arc::new(Semaphore::new(BULK_PLACES)),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn welcomed(&self, version: u16) {
+        self.phase.send_if_modified(|phase| {
+            let greeting = matches!(phase, Phase::Greeting);
+            if greeting {
+                *phase = Phase::Ready(version);
+            }
+            greeting
+        });
+    }
+
+    /// Ends the session; only the first reason counts.
+    fn fail(&self, error: LinkError) {
+        let first = self.phase.send_if_modified(|phase| {
+            let open = !matches!(phase, Phase::Closed(_));
+            if open {
+                *phase = Phase::Closed(error.clone());
+            }
+            open
+        });
+        if !first {
+            return;
+        }
+        let streams = {
+            let mut table = self.table();
+            table.closed = true;
+            table.pings.clear();
+            std::mem::take(&mut table.streams)
+        };
+        for stream in streams.into_values().filter_map(|slot| slot.stream) {
+            stream.fail(error.clone());
+        }
+        for places in [&self.stream_places, &self.control_places, &self.bulk_places] {
+            places.close();
+        }
+    }
+
+    async fn closed(&self) -> LinkError {
+        let mut phase = self.phase.subscribe();
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = phase.wait_for(|phase| matches!(phase, Phase::Closed(_))).await;
+        self.error()
+    }
+
+    /// What ended the session.
+    fn error(&self) -> LinkError {
+        match &*self.phase.borrow() {
+            Phase::Closed(error) => error.clone(),
+            _ => LinkError::closed(io::ErrorKind::NotConnected, "the session is ending"),
+        }
+    }
+
+    async fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, LinkError> {
+        Arc::clone(places).acquire_owned().await.map_err(|_| self.error())
+    }
+
+    fn add(&self, shape: Shape, place: OwnedSemaphorePermit) -> Result<Arc<Stream>, LinkError> {
+        let mut table = self.table();
+        if table.closed {
+            drop(table);
+            return Err(self.error());
+        }
+        loop {
+            // Stream 0 belongs to pings. After a wrap, ids still in use are passed over.
+            table.last_stream = table.last_stream.wrapping_add(1).max(1);
+            if !table.streams.contains_key(&table.last_stream) {
+                break;
+            }
+        }
+        let id = table.last_stream;
+        let stream = Arc::new(Stream::new(id, shape));
+        table.streams.insert(id, Slot { stream: Some(Arc::clone(&stream)), _place: place });
+        Ok(stream)
+    }
+
+    /// The stream with this id; `None` if the host gave it up. The error is a violation.
+    pub(super) fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, String> {
+        let table = self.table();
+        table.streams.get(&id).map(|slot| slot.stream.clone()).ok_or_else(|| unknown(id))
+    }
+
+    /// Like [`Self::find`]; nothing may follow on this stream.
+    pub(super) fn finish(&self, id: u32) -> Result<Option<Arc<Stream>>, String> {
+        self.table().streams.remove(&id).map(|slot| slot.stream).ok_or_else(|| unknown(id))
+    }
+
+    /// Gives a stream up; false if it has ended anyway.
+    fn abandon(&self, id: u32) -> bool {
+        self.table().streams.get_mut(&id).is_some_and(|slot| slot.stream.take().is_some())
+    }
+
+    fn expect_pong(
+        &self,
+        answer: oneshot::Sender<()>,
+        place: OwnedSemaphorePermit,
+    ) -> Result<u64, LinkError> {
+        let mut table = self.table();
+        if table.closed {
+            drop(table);
+            return Err(self.error());
+        }
+        table.last_ping += 1;
+        let number = table.last_ping;
+        table.pings.insert(number, (answer, place));
+        Ok(number)
+    }
+
+    pub(super) fn pong(&self, payload: &[u8]) -> Result<(), String> {
+        let number = payload.try_into().map(u64::from_le_bytes).ok();
+        let answer = number.and_then(|number| self.table().pings.remove(&number));
+        let (answer, _place) = answer.ok_or_else(|| "a pong nobody asked for".to_owned())?;
+        // The caller may have stopped waiting.
+        let _ = answer.send(());
+        Ok(())
+    }
+}
+
+fn unknown(id: u32) -> String {
+    format!("a frame for stream {id}, which is not open")
+}

@@ -1,0 +1,278 @@
+//! QEMU's command line, as a pure function of what the machine is.
+//!
+//! A memory image can only be restored into the very same list of devices in the same order, so there is one
+//! function that writes the list for booting, for making templates and for restoring.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::Qemu;
+use crate::hardware::{Accel, Hardware};
+
+/// Changes whenever the list of devices does: memory images made with another list are of no use.
+pub const LAYOUT: u32 = 1;
+
+/// Translated code a QEMU without KVM may keep, in MiB. The default of 1 GiB is never given back.
+const TRANSLATION_CACHE_MB: u32 = 64;
+
+/// Size of [`DiskFile::Blank`].
+const BLANK_BYTES: u64 = 1 << 43;
+
+/// Where guest memory lives.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Memory {
+    /// In QEMU's own anonymous memory.
+    Anonymous,
+    /// In a file that QEMU writes: how a template is made.
+    Shared(PathBuf),
+    /// Copied on write from a file that stays as it is: how a template is cloned.
+    Private(PathBuf),
+}
+
+/// How the guest comes to life.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum BootSource {
+    /// From a kernel.
+    Kernel(Boot),
+    /// From a device state that the monitor will name.
+    Incoming,
+}
+
+/// A kernel and what it is told.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Boot {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The initramfs.
+    pub initrd: PathBuf,
+    /// Rate of the host's time stamp counter, for guests that cannot measure it themselves.
+    pub tsc_khz: Option<u64>,
+}
+
+/// What a machine's disk is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum DiskFile {
+    /// A file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its format, as QEMU calls it.
+        format: &'static str,
+    },
+    /// Nothing but zeros, and larger than any real disk: what a template is made with. A clone believes in that
+    /// size until it is told its own, so it never takes a real disk for too small.
+    Blank,
+}
+
+/// Everything a command line is made from.
+#[derive(Clone, Debug)]
+pub struct CommandLine<'a> {
+    /// The program.
+    pub qemu: &'a Qemu,
+    /// The machine's shape.
+    pub hardware: Hardware,
+    /// Where its memory lives.
+    pub memory: Memory,
+    /// How it comes to life.
+    pub boot: BootSource,
+    /// Its disk.
+    pub disk: DiskFile,
+    /// Listening socket of the monitor.
+    pub monitor_fd: i32,
+    /// Listening socket of the console.
+    pub console_fd: i32,
+    /// Listening socket of the serial link.
+    pub agent_fd: i32,
+    /// Listening socket of a second serial port that carries whatever one likes, for measuring the transport.
+    pub spare_fd: Option<i32>,
+}
+
+impl CommandLine<'_> {
+    /// The arguments.
+    pub fn arguments(&self) -> Vec<OsString> {
+        let mut line = Line::default();
+        self.machine(&mut line);
+        self.memory(&mut line);
+        self.boot(&mut line);
+        self.devices(&mut line);
+        line.0
+    }
+
+    fn machine(&self, line: &mut Line) {
+        line.option("-M", "microvm");
+        line.0.extend(["-bios".into(), self.qemu.firmware.clone().into_os_string()]);
+        match self.hardware.accel {
+            Accel::Kvm => {
+                line.option("-accel", "kvm");
+                line.option("-cpu", "host");
+            }
+            Accel::Tcg => {
+                line.option("-accel", &format!("tcg,thread=multi,tb-size={TRANSLATION_CACHE_MB}"));
+                line.option("-cpu", "max");
+            }
+        }
+        line.option("-smp", &self.hardware.vcpus.to_string());
+        line.option("-m", &self.hardware.memory_mb.to_string());
+        line.option("-display", "none");
+        line.option("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+        line.flags(["-nodefaults", "-no-user-config", "-no-reboot"]);
+    }
+
+    fn memory(&self, line: &mut Line) {
+        let size = format!("id=ram,size={}M", self.hardware.memory_mb);
+        match &self.memory {
+            Memory::Anonymous => line.option("-object", &format!("memory-backend-ram,{size}")),
+            Memory::Shared(file) => {
+                line.path_option("-object", &format!("memory-backend-file,{size},share=on,mem-path="), file);
+            }
+            Memory::Private(file) => {
+                // Newer QEMUs can open the file for reading only, which keeps a broken one from spoiling it.
+                let open = if self.qemu.release >= (9, 0) { ",readonly=on,rom=off" } else { "" };
+                let options = format!("memory-backend-file,{size},share=off{open},mem-path=");
+                line.path_option("-object", &options, file);
+            }
+        }
+        line.option("-machine", "memory-backend=ram");
+    }
+
+    fn boot(&self, line: &mut Line) {
+        match &self.boot {
+            BootSource::Incoming => line.option("-incoming", "defer"),
+            BootSource::Kernel(boot) => {
+                line.0.extend(["-kernel".into(), boot.kernel.clone().into_os_string()]);
+                line.0.extend(["-initrd".into(), boot.initrd.clone().into_os_string()]);
+                line.option("-append", &self.kernel_words(boot));
+            }
+        }
+    }
+
+    fn kernel_words(&self, boot: &Boot) -> String {
+        let mut words = "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 random.trust_cpu=on 8250.nr_uarts=1 \
+                         i8042.noaux i8042.nokbd rcupdate.rcu_expedited=1"
+            .to_owned();
+        if self.hardware.accel == Accel::Tcg {
+            // A microvm has nothing to measure the time stamp counter against, and mitigations protect nothing
+            // when every instruction is translated.
+            words.push_str(" tsc=reliable no_timer_check mitigations=off");
+            if let Some(khz) = boot.tsc_khz {
+                words.push_str(&format!(" tsc_early_khz={khz}"));
+            }
+        }
+        words
+    }
+
+    fn devices(&self, line: &mut Line) {
+        let listener = |fd| format!("fd={fd},server=on,wait=off");
+        line.option("-chardev", &format!("socket,id=monitor,{}", listener(self.monitor_fd)));
+        line.option("-mon", "chardev=monitor,mode=control");
+        line.option("-chardev", &format!("socket,id=console,{}", listener(self.console_fd)));
+        line.option("-serial", "chardev:console");
+        line.option("-chardev", &format!("socket,id=agent,{}", listener(self.agent_fd)));
+        line.option("-device", "virtio-serial-device");
+        line.option("-device", "virtserialport,chardev=agent,name=agentiso");
+        if let Some(fd) = self.spare_fd {
+            line.option("-chardev", &format!("socket,id=spare,{}", listener(fd)));
+            line.option("-device", "virtserialport,chardev=spare,name=spare");
+        }
+        match &self.disk {
+            DiskFile::File { path, format } => {
+                // Flushes may be lost with the host, never with QEMU: the page cache holds what was written.
+                let drive = format!("if=none,id=root,format={format},cache=unsafe,discard=unmap,file=");
+                line.path_option("-drive", &drive, path);
+            }
+            DiskFile::Blank => {
+                line.option("-drive", &format!("if=none,id=root,driver=null-co,read-zeroes=on,size={BLANK_BYTES}"));
+            }
+        }
+        line.option("-device", "virtio-blk-device,drive=root");
+        line.option("-netdev", "hubport,id=net,hubid=0");
+        line.option("-device", "virtio-net-device,netdev=net");
+        line.option("-object", "rng-random,id=entropy,filename=/dev/urandom");
+        line.option("-device", "virtio-rng-device,rng=entropy");
+    }
+}
+
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn option(&mut self, name: &str, value: &str) {
+        self.0.extend([name.into(), value.into()]);
+    }
+
+    fn flags<const N: usize>(&mut self, flags: [&str; N]) {
+        self.0.extend(flags.map(OsString::from));
+    }
+
+    /// An option whose value ends with a path; QEMU reads `,,` as one comma.
+    fn path_option(&mut self, name: &str, before: &str, path: &Path) {
+        let mut value = OsString::from(before);
+        let mut first = true;
+        for part in path.as_os_str().as_encoded_bytes().split(|&byte| byte == b',') {
+            if !first {
+                value.push(",,");
+            }
+            first = false;
+            value.push(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(part));
+        }
+        self.0.extend([name.into(), value]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::LinkKind;
+
+    fn qemu(release: (u32, u32)) -> Qemu {
+        let path = PathBuf::from("/usr/bin/qemu-system-x86_64");
+        Qemu { path, version: "x".into(), release, firmware: "/fw/qboot.rom".into(), identity: "i".into() }
+    }
+
+    fn line(qemu: &Qemu, accel: Accel, memory: Memory, boot: BootSource) -> String {
+        let hardware = Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: 256 };
+        let disk = DiskFile::File { path: "/m/a,b.qcow2".into(), format: "qcow2" };
+        let (monitor_fd, console_fd, agent_fd) = (10, 11, 12);
+        let command =
+            CommandLine { qemu, hardware, memory, boot, disk, monitor_fd, console_fd, agent_fd, spare_fd: None };
+        let arguments = command.arguments();
+        arguments.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn devices(line: &str) -> Vec<&str> {
+        let words: Vec<&str> = line.split(' ').collect();
+        words.windows(2).filter(|pair| pair[0] == "-device").map(|pair| pair[1]).collect()
+    }
+
+    #[test]
+    fn booting_making_and_restoring_have_the_same_devices() {
+        let qemu = qemu((7, 2));
+        let boot = BootSource::Kernel(Boot { kernel: "/k".into(), initrd: "/i".into(), tsc_khz: Some(2_300_000) });
+        let cold = line(&qemu, Accel::Tcg, Memory::Anonymous, boot);
+        let clone = line(&qemu, Accel::Tcg, Memory::Private("/t/ram".into()), BootSource::Incoming);
+        assert_eq!(devices(&cold), devices(&clone));
+        assert_eq!(devices(&cold).len(), 5);
+        assert!(cold.contains("tsc_early_khz=2300000"));
+        assert!(clone.contains("-incoming defer") && !clone.contains("-kernel"));
+    }
+
+    #[test]
+    fn commas_in_paths_are_escaped() {
+        let text = line(&qemu((7, 2)), Accel::Kvm, Memory::Anonymous, BootSource::Incoming);
+        assert!(text.contains("file=/m/a,,b.qcow2"), "{text}");
+        assert!(text.contains("-accel kvm -cpu host"), "{text}");
+    }
+
+    #[test]
+    fn a_template_is_opened_read_only_where_qemu_can() {
+        let memory = || Memory::Private("/t/ram".into());
+        assert!(!line(&qemu((7, 2)), Accel::Tcg, memory(), BootSource::Incoming).contains("readonly"));
+        assert!(line(&qemu((10, 0)), Accel::Tcg, memory(), BootSource::Incoming).contains("readonly=on,rom=off"));
+    }
+
+    #[test]
+    fn every_machine_runs_in_the_sandbox() {
+        let text = line(&qemu((7, 2)), Accel::Tcg, Memory::Anonymous, BootSource::Incoming);
+        assert!(text.contains("-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"));
+    }
+}

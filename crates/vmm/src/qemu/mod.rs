@@ -1,0 +1,11 @@
+//! The QEMU program: finding it, its command line, its process.
+
+mod binary;
+mod command;
+mod process;
+mod spawner;
+
+pub use binary::{MIN_VERSION, Qemu, find};
+pub use command::{LAYOUT, Boot, BootSource, CommandLine, DiskFile, Memory};
+pub(crate) use process::read_tail;
+pub use process::{Credentials, Process, Spawn, lookup_user};

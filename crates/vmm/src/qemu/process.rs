@@ -1,0 +1,197 @@
+//! One QEMU process: started apart from us, watched through a descriptor.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::spawner;
+use crate::VmError;
+
+/// How much of QEMU's own complaints is shown.
+const STDERR_TAIL: u64 = 2048;
+
+/// The user a process runs as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Credentials {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// What to start.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub arguments: Vec<std::ffi::OsString>,
+    /// Descriptors it inherits under their own numbers.
+    pub inherited: Vec<BorrowedFd<'a>>,
+    /// File that takes its error output.
+    pub stderr: PathBuf,
+    /// Another user to become first.
+    pub run_as: Option<Credentials>,
+    /// Ends with this process.
+    pub ephemeral: bool,
+}
+
+/// A started process. Killed when dropped, unless it was released.
+#[derive(Debug)]
+pub struct Process {
+    child: Mutex<Option<Child>>,
+    pid: u32,
+    pidfd: AsyncFd<OwnedFd>,
+    stderr: PathBuf,
+}
+
+impl Process {
+    /// Starts QEMU in a session of its own.
+    pub fn spawn(spawn: Spawn<'_>) -> Result<Self, VmError> {
+        let stderr = OpenOptions::new().create(true).append(true).mode(0o600).open(&spawn.stderr);
+        let stderr = stderr.map_err(VmError::io(format!("open {}", spawn.stderr.display())))?;
+        let mut command = Command::new(spawn.program);
+        command.args(&spawn.arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        prepare(&mut command, &spawn);
+        let child = spawner::spawn(command).map_err(VmError::io(format!("start {}", spawn.program.display())))?;
+        let pid = child.id();
+        let mut guard = KillOnDrop(Some(child));
+        let pidfd = watch(pid).map_err(VmError::io("watch the QEMU process"))?;
+        Ok(Self { child: Mutex::new(guard.0.take()), pid, pidfd, stderr: spawn.stderr })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits until it has ended and says how.
+    pub async fn ended(&self) -> String {
+        // A descriptor that cannot be watched any more belongs to a process that is gone.
+        let _ = self.pidfd.readable().await.map(|mut ready| ready.retain_ready());
+        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(Child::wait);
+        match status {
+            Some(Ok(status)) => describe(status),
+            _ => "QEMU is gone".to_owned(),
+        }
+    }
+
+    /// Ends it at once. Harmless if it has ended.
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// The last lines of QEMU's own complaints.
+    pub fn stderr_tail(&self) -> String {
+        read_tail(&self.stderr, STDERR_TAIL).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(child) = self.child.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            // It was sent a signal it cannot refuse, so this does not wait long; without it a zombie stays.
+            let _ = child.wait();
+        }
+    }
+}
+
+struct KillOnDrop(Option<Child>);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn watch(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("not a process id"))?;
+    let fd = pidfd_open(pid, PidfdFlags::NONBLOCK).or_else(|_| pidfd_open(pid, PidfdFlags::empty()))?;
+    // SAFETY: an `OwnedFd` names the same open descriptor for as long as it lives, and the `AsyncFd` owns it.
+    let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
+    Ok(watched?)
+}
+
+fn prepare(command: &mut Command, spawn: &Spawn<'_>) {
+    let inherited: Vec<RawFd> = spawn.inherited.iter().map(AsRawFd::as_raw_fd).collect();
+    let (run_as, ephemeral) = (spawn.run_as, spawn.ephemeral);
+    let parent = rustix::process::getpid();
+    let in_child = move || {
+        rustix::process::setsid()?;
+        for &fd in &inherited {
+            // SAFETY: the caller of `Process::spawn` holds these descriptors open until the fork is over, and the
+            // child has its own copies.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+        }
+        if let Some(Credentials { uid, gid }) = run_as {
+            rustix::thread::set_thread_groups(&[])?;
+            let gid = rustix::thread::Gid::from_raw(gid);
+            rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+            let uid = rustix::thread::Uid::from_raw(uid);
+            rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+        }
+        if ephemeral {
+            // After the change of user, which would clear it.
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()));
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only makes system calls on data it owns; it neither allocates nor
+    // takes a lock.
+    unsafe { command.pre_exec(in_child) };
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "QEMU exited".to_owned(),
+        (Some(code), _) => format!("QEMU exited with code {code}"),
+        (None, Some(signal)) => format!("QEMU was ended by signal {signal}"),
+        (None, None) => "QEMU ended".to_owned(),
+    }
+}
+
+/// Reads the last `limit` bytes of a file, from the start of a line where possible.
+pub(crate) fn read_tail(path: &Path, limit: u64) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match text.split_once('\n') {
+        Some((_, rest)) if length > limit => rest.to_owned(),
+        _ => text.into_owned(),
+    })
+}
+
+/// Looks a user up in `/etc/passwd`.
+pub fn lookup_user(name: &str) -> Option<Credentials> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        match fields[..] {
+            [user, _, uid, gid, ..] if user == name => {
+                Some(Credentials { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
+            }
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,57 @@
+//! What a memory image depends on.
+
+use std::fs;
+
+use crate::hardware::Hardware;
+use crate::machine::{GuestKernel, Host};
+use crate::qemu::LAYOUT;
+
+/// Names the base template of a shape. Anything that changes here means another template.
+pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> String {
+    let Hardware { accel, link, vcpus, memory_mb } = hardware;
+    digest(&[
+        "base",
+        &LAYOUT.to_string(),
+        &host.qemu.path.to_string_lossy(),
+        &host.qemu.version,
+        &host.qemu.identity,
+        &kernel.digest,
+        &processor(),
+        &format!("{accel} {link} {vcpus} {memory_mb}"),
+    ])
+}
+
+/// Names the warm template of an image's disk on a base.
+pub fn warm_key(base: &str, image: &str, disk_bytes: u64) -> String {
+    digest(&["warm", base, image, &disk_bytes.to_string()])
+}
+
+/// The processor the image was made on: a guest must not wake up on one with fewer features.
+fn processor() -> String {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    info.lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("model name") || line.starts_with("flags"))
+        .collect()
+}
+
+fn digest(parts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.finalize().to_hex()[..24].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_run_into_each_other() {
+        assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
+        assert_ne!(warm_key("k", "image", 1), warm_key("k", "image", 2));
+        assert_eq!(warm_key("k", "image", 1), warm_key("k", "image", 1));
+    }
+}

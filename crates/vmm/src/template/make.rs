@@ -1,0 +1,225 @@
+//! Making templates.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentiso_core::ports::{DiskSource, Disks};
+use agentiso_proto::{Configure, Exec, Inherit, RootDisk};
+
+use super::store::{DEVICE, DISK, Partial, RAM, Template, Templates};
+use super::{base_key, warm_key};
+use crate::VmError;
+use crate::hardware::Hardware;
+use crate::link::Resync;
+use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom};
+use crate::qemu::{DiskFile, Memory};
+
+/// How long a clone that is tried out may take to answer.
+const TRIAL_LIMIT: Duration = Duration::from_secs(20);
+/// How long mounting and warming may take.
+const WARM_LIMIT: Duration = Duration::from_secs(60);
+/// Commands a warm template has run once, so that their files are in memory. Those an image lacks are left out.
+const WARM_UP: [&[&str]; 4] =
+    [&["/bin/true"], &["/bin/sh", "-c", "exit 0"], &["/bin/bash", "-c", "/bin/true"], &["/bin/uname"]];
+
+/// An image's disk, as a warm template is made for it.
+#[derive(Clone, Debug)]
+pub struct ImageDisk {
+    /// The raw image.
+    pub raw: PathBuf,
+    /// Tells this content from any other.
+    pub identity: String,
+    /// The disk's size.
+    pub bytes: u64,
+}
+
+/// Returns the base template for a shape, booting a guest for it if there is none.
+pub async fn make_base(
+    templates: &Templates,
+    host: &Host,
+    kernel: &GuestKernel,
+    hardware: Hardware,
+) -> Result<Template, VmError> {
+    let key = base_key(host, kernel, &hardware);
+    let partial = begin(templates, host, &key).await?;
+    if let Some(made_meanwhile) = templates.get(&key) {
+        return Ok(made_meanwhile);
+    }
+    let launch = shared_memory(&partial, hardware, DiskFile::Blank, None)?;
+    let machine = Machine::boot(host, launch, kernel).await?;
+    machine.during("its first answer", TRIAL_LIMIT, machine.guest().ping()).await?;
+    machine.freeze_into(&partial.dir.join(DEVICE)).await?;
+    try_out(&partial, host, hardware, DiskFile::Blank).await?;
+    publish(partial, vec![RAM, DEVICE], format!("base {hardware:?}"), None).await
+}
+
+/// Returns the warm template for an image on a base, cloning the base for it if there is none.
+pub async fn make_warm(
+    templates: &Templates,
+    host: &Host,
+    base: (&str, &Template),
+    hardware: Hardware,
+    image: &ImageDisk,
+    disks: &dyn Disks,
+) -> Result<Template, VmError> {
+    let (base_key, base) = base;
+    let key = warm_key(base_key, &image.identity, image.bytes);
+    let partial = begin(templates, host, &key).await?;
+    if let Some(made_meanwhile) = templates.get(&key) {
+        return Ok(made_meanwhile);
+    }
+    let source = DiskSource::Raw(image.raw.clone());
+    let disk = layer(disks, &partial.dir.join(DISK), &source, image.bytes, host)?;
+    let launch = shared_memory(&partial, hardware, disk, Some(&base.ram()))?;
+    let device = base.device();
+    let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
+    let machine = Machine::restore(host, launch, from).await?;
+    machine.announce_disk_size(image.bytes).await?;
+    machine.during("mounting its image", WARM_LIMIT, machine.guest().configure(mount_root())).await?;
+    machine.during("its first commands", WARM_LIMIT, warm_up(&machine)).await?;
+    machine.freeze_into(&partial.dir.join(DEVICE)).await?;
+    let trial = DiskSource::Layer(partial.dir.join(DISK));
+    let trial = layer(disks, &partial.dir.join("trial.qcow2"), &trial, image.bytes, host)?;
+    try_out(&partial, host, hardware, trial).await?;
+    let description = format!("warm {} {hardware:?}", image.raw.display());
+    publish(partial, vec![RAM, DEVICE, DISK], description, Some(image.raw.clone())).await
+}
+
+/// The root disk of every machine.
+pub(crate) fn root_disk() -> RootDisk {
+    RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: true }
+}
+
+fn mount_root() -> Configure {
+    Configure { root: Some(root_disk()), ..Configure::default() }
+}
+
+/// Waiting for another maker may take seconds, so it must not hold a thread of the runtime.
+async fn begin(templates: &Templates, host: &Host, key: &str) -> Result<Partial, VmError> {
+    let (templates, key, owner) = (templates.clone(), key.to_owned(), host.run_as);
+    let begun = tokio::task::spawn_blocking(move || templates.begin(&key, owner)).await;
+    begun.map_err(|error| VmError::io("make a template")(io::Error::other(error)))?
+}
+
+async fn publish(
+    partial: Partial,
+    files: Vec<&'static str>,
+    description: String,
+    image: Option<PathBuf>,
+) -> Result<Template, VmError> {
+    let published = tokio::task::spawn_blocking(move || partial.publish(&files, description, image)).await;
+    published.map_err(io::Error::other).and_then(|done| done).map_err(VmError::io("publish a template"))
+}
+
+fn shared_memory<'a>(
+    partial: &'a Partial,
+    hardware: Hardware,
+    disk: DiskFile,
+    start_from: Option<&Path>,
+) -> Result<Launch<'a>, VmError> {
+    let ram = partial.dir.join(RAM);
+    let make = || {
+        let file = File::options().create_new(true).write(true).open(&ram)?;
+        file.set_len(hardware.memory_bytes())?;
+        if let Some(earlier) = start_from {
+            copy_data(&File::open(earlier)?, &file)?;
+        }
+        let meta = fs::metadata(&partial.dir)?;
+        use std::os::unix::fs::MetadataExt;
+        std::os::unix::fs::chown(&ram, Some(meta.uid()), Some(meta.gid()))
+    };
+    make().map_err(VmError::io("create the template's memory file"))?;
+    Ok(Launch { dir: &partial.dir, hardware, disk, memory: Memory::Shared(ram), ephemeral: true, spare_port: false })
+}
+
+fn layer(
+    disks: &dyn Disks,
+    path: &Path,
+    source: &DiskSource,
+    bytes: u64,
+    host: &Host,
+) -> Result<DiskFile, VmError> {
+    let io = |error: agentiso_core::ports::DiskError| VmError::io("create the template's disk")(io::Error::other(error));
+    disks.create(path, source, bytes).map_err(io)?;
+    if let Some(owner) = host.run_as {
+        std::os::unix::fs::chown(path, Some(owner.uid), Some(owner.gid))
+            .map_err(VmError::io("hand over the template's disk"))?;
+    }
+    Ok(DiskFile::File { path: path.to_owned(), format: disks.qemu_format() })
+}
+
+async fn warm_up(machine: &Machine) -> Result<(), crate::link::LinkError> {
+    for argv in WARM_UP {
+        let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let mut process = machine.guest().exec(Exec { argv, ..Exec::default() }).await?;
+        // An image without this command is warmed by the others.
+        while let Ok(Some(_)) = process.next().await {}
+    }
+    machine.guest().sync().await
+}
+
+/// A template that no clone can be made from is not published.
+async fn try_out(partial: &Partial, host: &Host, hardware: Hardware, disk: DiskFile) -> Result<(), VmError> {
+    let template = partial.as_template();
+    for socket in ["monitor.sock", "console.sock", "agent.sock"] {
+        fs::remove_file(partial.dir.join(socket)).map_err(VmError::io("clean the template directory"))?;
+    }
+    let memory = Memory::Private(template.ram());
+    let launch = Launch { dir: &partial.dir, hardware, disk, memory, ephemeral: true, spare_port: false };
+    let device = template.device();
+    let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
+    let machine = Machine::restore(host, launch, from).await?;
+    machine.during("being cloned", TRIAL_LIMIT, machine.guest().ready()).await?;
+    machine.kill().await;
+    Ok(())
+}
+
+/// Copies what a sparse file holds, leaving its holes.
+fn copy_data(from: &File, to: &File) -> io::Result<()> {
+    use rustix::fs::{SeekFrom, seek};
+    use rustix::io::Errno;
+    let mut buffer = vec![0; 1 << 20];
+    let mut position = 0;
+    loop {
+        let start = match seek(from, SeekFrom::Data(position)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(from, SeekFrom::Hole(start))?;
+        position = start;
+        while position < end {
+            let want = usize::try_from(end - position).unwrap_or(usize::MAX).min(buffer.len());
+            let got = from.read_at(&mut buffer[..want], position)?;
+            if got == 0 {
+                return Ok(());
+            }
+            to.write_all_at(&buffer[..got], position)?;
+            position += got as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn copying_keeps_contents_and_holes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        let from = File::create_new(&a).unwrap();
+        from.set_len(64 << 20).unwrap();
+        from.write_all_at(&[7; 100_000], 10 << 20).unwrap();
+        from.write_all_at(b"end", (64 << 20) - 3).unwrap();
+        let to = File::create_new(&b).unwrap();
+        to.set_len(64 << 20).unwrap();
+        copy_data(&File::open(&a).unwrap(), &to).unwrap();
+        assert!(fs::read(&a).unwrap() == fs::read(&b).unwrap());
+        assert!(fs::metadata(&b).unwrap().blocks() * 512 < 4 << 20);
+    }
+}

@@ -1,0 +1,280 @@
+//! The directory of templates.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::manifest::{Condition, Manifest};
+use crate::VmError;
+use crate::qemu::Credentials;
+
+pub(super) const RAM: &str = "ram";
+pub(super) const DEVICE: &str = "device";
+pub(super) const DISK: &str = "disk.qcow2";
+
+/// All templates of an installation.
+#[derive(Clone, Debug)]
+pub struct Templates {
+    root: PathBuf,
+}
+
+/// One template that can be cloned.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Template {
+    dir: PathBuf,
+}
+
+impl Template {
+    /// The memory.
+    pub fn ram(&self) -> PathBuf {
+        self.dir.join(RAM)
+    }
+
+    /// The device state.
+    pub fn device(&self) -> PathBuf {
+        self.dir.join(DEVICE)
+    }
+
+    /// The disk layer that belongs to the memory of a warm template.
+    pub fn disk(&self) -> PathBuf {
+        self.dir.join(DISK)
+    }
+}
+
+/// A template being made. Dropped before it is published, it disappears.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub dir: PathBuf,
+    target: PathBuf,
+    _lock: File,
+}
+
+impl Templates {
+    /// Opens the directory, creating it if it is missing.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(root)?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// Returns a template if it is there and sound. A damaged one is removed.
+    pub fn get(&self, key: &str) -> Option<Template> {
+        let dir = self.root.join(key);
+        match check(&dir) {
+            Ok(()) => {
+                Manifest::touch(&dir);
+                Some(Template { dir })
+            }
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound || dir.exists() {
+                    tracing::warn!(template = key, %error, "removing a template that cannot be used");
+                    self.remove(key);
+                }
+                None
+            }
+        }
+    }
+
+    /// Removes a template. Machines that were cloned from it go on: they hold its files open.
+    pub fn remove(&self, key: &str) {
+        // What cannot be removed now is found damaged or swept at the next start.
+        let _ = fs::remove_dir_all(self.root.join(key));
+    }
+
+    /// Reads every template whole, removes the damaged ones, and returns how many are sound.
+    pub fn verify_all(&self) -> io::Result<(usize, Vec<String>)> {
+        let (mut sound, mut removed) = (0, Vec::new());
+        for (key, dir) in self.entries()? {
+            let verified = Manifest::read(&dir).and_then(|manifest| manifest.verify(&dir)?.write(&dir));
+            match verified {
+                Ok(()) => sound += 1,
+                Err(error) => {
+                    self.remove(&key);
+                    removed.push(format!("{key}: {error}"));
+                }
+            }
+        }
+        Ok((sound, removed))
+    }
+
+    /// Removes the least recently used templates until all others fit into `max_bytes`, sparing `keep`, and
+    /// whatever a killed maker left.
+    pub fn collect(&self, max_bytes: u64, keep: &[&str]) -> io::Result<()> {
+        let mut entries: Vec<_> = self
+            .entries()?
+            .into_iter()
+            .map(|(key, dir)| (Manifest::last_used(&dir), size_on_disk(&dir), key))
+            .collect();
+        entries.sort();
+        let mut total: u64 = entries.iter().map(|(_, size, _)| size).sum();
+        for (_, size, key) in entries {
+            if total > max_bytes && !keep.contains(&key.as_str()) {
+                self.remove(&key);
+                total -= size;
+            }
+        }
+        self.sweep()
+    }
+
+    /// Begins to make a template, waiting for anyone else who is making the same one.
+    pub(super) fn begin(&self, key: &str, owner: Option<Credentials>) -> Result<Partial, VmError> {
+        let make = || {
+            let lock = self.lock(key)?;
+            flock(&lock, FlockOperation::LockExclusive)?;
+            let dir = self.root.join(format!(".{key}.partial"));
+            remove_if_there(&dir)?;
+            fs::DirBuilder::new().mode(0o755).create(&dir)?;
+            if let Some(Credentials { uid, gid, .. }) = owner {
+                std::os::unix::fs::chown(&dir, Some(uid), Some(gid))?;
+            }
+            Ok(Partial { dir, target: self.root.join(key), _lock: lock })
+        };
+        make().map_err(VmError::io("prepare a template directory"))
+    }
+
+    fn lock(&self, key: &str) -> io::Result<File> {
+        let path = self.root.join(format!(".{key}.lock"));
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+    }
+
+    fn entries(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.root)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') && entry.file_type()?.is_dir() {
+                found.push((name, entry.path()));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes partial directories nobody is working on, and locks nobody holds.
+    fn sweep(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.root)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let Some(key) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".lock")) else { continue };
+            let lock = self.lock(key)?;
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                remove_if_there(&self.root.join(format!(".{key}.partial")))?;
+                fs::remove_file(self.root.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Partial {
+    /// Writes the manifest over the files and gives the template its name.
+    pub fn publish(self, files: &[&str], description: String, image: Option<PathBuf>) -> io::Result<Template> {
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            if !files.iter().any(|name| entry.file_name() == *name) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Manifest::of(&self.dir, files, description, image)?.write(&self.dir)?;
+        remove_if_there(&self.target)?;
+        fs::rename(&self.dir, &self.target)?;
+        Ok(Template { dir: self.target.clone() })
+    }
+
+    /// The template as it is so far, for trying it out.
+    pub fn as_template(&self) -> Template {
+        Template { dir: self.dir.clone() }
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+fn check(dir: &Path) -> io::Result<()> {
+    let manifest = Manifest::read(dir)?;
+    match manifest.condition(dir)? {
+        Condition::Sound => Ok(()),
+        Condition::Doubtful => manifest.verify(dir)?.write(dir),
+    }
+}
+
+fn remove_if_there(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn size_on_disk(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn templates() -> (tempfile::TempDir, Templates) {
+        let dir = tempfile::tempdir().unwrap();
+        let templates = Templates::open(dir.path()).unwrap();
+        (dir, templates)
+    }
+
+    fn publish(templates: &Templates, key: &str) -> Template {
+        let partial = templates.begin(key, None).unwrap();
+        fs::write(partial.dir.join(RAM), vec![1; 64 * 1024]).unwrap();
+        fs::write(partial.dir.join(DEVICE), b"state").unwrap();
+        fs::write(partial.dir.join("console.log"), b"scratch").unwrap();
+        partial.publish(&[RAM, DEVICE], key.to_owned(), None).unwrap()
+    }
+
+    #[test]
+    fn a_published_template_is_found_and_holds_only_its_files() {
+        let (_dir, templates) = templates();
+        let template = publish(&templates, "k1");
+        assert_eq!(templates.get("k1"), Some(template.clone()));
+        assert!(!template.ram().with_file_name("console.log").exists());
+        assert_eq!(templates.get("k2"), None);
+    }
+
+    #[test]
+    fn an_abandoned_template_leaves_nothing_behind() {
+        let (dir, templates) = templates();
+        let partial = templates.begin("k", None).unwrap();
+        fs::write(partial.dir.join(RAM), b"half").unwrap();
+        drop(partial);
+        templates.collect(u64::MAX, &[]).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_damaged_template_is_removed_not_used() {
+        let (_dir, templates) = templates();
+        let template = publish(&templates, "k");
+        fs::write(template.ram(), vec![2; 64 * 1024]).unwrap();
+        assert_eq!(templates.get("k"), None);
+        assert!(!template.ram().exists());
+        let template = publish(&templates, "k");
+        OpenOptions::new().write(true).open(template.ram()).unwrap().set_len(10).unwrap();
+        assert_eq!(templates.verify_all().unwrap().0, 0);
+    }
+
+    #[test]
+    fn the_least_recently_used_go_first_when_space_is_short() {
+        let (_dir, templates) = templates();
+        for key in ["old", "kept", "new"] {
+            publish(&templates, key);
+        }
+        for (key, age) in [("old", 300), ("kept", 200), ("new", 100)] {
+            let file = File::open(templates.root.join(key).join("template.json")).unwrap();
+            file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
+        }
+        templates.collect(0, &["kept"]).unwrap();
+        assert_eq!(templates.get("old"), None);
+        assert_eq!(templates.get("new"), None);
+        assert!(templates.get("kept").is_some());
+    }
+}

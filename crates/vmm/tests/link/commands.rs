@@ -1,0 +1,116 @@
+//! Running commands.
+
+use agentiso_core::{Code, Explain};
+use agentiso_proto::{
+    Channel, Control, ErrorKind, Exit, ExitStatus, GuestError, Kind, Request, Response, from_bytes,
+};
+use agentiso_vmm::link::{LinkError, ProcessEvent};
+
+use super::{EXIT, acquainted, assert_alive, assert_ends_in_violation, command, running};
+
+#[tokio::test]
+async fn a_command_reports_its_start_its_output_in_order_and_its_end() {
+    let (guest, mut script) = acquainted().await;
+    let (mut process, stream) = running(&guest, &mut script, command(&["ls"])).await;
+    assert!(process.take_stdin().is_none());
+    script.data(stream, Channel::Stdout, b"out").await.unwrap();
+    script.data(stream, Channel::Stderr, b"err").await.unwrap();
+    script.send(Kind::Eof, Channel::Stdout, false, stream, &[]).await.unwrap();
+    let exit = Exit { status: ExitStatus::Signal(9), timed_out: true, ..EXIT };
+    script.finish(stream, &Response::Exited(exit)).await.unwrap();
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Stdout("out".into())));
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Stderr("err".into())));
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Exited(exit)));
+    assert_eq!(process.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_start_carries_the_guests_reason_and_the_session_goes_on() {
+    let (guest, mut script) = acquainted().await;
+    let mut process = guest.exec(command(&["nothing"])).await.unwrap();
+    let (stream, _) = script.request().await.unwrap();
+    let reason = GuestError { kind: ErrorKind::NotFound, errno: Some(2), message: "run nothing".to_owned() };
+    script.finish(stream, &Response::Error(reason)).await.unwrap();
+    let error = process.next().await.unwrap_err();
+    assert_eq!(error.to_string(), "the guest could not do this: run nothing: No such file or directory");
+    assert_eq!(error.code(), Code::GuestFailed);
+    assert_eq!(process.next().await.unwrap(), None);
+    assert_alive(&guest, &mut script).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_in_the_guest_has_its_own_code() {
+    let full = GuestError { kind: ErrorKind::NoSpace, errno: Some(28), message: "write".to_owned() };
+    let error = LinkError::Guest(full);
+    assert_eq!(error.code(), Code::DiskFull);
+    assert!(error.remedy().is_some());
+}
+
+#[tokio::test]
+async fn signals_resizes_and_cancels_reach_the_guest_in_order_and_a_cancel_only_once() {
+    let (guest, mut script) = acquainted().await;
+    let (mut process, stream) = running(&guest, &mut script, command(&["top"])).await;
+    let control = process.control();
+    control.resize(100, 30).await.unwrap();
+    control.signal(2).await.unwrap();
+    control.cancel();
+    control.cancel();
+    control.signal(3).await.unwrap();
+    for expected in [Control::Resize { columns: 100, rows: 30 }, Control::Signal(2)] {
+        let frame = script.expect(Kind::Control).await.unwrap();
+        assert_eq!((frame.stream, from_bytes(&frame.payload)), (stream, Ok(expected)));
+    }
+    assert_eq!(script.expect(Kind::Cancel).await.unwrap().stream, stream);
+    script.expect(Kind::Control).await.unwrap();
+    let exit = Exit { cancelled: true, ..EXIT };
+    script.finish(stream, &Response::Exited(exit)).await.unwrap();
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Exited(exit)));
+}
+
+#[tokio::test]
+async fn dropping_a_running_command_cancels_it_and_what_it_still_says_is_ignored() {
+    let (guest, mut script) = acquainted().await;
+    let (process, stream) = running(&guest, &mut script, command(&["yes"])).await;
+    drop(process);
+    assert_eq!(script.expect(Kind::Cancel).await.unwrap().stream, stream);
+    script.data(stream, Channel::Stdout, b"y\ny\n").await.unwrap();
+    script.credit(stream, 1).await.unwrap();
+    script.finish(stream, &Response::Exited(EXIT)).await.unwrap();
+    assert_alive(&guest, &mut script).await;
+    // After its final response even an abandoned stream is over.
+    script.data(stream, Channel::Stdout, b"y\n").await.unwrap();
+    assert_ends_in_violation(&guest).await;
+}
+
+#[tokio::test]
+async fn dropping_a_command_that_ended_sends_nothing() {
+    let (guest, mut script) = acquainted().await;
+    let (mut process, stream) = running(&guest, &mut script, command(&["true"])).await;
+    script.finish(stream, &Response::Exited(EXIT)).await.unwrap();
+    process.next().await.unwrap();
+    drop(process);
+    assert_alive(&guest, &mut script).await;
+}
+
+#[tokio::test]
+async fn a_call_whose_future_is_dropped_is_cancelled() {
+    let (guest, mut script) = acquainted().await;
+    let call = tokio::spawn({
+        let guest = guest.clone();
+        async move { guest.freeze().await }
+    });
+    let (stream, request) = script.request().await.unwrap();
+    assert_eq!(request, Request::Freeze);
+    call.abort();
+    assert_eq!(script.expect(Kind::Cancel).await.unwrap().stream, stream);
+}
+
+#[tokio::test]
+async fn the_last_cancel_is_written_even_if_the_session_is_dropped_at_once() {
+    let (guest, mut script) = acquainted().await;
+    let (process, stream) = running(&guest, &mut script, command(&["yes"])).await;
+    drop(guest);
+    drop(process);
+    assert_eq!(script.expect(Kind::Cancel).await.unwrap().stream, stream);
+    assert_eq!(script.event().await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+}

@@ -1,0 +1,195 @@
+//! The first process of the guest: from the kernel's hands to the first answer.
+
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+    mount::{MountFlags, mount},
+    process::{Resource, Rlimit},
+};
+
+use crate::{
+    agent::Agent,
+    filesystem::last_errno,
+    link::{Link, Transport},
+    log::{log, use_kernel_log},
+    network, power, reaper, serve, session,
+};
+
+const PORT_NAME: &str = "agentiso";
+const PORTS: &str = "/sys/class/virtio-ports";
+const MODULES: &str = "/modules.list";
+const VSOCK_PORT: u32 = 5000;
+const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const OPEN_FILES: u64 = 65_536;
+
+/// Runs as PID 1 and never returns: mounts, loads drivers, then serves the host while it reaps orphans.
+pub fn run_as_init() -> ! {
+    serve::prepare_process();
+    raise_open_files();
+    mount_kernel_file_systems();
+    use_kernel_log();
+    load_modules();
+    if let Err(error) = network::bring_up_loopback() {
+        log(&error.message);
+    }
+    let serving = thread::Builder::new().name("link".to_owned()).spawn(serve_host);
+    if let Err(error) = serving {
+        log(&format!("cannot start the link thread: {error}"));
+        power::halt();
+    }
+    reaper::reap_for_ever()
+}
+
+fn raise_open_files() {
+    let limit = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
+    if let Err(errno) = rustix::process::setrlimit(Resource::Nofile, limit) {
+        log(&format!("cannot raise the limit of open files: {errno}"));
+    }
+}
+
+fn mount_kernel_file_systems() {
+    let quiet = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let temporary = MountFlags::NOSUID | MountFlags::NODEV;
+    let devices = MountFlags::NOSUID;
+    let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let table = [
+        ("proc", "/proc", quiet, None),
+        ("sysfs", "/sys", quiet, None),
+        ("devtmpfs", "/dev", devices, None),
+        ("devpts", "/dev/pts", terminals, Some(c"gid=5,mode=620,ptmxmode=666")),
+        ("tmpfs", "/tmp", temporary, Some(c"mode=1777")),
+        ("tmpfs", "/run", temporary, Some(c"mode=755")),
+    ];
+    for (fstype, target, flags, data) in table {
+        // It may be there already; if it cannot be made, the mount says so.
+        let _ = rustix::fs::mkdir(target, Mode::from_raw_mode(0o755));
+        match mount(fstype, target, fstype, flags, data) {
+            // The kernel may have mounted the devices itself.
+            Ok(()) | Err(Errno::BUSY) => {}
+            Err(errno) => log(&format!("cannot mount {target}: {errno}")),
+        }
+    }
+}
+
+/// The list is in the order in which the modules need each other.
+fn load_modules() {
+    for path in fs::read_to_string(MODULES).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
+        let loaded = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|file| rustix::system::finit_module(file, c"", 0));
+        match loaded {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => log(&format!("cannot load {path}: {errno}")),
+        }
+    }
+}
+
+fn serve_host() {
+    let agent = Arc::new(Agent::of_machine());
+    if power::kernel_option("agentiso.link").as_deref() == Some("vsock") {
+        serve_vsock(&agent);
+    } else {
+        serve_port(&agent);
+    }
+    log("no way to the host; switching off");
+    power::halt();
+}
+
+/// Serves the host on the port of our name; if the port goes away, on the next one.
+fn serve_port(agent: &Arc<Agent>) {
+    while let Some(port) = find_port() {
+        session::serve(agent, &Arc::new(Link::new(port, Transport::Port)));
+        log("the port to the host is gone; looking for another");
+    }
+}
+
+/// The port appears a moment after its driver does.
+fn find_port() -> Option<OwnedFd> {
+    let deadline = Instant::now() + DEVICE_PATIENCE;
+    loop {
+        if let Some(port) = open_port() {
+            return Some(port);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn open_port() -> Option<OwnedFd> {
+    for entry in fs::read_dir(PORTS).ok()?.flatten() {
+        let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
+        if name.trim_end() != PORT_NAME {
+            continue;
+        }
+        let device = [b"/dev/", entry.file_name().as_encoded_bytes()].concat();
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+        if let Ok(port) = rustix::fs::open(device.as_slice(), flags, Mode::empty()) {
+            return Some(port);
+        }
+    }
+    None
+}
+
+/// Serves each connection as a link of its own. The newest wins: the host opens a new one when it has lost the old.
+fn serve_vsock(agent: &Arc<Agent>) {
+    let listener = match listen_on_vsock() {
+        Ok(listener) => listener,
+        Err(errno) => return log(&format!("cannot listen on vsock: {errno}")),
+    };
+    let mut current: Option<(Arc<Link>, JoinHandle<()>)> = None;
+    loop {
+        let connection = match rustix::net::accept_with(&listener, rustix::net::SocketFlags::CLOEXEC) {
+            Ok(connection) => connection,
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::CONNRESET) => continue,
+            Err(errno) => return log(&format!("cannot accept on vsock: {errno}")),
+        };
+        if let Some((link, server)) = current.take() {
+            link.shut();
+            // It has ended its session when it returns, so the two never mix.
+            let _ = server.join();
+        }
+        let link = Arc::new(Link::new(connection, Transport::Socket));
+        match serve_in_thread(agent, &link) {
+            Ok(server) => current = Some((link, server)),
+            Err(error) => log(&format!("cannot start a thread for the host: {error}")),
+        }
+    }
+}
+
+fn serve_in_thread(agent: &Arc<Agent>, link: &Arc<Link>) -> io::Result<JoinHandle<()>> {
+    let (agent, link) = (Arc::clone(agent), Arc::clone(link));
+    thread::Builder::new().name("vsock".to_owned()).spawn(move || session::serve(&agent, &link))
+}
+
+fn listen_on_vsock() -> rustix::io::Result<OwnedFd> {
+    // SAFETY: the address is a plain structure of numbers for which all zeros is valid, and its length is passed
+    // with it; the new descriptor is known to nobody else.
+    unsafe {
+        let fd = libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        let socket = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_vm = std::mem::zeroed();
+        address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
+        address.svm_cid = libc::VMADDR_CID_ANY;
+        address.svm_port = VSOCK_PORT;
+        let len = size_of::<libc::sockaddr_vm>() as libc::socklen_t;
+        if libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) < 0
+            || libc::listen(socket.as_raw_fd(), 8) < 0
+        {
+            return Err(last_errno());
+        }
+        Ok(socket)
+    }
+}

@@ -1,0 +1,173 @@
+//! What a command's process starts with: arguments, environment, places to look for its program.
+
+use std::ffi::CString;
+
+use agentiso_proto::Exec;
+
+use crate::{
+    error::{Outcome, invalid, shown},
+    identity::Identity,
+    running::MARKER,
+};
+
+/// Where programs are, unless the command's environment says otherwise.
+const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A command ready to be started.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) argv: Vec<CString>,
+    pub(crate) envp: Vec<CString>,
+    /// Files to try, in this order.
+    pub(crate) candidates: Vec<CString>,
+    /// Where to start.
+    pub(crate) workdir: CString,
+    /// Starts in `/` if the working directory is not there: nobody asked for it explicitly.
+    pub(crate) workdir_is_default: bool,
+}
+
+/// Prepares a command of a user.
+pub(crate) fn prepare(exec: &Exec, identity: &Identity, marker: &str) -> Outcome<Command> {
+    let program = exec.argv.first().ok_or_else(|| invalid("the command is empty"))?;
+    if program.is_empty() {
+        return Err(invalid("the program's name is empty"));
+    }
+    let argv = exec.argv.iter().map(|argument| c_string(argument, "an argument")).collect::<Outcome<_>>()?;
+    let variables = environment(exec, identity, marker)?;
+    let path = variables.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
+    let candidates = candidates(program, path)?;
+    let workdir = exec.workdir.as_deref().unwrap_or(&identity.home);
+    if exec.workdir.is_some() && !workdir.starts_with(b"/") {
+        return Err(invalid(format!("the working directory {} is not absolute", shown(workdir))));
+    }
+    let envp = variables
+        .iter()
+        .map(|(name, value)| c_string(&[name, &b"="[..], value].concat(), "a variable"))
+        .collect::<Outcome<_>>()?;
+    Ok(Command {
+        argv,
+        envp,
+        candidates,
+        workdir: c_string(workdir, "the working directory")?,
+        workdir_is_default: exec.workdir.is_none(),
+    })
+}
+
+type Variables = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn environment(exec: &Exec, identity: &Identity, marker: &str) -> Outcome<Variables> {
+    let mut variables: Variables = Vec::new();
+    let mut set = |name: &[u8], value: &[u8]| match variables.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known)) => *known = value.to_vec(),
+        None => variables.push((name.to_vec(), value.to_vec())),
+    };
+    set(b"HOME", &identity.home);
+    set(b"USER", &identity.name);
+    set(b"LOGNAME", &identity.name);
+    set(b"SHELL", &identity.shell);
+    set(b"PATH", DEFAULT_PATH);
+    set(b"LANG", b"C.UTF-8");
+    if exec.tty.is_some() {
+        set(b"TERM", b"xterm-256color");
+    }
+    for (name, value) in &exec.env {
+        if name.is_empty() || name.contains(&b'=') {
+            return Err(invalid(format!("{:?} is no name of a variable", shown(name))));
+        }
+        set(name, value);
+    }
+    set(MARKER.as_bytes(), marker.as_bytes());
+    Ok(variables)
+}
+
+/// A name with a slash is a path, relative to the working directory; any other is looked up.
+fn candidates(program: &[u8], path: &[u8]) -> Outcome<Vec<CString>> {
+    if program.contains(&b'/') {
+        return Ok(vec![c_string(program, "the program")?]);
+    }
+    path.split(|&byte| byte == b':')
+        .map(|directory| if directory.is_empty() { &b"."[..] } else { directory })
+        .map(|directory| c_string(&[directory, b"/", program].concat(), "the program"))
+        .collect()
+}
+
+fn c_string(bytes: &[u8], what: &str) -> Outcome<CString> {
+    CString::new(bytes).map_err(|_| invalid(format!("{what} contains a NUL")))
+}
+
+#[cfg(test)]
+mod tests {
+    use agentiso_proto::ErrorKind;
+
+    use super::*;
+
+    fn root() -> Identity {
+        Identity {
+            uid: 0,
+            gid: 0,
+            groups: vec![0],
+            name: b"root".to_vec(),
+            home: b"/root".to_vec(),
+            shell: b"/bin/sh".to_vec(),
+        }
+    }
+
+    fn variables(command: &Command) -> Vec<&[u8]> {
+        command.envp.iter().map(|variable| variable.as_bytes()).collect()
+    }
+
+    #[test]
+    fn a_variable_of_the_command_replaces_the_default_and_the_marker_cannot_be_replaced() {
+        let env = [("HOME", "/x"), ("AGENTISO_EXEC", "forged"), ("A", ""), ("A", "2")];
+        let env = env.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        let exec = Exec { argv: vec![b"true".to_vec()], env: env.to_vec(), ..Exec::default() };
+        let command = prepare(&exec, &root(), "mine").unwrap();
+        let variables = variables(&command);
+        assert!(variables.contains(&&b"HOME=/x"[..]) && !variables.contains(&&b"HOME=/root"[..]));
+        assert!(variables.contains(&&b"A=2"[..]) && !variables.contains(&&b"A="[..]));
+        assert!(variables.contains(&&b"AGENTISO_EXEC=mine"[..]));
+        assert_eq!(variables.iter().filter(|variable| variable.starts_with(b"AGENTISO_EXEC=")).count(), 1);
+    }
+
+    #[test]
+    fn a_terminal_brings_its_type_and_pipes_do_not() {
+        let mut exec = Exec { argv: vec![b"true".to_vec()], ..Exec::default() };
+        let has_term = |exec: &Exec| {
+            let command = prepare(exec, &root(), "m").unwrap();
+            variables(&command).iter().any(|variable| variable.starts_with(b"TERM="))
+        };
+        assert!(!has_term(&exec));
+        exec.tty = Some((80, 24));
+        assert!(has_term(&exec));
+    }
+
+    #[test]
+    fn a_program_is_looked_up_in_the_commands_own_path() {
+        let path = (b"PATH".to_vec(), b"/a::/b".to_vec());
+        let exec = Exec { argv: vec![b"x".to_vec()], env: vec![path], ..Exec::default() };
+        let command = prepare(&exec, &root(), "m").unwrap();
+        let tried: Vec<_> = command.candidates.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(tried, ["/a/x", "./x", "/b/x"]);
+    }
+
+    #[test]
+    fn commands_that_cannot_be_started_are_refused() {
+        let refused = |argv: &[&[u8]], env: &[(&[u8], &[u8])], workdir: Option<&[u8]>| {
+            let exec = Exec {
+                argv: argv.iter().map(|argument| argument.to_vec()).collect(),
+                env: env.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+                workdir: workdir.map(<[u8]>::to_vec),
+                ..Exec::default()
+            };
+            prepare(&exec, &root(), "m").unwrap_err().kind == ErrorKind::Invalid
+        };
+        assert!(refused(&[], &[], None));
+        assert!(refused(&[b""], &[], None));
+        assert!(refused(&[b"a", b"b\0c"], &[], None));
+        assert!(refused(&[b"a"], &[(b"", b"1")], None));
+        assert!(refused(&[b"a"], &[(b"x=y", b"1")], None));
+        assert!(refused(&[b"a"], &[(b"x", b"\0")], None));
+        assert!(refused(&[b"a"], &[], Some(b"relative")));
+        assert!(refused(&[b"a"], &[], Some(b"/a\0b")));
+    }
+}

@@ -1,0 +1,241 @@
+//! Making this machine a distinct one.
+
+use std::os::fd::AsRawFd;
+
+use agentiso_proto::{Configure, Response};
+use rustix::{
+    fs::{Mode, OFlags},
+    time::{ClockId, Timespec},
+};
+
+use crate::{
+    agent::{Agent, Root},
+    atomic::replace_with,
+    error::{During, Outcome, invalid, refused},
+    filesystem::{last_errno, refuse_if_frozen},
+    log::log,
+    network,
+    paths::read_small,
+    root,
+    sync::locked,
+};
+
+const ENTROPY_MIN: usize = 32;
+const ENTROPY_MAX: usize = 512;
+const RNDADDENTROPY: libc::Ioctl = 0x4008_5203;
+const RNDRESEEDCRNG: libc::Ioctl = 0x5207;
+const MAX_HOSTNAME: usize = 64;
+const MAX_HOSTS_FILE: usize = 1024 * 1024;
+
+/// Applies a configuration. The random generator comes first: nothing else may draw from a state that other
+/// machines share.
+pub(crate) fn configure(agent: &Agent, configuration: &Configure) -> Outcome<Response> {
+    let mut root = locked(&agent.machine()?.root);
+    check(configuration, &root)?;
+    if let Some(entropy) = &configuration.entropy {
+        take_in_entropy(entropy)?;
+    }
+    if let Some(nanos) = configuration.unix_nanos {
+        set_clock(nanos)?;
+    }
+    if let Some(mac) = configuration.mac {
+        network::set_mac(mac)?;
+    }
+    if let Some(hostname) = &configuration.hostname {
+        rustix::system::sethostname(hostname.as_bytes()).during(|| "setting the host name")?;
+    }
+    if let Some(disk) = &configuration.root {
+        root::mount_disk(disk)?;
+        root.disk = Some(disk.clone());
+    }
+    if let (Some(disk), Some(hostname)) = (root.entered(), &configuration.hostname)
+        && !disk.read_only
+    {
+        write_hostname(hostname);
+    }
+    if let (Some(disk), Some(machine_id)) = (root.entered(), &configuration.machine_id)
+        && !disk.read_only
+    {
+        write_machine_id(machine_id)?;
+    }
+    Ok(Response::Done)
+}
+
+/// Refuses the whole before any of it is done.
+fn check(configuration: &Configure, root: &Root) -> Outcome<()> {
+    if let Some(entropy) = &configuration.entropy
+        && !(ENTROPY_MIN..=ENTROPY_MAX).contains(&entropy.len())
+    {
+        return Err(invalid(format!(
+            "{} bytes of entropy; {ENTROPY_MIN} to {ENTROPY_MAX} are taken",
+            entropy.len()
+        )));
+    }
+    if let Some(hostname) = &configuration.hostname
+        && !is_hostname(hostname)
+    {
+        return Err(invalid(format!("{hostname:?} is no host name")));
+    }
+    if let Some(machine_id) = &configuration.machine_id
+        && !is_machine_id(machine_id)
+    {
+        return Err(invalid("a machine id has 32 lower-case hexadecimal digits"));
+    }
+    if configuration.root.is_some() && root.disk.is_some() {
+        return Err(refused("mounting a root while one is mounted", rustix::io::Errno::EXIST));
+    }
+    let enters = configuration.root.as_ref().is_some_and(|disk| disk.enter);
+    if configuration.machine_id.is_some() && !enters && root.entered().is_none() {
+        return Err(invalid("a machine id needs an entered root to be written to"));
+    }
+    refuse_if_frozen(root)
+}
+
+fn is_hostname(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    !name.is_empty()
+        && name.len() <= MAX_HOSTNAME
+        && name.bytes().all(allowed)
+        && !name.starts_with(['-', '.'])
+}
+
+fn is_machine_id(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn take_in_entropy(entropy: &[u8]) -> Outcome<()> {
+    #[repr(C)]
+    struct Pool {
+        bits: libc::c_int,
+        bytes: libc::c_int,
+        content: [u8; ENTROPY_MAX],
+    }
+    let mut pool = Pool { bits: 0, bytes: 0, content: [0; ENTROPY_MAX] };
+    pool.content[..entropy.len()].copy_from_slice(entropy);
+    pool.bytes = entropy.len() as libc::c_int;
+    pool.bits = pool.bytes * 8;
+    let device = rustix::fs::open("/dev/urandom", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .during(|| "opening the random generator")?;
+    // SAFETY: the request takes this layout and reads as many bytes of content as it says.
+    if unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY, &raw const pool) } == -1 {
+        return Err(refused("adding entropy", last_errno()));
+    }
+    // SAFETY: the request takes no argument.
+    if unsafe { libc::ioctl(device.as_raw_fd(), RNDRESEEDCRNG, 0) } == -1 {
+        return Err(refused("reseeding the random generator", last_errno()));
+    }
+    Ok(())
+}
+
+fn set_clock(nanos: u64) -> Outcome<()> {
+    const NANOS: u64 = 1_000_000_000;
+    let time = Timespec { tv_sec: (nanos / NANOS).cast_signed(), tv_nsec: (nanos % NANOS).cast_signed() };
+    rustix::time::clock_settime(ClockId::Realtime, time).during(|| "setting the clock")
+}
+
+/// The files only repeat what the kernel knows already, so an image without them is as good.
+fn write_hostname(hostname: &str) {
+    let hosts = read_small(b"/etc/hosts", MAX_HOSTS_FILE).unwrap_or_default();
+    let written = replace_with(b"/etc/hostname", format!("{hostname}\n").as_bytes(), 0o644)
+        .and_then(|()| replace_with(b"/etc/hosts", &with_hostname(&hosts, hostname), 0o644));
+    if let Err(error) = written {
+        log(&format!("cannot write the host name to the root: {}", error.message));
+    }
+}
+
+/// The hosts file with one line for this machine: an earlier name of it is dropped, everything else stays.
+fn with_hostname(hosts: &[u8], hostname: &str) -> Vec<u8> {
+    const OWN: &[u8] = b"127.0.1.1";
+    let mut lines: Vec<&[u8]> = hosts.split(|&byte| byte == b'\n').collect();
+    if lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    let mut out = Vec::new();
+    if lines.is_empty() {
+        out.extend_from_slice(b"127.0.0.1 localhost\n::1 localhost\n");
+    }
+    for line in lines.into_iter().filter(|line| !line.starts_with(OWN)) {
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    }
+    out.extend_from_slice(OWN);
+    out.extend_from_slice(format!(" {hostname}\n").as_bytes());
+    out
+}
+
+fn write_machine_id(machine_id: &str) -> Outcome<()> {
+    if !std::path::Path::new("/etc").is_dir() {
+        return Ok(());
+    }
+    replace_with(b"/etc/machine-id", format!("{machine_id}\n").as_bytes(), 0o444)
+}
+
+#[cfg(test)]
+mod tests {
+    use agentiso_proto::RootDisk;
+
+    use super::*;
+
+    #[test]
+    fn host_names_are_what_a_file_and_a_prompt_can_bear() {
+        assert!(is_hostname("ws-1") && is_hostname("a.b") && is_hostname(&"x".repeat(64)));
+        for bad in ["", "-x", ".x", "a b", "a\nb", "ä", &"x".repeat(65)] {
+            assert!(!is_hostname(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn machine_ids_are_32_lower_case_digits() {
+        assert!(is_machine_id("0123456789abcdef0123456789abcdef"));
+        for bad in [
+            "",
+            "0123456789ABCDEF0123456789ABCDEF",
+            "0123456789abcdef0123456789abcde",
+            "g123456789abcdef0123456789abcdef",
+        ] {
+            assert!(!is_machine_id(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_hosts_file_keeps_foreign_lines_and_has_one_line_of_its_own() {
+        let once = with_hostname(b"127.0.0.1 localhost\n10.0.0.1 other\n127.0.1.1 old\n", "new");
+        assert_eq!(once, b"127.0.0.1 localhost\n10.0.0.1 other\n127.0.1.1 new\n");
+        assert_eq!(with_hostname(&once, "new"), once);
+        assert_eq!(with_hostname(b"", "a"), b"127.0.0.1 localhost\n::1 localhost\n127.0.1.1 a\n");
+    }
+
+    #[test]
+    fn a_second_root_is_refused_and_nothing_changes_while_frozen() {
+        let disk =
+            RootDisk { device: "/dev/vda".into(), fstype: "ext4".into(), read_only: false, enter: true };
+        let entered = Root { disk: Some(disk.clone()), frozen: false };
+        let again = Configure { root: Some(disk.clone()), ..Configure::default() };
+        assert_eq!(check(&again, &entered).unwrap_err().kind, agentiso_proto::ErrorKind::Exists);
+        let frozen = Root { disk: Some(disk), frozen: true };
+        assert!(check(&Configure::default(), &frozen).is_err());
+        assert!(check(&Configure::default(), &entered).is_ok());
+    }
+
+    #[test]
+    fn a_machine_id_needs_a_root_the_agent_lives_in() {
+        let machine_id = Some("0".repeat(32));
+        let disk =
+            |enter| RootDisk { device: "/dev/vda".into(), fstype: "ext4".into(), read_only: false, enter };
+        let alone = Configure { machine_id: machine_id.clone(), ..Configure::default() };
+        let with = |enter| Configure { root: Some(disk(enter)), ..alone.clone() };
+        assert!(check(&alone, &Root::default()).is_err());
+        assert!(check(&with(false), &Root::default()).is_err());
+        assert!(check(&with(true), &Root::default()).is_ok());
+        assert!(check(&alone, &Root { disk: Some(disk(false)), frozen: false }).is_err());
+        assert!(check(&alone, &Root { disk: Some(disk(true)), frozen: false }).is_ok());
+    }
+
+    #[test]
+    fn too_little_and_too_much_entropy_are_refused() {
+        let with =
+            |len| check(&Configure { entropy: Some(vec![1; len]), ..Configure::default() }, &Root::default());
+        assert!(with(31).is_err() && with(513).is_err());
+        assert!(with(32).is_ok() && with(512).is_ok());
+    }
+}

@@ -1,0 +1,68 @@
+//! Running a command.
+
+use std::{sync::Arc, time::Instant};
+
+use agentiso_proto::{Exec, Response};
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::{
+    agent::Agent,
+    command,
+    error::{During, Outcome},
+    frames::Scratch,
+    identity::{self, Identity},
+    spawn::{self, ChildStack},
+    stdio,
+    stream::Stream,
+    supervise::{self, Supervised},
+};
+
+/// Runs a command to its end.
+pub(crate) fn run(
+    agent: &Agent,
+    stream: &Arc<Stream>,
+    exec: &Exec,
+    scratch: &mut Scratch,
+) -> Outcome<Response> {
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let wake = Arc::new(eventfd(0, flags).during(|| "making an event descriptor")?);
+    stream.wake_through(Arc::clone(&wake));
+    let place = agent.running.enter(stream);
+    // A session that ends from here on finds the command in the table; one that ended before is seen now.
+    stream.check()?;
+    let marker = place.marker();
+    let started = Instant::now();
+    let (child, ours) = start(exec, &marker, &mut scratch.stack)?;
+    let pid = child.pid;
+    let supervised = Supervised {
+        child,
+        ours,
+        wake: &wake,
+        marker: &marker,
+        started,
+        deadline: exec
+            .timeout_ms
+            .and_then(|limit| started.checked_add(std::time::Duration::from_millis(limit))),
+    };
+    // If the session has ended meanwhile, the supervisor learns it from the stream.
+    let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
+    supervise::until_exit(stream, supervised, scratch).map(Response::Exited)
+}
+
+fn start(exec: &Exec, marker: &str, stack: &mut ChildStack) -> Outcome<(spawn::Child, stdio::Ours)> {
+    let identity = identity::find(exec.user.as_ref())?;
+    let user = exec.user.as_ref().map(|_| &identity).filter(|user| !is_agent(user));
+    let command = command::prepare(exec, &identity, marker)?;
+    let (ours, theirs) = match exec.tty {
+        Some(size) => stdio::terminal(size, user)?,
+        None => stdio::pipes(exec.stdin, user)?,
+    };
+    let child = spawn::spawn(&command, user, &theirs, exec.tty.is_some(), stack)?;
+    Ok((child, ours))
+}
+
+/// Whether becoming this user changes nothing. Root always sets its groups, to those of the guest's own files.
+fn is_agent(user: &Identity) -> bool {
+    let uid = rustix::process::geteuid();
+    !uid.is_root() && uid.as_raw() == user.uid && rustix::process::getegid().as_raw() == user.gid
+}

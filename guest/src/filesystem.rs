@@ -1,0 +1,112 @@
+//! The root file system as a whole: holding it still, letting it go, growing it.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use agentiso_proto::Response;
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    agent::{Agent, Root},
+    error::{During, Outcome, invalid, refused, unsupported},
+    log::log,
+    paths::read_small,
+    sync::locked,
+};
+
+const FIFREEZE: libc::Ioctl = 0xc004_5877;
+const FITHAW: libc::Ioctl = 0xc004_5878;
+const SECTOR: u64 = 512;
+
+/// Flushes the root and holds all writes to it back.
+pub(crate) fn freeze(agent: &Agent) -> Outcome<Response> {
+    let mut root = locked(&agent.machine()?.root);
+    let top = open_root(&root)?;
+    if root.frozen {
+        return Err(invalid("the root is frozen already"));
+    }
+    freezing_call(&top, FIFREEZE).during(|| "freezing the root")?;
+    root.frozen = true;
+    Ok(Response::Done)
+}
+
+/// Ends a freeze.
+pub(crate) fn thaw(agent: &Agent) -> Outcome<Response> {
+    let mut root = locked(&agent.machine()?.root);
+    if !root.frozen {
+        return Err(invalid("the root is not frozen"));
+    }
+    freezing_call(&open_root(&root)?, FITHAW).during(|| "thawing the root")?;
+    root.frozen = false;
+    Ok(Response::Done)
+}
+
+/// Ends a freeze whose session is over: nobody else would.
+pub(crate) fn thaw_forgotten(agent: &Agent) {
+    let Ok(machine) = agent.machine() else { return };
+    let mut root = locked(&machine.root);
+    if !root.frozen {
+        return;
+    }
+    let thawed = open_root(&root).and_then(|top| freezing_call(&top, FITHAW).during(|| "thawing the root"));
+    match thawed {
+        Ok(()) => root.frozen = false,
+        Err(error) => log(&error.message),
+    }
+}
+
+/// Grows the root to the size its disk has now.
+pub(crate) fn grow(agent: &Agent) -> Outcome<Response> {
+    let root = locked(&agent.machine()?.root);
+    let top = open_root(&root)?;
+    if let Some(disk) = root.disk.as_ref().filter(|disk| disk.fstype != "ext4") {
+        return Err(unsupported(format!("a root of type {} cannot be grown", disk.fstype)));
+    }
+    if root.frozen {
+        return Err(invalid("the root is frozen; thaw it first"));
+    }
+    let statfs = rustix::fs::fstatfs(&top).during(|| "looking at the root file system")?;
+    let block = u64::try_from(statfs.f_bsize).ok().filter(|&size| size > 0);
+    let block = block.ok_or_else(|| invalid("the root file system has no block size"))?;
+    rustix::fs::ext4_ioc_resize_fs(&top, disk_bytes(&top)? / block)
+        .during(|| "growing the root file system")?;
+    Ok(Response::Done)
+}
+
+/// What the kernel says of the disk below the root; asked of the kernel, not of a device node anybody may replace.
+fn disk_bytes(top: &OwnedFd) -> Outcome<u64> {
+    let device = rustix::fs::fstat(top).during(|| "looking at the root")?.st_dev;
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let path = format!("/sys/dev/block/{major}:{minor}/size");
+    let sectors = read_small(path.as_bytes(), 4096)?;
+    let sectors = std::str::from_utf8(&sectors).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    sectors
+        .and_then(|sectors| sectors.checked_mul(SECTOR))
+        .ok_or_else(|| invalid(format!("{path} contains no size")))
+}
+
+fn open_root(root: &Root) -> Outcome<OwnedFd> {
+    let path = root.mount_point().ok_or_else(|| invalid("no root was mounted"))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).during(|| "opening the root")
+}
+
+fn freezing_call(top: &OwnedFd, request: libc::Ioctl) -> rustix::io::Result<()> {
+    // SAFETY: these requests take no argument that is looked at.
+    match unsafe { libc::ioctl(top.as_raw_fd(), request, 0) } {
+        -1 => Err(last_errno()),
+        _ => Ok(()),
+    }
+}
+
+/// The error of the last call into the C library.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Refuses what would wait for a thaw that only the caller can bring about.
+pub(crate) fn refuse_if_frozen(root: &Root) -> Outcome<()> {
+    if root.frozen { Err(refused("changing the root while it is frozen", Errno::BUSY)) } else { Ok(()) }
+}

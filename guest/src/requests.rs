@@ -1,0 +1,98 @@
+//! One request, from a worker's point of view.
+
+use std::sync::Arc;
+
+use agentiso_proto::{GuestError, Request, Response};
+
+use crate::{
+    agent::Agent,
+    error::{Outcome, cancelled, invalid},
+    exec, files, filesystem,
+    frames::Scratch,
+    list, paths,
+    pool::Job,
+    power, remove,
+    session::Streams,
+    status,
+    stream::Stream,
+    sync::locked,
+    tree_receive, tree_send,
+};
+
+/// A request on its way through a worker.
+pub(crate) struct RequestJob {
+    agent: Arc<Agent>,
+    streams: Arc<Streams>,
+    stream: Arc<Stream>,
+    request: Request,
+    result: Result<Response, GuestError>,
+}
+
+impl RequestJob {
+    pub(crate) fn new(
+        agent: Arc<Agent>,
+        streams: Arc<Streams>,
+        stream: Arc<Stream>,
+        request: Request,
+    ) -> Self {
+        Self { agent, streams, stream, request, result: Err(cancelled()) }
+    }
+}
+
+impl Job for RequestJob {
+    fn run(&mut self, scratch: &mut Scratch) {
+        scratch.data.clear();
+        scratch.tail.clear();
+        self.result = answer(&self.agent, &self.stream, &self.request, scratch);
+        if self.result.is_err() {
+            scratch.tail.clear();
+        }
+    }
+
+    fn conclude(self: Box<Self>, scratch: &mut Scratch) {
+        // First the number is free, then the host hears that it may use it again.
+        let id = self.stream.id();
+        locked(&self.streams).remove(&id);
+        let power_off = self.result.is_ok() && matches!(self.request, Request::PowerOff);
+        self.stream.conclude(self.result, &mut scratch.tail);
+        if power_off {
+            power::off(&self.agent);
+        }
+    }
+}
+
+fn answer(
+    agent: &Agent,
+    stream: &Arc<Stream>,
+    request: &Request,
+    scratch: &mut Scratch,
+) -> Outcome<Response> {
+    stream.check()?;
+    match request {
+        Request::Configure(_) => Err(invalid("configuration is the link thread's work")),
+        Request::Exec(exec) => exec::run(agent, stream, exec, scratch),
+        Request::ReadFile { path, offset, length } => files::read(stream, path, *offset, *length, scratch),
+        Request::WriteFile { path, mode, append, parents } => files::write(
+            stream,
+            path,
+            files::WriteOptions { mode: *mode, append: *append, parents: *parents },
+        ),
+        Request::Stat { path, follow } => list::stat(path, *follow),
+        Request::List { path } => list::list(stream, path),
+        Request::Remove { path, recursive } => remove::remove(stream, path, *recursive),
+        Request::Rename { from, to, overwrite } => files::rename(from, to, *overwrite),
+        Request::Mkdir { path, mode, parents } => paths::make_directory(path, *mode, *parents),
+        Request::Chmod { path, mode } => files::change_mode(path, *mode),
+        Request::SendTree { path } => tree_send::send(stream, path, scratch),
+        Request::ReceiveTree { path, options } => tree_receive::receive(stream, path, *options),
+        Request::Freeze => filesystem::freeze(agent),
+        Request::Thaw => filesystem::thaw(agent),
+        Request::Grow => filesystem::grow(agent),
+        Request::Sync => {
+            rustix::fs::sync();
+            Ok(Response::Done)
+        }
+        Request::Status => status::status(agent),
+        Request::PowerOff => agent.machine().map(|_| Response::Done),
+    }
+}

@@ -1,0 +1,357 @@
+//! Watching over a running command: one thread waits for its output, its input, the host and its end at once.
+
+use std::{
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
+
+use agentiso_proto::{Channel, Control, DATA_PAYLOAD, Exit, ExitStatus, Kind, Usage};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, Signal},
+};
+
+use crate::{
+    error::{Outcome, refused},
+    frames::Scratch,
+    kill::kill_tree,
+    spawn::Child,
+    stdio::{self, Ours},
+    stream::{Input, Stream},
+};
+
+/// What a terminal can hold back at most.
+const TERMINAL_BUFFER: usize = 64 * 1024;
+/// Output left at the end, up to this, goes out together with the exit status.
+const SMALL: usize = 16 * 1024;
+/// What a terminal takes as the end of its input.
+const END_OF_TRANSMISSION: u8 = 4;
+
+/// A command and what is needed to watch over it.
+pub(crate) struct Supervised<'a> {
+    pub(crate) child: Child,
+    pub(crate) ours: Ours,
+    /// Readable when the host sent something.
+    pub(crate) wake: &'a OwnedFd,
+    pub(crate) marker: &'a str,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// Passes input and output until the command's process ends; then what it left in the pipes is passed on too.
+pub(crate) fn until_exit(
+    stream: &Stream,
+    supervised: Supervised<'_>,
+    scratch: &mut Scratch,
+) -> Outcome<Exit> {
+    let Supervised { child, ours, wake, marker, started, deadline } = supervised;
+    let is_terminal = ours.is_terminal;
+    let mut supervisor = Supervisor {
+        stream,
+        scratch,
+        child,
+        wake,
+        marker,
+        deadline,
+        is_terminal,
+        stdin: Stdin { fd: ours.stdin, held: Vec::new(), written: 0, is_terminal },
+        outputs: [
+            Output { fd: Some(ours.stdout), channel: Channel::Stdout },
+            Output { fd: ours.stderr, channel: Channel::Stderr },
+        ],
+        unheard: false,
+        timed_out: false,
+        cancelled: false,
+    };
+    let watched = supervisor.watch();
+    if watched.is_err() {
+        kill_tree(supervisor.child.pid, marker);
+    }
+    let (status, mut usage) = wait(supervisor.child.pid)?;
+    watched?;
+    usage.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    supervisor.drain();
+    let (timed_out, cancelled) = (supervisor.timed_out, supervisor.cancelled);
+    for channel in [Channel::Stdout, Channel::Stderr] {
+        stream.append(Kind::Eof, channel, &[], &mut scratch.tail);
+    }
+    Ok(Exit { status, timed_out, cancelled, usage })
+}
+
+struct Supervisor<'a> {
+    stream: &'a Stream,
+    scratch: &'a mut Scratch,
+    child: Child,
+    wake: &'a OwnedFd,
+    marker: &'a str,
+    deadline: Option<Instant>,
+    is_terminal: bool,
+    stdin: Stdin,
+    outputs: [Output; 2],
+    /// The session ended: output is discarded.
+    unheard: bool,
+    timed_out: bool,
+    cancelled: bool,
+}
+
+struct Output {
+    fd: Option<OwnedFd>,
+    channel: Channel,
+}
+
+/// What reading a piece of output came to.
+enum Pumped {
+    Some(usize),
+    NothingNow,
+    Ended,
+}
+
+impl Supervisor<'_> {
+    fn watch(&mut self) -> Outcome<()> {
+        while !self.step()? {}
+        Ok(())
+    }
+
+    /// Waits for the next thing to happen and deals with it; says whether the command's process has ended.
+    fn step(&mut self) -> Outcome<bool> {
+        self.obey();
+        self.stdin.feed(self.stream);
+        let room = self.outputs.each_ref().map(|output| self.room(output.channel));
+        let mut fds =
+            vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.wake, PollFlags::IN)];
+        let mut listened = [None; 2];
+        for (index, output) in self.outputs.iter().enumerate() {
+            if let Some(fd) = output.fd.as_ref().filter(|_| room[index] > 0) {
+                listened[index] = Some(fds.len());
+                fds.push(PollFd::new(fd, PollFlags::IN));
+            }
+        }
+        if let Some(fd) = self.stdin.fd.as_ref().filter(|_| self.stdin.is_held_up()) {
+            fds.push(PollFd::new(fd, PollFlags::OUT));
+        }
+        let timeout = self.until_deadline();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused("waiting for the command", errno)),
+        }
+        let happened = |index: usize| !fds[index].revents().is_empty();
+        let (ended, woken) = (happened(0), happened(1));
+        let ready = listened.map(|index| index.is_some_and(happened));
+        if woken {
+            // Whatever the count, everything it stands for is looked at next.
+            let _ = rustix::io::read(self.wake, &mut [0; 8]);
+        }
+        for index in 0..ready.len() {
+            if ready[index] {
+                self.pump(index, room[index], false);
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Does what the host and the clock demand.
+    fn obey(&mut self) {
+        let signals = self.stream.signals();
+        self.unheard |= signals.ended;
+        for control in signals.controls {
+            self.control(control);
+        }
+        let already = self.timed_out || self.cancelled;
+        if !already && self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            self.timed_out = true;
+        } else if !already && signals.cancelled {
+            self.cancelled = true;
+        } else {
+            return;
+        }
+        kill_tree(self.child.pid, self.marker);
+    }
+
+    fn control(&self, control: Control) {
+        match control {
+            Control::Resize { columns, rows } => {
+                if let Some(terminal) = self.outputs[0].fd.as_ref().filter(|_| self.is_terminal) {
+                    // A terminal that is closing has no size to set.
+                    let _ = rustix::termios::tcsetwinsize(terminal, stdio::size(columns, rows));
+                }
+            }
+            Control::Signal(number) => {
+                let Some(signal) = Signal::from_named_raw(number) else { return };
+                // The command may have gone by itself.
+                let _ = rustix::process::kill_process_group(self.foreground(), signal);
+            }
+        }
+    }
+
+    /// The process group a signal is for: what has the terminal, else the command's own.
+    fn foreground(&self) -> Pid {
+        let terminal = self.outputs[0].fd.as_ref().filter(|_| self.is_terminal);
+        terminal.and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok()).unwrap_or(self.child.pid)
+    }
+
+    /// How much output may be taken right now.
+    fn room(&self, channel: Channel) -> usize {
+        if self.unheard { DATA_PAYLOAD } else { self.stream.credit(channel).min(DATA_PAYLOAD) }
+    }
+
+    fn until_deadline(&self) -> Option<Timespec> {
+        let deadline = self.deadline.filter(|_| !self.timed_out && !self.cancelled)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A millisecond more, lest rounding makes the last wait a spin.
+        Timespec::try_from(left + Duration::from_millis(1)).ok()
+    }
+
+    /// Passes on one piece of output, at most `limit` bytes of it, now or with the exit status.
+    fn pump(&mut self, index: usize, limit: usize, at_last: bool) -> Pumped {
+        let output = &mut self.outputs[index];
+        let Some(fd) = &output.fd else { return Pumped::Ended };
+        let frame = &mut self.scratch.data;
+        frame.clear();
+        let space = frame.space();
+        let limit = limit.min(space.len());
+        let count = match rustix::io::read(fd, &mut space[..limit]) {
+            Ok(count) if count > 0 => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Pumped::NothingNow,
+            // A terminal nobody has open any more says EIO.
+            _ => {
+                output.fd = None;
+                return Pumped::Ended;
+            }
+        };
+        if !self.unheard {
+            self.stream.spend(output.channel, count);
+            if at_last {
+                self.stream.append(Kind::Data, output.channel, &space[..count], &mut self.scratch.tail);
+            } else {
+                frame.advance(count);
+                self.unheard = self.stream.send_spent(output.channel, frame).is_err();
+            }
+        }
+        Pumped::Some(count)
+    }
+
+    /// Passes on what is in the pipes at this moment. Something the command left running may hold them open and
+    /// write more, but that is no longer the command's output.
+    fn drain(&mut self) {
+        for index in 0..self.outputs.len() {
+            let Some(fd) = &self.outputs[index].fd else { continue };
+            let mut left = if self.is_terminal {
+                TERMINAL_BUFFER
+            } else {
+                rustix::io::ioctl_fionread(fd).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0))
+            };
+            let at_last = !self.is_terminal && left <= SMALL;
+            while left > 0 && self.wait_for_room(index) {
+                let limit = left.min(self.room(self.outputs[index].channel));
+                match self.pump(index, limit, at_last) {
+                    Pumped::Some(count) => left -= count.min(left),
+                    Pumped::NothingNow | Pumped::Ended => break,
+                }
+            }
+        }
+    }
+
+    /// Waits until the host takes more output; not if it has gone or has lost interest.
+    fn wait_for_room(&mut self, index: usize) -> bool {
+        loop {
+            if self.room(self.outputs[index].channel) > 0 {
+                return true;
+            }
+            let signals = self.stream.signals();
+            if signals.ended || signals.cancelled {
+                return false;
+            }
+            let mut fds = [PollFd::new(self.wake, PollFlags::IN)];
+            if let Err(errno) = poll(&mut fds, None)
+                && errno != Errno::INTR
+            {
+                return false;
+            }
+            let _ = rustix::io::read(self.wake, &mut [0; 8]);
+        }
+    }
+}
+
+/// The command's input.
+struct Stdin {
+    fd: Option<OwnedFd>,
+    held: Vec<u8>,
+    written: usize,
+    is_terminal: bool,
+}
+
+impl Stdin {
+    /// Whether input waits for the command to take it.
+    fn is_held_up(&self) -> bool {
+        self.written < self.held.len()
+    }
+
+    /// Writes what the command takes without waiting. What nobody reads any more is discarded.
+    fn feed(&mut self, stream: &Stream) {
+        loop {
+            if let Some(fd) = self.fd.as_ref().filter(|_| self.written < self.held.len()) {
+                match rustix::io::write(fd, &self.held[self.written..]) {
+                    Ok(count) => self.written += count,
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) => return,
+                    Err(_) => self.fd = None,
+                }
+                continue;
+            }
+            self.written = 0;
+            self.held = match stream.try_receive() {
+                Input::Data(data) => data,
+                Input::Pending => Vec::new(),
+                Input::Eof => {
+                    let fd = self.fd.take();
+                    match fd {
+                        // A terminal's input cannot be closed, only said to be over.
+                        Some(terminal) if self.is_terminal => {
+                            let _ = rustix::io::write(terminal, &[END_OF_TRANSMISSION]);
+                        }
+                        _ => {}
+                    }
+                    Vec::new()
+                }
+            };
+            if self.held.is_empty() {
+                return;
+            }
+            if self.fd.is_none() {
+                self.held.clear();
+            }
+        }
+    }
+}
+
+/// Waits for the command's process, which has ended.
+fn wait(pid: Pid) -> Outcome<(ExitStatus, Usage)> {
+    let mut status = 0;
+    // SAFETY: all zeros is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to live locals.
+        let waited =
+            unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, libc::__WALL, &mut usage) };
+        let errno = rustix::io::Errno::from_io_error(&std::io::Error::last_os_error());
+        match (waited, errno) {
+            (-1, Some(Errno::INTR)) => {}
+            (-1, errno) => return Err(refused("waiting for the command", errno.unwrap_or(Errno::CHILD))),
+            _ => break,
+        }
+    }
+    let status = if libc::WIFSIGNALED(status) {
+        ExitStatus::Signal(libc::WTERMSIG(status))
+    } else {
+        ExitStatus::Code(libc::WEXITSTATUS(status))
+    };
+    let micros = |time: libc::timeval| time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_usec.cast_unsigned();
+    let usage = Usage {
+        wall_us: 0,
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+        max_rss_kib: usage.ru_maxrss.cast_unsigned(),
+    };
+    Ok((status, usage))
+}

@@ -1,0 +1,143 @@
+//! Receiving a tree.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use agentiso_proto::{Response, TreeDecoder, TreeEntry, TreeItem, TreeKind, TreeOptions};
+use rustix::fs::{AtFlags, FileType, Mode};
+
+use crate::{
+    atomic::{Temporary, write_all},
+    error::{During, OrInvalid, Outcome, invalid, shown},
+    paths::checked,
+    stream::Stream,
+    tree_metadata,
+    tree_target::{Place, Target},
+};
+
+/// Receives a tree into a directory.
+pub(crate) fn receive(stream: &Stream, path: &[u8], options: TreeOptions) -> Outcome<Response> {
+    let mut receiver = Receiver {
+        stream,
+        target: Target::open(checked(path)?, options.owners)?,
+        owners: options.owners,
+        bytes: 0,
+    };
+    let mut decoder = TreeDecoder::new();
+    // A file is written while its content comes, so it borrows nothing from the receiver.
+    let mut file: Option<IncomingFile> = None;
+    loop {
+        let data = stream.receive()?.ok_or_else(|| invalid("the tree ends before its end"))?;
+        let mut rest = data.as_slice();
+        while let Some(item) = decoder.next(&mut rest).or_invalid(|| "the tree".to_owned())? {
+            match item {
+                TreeItem::Entry(entry) => file = receiver.entry(entry)?,
+                TreeItem::Content(content) => {
+                    let open = file.as_mut().ok_or_else(|| invalid("content without a file"))?;
+                    open.write(&content)?;
+                    receiver.bytes += content.len() as u64;
+                }
+                TreeItem::End => {
+                    receiver.target.finish()?;
+                    return Ok(Response::Written { bytes: receiver.bytes });
+                }
+            }
+            if let Some(complete) = file.take_if(|file| file.left == 0) {
+                complete.finish(options.owners)?;
+            }
+        }
+    }
+}
+
+struct Receiver<'a> {
+    stream: &'a Stream,
+    target: Target,
+    owners: bool,
+    bytes: u64,
+}
+
+impl Receiver<'_> {
+    /// Deals with one entry; if it is a file, its content comes next.
+    fn entry(&mut self, entry: TreeEntry) -> Outcome<Option<IncomingFile>> {
+        let stream = self.stream;
+        let check = &mut || stream.check();
+        match &entry.kind {
+            TreeKind::Directory => self.target.enter(entry, check)?,
+            TreeKind::File { size } => {
+                let (place, size) = (self.target.place(&entry.path)?, *size);
+                if place.is_directory()? {
+                    place.clear(check)?;
+                }
+                return IncomingFile::create(place, entry, size).map(Some);
+            }
+            TreeKind::Symlink { target } => {
+                if target.is_empty() || target.contains(&0) {
+                    return Err(invalid(format!("the link {} leads nowhere", shown(&entry.path))));
+                }
+                let place = self.target.place(&entry.path)?;
+                place.make(&entry.path, check, |parent, name| {
+                    rustix::fs::symlinkat(target.as_slice(), parent, name)
+                })?;
+                self.dress(&place, &entry)?;
+            }
+            TreeKind::Hardlink { target } => {
+                let earlier = self.target.earlier(target)?;
+                let place = self.target.place(&entry.path)?;
+                if entry.path != *target {
+                    place.make(&entry.path, check, |parent, name| {
+                        let earlier_name = earlier.name.as_slice();
+                        rustix::fs::linkat(&earlier.parent, earlier_name, parent, name, AtFlags::empty())
+                    })?;
+                }
+            }
+            TreeKind::Device { block, major, minor } => {
+                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                self.node(&entry, kind, rustix::fs::makedev(*major, *minor))?;
+            }
+            TreeKind::Fifo => self.node(&entry, FileType::Fifo, 0)?,
+            TreeKind::Removed => self.target.place(&entry.path)?.clear(check)?,
+            TreeKind::Emptied => self.target.empty(&entry.path, check)?,
+        }
+        self.stream.check()?;
+        Ok(None)
+    }
+
+    fn node(&mut self, entry: &TreeEntry, kind: FileType, device: u64) -> Outcome<()> {
+        let stream = self.stream;
+        let place = self.target.place(&entry.path)?;
+        place.make(&entry.path, &mut || stream.check(), |parent, name| {
+            rustix::fs::mknodat(parent, name, kind, Mode::from_raw_mode(entry.mode & 0o7777), device)
+        })?;
+        self.dress(&place, entry)
+    }
+
+    fn dress(&self, place: &Place, entry: &TreeEntry) -> Outcome<()> {
+        tree_metadata::apply_unopened(place.parent.as_fd(), &place.name, entry, self.owners)
+    }
+}
+
+/// A file whose content is coming. Until it is complete, whatever had its name before has it still.
+struct IncomingFile {
+    temporary: Temporary<OwnedFd>,
+    name: Vec<u8>,
+    entry: TreeEntry,
+    left: u64,
+}
+
+impl IncomingFile {
+    fn create(place: Place, entry: TreeEntry, size: u64) -> Outcome<Self> {
+        let temporary = Temporary::create(place.parent)?;
+        Ok(Self { temporary, name: place.name, entry, left: size })
+    }
+
+    fn write(&mut self, content: &[u8]) -> Outcome<()> {
+        write_all(self.temporary.as_fd(), content)
+            .during(|| format!("writing {}", shown(&self.entry.path)))?;
+        self.left = self.left.saturating_sub(content.len() as u64);
+        Ok(())
+    }
+
+    fn finish(self, owners: bool) -> Outcome<()> {
+        tree_metadata::apply(self.temporary.as_fd(), &self.entry, owners)?;
+        self.temporary.place(&self.name)
+    }
+}

@@ -1,0 +1,160 @@
+//! How sessions start, break and start again.
+
+use agentiso_proto::{
+    Channel, Configure, Control, ErrorKind, HEADER_LEN, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING,
+    Request, encode, to_bytes,
+};
+use proptest::prelude::*;
+
+use crate::host::{Host, shell};
+
+#[test]
+fn garbage_before_the_first_hello_is_passed_over() {
+    let mut host = Host::start_silent();
+    host.raw(b"\r\nlogin: \xa7iso\x01\x02\x03");
+    assert_eq!(host.hello(Inherit::Kill).version, 1);
+    host.ping(b"here");
+}
+
+#[test]
+fn without_a_common_version_nothing_but_another_hello_is_answered() {
+    let mut host = Host::start_silent();
+    let (mut future, mut ancient) = (Hello::new([9; 16], Inherit::Kill), Hello::new([8; 16], Inherit::Kill));
+    (future.min, future.max) = (500, 600);
+    (ancient.min, ancient.max) = (0, 0);
+    for hello in [future, ancient] {
+        host.raw(&hello.encode());
+        let welcome = host.welcome(hello.nonce);
+        assert_eq!((welcome.version, welcome.min, welcome.max), (0, 1, 1));
+        host.frame(Kind::Ping, Channel::Main, 0, b"unheard");
+    }
+    assert_eq!(host.hello(Inherit::Kill).version, 1);
+    host.ping(b"heard");
+}
+
+#[test]
+fn a_session_cut_anywhere_in_a_frame_is_followed_by_another_after_padding() {
+    let mut host = Host::start();
+    let mut frame = Vec::new();
+    let request = to_bytes(&Request::Exec(shell("true"))).unwrap();
+    encode(Kind::Request, Channel::Main, false, 1, &request, &mut frame);
+    let mut largest = Vec::new();
+    encode(Kind::Data, Channel::Main, false, 1, &vec![0x5a; MAX_PAYLOAD], &mut largest);
+    let cuts =
+        [1, HEADER_LEN - 1, HEADER_LEN, HEADER_LEN + 1, frame.len() - 1].map(|at| frame[..at].to_vec());
+    let cuts =
+        cuts.into_iter().chain([largest[..HEADER_LEN + 5].to_vec(), largest[..largest.len() - 1].to_vec()]);
+    for cut in cuts {
+        host.raw(&cut);
+        host.raw(&vec![0; RESYNC_PADDING]);
+        assert_eq!(host.hello(Inherit::Kill).version, 1);
+        host.exec(shell("exit 3")).assert_code(3);
+    }
+}
+
+#[test]
+fn a_hello_between_frames_needs_no_padding_and_ends_what_was_going_on() {
+    let mut host = Host::start();
+    for _ in 0..5 {
+        let stream = host.open(&Request::Exec(shell("yes")));
+        host.wait_until(stream, |heard| heard.stdout.len() > 100_000);
+        host.hello(Inherit::Kill);
+        assert_eq!(host.status().running, 0);
+    }
+}
+
+#[test]
+fn nothing_of_an_old_session_is_heard_in_the_new_one() {
+    let mut host = Host::start();
+    for _ in 0..20 {
+        let streams: Vec<u32> =
+            (0..4).map(|_| host.open(&Request::Exec(shell("head -c 400000 /dev/zero")))).collect();
+        host.wait_until(streams[0], |heard| !heard.stdout.is_empty());
+        host.hello(Inherit::Keep);
+        // The host refuses frames of streams it did not open in this session.
+        host.ping(b"between");
+        host.exec(shell("true")).assert_code(0);
+    }
+}
+
+#[test]
+fn frames_that_make_no_sense_are_answered_or_passed_over() {
+    let mut host = Host::start();
+    host.expect_stream(1);
+    host.frame(Kind::Request, Channel::Main, 1, b"\xff\xff\xff");
+    assert_eq!(host.finish(1).error(), ErrorKind::Invalid);
+    host.expect_stream(2);
+    let mut trailing = to_bytes(&Request::Status).unwrap();
+    trailing.push(0);
+    host.frame(Kind::Request, Channel::Main, 2, &trailing);
+    assert_eq!(host.finish(2).error(), ErrorKind::Invalid);
+    for kind in [Kind::Data, Kind::Eof, Kind::Credit, Kind::Cancel, Kind::Control, Kind::Response, Kind::Pong]
+    {
+        host.frame(kind, Channel::Stderr, 4711, b"for nobody");
+    }
+    host.open_on(3, &Request::Exec(shell("echo ready; sleep 1000")));
+    host.wait_until(3, |heard| heard.stdout == b"ready\n");
+    host.frame(Kind::Control, Channel::Main, 3, b"\xff\xff");
+    host.frame(Kind::Credit, Channel::Stdout, 3, b"\x01");
+    host.frame(Kind::Credit, Channel::Stdout, 3, &u32::MAX.to_le_bytes());
+    host.frame(Kind::Data, Channel::Stdout, 3, b"on a channel that only the guest uses");
+    host.control(3, Control::Signal(-5));
+    host.control(3, Control::Signal(4096));
+    host.control(3, Control::Resize { columns: 1, rows: 1 });
+    host.ping(b"still there");
+    assert_eq!(host.heard(3).last, None);
+    host.cancel(3);
+    assert!(host.finish(3).exit().cancelled);
+}
+
+#[test]
+fn an_agent_that_is_not_the_init_leaves_the_machine_alone() {
+    let mut host = Host::start();
+    let configure = Configure { hostname: Some("renamed".into()), ..Configure::default() };
+    let requests =
+        [Request::Configure(configure), Request::Freeze, Request::Thaw, Request::Grow, Request::PowerOff];
+    for request in requests {
+        assert_eq!(host.call(&request).error(), ErrorKind::Unsupported, "{request:?}");
+    }
+    host.call(&Request::Sync).assert_done();
+}
+
+#[test]
+fn the_agent_knows_its_own_condition() {
+    let mut host = Host::start();
+    let stream = host.open(&Request::Exec(shell("echo ready; sleep 1000")));
+    host.wait_until(stream, |heard| heard.stdout == b"ready\n");
+    let status = host.status();
+    assert_eq!((status.running, status.zombies, status.root_bytes), (1, 0, 0));
+    assert!(status.rss_kib > 0 && status.open_fds > 3 && status.threads >= 4);
+    assert!(status.mem_available_kib > 0 && status.mem_available_kib <= status.mem_total_kib);
+    host.cancel(stream);
+    host.finish(stream);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_said_in_between_the_next_session_works(
+        noise in proptest::collection::vec(any::<u8>(), 0..2000),
+        kinds in proptest::collection::vec((1_u8..10, 0_u8..3, 0_u32..4, proptest::collection::vec(any::<u8>(), 0..40)), 0..20),
+    ) {
+        let mut host = Host::start();
+        for (kind, channel, stream, payload) in kinds {
+            // A request that means something could do anything, so these do not.
+            let kind = if kind == 1 { 3 } else { kind };
+            let mut bytes = vec![kind, channel, 0, 0];
+            bytes.extend_from_slice(&stream.to_le_bytes());
+            bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&payload);
+            bytes.push(agentiso_proto::TRAILER);
+            host.raw(&bytes);
+        }
+        host.raw(&[0xff]);
+        host.raw(&noise);
+        host.raw(&vec![0; RESYNC_PADDING]);
+        prop_assert_eq!(host.hello(Inherit::Kill).version, 1);
+        host.exec(shell("exit 5")).assert_code(5);
+    }
+}

@@ -1,0 +1,84 @@
+# shellcheck shell=bash
+# What the scripts share: saying what happens, and installing packages only when something is missing.
+
+# Programs such as mke2fs live where an ordinary user's PATH does not look.
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+export PATH
+
+say() { printf '\n==> %s\n' "$*"; }
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+missing_packages=()
+
+# need COMMAND PACKAGE: remembers the package unless the command is there.
+need() {
+  have "$1" || missing_packages+=("$2")
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+apt_get() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# Whether apt knows any package at all; a fresh container knows none.
+apt_lists_empty() {
+  [ -z "$(find /var/lib/apt/lists -maxdepth 1 -type f -name '*Packages*' -print -quit 2>/dev/null)" ]
+}
+
+# Installs what `need` found missing. Without root and sudo it says what to run instead, and stops.
+install_missing() {
+  if [ "${#missing_packages[@]}" -eq 0 ] && ! apt_lists_empty; then
+    echo "all there"
+    return
+  fi
+  have apt-get || fail "this script installs packages with apt-get; please install: ${missing_packages[*]}"
+  local line="apt-get update && apt-get install --no-install-recommends ${missing_packages[*]}"
+  [ "${#missing_packages[@]}" -gt 0 ] || line="apt-get update"
+  if [ "$(id -u)" -ne 0 ] && ! have sudo; then
+    fail "packages are missing and there is no sudo. As root, run:
+    $line"
+  fi
+  if apt_lists_empty; then
+    echo "fetching the package lists"
+    apt_get update
+  fi
+  [ "${#missing_packages[@]}" -gt 0 ] || return 0
+  echo "installing: ${missing_packages[*]}"
+  # Old lists name packages that are gone: fetch new ones once and try again.
+  apt_get install --no-install-recommends "${missing_packages[@]}" || {
+    apt_get update
+    apt_get install --no-install-recommends "${missing_packages[@]}"
+  }
+  missing_packages=()
+}
+
+# What agentiso itself needs to run and to be built.
+need_product_packages() {
+  have cc || missing_packages+=(gcc libc6-dev)
+  need qemu-system-x86_64 qemu-system-x86
+  need mke2fs e2fsprogs
+  need mmdebstrap mmdebstrap
+  need xz xz-utils
+  need zstd zstd
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || missing_packages+=(ca-certificates)
+  # An ordinary user builds images in a user namespace with ids of its own.
+  [ "$(id -u)" -eq 0 ] || need newuidmap uidmap
+}
+
+need_rust() {
+  have cargo || fail "cargo was not found: install a Rust toolchain (version 1.95 or newer) first"
+}
+
+# Seconds as "1 min 5 s".
+spell_seconds() {
+  if [ "$1" -ge 60 ]; then printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); else printf '%d s' "$1"; fi
+}
