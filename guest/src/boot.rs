@@ -17,7 +17,7 @@ use rustix::{
 
 use crate::{
     agent::Agent,
-    filesystem::last_errno,
+    error::last_errno,
     link::{Link, Transport},
     log::{log, use_kernel_log},
     network, power, reaper, serve, session,

@@ -11,8 +11,8 @@ use rustix::{
 use crate::{
     agent::{Agent, Root},
     atomic::replace_with,
-    error::{During, Outcome, invalid, refused},
-    filesystem::{last_errno, refuse_if_frozen},
+    error::{During, Outcome, invalid, last_errno, refused},
+    filesystem::refuse_if_frozen,
     log::log,
     network,
     paths::read_small,

@@ -35,6 +35,11 @@ pub(crate) fn refused(what: impl AsRef<str>, errno: Errno) -> GuestError {
     }
 }
 
+/// The error of the last call into the C library.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
 /// Names what the kernel refused to do.
 pub(crate) trait During<T> {
     /// Adds the description to a failure.

@@ -10,7 +10,7 @@ use rustix::{
 
 use crate::{
     agent::{Agent, Root},
-    error::{During, Outcome, invalid, refused, unsupported},
+    error::{During, Outcome, invalid, last_errno, refused, unsupported},
     log::log,
     paths::read_small,
     sync::locked,
@@ -99,11 +99,6 @@ fn freezing_call(top: &OwnedFd, request: libc::Ioctl) -> rustix::io::Result<()> 
         -1 => Err(last_errno()),
         _ => Ok(()),
     }
-}
-
-/// The error of the last call into the C library.
-pub(crate) fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// Refuses what would wait for a thaw that only the caller can bring about.

@@ -11,10 +11,7 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType},
 };
 
-use crate::{
-    error::{During, Outcome, invalid, unsupported},
-    filesystem::last_errno,
-};
+use crate::error::{During, Outcome, invalid, last_errno, unsupported};
 
 const ETHERNET: u16 = 1;
 

@@ -13,8 +13,7 @@ use rustix::{
 };
 
 use crate::{
-    error::{During, Outcome, invalid, refused},
-    filesystem::last_errno,
+    error::{During, Outcome, invalid, last_errno, refused},
     log::log,
     paths::{checked, file_type},
 };

@@ -15,7 +15,7 @@ use rustix::{io::Errno, process::Pid};
 
 use crate::{
     command::Command,
-    error::{Outcome, invalid, refused, shown},
+    error::{Outcome, invalid, last_errno, refused, shown},
     identity::Identity,
     stdio::Theirs,
 };
@@ -133,19 +133,18 @@ fn clone(plan: &mut Plan, stack: &mut ChildStack) -> rustix::io::Result<(Pid, Ow
     // SAFETY: all pointers the child uses are in `plan`, which outlives it, since the kernel holds this thread until
     // the child has executed or ended. The child runs on its own stack. With all signals blocked no handler can run
     // in it. It calls nothing but system calls.
-    let (pid, errno) = unsafe {
+    let cloned = unsafe {
         let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let argument: *mut Plan = plan;
         let pid = libc::clone(child, stack.top(), flags, argument.cast(), &mut pidfd);
-        let errno = Errno::from_raw_os_error(*libc::__errno_location());
+        let cloned = Pid::from_raw(pid.max(0)).ok_or_else(last_errno);
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
-        (pid, errno)
+        cloned
     };
-    let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or(errno)?;
-    // SAFETY: the kernel put a new descriptor here, which nobody else knows.
-    Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+    // SAFETY: with a new child comes a new descriptor, which nobody else knows.
+    cloned.map(|pid| (pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
 extern "C" fn child(plan: *mut c_void) -> c_int {

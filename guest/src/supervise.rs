@@ -13,7 +13,7 @@ use rustix::{
 };
 
 use crate::{
-    error::{Outcome, refused},
+    error::{Outcome, last_errno, refused},
     frames::Scratch,
     kill::kill_tree,
     spawn::Child,
@@ -330,15 +330,12 @@ fn wait(pid: Pid) -> Outcome<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all zeros is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are to live locals.
-        let waited =
-            unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, libc::__WALL, &mut usage) };
-        let errno = rustix::io::Errno::from_io_error(&std::io::Error::last_os_error());
-        match (waited, errno) {
-            (-1, Some(Errno::INTR)) => {}
-            (-1, errno) => return Err(refused("waiting for the command", errno.unwrap_or(Errno::CHILD))),
-            _ => break,
+    let pid = pid.as_raw_nonzero().get();
+    // SAFETY: both pointers are to live locals.
+    while unsafe { libc::wait4(pid, &mut status, libc::__WALL, &mut usage) } == -1 {
+        match last_errno() {
+            Errno::INTR => {}
+            errno => return Err(refused("waiting for the command", errno)),
         }
     }
     let status = if libc::WIFSIGNALED(status) {

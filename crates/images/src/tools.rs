@@ -101,6 +101,11 @@ impl Tool {
         self.name
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A command that speaks English, reads nothing and finds its own helpers.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);

@@ -1,5 +1,7 @@
 //! Tarballs and directories, honest and hostile.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::fs;

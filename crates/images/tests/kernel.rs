@@ -1,5 +1,7 @@
 //! The distribution's real kernel: fetched, unpacked and put into an initramfs.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +25,11 @@ fn packaged() -> Kernel {
     KERNEL.get_or_init(fetch).clone()
 }
 
-/// The entries of a `newc` archive: mode, device and content by name, in order.
-fn entries(cpio: &[u8]) -> Vec<(String, u32, (u32, u32), Vec<u8>)> {
+/// Name, mode, device and content.
+type Entry = (String, u32, (u32, u32), Vec<u8>);
+
+/// The entries of a `newc` archive, in order.
+fn entries(cpio: &[u8]) -> Vec<Entry> {
     let mut at = 0;
     let mut found = Vec::new();
     loop {

@@ -1,5 +1,7 @@
 //! OCI layouts, docker archives and a real registry.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::fs;

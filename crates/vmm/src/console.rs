@@ -16,8 +16,8 @@ use crate::qemu::read_tail;
 /// Size at which the log turns over.
 const TURN_OVER: u64 = 1 << 20;
 /// How much of the console is shown in an error.
-const TAIL: u64 = 4096;
-const TAIL_LINES: usize = 20;
+const TAIL: u64 = 8192;
+const TAIL_LINES: usize = 30;
 
 /// The console of one machine.
 #[derive(Clone, Debug)]

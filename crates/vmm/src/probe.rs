@@ -73,8 +73,9 @@ async fn try_kvm(host: &Host, kernel: &GuestKernel, scratch: &Path) -> Accelerat
             Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() }
         }
         Err(error) => {
-            let first = error.to_string().lines().next().unwrap_or_default().to_owned();
-            tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {first}"))
+            let said = error.to_string();
+            let reason: Vec<&str> = said.lines().take(2).map(str::trim).collect();
+            tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {}", reason.join("; ")))
         }
     }
 }

@@ -14,7 +14,7 @@ use agentiso_proto::{
 };
 
 /// A test that hears nothing for so long has failed.
-const SILENCE: Duration = Duration::from_secs(120);
+const SILENCE: Duration = Duration::from_secs(60);
 
 pub struct Host {
     agent: Child,

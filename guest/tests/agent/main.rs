@@ -1,5 +1,7 @@
 //! The real agent, run as an ordinary process, and all that a host may ask of it there.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 mod exec;
 mod exec_ending;
 mod files;

@@ -1,16 +1,22 @@
 //! Running mmdebstrap.
 //!
 //! ```text
-//! spawn (own process group, ends with us) ──> lines become steps ──> success ──> rename ──> done
-//!                                                  │ cancelled, failed, dropped
-//!                                                  └──> group told to end, then killed; partial tar removed
+//! spawn (own process group) ──> lines become steps ──> success ──> rename ──> done
+//!                                    │ cancelled, failed, dropped
+//!                                    └──> group told to end, then killed; partial tar removed
 //! ```
+//!
+//! If we are killed ourselves, a watcher in the group sees its lifeline break and ends the group: the builder
+//! alone cannot be told, because it takes the polite signal only through its children.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -19,6 +25,7 @@ use agentiso_core::progress::Progress;
 use rustix::process::{Pid, Signal};
 
 use super::{DebianError, Recipe, Sources};
+use crate::partial::{self, PartialFile};
 use crate::tools::{Tool, ToolError};
 
 const KEPT_LINES: usize = 20;
@@ -28,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(20);
 
 /// Builds a recipe into a tarball; nothing is left at `out` unless it is whole.
 ///
-/// Setting `cancel` ends it soon, and it ends by itself if the calling thread does.
+/// Setting `cancel` ends it soon, and it ends by itself if this process does.
 pub fn build(
     recipe: Recipe,
     out: &Path,
@@ -38,30 +45,44 @@ pub fn build(
     let tool = Tool::find("mmdebstrap", "mmdebstrap")?;
     let sources = Sources::of_host(Path::new("/"));
     let failed = |source| DebianError::Io { path: out.to_owned(), source };
-    let partial = tempfile::Builder::new()
-        .prefix(".debian.")
-        .suffix(".partial.tar")
-        .tempfile_in(out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-        .map_err(failed)?
-        .into_temp_path();
-    let mut command = command(&tool, recipe, &sources, &partial)?;
+    let directory = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    partial::sweep(directory).map_err(failed)?;
+    let partial = PartialFile::create(directory, recipe.name()).map_err(failed)?;
+    let list = tempfile::Builder::new().suffix(".list").tempfile().map_err(failed)?;
+    fs::write(list.path(), sources.lines.join("\n") + "\n").map_err(failed)?;
+    let arguments = arguments(recipe, &sources, partial.path(), list.path())?;
     progress.step(&format!("building {recipe} from {}", sources.suite), None);
-    let mut running = Running::spawn(&tool, &mut command)?;
-    running.feed(&sources.lines);
+    // A builder that is told to end forgets some of its own files. Users it becomes must be able to enter.
+    let scratch = tempfile::Builder::new()
+        .prefix("agentiso-build.")
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir()
+        .map_err(failed)?;
+    let running = Running::spawn(&tool, &arguments, scratch.path())?;
     let (status, said) = running.follow(cancel, progress)?;
     if !status.success() {
         return Err(failure(&tool, status, &said));
     }
-    partial.persist(out).map_err(|error| failed(error.error))?;
+    partial.finish(out).map_err(failed)?;
     progress.done("");
     Ok(())
 }
 
-fn command(tool: &Tool, recipe: Recipe, sources: &Sources, out: &Path) -> Result<Command, DebianError> {
+fn arguments(
+    recipe: Recipe,
+    sources: &Sources,
+    out: &Path,
+    list: &Path,
+) -> Result<Vec<OsString>, DebianError> {
     let packages: Vec<&str> = recipe.packages().collect();
-    let mut command = tool.command();
-    command.arg(format!("--mode={}", mode()?)).args(["--variant=minbase", "--format=tar"]);
-    command.arg(format!("--include={}", packages.join(",")));
+    let mut arguments: Vec<OsString> = vec![
+        format!("--mode={}", mode()?).into(),
+        "--variant=minbase".into(),
+        "--format=tar".into(),
+        format!("--include={}", packages.join(",")).into(),
+        "--aptopt=Acquire::Languages \"none\"".into(),
+        "--aptopt=APT::Install-Recommends \"false\"".into(),
+    ];
     // Nobody reads manuals in a sandbox; licences stay.
     for option in [
         "path-exclude=/usr/share/man/*",
@@ -71,16 +92,17 @@ fn command(tool: &Tool, recipe: Recipe, sources: &Sources, out: &Path) -> Result
         "path-exclude=/usr/share/locale/*",
         "path-include=/usr/share/locale/locale.alias",
     ] {
-        command.arg(format!("--dpkgopt={option}"));
+        arguments.push(format!("--dpkgopt={option}").into());
     }
-    command.args(["--aptopt=Acquire::Languages \"none\"", "--aptopt=APT::Install-Recommends \"false\""]);
-    command.arg(&sources.suite).arg(out);
+    // It copies these from the host, and an image must not tell whose it was.
+    arguments
+        .push("--customize-hook=rm -f \"$1/etc/resolv.conf\" && echo agentiso > \"$1/etc/hostname\"".into());
+    arguments.push(sources.suite.clone().into());
+    arguments.push(out.into());
     if !sources.lines.is_empty() {
-        // Sources come on standard input.
-        command.arg("-").stdin(Stdio::piped());
+        arguments.push(list.into());
     }
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    Ok(command)
+    Ok(arguments)
 }
 
 fn mode() -> Result<&'static str, DebianError> {
@@ -95,7 +117,8 @@ fn mode() -> Result<&'static str, DebianError> {
     if has_ids && Tool::find("newuidmap", "uidmap").is_ok() {
         return Ok("unshare");
     }
-    Tool::find("fakechroot", "fakechroot").map(|_| "fakechroot").map_err(|_| DebianError::NoMode)
+    let has_fakes = ["fakechroot", "fakeroot"].iter().all(|tool| Tool::find(tool, tool).is_ok());
+    if has_fakes { Ok("fakechroot") } else { Err(DebianError::NoMode) }
 }
 
 fn failure(tool: &Tool, status: ExitStatus, said: &VecDeque<String>) -> DebianError {
@@ -112,32 +135,44 @@ fn failure(tool: &Tool, status: ExitStatus, said: &VecDeque<String>) -> DebianEr
     }
 }
 
+/// Runs its arguments, with a watcher beside them that ends the group when standard input does, and removes
+/// what a builder leaves that could no longer speak to us.
+///
+/// The watcher is nobody's child, so that the builder never waits for it, and keeps no pipe of ours open.
+/// Where allowed, all run in mounts of their own, so that none is left if they must be killed.
+const WATCHED: &str = r#"
+exec 3<&0 </dev/null
+( {
+    trap '' TERM
+    cat <&3
+    kill -TERM 0
+    tries=0
+    while kill -0 $$ && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+    rm -rf --one-file-system "$TMPDIR"
+} >/dev/null 2>&1 & )
+exec 3<&-
+unshare --mount true 2>/dev/null && exec unshare --mount -- "$@"
+exec "$@"
+"#;
+
 /// The running builder and all it started. Dropping it ends them.
 struct Running {
     child: Child,
     stderr: Option<ChildStderr>,
+    lifeline: Option<ChildStdin>,
     ended: bool,
 }
 
 impl Running {
-    fn spawn(tool: &Tool, command: &mut Command) -> Result<Self, ToolError> {
-        command.process_group(0);
-        // SAFETY: the closure only makes a system call, which is allowed between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(io::Error::from)
-            });
-        }
+    fn spawn(tool: &Tool, arguments: &[OsString], scratch: &Path) -> Result<Self, ToolError> {
+        let shell = Tool::find("sh", "dash")?;
+        let mut command = shell.command();
+        command.args(["-c", WATCHED, "sh"]).arg(tool.path()).args(arguments).process_group(0);
+        command.env("TMPDIR", scratch);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|source| ToolError::Spawn { tool: tool.name(), source })?;
-        let stderr = child.stderr.take();
-        Ok(Self { child, stderr, ended: false })
-    }
-
-    /// Writes the sources and closes the pipe; a builder that does not read them says so itself.
-    fn feed(&mut self, lines: &[String]) {
-        if let Some(mut stdin) = self.child.stdin.take() {
-            let _ = stdin.write_all((lines.join("\n") + "\n").as_bytes());
-        }
+        let (stderr, lifeline) = (child.stderr.take(), child.stdin.take());
+        Ok(Self { child, stderr, lifeline, ended: false })
     }
 
     /// Turns lines into steps until it ends.
@@ -193,6 +228,7 @@ impl Drop for Running {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.lifeline = None;
         // The leader may be gone and leave others behind.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
@@ -245,15 +281,17 @@ mod tests {
         fn done(&self, _remark: &str) {}
     }
 
+    fn start(script: &str) -> Running {
+        let tool = Tool::find("sh", "dash").unwrap();
+        Running::spawn(&tool, &["-c".into(), script.into()], Path::new("/nonexistent")).unwrap()
+    }
+
     fn run(
         script: &str,
         cancel: &AtomicBool,
         progress: &dyn Progress,
     ) -> Result<(ExitStatus, VecDeque<String>), DebianError> {
-        let tool = Tool::find("sh", "dash").unwrap();
-        let mut command = tool.command();
-        command.args(["-c", script]).stderr(Stdio::piped());
-        Running::spawn(&tool, &mut command).unwrap().follow(cancel, progress)
+        start(script).follow(cancel, progress)
     }
 
     #[test]
@@ -301,6 +339,15 @@ mod tests {
         let child = steps.child.lock().unwrap().take().unwrap();
         let limit = rustix::time::Timespec { tv_sec: 30, tv_nsec: 0 };
         assert_eq!(poll(&mut [PollFd::new(&child, PollFlags::IN)], Some(&limit)), Ok(1));
+    }
+
+    #[test]
+    fn a_build_ends_when_its_lifeline_breaks_as_it_does_when_we_are_killed() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut running = start("echo 'I: up' >&2; while :; do sleep 1; done");
+        running.lifeline = None;
+        let (status, _) = running.follow(&AtomicBool::new(false), &Silent).unwrap();
+        assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
     }
 
     #[test]

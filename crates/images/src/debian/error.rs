@@ -61,7 +61,7 @@ impl Explain for DebianError {
         match self {
             Self::UnknownRecipe { name, known } => agentiso_core::nearest(name, known.iter().copied())
                 .map(|near| format!("did you mean {near:?}?")),
-            Self::NoMode => Some("install uidmap (sudo apt-get install uidmap) or fakechroot".to_owned()),
+            Self::NoMode => Some("sudo apt-get install uidmap and give yourself ids in /etc/subuid, or sudo apt-get install fakechroot fakeroot".to_owned()),
             Self::Fetch { .. } => Some("check the machine's package sources and network".to_owned()),
             Self::Tool(error) => error.remedy(),
             Self::Io { .. } | Self::Cancelled => None,

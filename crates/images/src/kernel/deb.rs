@@ -129,7 +129,7 @@ mod tests {
     fn ar(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         for (name, content) in members {
-            write!(bytes, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len())
+            writeln!(bytes, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, 0, 100_644, content.len())
                 .unwrap();
             bytes.extend_from_slice(content);
             bytes.resize(bytes.len().next_multiple_of(2), b'\n');

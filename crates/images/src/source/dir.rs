@@ -17,6 +17,9 @@ use super::tar::Counted;
 use super::{ImportLimits, RootfsSource, SourceError, Summary};
 use crate::store::{ImageSource, SourceKind};
 
+/// The most Linux allows for the names, and for each value, of a file's extended attributes.
+const XATTR_MAX: usize = 64 << 10;
+
 /// A directory of the host. Links in it are never followed; sockets are left out.
 #[derive(Debug)]
 pub struct DirectorySource {
@@ -90,11 +93,11 @@ impl RootfsSource for DirectorySource {
     }
 }
 
+/// Told of each file: where it is, its path below the root, and what it is.
+type Visit<'a> = dyn FnMut(&Path, &[u8], &Metadata) -> Result<(), SourceError> + 'a;
+
 /// Visits the root and all below it: parents first, names in order, links not followed.
-fn walk(
-    root: &Path,
-    visit: &mut dyn FnMut(&Path, &[u8], &Metadata) -> Result<(), SourceError>,
-) -> Result<(), SourceError> {
+fn walk(root: &Path, visit: &mut Visit<'_>) -> Result<(), SourceError> {
     let meta = fs::metadata(root).map_err(SourceError::io("read", root.display()))?;
     visit(root, b"", &meta)?;
     let mut waiting = vec![(root.to_owned(), Vec::new())];
@@ -157,15 +160,18 @@ fn open_regular(path: &Path) -> io::Result<impl Read> {
 }
 
 fn xattrs(path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let mut names = vec![0; 64 << 10];
-    let length = match rustix::fs::llistxattr(path, &mut names) {
-        Ok(length) => length,
-        Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
+    let mut names = vec![0; 1024];
+    let length = loop {
+        match rustix::fs::llistxattr(path, &mut names) {
+            Ok(length) => break length,
+            Err(Errno::RANGE) if names.len() < XATTR_MAX => names.resize(XATTR_MAX, 0),
+            Err(Errno::OPNOTSUPP) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        }
     };
     let mut xattrs = Vec::new();
     for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        let mut value = vec![0; 64 << 10];
+        let mut value = vec![0; XATTR_MAX];
         match rustix::fs::lgetxattr(path, name, &mut value) {
             Ok(length) => {
                 value.truncate(length);

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,6 +26,8 @@ pub struct Credentials {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Group that may use KVM, if it is one group's privilege.
+    pub kvm_gid: Option<u32>,
 }
 
 /// What to start.
@@ -90,9 +92,10 @@ impl Process {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// The last lines of QEMU's own complaints.
+    /// The last lines of QEMU's own complaints, without its remarks about a network that is meant to be missing.
     pub fn stderr_tail(&self) -> String {
-        read_tail(&self.stderr, STDERR_TAIL).unwrap_or_default()
+        let said = read_tail(&self.stderr, STDERR_TAIL).unwrap_or_default();
+        said.lines().filter(|line| !line.contains(": warning: ")).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -138,9 +141,10 @@ fn prepare(command: &mut Command, spawn: &Spawn<'_>) {
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
             rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
         }
-        if let Some(Credentials { uid, gid }) = run_as {
-            rustix::thread::set_thread_groups(&[])?;
+        if let Some(Credentials { uid, gid, kvm_gid }) = run_as {
             let gid = rustix::thread::Gid::from_raw(gid);
+            let also = rustix::thread::Gid::from_raw(kvm_gid.unwrap_or(gid.as_raw()));
+            rustix::thread::set_thread_groups(&[also])?;
             rustix::thread::set_thread_res_gid(gid, gid, gid)?;
             let uid = rustix::thread::Uid::from_raw(uid);
             rustix::thread::set_thread_res_uid(uid, uid, uid)?;
@@ -182,6 +186,12 @@ pub(crate) fn read_tail(path: &Path, limit: u64) -> io::Result<String> {
     })
 }
 
+/// The group that may use KVM, if the device belongs to one.
+fn kvm_group() -> Option<u32> {
+    let meta = fs::metadata("/dev/kvm").ok()?;
+    (meta.mode() & 0o060 == 0o060).then(|| meta.gid())
+}
+
 /// Looks a user up in `/etc/passwd`.
 pub fn lookup_user(name: &str) -> Option<Credentials> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
@@ -189,7 +199,7 @@ pub fn lookup_user(name: &str) -> Option<Credentials> {
         let fields: Vec<&str> = line.split(':').collect();
         match fields[..] {
             [user, _, uid, gid, ..] if user == name => {
-                Some(Credentials { uid: uid.parse().ok()?, gid: gid.parse().ok()? })
+                Some(Credentials { uid: uid.parse().ok()?, gid: gid.parse().ok()?, kvm_gid: kvm_group() })
             }
             _ => None,
         }

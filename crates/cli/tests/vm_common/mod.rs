@@ -1,0 +1,83 @@
+//! What the tests of the command line on real machines share.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+use agentiso_testing::TestHome;
+
+/// `agentiso` with the test's own home and nothing of the user's.
+pub fn agentiso(home: &TestHome) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
+    command.env("AGENTISO_HOME", home.path()).env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command in a machine.
+pub fn run(home: &TestHome, flags: &[&str], command: &[&str]) -> Output {
+    agentiso(home).arg("run").args(flags).arg("--").args(command).output().expect("agentiso runs")
+}
+
+/// Runs a shell script in a machine.
+pub fn sh(home: &TestHome, script: &str) -> Output {
+    run(home, &[], &["sh", "-c", script])
+}
+
+/// What was printed, without the last line end.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+/// A started `agentiso run`, killed if the test fails.
+pub struct Started(pub Child);
+
+impl Started {
+    /// Starts a script and waits until it has printed the line `ready`.
+    pub fn ready(home: &TestHome, script: &str) -> Self {
+        let mut command = agentiso(home);
+        command.args(["run", "--", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut started = Self(command.spawn().expect("agentiso runs"));
+        let mut byte = [0];
+        let mut line = Vec::new();
+        while !line.ends_with(b"ready\n") {
+            let stdout = started.0.stdout.as_mut().expect("a pipe");
+            assert_eq!(stdout.read(&mut byte).expect("output"), 1, "ended early: {}", text(&line));
+            line.push(byte[0]);
+        }
+        started
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success());
+    }
+
+    /// Waits for its end and returns its exit code and error output.
+    pub fn finish(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("error output");
+        let status = self.0.wait().expect("its end");
+        (status.code(), said)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a command in a machine with something on its standard input.
+pub fn run_with_input(home: &TestHome, command: &[&str], input: &[u8]) -> Output {
+    let mut agentiso = agentiso(home);
+    agentiso.arg("run").arg("--").args(command);
+    agentiso.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = agentiso.spawn().expect("agentiso runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("output");
+    writer.join().expect("no panic").expect("all input is taken");
+    output
+}

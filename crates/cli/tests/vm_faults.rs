@@ -1,0 +1,170 @@
+//! What goes wrong, and what is left afterwards: nothing.
+
+mod vm_common;
+
+use std::path::Path;
+use std::process::Command;
+
+use agentiso_testing::TestHome;
+use vm_common::{Started, agentiso, run, sh, text};
+
+fn error_of(output: &std::process::Output) -> serde_json::Value {
+    let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    object["error"].clone()
+}
+
+fn wait_until_gone(home: &TestHome) {
+    while !home.processes().is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_unknown_image_is_refused_with_the_nearest_known() {
+    let home = TestHome::new();
+    let output = run(&home, &["--json", "--image", "debain"], &["true"]);
+    assert_eq!(output.status.code(), Some(125));
+    let error = error_of(&output);
+    assert_eq!(error["code"], "image_not_found");
+    let said = format!("{} {}", error["message"], error["remedy"]);
+    assert!(said.contains("debain") && said.contains("debian"), "{said}");
+}
+
+#[test]
+fn zero_and_absurd_sizes_are_refused_before_anything_starts() {
+    let home = TestHome::new();
+    for flags in [["--vcpus", "0"], ["--vcpus", "999"], ["--memory", "1"], ["--memory", "99999999"], ["--disk", "0"]] {
+        let output = run(&home, &[flags[0], flags[1], "--json"], &["true"]);
+        assert_eq!(output.status.code(), Some(125), "{flags:?}");
+        assert_eq!(error_of(&output)["code"], "invalid_argument", "{flags:?}");
+    }
+    assert!(home.machines().is_empty());
+}
+
+#[test]
+fn a_killed_qemu_is_noticed_at_once_and_said() {
+    let home = TestHome::new();
+    let started = Started::ready(&home, "echo ready; sleep 1000");
+    let qemus = home.processes();
+    assert_eq!(qemus.len(), 1);
+    assert!(Command::new("kill").args(["-9", &qemus[0].to_string()]).status().unwrap().success());
+    let (code, said) = started.finish();
+    assert_eq!(code, Some(125));
+    assert!(said.contains("error[vm_crashed]") && said.contains("signal 9"), "{said}");
+    assert!(home.machines().is_empty());
+}
+
+#[test]
+fn a_guest_that_panics_is_reported_with_its_last_words() {
+    let home = TestHome::new();
+    let output = run(&home, &["--json"], &["sh", "-c", "echo c > /proc/sysrq-trigger; sleep 100"]);
+    assert_eq!(output.status.code(), Some(125));
+    let error = error_of(&output);
+    assert_eq!(error["code"], "vm_crashed");
+    assert!(error["message"].as_str().unwrap().contains("panic"), "{error}");
+}
+
+#[test]
+fn a_killed_agentiso_takes_its_machine_along_and_the_next_one_tidies_up() {
+    let home = TestHome::new();
+    let started = Started::ready(&home, "echo ready; sleep 1000");
+    started.signal("KILL");
+    assert_eq!(started.finish().0, None);
+    wait_until_gone(&home);
+    assert_eq!(home.machines().len(), 2, "a directory and its lock");
+    assert!(sh(&home, "true").status.success());
+    assert!(home.machines().is_empty());
+}
+
+#[test]
+fn a_kernel_that_does_not_boot_is_reported_within_its_limit() {
+    let home = TestHome::sharing(&["images"]);
+    let kernel = home.path().join("vmlinux");
+    std::fs::write(&kernel, b"this is not a kernel").unwrap();
+    home.configure(&format!("[vm]\nkernel = {kernel:?}\nboot_timeout_secs = 5\n"));
+    let output = run(&home, &["--json"], &["true"]);
+    assert_eq!(output.status.code(), Some(125));
+    let error = error_of(&output);
+    assert!(["kernel_not_found", "boot_failed"].contains(&error["code"].as_str().unwrap()), "{error}");
+    assert!(home.machines().is_empty() && home.processes().is_empty());
+}
+
+#[test]
+fn a_missing_qemu_and_one_that_is_none_are_told_apart() {
+    let home = TestHome::sharing(&["images", "kernel"]);
+    home.configure("[vm]\nqemu = \"/no/such/qemu\"\n");
+    assert_eq!(error_of(&run(&home, &["--json"], &["true"]))["code"], "tool_missing");
+    home.configure("[vm]\nqemu = \"/bin/true\"\n");
+    assert_eq!(error_of(&run(&home, &["--json"], &["true"]))["code"], "tool_failed");
+}
+
+#[test]
+fn a_qemu_that_is_too_old_is_refused_by_its_version() {
+    let home = TestHome::sharing(&["images", "kernel"]);
+    let old = home.path().join("qemu-system-x86_64");
+    std::fs::write(&old, "#!/bin/sh\necho 'QEMU emulator version 5.2.0'\n").unwrap();
+    std::fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    home.configure(&format!("[vm]\nqemu = {old:?}\n"));
+    let error = error_of(&run(&home, &["--json"], &["true"]));
+    assert_eq!(error["code"], "tool_too_old");
+    assert!(error["message"].as_str().unwrap().contains("5.2.0"), "{error}");
+}
+
+/// A template directory of the test's own, made by a first run.
+fn home_with_own_templates() -> TestHome {
+    let home = TestHome::sharing(&["images", "kernel", "cache"]);
+    let first = run(&home, &["--memory", "256"], &["true"]);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    home
+}
+
+fn each_template_file(home: &TestHome, name: &str, damage: impl Fn(&Path)) {
+    let mut damaged = 0;
+    for entry in std::fs::read_dir(home.path().join("templates")).unwrap() {
+        let file = entry.unwrap().path().join(name);
+        if file.is_file() {
+            damage(&file);
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 2, "a base and a warm template");
+}
+
+#[test]
+fn damaged_templates_are_noticed_and_made_again() {
+    let home = home_with_own_templates();
+    let damages: [(&str, fn(&Path)); 3] = [
+        ("ram", |file| {
+            let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 4096], 5 << 20).unwrap();
+        }),
+        ("device", |file| {
+            std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(100).unwrap();
+        }),
+        ("template.json", |file| std::fs::write(file, b"{").unwrap()),
+    ];
+    for (name, damage) in damages {
+        each_template_file(&home, name, damage);
+        let output = run(&home, &["--memory", "256", "--json"], &["echo", "fine"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&report["stdout"], &report["tier"]), (&"fine\n".into(), &"warm_template".into()), "{name}");
+    }
+}
+
+#[test]
+fn a_full_disk_in_the_guest_is_the_guests_own_affair() {
+    let home = TestHome::new();
+    let output = run(&home, &["--disk", "1"], &["sh", "-c", "head -c 2G /dev/zero > /big; echo status $?; rm /big; echo ok > /f && cat /f"]);
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("status 1") && printed.ends_with("ok"), "{printed} {}", text(&output.stderr));
+}
+
+#[test]
+fn a_wrong_configuration_names_the_key() {
+    let home = TestHome::new();
+    home.configure("[defaults]\nmemry_mb = 5\n");
+    let output = agentiso(&home).args(["--json", "image", "ls"]).output().unwrap();
+    let error = error_of(&output);
+    assert_eq!(error["code"], "invalid_config");
+    assert!(format!("{error}").contains("memory_mb"), "{error}");
+}

@@ -1,0 +1,174 @@
+//! `agentiso run` on real machines.
+
+mod vm_common;
+
+use std::collections::HashSet;
+
+use agentiso_testing::TestHome;
+use vm_common::{Started, agentiso, run, run_with_input, sh, text};
+
+#[test]
+fn the_guest_has_a_kernel_of_its_own() {
+    let home = TestHome::new();
+    let guest = sh(&home, "cat /proc/sys/kernel/random/boot_id; uname -r");
+    let host = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    assert!(guest.status.success(), "{}", text(&guest.stderr));
+    assert!(!text(&guest.stdout).contains(host.trim()));
+}
+
+#[test]
+fn output_streams_stay_apart_and_the_exit_code_is_the_commands_own() {
+    let home = TestHome::new();
+    let output = sh(&home, "echo out; echo err >&2; exit 7");
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("out".to_owned(), "err".to_owned()));
+    assert_eq!(output.status.code(), Some(7));
+    assert!(home.machines().is_empty() && home.processes().is_empty());
+}
+
+#[test]
+fn the_exit_code_says_why_a_command_did_not_run_or_was_ended() {
+    let home = TestHome::new();
+    assert_eq!(run(&home, &[], &["no-such-command"]).status.code(), Some(127));
+    assert_eq!(run(&home, &[], &["/etc/passwd"]).status.code(), Some(126));
+    assert_eq!(run(&home, &["--timeout", "1"], &["sleep", "100"]).status.code(), Some(124));
+    assert_eq!(sh(&home, "kill -9 $$").status.code(), Some(137));
+}
+
+#[test]
+fn a_hundred_megabytes_come_through_a_pipe_and_a_tee() {
+    let home = TestHome::new();
+    let script = "head -c 100M /dev/zero | tee >(wc -c >&2) | wc -c";
+    let output = run(&home, &[], &["bash", "-c", script]);
+    assert_eq!(text(&output.stdout), "104857600");
+    assert_eq!(text(&output.stderr), "104857600");
+}
+
+#[test]
+fn a_hundred_megabytes_come_out_whole() {
+    let home = TestHome::new();
+    let output = run(&home, &[], &["head", "-c", "100M", "/dev/zero"]);
+    assert_eq!(output.stdout.len(), 100 << 20);
+    assert!(output.stdout.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn input_of_any_length_reaches_the_command() {
+    let home = TestHome::new();
+    let input: Vec<u8> = (0..20_000_000u32).map(|number| (number % 251) as u8).collect();
+    let output = run_with_input(&home, &["cat"], &input);
+    assert!(output.stdout == input, "{} bytes came back", output.stdout.len());
+}
+
+#[test]
+fn environment_directory_user_and_size_are_what_was_asked_for() {
+    let home = TestHome::new();
+    let script = "echo $WORD; pwd; id -u; nproc; df -B1G --output=size / | tail -1; grep MemTotal /proc/meminfo";
+    let flags = [
+        "--env", "WORD=a b=c", "--workdir", "/var/tmp", "--user", "nobody", "--vcpus", "2", "--memory", "300",
+        "--disk", "3",
+    ];
+    let output = run(&home, &flags, &["sh", "-c", script]);
+    let printed = text(&output.stdout);
+    let lines: Vec<&str> = printed.lines().map(str::trim).collect();
+    assert_eq!(lines[..5], ["a b=c", "/var/tmp", "65534", "2", "3"], "{}", text(&output.stderr));
+    let memory: u32 = lines[5].split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!((230_000..300 * 1024).contains(&memory), "{memory}");
+}
+
+#[test]
+fn every_clone_is_a_machine_of_its_own() {
+    let home = TestHome::new();
+    let script = "head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n'; echo; cat /etc/machine-id; hostname; \
+                  cat /sys/class/net/eth0/address; cat /proc/sys/kernel/random/uuid";
+    let mut seen = HashSet::new();
+    for _ in 0..4 {
+        let output = sh(&home, script);
+        let printed = text(&output.stdout);
+        assert_eq!(printed.lines().count(), 5, "{}", text(&output.stderr));
+        for line in printed.lines() {
+            assert!(seen.insert(line.to_owned()), "two machines share {line}");
+        }
+    }
+}
+
+#[test]
+fn the_clock_is_the_hosts_and_time_goes_on() {
+    let home = TestHome::new();
+    let output = sh(&home, "date +%s; sleep 1.1; date +%s");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let times: Vec<u64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
+    assert!(times[1] > times[0]);
+    assert!(now.abs_diff(times[1]) < 30, "the guest says {}, the host {now}", times[1]);
+}
+
+#[test]
+fn a_cold_boot_gives_the_same_machine() {
+    let home = TestHome::new();
+    let output = run(&home, &["--cold", "--json"], &["sh", "-c", "echo out; echo err >&2; exit 3"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["tier"], "cold");
+    assert_eq!((&report["stdout"], &report["stderr"]), (&"out\n".into(), &"err\n".into()));
+    assert_eq!((output.status.code(), &report["exit_code"]), (Some(3), &3.into()));
+}
+
+#[test]
+fn a_clone_says_that_it_is_one() {
+    let home = TestHome::new();
+    let output = run(&home, &["--json"], &["true"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["tier"], "warm_template");
+    assert!(report["accel"] == "tcg" || report["accel"] == "kvm");
+}
+
+#[test]
+fn a_terminal_has_the_size_it_was_given() {
+    let home = TestHome::new();
+    let output = run(&home, &["--tty"], &["sh", "-c", "test -t 0 && test -t 1 && stty size"]);
+    assert_eq!(text(&output.stdout), "24 80", "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_background_child_does_not_hold_the_run_open() {
+    let home = TestHome::new();
+    let output = sh(&home, "sleep 1000 & echo done");
+    assert_eq!(text(&output.stdout), "done");
+    assert!(output.status.success());
+}
+
+#[test]
+fn signals_reach_the_command() {
+    let home = TestHome::new();
+    let started = Started::ready(&home, "trap 'echo caught >&2; exit 42' INT TERM; echo ready; while :; do sleep 0.1; done");
+    started.signal("INT");
+    assert_eq!(started.finish(), (Some(42), "caught\n".to_owned()));
+    assert!(home.machines().is_empty() && home.processes().is_empty());
+}
+
+#[test]
+fn a_second_signal_ends_a_command_that_ignores_the_first() {
+    let home = TestHome::new();
+    let script = "trap 'echo ignored >&2' TERM; echo ready; while :; do sleep 0.1; done";
+    let mut started = Started::ready(&home, script);
+    started.signal("TERM");
+    let mut line = [0; 8];
+    std::io::Read::read_exact(started.0.stderr.as_mut().unwrap(), &mut line).unwrap();
+    assert_eq!(&line, b"ignored\n");
+    started.signal("TERM");
+    assert_eq!(started.finish().0, Some(143));
+    assert!(home.machines().is_empty() && home.processes().is_empty());
+}
+
+#[test]
+fn an_interrupted_start_leaves_nothing() {
+    let home = TestHome::new();
+    let mut command = agentiso(&home);
+    command.args(["run", "--cold", "--", "true"]).stderr(std::process::Stdio::piped());
+    let started = Started(command.spawn().unwrap());
+    // The machine's directory is there long before a cold boot is over.
+    while home.machines().is_empty() {
+        std::thread::yield_now();
+    }
+    started.signal("INT");
+    assert_eq!(started.finish().0, Some(130));
+    assert!(home.machines().is_empty() && home.processes().is_empty());
+}
