@@ -1,6 +1,10 @@
 //! Running a command.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    os::fd::OwnedFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use agentiso_proto::{Exec, Response};
 use rustix::event::{EventfdFlags, eventfd};
@@ -26,7 +30,20 @@ pub(crate) fn run(
 ) -> Outcome<Response> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let wake = Arc::new(eventfd(0, flags).during(|| "making an event descriptor")?);
-    stream.wake_through(Arc::clone(&wake));
+    stream.wake_through(Some(Arc::clone(&wake)));
+    let result = attend(agent, stream, exec, &wake, scratch);
+    // Closed before the host hears of the end, so that a command that ended holds nothing.
+    stream.wake_through(None);
+    result
+}
+
+fn attend(
+    agent: &Agent,
+    stream: &Arc<Stream>,
+    exec: &Exec,
+    wake: &OwnedFd,
+    scratch: &mut Scratch,
+) -> Outcome<Response> {
     let place = agent.running.enter(stream);
     // A session that ends from here on finds the command in the table; one that ended before is seen now.
     stream.check()?;
@@ -37,12 +54,10 @@ pub(crate) fn run(
     let supervised = Supervised {
         child,
         ours,
-        wake: &wake,
+        wake,
         marker: &marker,
         started,
-        deadline: exec
-            .timeout_ms
-            .and_then(|limit| started.checked_add(std::time::Duration::from_millis(limit))),
+        deadline: exec.timeout_ms.and_then(|limit| started.checked_add(Duration::from_millis(limit))),
     };
     // If the session has ended meanwhile, the supervisor learns it from the stream.
     let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });

@@ -141,8 +141,8 @@ impl Stream {
     }
 
     /// Has every change also signalled on this descriptor, for a worker that waits in poll.
-    pub(crate) fn wake_through(&self, fd: Arc<OwnedFd>) {
-        locked(&self.state).wake = Some(fd);
+    pub(crate) fn wake_through(&self, fd: Option<Arc<OwnedFd>>) {
+        locked(&self.state).wake = fd;
     }
 
     /// Waits for the next piece of input; `None` at its end.

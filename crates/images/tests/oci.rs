@@ -407,6 +407,9 @@ fn unknown_images_and_unreachable_registries_are_fetch_failures() {
     drop(registry);
     let error = pull_here(&format!("{address}/sample:1"), scratch.path(), None).err().unwrap();
     assert_eq!(error.code(), Code::FetchFailed, "{}", chain(&error));
+    // Elsewhere only TLS is spoken; a name that can never exist is as far as a test may go.
+    let error = pull_here("registry.invalid/sample:1", scratch.path(), None).err().unwrap();
+    assert_eq!(error.code(), Code::FetchFailed, "{}", chain(&error));
     let error = pull_here("NOT A REFERENCE", scratch.path(), None).err().unwrap();
     assert_eq!(error.code(), Code::InvalidArgument);
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);

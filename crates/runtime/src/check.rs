@@ -5,6 +5,7 @@ use std::path::Path;
 use agentiso_core::{Code, Failure};
 use agentiso_images::kernel;
 use agentiso_images::tools::Tool;
+use agentiso_vmm::{Accel, Host};
 use serde::Serialize;
 
 use crate::Installation;
@@ -91,9 +92,8 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
         None => Finding::warning("kernel", "none is prepared yet", "run 'agentiso init'"),
     });
     if let (Ok(host), Some(_)) = (&host, &prepared) {
-        findings.push(acceleration(installation, host).await);
+        findings.extend(how_guests_run(installation, host).await);
     }
-    findings.push(link());
     findings.push(Finding::ok("disks", "qcow2 layers, which work on every file system"));
     findings.push(images(installation));
     findings.push(templates(installation));
@@ -155,30 +155,26 @@ fn prepared_kernel(installation: &Installation) -> Option<kernel::Kernel> {
     kernel::prepared(&installation.paths.kernel_dir())
 }
 
-async fn acceleration(installation: &Installation, host: &agentiso_vmm::Host) -> Finding {
-    let name = "acceleration";
-    let kernel = match installation.guest_kernel().await {
-        Ok(kernel) => kernel,
-        Err(failure) => return Finding::failed(name, &failure),
+async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding> {
+    let found = async {
+        let kernel = installation.guest_kernel().await?;
+        let acceleration = installation.acceleration(host, &kernel).await;
+        let link = installation.link(host, &kernel, acceleration.accel).await;
+        Ok::<_, Failure>((acceleration, link))
     };
-    match installation.acceleration(host, &kernel).await {
-        Err(failure) => Finding::failed(name, &failure),
-        Ok(found) => {
-            let detail = format!("{}: {}", found.accel, found.reason);
-            match found.accel {
-                agentiso_vmm::Accel::Kvm => Finding::ok(name, detail),
-                agentiso_vmm::Accel::Tcg => Finding::warning(
-                    name,
-                    detail,
-                    "machines work, but compute slower; for KVM, enable virtualisation and join the group kvm",
-                ),
-            }
-        }
-    }
-}
-
-fn link() -> Finding {
-    Finding::ok("guest link", "virtio-serial, which works everywhere")
+    let (acceleration, link) = match found.await {
+        Ok(found) => found,
+        Err(failure) => return vec![Finding::failed("acceleration", &failure)],
+    };
+    let detail = format!("{}: {}", acceleration.accel, acceleration.reason);
+    let slow = "machines work, but compute slower; for KVM, enable virtualisation and join the group kvm";
+    vec![
+        match acceleration.accel {
+            Accel::Kvm => Finding::ok("acceleration", detail),
+            Accel::Tcg => Finding::warning("acceleration", detail, slow),
+        },
+        Finding::ok("guest link", format!("{}: {}", link.link, link.reason)),
+    ]
 }
 
 fn images(installation: &Installation) -> Finding {

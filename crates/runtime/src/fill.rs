@@ -13,7 +13,7 @@ use agentiso_images::source::{ImportLimits, RootfsSource, Summary};
 use agentiso_proto::{Configure, Inherit, RootDisk, TreeEntry, TreeKind, TreeOptions};
 use agentiso_vmm::link::{LinkError, Resync, TreeWriter};
 use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
-use agentiso_vmm::{Hardware, Launch, LinkKind, Machine, RestoreFrom};
+use agentiso_vmm::{Launch, Machine, RestoreFrom};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
@@ -39,8 +39,7 @@ impl Installation {
     ) -> Result<Summary, Failure> {
         let host = self.host()?;
         let kernel = self.prepare_kernel(progress).await?;
-        let accel = self.acceleration(&host, &kernel).await?.accel;
-        let hardware = Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: MEMORY_MB };
+        let hardware = self.hardware(&host, &kernel, 1, MEMORY_MB).await;
         let template = self.base_template(&host, &kernel, hardware, progress).await?;
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let dir = self.machine_dir(id, &host)?;

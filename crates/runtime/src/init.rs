@@ -44,7 +44,7 @@ impl Installation {
         progress.done(&format!("{} at {}", host.qemu.version, host.qemu.path.display()));
         let kernel = self.prepare_kernel(progress).await?;
         progress.step("Finding out how guests run here", None);
-        let acceleration = self.acceleration(&host, &kernel).await?;
+        let acceleration = self.acceleration(&host, &kernel).await;
         progress.done(&format!("{}: {}", acceleration.accel, acceleration.reason));
         self.have_image(image, progress).await?;
         let resources = self.config.defaults.resources();

@@ -10,7 +10,9 @@ use agentiso_disks::Qcow2Layers;
 use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
-use agentiso_vmm::{Accel, Acceleration, GuestKernel, Host, probe};
+use agentiso_vmm::{
+    Accel, Acceleration, GuestKernel, Hardware, Host, LinkChoice, LinkKind, choose_link, probe,
+};
 
 use crate::config::{self, Config};
 use crate::image_ops::blocking;
@@ -77,16 +79,36 @@ impl Installation {
     }
 
     /// How guests run here, by a probe whose answer is remembered.
-    pub async fn acceleration(&self, host: &Host, kernel: &GuestKernel) -> Result<Acceleration, Failure> {
+    pub async fn acceleration(&self, host: &Host, kernel: &GuestKernel) -> Acceleration {
         let wanted = match self.config.vm.accel {
             config::Accel::Auto => None,
             config::Accel::Kvm => Some(Accel::Kvm),
             config::Accel::Tcg => Some(Accel::Tcg),
         };
-        let scratch = tempdir_in(&self.paths.cache_dir(), host.run_as)
-            .map_err(|error| self.io("create a directory for the acceleration probe", error))?;
-        let cache = self.paths.cache_dir().join("acceleration.json");
-        Ok(probe(host, kernel, wanted, scratch.path(), &cache).await)
+        probe(host, kernel, wanted, &self.paths.cache_dir()).await
+    }
+
+    /// The shape of a machine on this host.
+    pub async fn hardware(
+        &self,
+        host: &Host,
+        kernel: &GuestKernel,
+        vcpus: u32,
+        memory_mb: u32,
+    ) -> Hardware {
+        let accel = self.acceleration(host, kernel).await.accel;
+        let link = self.link(host, kernel, accel).await.link;
+        Hardware { accel, link, vcpus, memory_mb }
+    }
+
+    /// How host and guest talk here, by a probe whose answer is remembered.
+    pub async fn link(&self, host: &Host, kernel: &GuestKernel, accel: Accel) -> LinkChoice {
+        let wanted = match self.config.vm.link {
+            config::Link::Auto => None,
+            config::Link::Vsock => Some(LinkKind::Vsock),
+            config::Link::Serial => Some(LinkKind::Serial),
+        };
+        choose_link(host, kernel, accel, wanted, &self.paths.cache_dir()).await
     }
 
     /// The raw disk of an image at a size.
@@ -110,15 +132,6 @@ impl Installation {
         Failure::new(Code::of_io(&error), format!("could not {doing} in {}: {error}", self.paths.home.display()))
             .with_remedy("check that the data directory is writable and has space, or set AGENTISO_HOME")
     }
-}
-
-/// A scratch directory that the user QEMU runs as can use.
-pub(crate) fn tempdir_in(parent: &Path, owner: Option<Credentials>) -> io::Result<tempfile::TempDir> {
-    let dir = tempfile::Builder::new().prefix("scratch-").tempdir_in(parent)?;
-    if let Some(Credentials { uid, gid, .. }) = owner {
-        std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid))?;
-    }
-    Ok(dir)
 }
 
 fn make_dir(dir: &Path) -> io::Result<()> {

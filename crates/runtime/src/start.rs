@@ -22,7 +22,7 @@ use agentiso_proto::{Configure, Inherit, RootDisk};
 use agentiso_vmm::link::{LinkError, Resync};
 use agentiso_vmm::qemu::{DiskFile, Memory};
 use agentiso_vmm::template::{ImageDisk, Template, base_key, make_base, make_warm, warm_key};
-use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, LinkKind, Machine, RestoreFrom, VmError};
+use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, Machine, RestoreFrom, VmError};
 use serde::Serialize;
 
 use crate::machine_dir::MachineDir;
@@ -108,6 +108,7 @@ impl Installation {
         let ingredients = self.ingredients(request, &image, progress).await?;
         sweep(&self.paths.machines_dir()).map_err(|error| self.io("remove what dead machines left", error))?;
         let dir = self.machine_dir(request.id, &ingredients.host)?;
+        tracing::debug!(id = %request.id, "starting");
         let (machine, tier) = if request.cold {
             (self.boot(&ingredients, &dir, spare_port).await?, Tier::Cold)
         } else {
@@ -131,9 +132,8 @@ impl Installation {
         let raw = self.sized_base(image, bytes).await?;
         let host = self.host()?;
         let kernel = self.prepare_kernel(progress).await?;
-        let accel = self.acceleration(&host, &kernel).await?.accel;
         let Resources { vcpus, memory_mb, .. } = request.resources;
-        let hardware = Hardware { accel, link: LinkKind::Serial, vcpus, memory_mb };
+        let hardware = self.hardware(&host, &kernel, vcpus, memory_mb).await;
         let identity = format!("{} {}", image.meta.fs_uuid, image.meta.created);
         Ok(Ingredients { host, kernel, hardware, image: ImageDisk { raw, identity, bytes } })
     }
@@ -295,6 +295,7 @@ impl Running {
             root: None,
         };
         self.machine.during("getting its identity", IDENTITY_LIMIT, self.machine.guest().configure(identity)).await?;
+        tracing::debug!("identity set");
         if started.elapsed() > CLOCK_TOLERANCE {
             // The first message waited for code that had never run; this one does not.
             let clock = Configure { unix_nanos: Some(now_ns()), ..Configure::default() };

@@ -17,7 +17,9 @@ use crate::qemu::read_tail;
 const TURN_OVER: u64 = 1 << 20;
 /// How much of the console is shown in an error.
 const TAIL: u64 = 8192;
-const TAIL_LINES: usize = 30;
+const TAIL_LINES: usize = 20;
+const KERNEL_PANIC: &str = "Kernel panic";
+const PANIC_CONTEXT: usize = 3;
 
 /// The console of one machine.
 #[derive(Clone, Debug)]
@@ -41,7 +43,12 @@ impl Console {
             text.insert_str(0, &earlier);
         }
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+        // What a kernel says first when it gives up matters more than the registers it prints afterwards.
+        let start = match lines.iter().rposition(|line| line.contains(KERNEL_PANIC)) {
+            Some(panic) => panic.saturating_sub(PANIC_CONTEXT),
+            None => lines.len().saturating_sub(TAIL_LINES),
+        };
+        lines[start..].iter().take(TAIL_LINES).copied().collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -103,6 +110,17 @@ mod tests {
         assert!(size <= 2 * TURN_OVER, "{size}");
         let tail = Console { path }.tail();
         assert!(tail.ends_with("line number 199999"), "{tail}");
+        assert_eq!(tail.lines().count(), TAIL_LINES);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_shown_from_its_first_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("console.log");
+        let registers: String = (0..60).map(|number| format!("R{number}: 0000\n")).collect();
+        fs::write(&path, format!("earlier\n[ 1.0] Kernel panic - not syncing: why\n{registers}")).unwrap();
+        let tail = Console { path }.tail();
+        assert!(tail.starts_with("earlier\n[ 1.0] Kernel panic - not syncing: why\nR0"), "{tail}");
         assert_eq!(tail.lines().count(), TAIL_LINES);
     }
 

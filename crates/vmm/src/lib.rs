@@ -10,12 +10,13 @@ pub mod qemu;
 mod qmp;
 mod sockets;
 pub mod template;
+mod transport;
 mod tsc;
 
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
 pub use machine::{GuestKernel, Host, Launch, Machine, RestoreFrom};
-pub use probe::{Acceleration, probe};
+pub use probe::{Acceleration, LinkChoice, choose_link, probe};
 pub use qmp::{Event, Qmp, QmpError};
 pub use tsc::tsc_khz;

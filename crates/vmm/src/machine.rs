@@ -23,11 +23,12 @@ use tokio::net::UnixStream;
 use tokio::sync::broadcast;
 
 use crate::console::Console;
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, LinkKind};
 use crate::link::{Guest, LinkError, Resync, SessionOptions};
 use crate::qemu::{Boot, BootSource, CommandLine, Credentials, DiskFile, Memory, Process, Qemu, Spawn};
 use crate::qmp::{Event, Qmp};
 use crate::sockets::SocketDir;
+use crate::transport::{Serial, Transport, Vsock};
 use crate::{VmError, tsc_khz};
 
 /// How long after the link breaks the process may take to be gone.
@@ -92,6 +93,8 @@ pub struct Machine {
     console: Console,
     guest: Guest,
     spare_port: Option<UnixStream>,
+    /// Holds the guest's address for as long as the machine runs.
+    _transport: Box<dyn Transport>,
 }
 
 impl Machine {
@@ -103,8 +106,11 @@ impl Machine {
             tsc_khz: (launch.hardware.accel == crate::Accel::Tcg).then(tsc_khz),
         };
         let session = SessionOptions { resync: Resync::Clean, inherit: Inherit::Kill };
-        let machine = Self::spawn(host, &launch, BootSource::Kernel(boot), None, session)?;
-        machine.during("its boot", host.boot_limit, machine.guest.ready()).await?;
+        let started = Started::spawn(host, &launch, BootSource::Kernel(boot), None)?;
+        let deadline = tokio::time::Instant::now() + host.boot_limit;
+        let machine = started.meet(session, "its boot", host.boot_limit).await?;
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        machine.during("its boot", left, machine.guest.ready()).await?;
         Ok(machine)
     }
 
@@ -114,69 +120,31 @@ impl Machine {
         let bad = |reason: String| VmError::BadTemplate { path: from.device.to_owned(), reason };
         let device = File::open(from.device).map_err(|error| bad(error.to_string()))?;
         let session = SessionOptions { resync: from.resync, inherit: from.inherit };
-        let machine = Self::spawn(host, &launch, BootSource::Incoming, Some(&device), session)?;
-        let mut events = machine.qmp.events();
-        let set = machine.qmp.send("migrate-set-capabilities", migration_capabilities());
+        let started = Started::spawn(host, &launch, BootSource::Incoming, Some(&device))?;
+        let mut events = started.qmp.events();
+        let set = started.qmp.send("migrate-set-capabilities", migration_capabilities());
         let uri = format!("fd:{}", device.as_raw_fd());
-        let load = machine.qmp.send("migrate-incoming", json!({ "uri": uri }));
+        let load = started.qmp.send("migrate-incoming", json!({ "uri": uri }));
         let resumed = async {
             set.answer().await?;
             load.answer().await?;
             wait_for(&mut events, "RESUME").await;
             Ok(())
         };
-        tokio::select! {
+        let loaded = tokio::select! {
             done = tokio::time::timeout(RESTORE_LIMIT, resumed) => match done {
-                Ok(Ok(())) => Ok(machine),
-                Ok(Err(VmError::Monitor(error))) => Err(bad(format!("{error} {}", machine.process.stderr_tail()))),
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(VmError::Monitor(error))) => Err(bad(format!("{error} {}", started.process.stderr_tail()))),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(bad(format!("QEMU was not done after {} s", RESTORE_LIMIT.as_secs()))),
             },
-            status = machine.process.ended() => {
-                Err(bad(format!("{status} {}", machine.process.stderr_tail().trim_end())))
+            status = started.process.ended() => {
+                Err(bad(format!("{status} {}", started.process.stderr_tail().trim_end())))
             }
-        }
-    }
-
-    fn spawn(
-        host: &Host,
-        launch: &Launch<'_>,
-        boot: BootSource,
-        state: Option<&File>,
-        session: SessionOptions,
-    ) -> Result<Self, VmError> {
-        let sockets = SocketDir::open(launch.dir).map_err(VmError::io("open the machine's directory"))?;
-        let monitor = Socket::new(&sockets, "monitor.sock")?;
-        let console = Socket::new(&sockets, "console.sock")?;
-        let agent = Socket::new(&sockets, "agent.sock")?;
-        let spare = if launch.spare_port { Some(Socket::new(&sockets, "spare.sock")?) } else { None };
-        let command = CommandLine {
-            qemu: &host.qemu,
-            hardware: launch.hardware,
-            memory: launch.memory.clone(),
-            boot,
-            disk: launch.disk.clone(),
-            monitor_fd: monitor.listener.as_raw_fd(),
-            console_fd: console.listener.as_raw_fd(),
-            agent_fd: agent.listener.as_raw_fd(),
-            spare_fd: spare.as_ref().map(|socket| socket.listener.as_raw_fd()),
         };
-        let mut inherited = vec![monitor.listener.as_fd(), console.listener.as_fd(), agent.listener.as_fd()];
-        inherited.extend(spare.as_ref().map(|socket| socket.listener.as_fd()));
-        inherited.extend(state.map(AsFd::as_fd));
-        let process = Process::spawn(Spawn {
-            program: &host.qemu.path,
-            arguments: command.arguments(),
-            inherited,
-            stderr: launch.dir.join("qemu.log"),
-            run_as: host.run_as,
-            ephemeral: launch.ephemeral,
-        })?;
-        let console = Console::record(&launch.dir.join("console.log"), console.stream()?)
-            .map_err(VmError::io("open the console log"))?;
-        let guest = Guest::open(agent.stream()?, session);
-        let spare_port = spare.map(|socket| socket.stream()).transpose()?;
-        Ok(Self { process, qmp: Qmp::new(monitor.stream()?), console, guest, spare_port })
+        loaded?;
+        tracing::debug!(pid = started.process.pid(), "restored");
+        started.meet(session, "being restored", RESTORE_LIMIT).await
     }
 
     /// The agent.
@@ -277,6 +245,82 @@ impl Machine {
     pub async fn kill(self) {
         self.process.kill();
         self.process.ended().await;
+    }
+}
+
+/// A QEMU that runs, before anyone has spoken to its guest.
+struct Started {
+    process: Process,
+    qmp: Qmp,
+    console: Console,
+    transport: Box<dyn Transport>,
+    spare_port: Option<UnixStream>,
+}
+
+impl Started {
+    fn spawn(
+        host: &Host,
+        launch: &Launch<'_>,
+        boot: BootSource,
+        state: Option<&File>,
+    ) -> Result<Self, VmError> {
+        let sockets = SocketDir::open(launch.dir).map_err(VmError::io("open the machine's directory"))?;
+        let monitor = Socket::new(&sockets, "monitor.sock")?;
+        let console = Socket::new(&sockets, "console.sock")?;
+        let transport = open_transport(launch.hardware.link, &sockets)?;
+        let spare = if launch.spare_port { Some(Socket::new(&sockets, "spare.sock")?) } else { None };
+        let command = CommandLine {
+            qemu: &host.qemu,
+            hardware: launch.hardware,
+            memory: launch.memory.clone(),
+            boot,
+            disk: launch.disk.clone(),
+            monitor_fd: monitor.listener.as_raw_fd(),
+            console_fd: console.listener.as_raw_fd(),
+            link: transport.arguments(),
+            spare_fd: spare.as_ref().map(|socket| socket.listener.as_raw_fd()),
+        };
+        let mut inherited = vec![monitor.listener.as_fd(), console.listener.as_fd()];
+        inherited.extend(transport.descriptors());
+        inherited.extend(spare.as_ref().map(|socket| socket.listener.as_fd()));
+        inherited.extend(state.map(AsFd::as_fd));
+        let process = Process::spawn(Spawn {
+            program: &host.qemu.path,
+            arguments: command.arguments(),
+            inherited,
+            stderr: launch.dir.join("qemu.log"),
+            run_as: host.run_as,
+            ephemeral: launch.ephemeral,
+        })?;
+        tracing::debug!(pid = process.pid(), "QEMU started");
+        let console = Console::record(&launch.dir.join("console.log"), console.stream()?)
+            .map_err(VmError::io("open the console log"))?;
+        let spare_port = spare.map(|socket| socket.stream()).transpose()?;
+        Ok(Self { process, qmp: Qmp::new(monitor.stream()?), console, transport, spare_port })
+    }
+
+    /// Opens a session with the agent.
+    async fn meet(self, session: SessionOptions, doing: &'static str, limit: Duration) -> Result<Machine, VmError> {
+        let stream = tokio::select! {
+            connected = tokio::time::timeout(limit, self.transport.connect()) => match connected {
+                Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,
+                Err(_) => return Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
+            },
+            status = self.process.ended() => {
+                let (stderr, console) = (self.process.stderr_tail(), self.console.tail());
+                return Err(VmError::Crashed { status, stderr, console });
+            }
+        };
+        let guest = Guest::open(stream, session);
+        let Self { process, qmp, console, transport, spare_port } = self;
+        Ok(Machine { process, qmp, console, guest, spare_port, _transport: transport })
+    }
+}
+
+fn open_transport(kind: LinkKind, sockets: &SocketDir) -> Result<Box<dyn Transport>, VmError> {
+    match kind {
+        LinkKind::Serial => Ok(Box::new(Serial::new(sockets).map_err(VmError::io("create agent.sock"))?)),
+        LinkKind::Vsock => Ok(Box::new(Vsock::new().map_err(VmError::io("claim a vsock context id"))?)),
     }
 }
 

@@ -4,14 +4,17 @@
 //! decides. The answer holds until the host reboots or QEMU, kernel or user change.
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::{Accel, Hardware, LinkKind};
 use crate::machine::{GuestKernel, Host, Launch, Machine};
-use crate::qemu::{DiskFile, Memory};
+use crate::qemu::{Credentials, DiskFile, Memory};
+use crate::transport::VSOCK_DEVICE;
 
 /// A kernel under KVM answers in well under a second; nested in another machine it may take a few.
 const KVM_LIMIT: Duration = Duration::from_secs(10);
@@ -26,57 +29,124 @@ pub struct Acceleration {
     pub reason: String,
 }
 
-#[derive(Deserialize, Serialize)]
-struct Remembered {
-    key: String,
-    answer: Acceleration,
+/// How host and guest talk on this host, and why.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct LinkChoice {
+    /// How.
+    pub link: LinkKind,
+    /// Why, for a reader.
+    pub reason: String,
 }
 
-/// Decides how guests run. `wanted` is what the configuration insists on; `scratch` is a directory that the probe
-/// may use and `cache` the file that remembers its answer.
+#[derive(Deserialize, Serialize)]
+struct Remembered<T> {
+    key: String,
+    answer: T,
+}
+
+/// Decides how guests run. `wanted` is what the configuration insists on; the probe may use the directory `cache`
+/// and remembers its answer there.
 pub async fn probe(
     host: &Host,
     kernel: &GuestKernel,
     wanted: Option<Accel>,
-    scratch: &Path,
     cache: &Path,
 ) -> Acceleration {
     if let Some(accel) = wanted {
         return Acceleration { accel, reason: "set in the configuration".to_owned() };
     }
-    let key = key(host, kernel);
-    if let Some(known) = recall(cache, &key) {
+    let (key, memory) = (key(host, kernel), cache.join("acceleration.json"));
+    if let Some(known) = recall(&memory, &key) {
         return known;
     }
-    let answer = try_kvm(host, kernel, scratch).await;
-    remember(cache, key, &answer);
+    let answer = try_kvm(host, kernel, cache).await;
+    remember(&memory, key, &answer);
     answer
 }
 
-async fn try_kvm(host: &Host, kernel: &GuestKernel, scratch: &Path) -> Acceleration {
+/// Decides how host and guest talk, in the same way.
+pub async fn choose_link(
+    host: &Host,
+    kernel: &GuestKernel,
+    accel: Accel,
+    wanted: Option<LinkKind>,
+    cache: &Path,
+) -> LinkChoice {
+    if let Some(link) = wanted {
+        return LinkChoice { link, reason: "set in the configuration".to_owned() };
+    }
+    let serial = |reason: String| LinkChoice { link: LinkKind::Serial, reason };
+    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(VSOCK_DEVICE) {
+        return serial(format!("{VSOCK_DEVICE} cannot be opened: {error}"));
+    }
+    let (key, memory) = (format!("{} {accel}", key(host, kernel)), cache.join("link.json"));
+    if let Some(known) = recall(&memory, &key) {
+        return known;
+    }
+    let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache, host.boot_limit).await {
+        Ok(()) => LinkChoice { link: LinkKind::Vsock, reason: "the agent answers on it".to_owned() },
+        Err(said) => serial(format!("{VSOCK_DEVICE} is there, but the agent does not answer on it: {said}")),
+    };
+    remember(&memory, key, &answer);
+    answer
+}
+
+async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Acceleration {
     let tcg = |reason: String| Acceleration { accel: Accel::Tcg, reason };
     if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(KVM_DEVICE) {
         return tcg(format!("{KVM_DEVICE} cannot be opened: {error}"));
     }
+    match try_boot(host, kernel, Accel::Kvm, LinkKind::Serial, cache, KVM_LIMIT).await {
+        Ok(()) => Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() },
+        Err(said) => tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {said}")),
+    }
+}
+
+/// Boots the guest kernel once; in case of failure, says why in one line.
+async fn try_boot(
+    host: &Host,
+    kernel: &GuestKernel,
+    accel: Accel,
+    link: LinkKind,
+    cache: &Path,
+    limit: Duration,
+) -> Result<(), String> {
+    let scratch = Scratch::new(cache, host.run_as).map_err(|error| error.to_string())?;
     let launch = Launch {
-        dir: scratch,
-        hardware: Hardware { accel: Accel::Kvm, link: LinkKind::Serial, vcpus: 1, memory_mb: 256 },
+        dir: &scratch.0,
+        hardware: Hardware { accel, link, vcpus: 1, memory_mb: 256 },
         disk: DiskFile::Blank,
         memory: Memory::Anonymous,
         ephemeral: true,
         spare_port: false,
     };
-    let host = Host { boot_limit: KVM_LIMIT, ..host.clone() };
+    let host = Host { boot_limit: limit, ..host.clone() };
     match Machine::boot(&host, launch, kernel).await {
         Ok(machine) => {
             machine.kill().await;
-            Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() }
+            Ok(())
         }
-        Err(error) => {
-            let said = error.to_string();
-            let reason: Vec<&str> = said.lines().take(2).map(str::trim).collect();
-            tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {}", reason.join("; ")))
+        Err(error) => Err(error.to_string().lines().take(2).map(str::trim).collect::<Vec<_>>().join("; ")),
+    }
+}
+
+/// A directory for one probe, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(parent: &Path, owner: Option<Credentials>) -> io::Result<Self> {
+        let scratch = Self(parent.join(format!("probe-{}", uuid::Uuid::new_v4().simple())));
+        fs::create_dir(&scratch.0)?;
+        if let Some(owner) = owner {
+            std::os::unix::fs::chown(&scratch.0, Some(owner.uid), Some(owner.gid))?;
         }
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -90,14 +160,14 @@ pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-fn recall(cache: &Path, key: &str) -> Option<Acceleration> {
-    let known: Remembered = serde_json::from_slice(&fs::read(cache).ok()?).ok()?;
+fn recall<T: DeserializeOwned>(cache: &Path, key: &str) -> Option<T> {
+    let known: Remembered<T> = serde_json::from_slice(&fs::read(cache).ok()?).ok()?;
     (known.key == key).then_some(known.answer)
 }
 
 /// Failing to remember only means asking again.
-fn remember(cache: &Path, key: String, answer: &Acceleration) {
-    if let Ok(text) = serde_json::to_vec_pretty(&Remembered { key, answer: answer.clone() }) {
+fn remember<T: Serialize>(cache: &Path, key: String, answer: &T) {
+    if let Ok(text) = serde_json::to_vec_pretty(&Remembered { key, answer }) {
         let _ = fs::write(cache, text);
     }
 }

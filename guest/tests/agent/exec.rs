@@ -147,6 +147,18 @@ fn a_command_starts_in_its_working_directory_with_the_usual_mask_and_no_stray_de
 }
 
 #[test]
+fn a_command_starts_with_no_signal_blocked_and_broken_pipes_not_ignored() {
+    let heard = Host::start().exec(words(&[b"cat", b"/proc/self/status"]));
+    let status = String::from_utf8(heard.stdout).unwrap();
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    };
+    assert_eq!(set("SigBlk:"), 0);
+    assert_eq!(set("SigIgn:") & (1 << (13 - 1)), 0);
+}
+
+#[test]
 fn a_command_runs_as_the_user_that_was_named_by_number() {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let heard = Host::start().exec(Exec { user: Some(User::Id { uid, gid }), ..shell("id -u; id -g") });

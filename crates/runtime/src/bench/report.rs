@@ -54,7 +54,7 @@ impl Report {
     pub(super) async fn new(installation: &Installation, progress: &Arc<dyn Progress>) -> Result<Self, Failure> {
         let host = installation.host()?;
         let kernel = installation.prepare_kernel(progress).await?;
-        let accel = installation.acceleration(&host, &kernel).await?.accel;
+        let accel = installation.acceleration(&host, &kernel).await.accel;
         let directory = kernel.kernel.parent().and_then(|dir| dir.file_name()).unwrap_or_default();
         Ok(Self {
             qemu: host.qemu.version,

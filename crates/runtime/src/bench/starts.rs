@@ -72,7 +72,7 @@ async fn start_to_output(
 /// Microseconds each of many disks took to create, and the bytes one takes.
 async fn disks(installation: &Installation) -> Result<(Vec<f64>, u64), Failure> {
     let image = installation.images()?.get(&installation.config.defaults.image_name()?)?;
-    let scratch = crate::installation::tempdir_in(&installation.paths.cache_dir(), None)
+    let scratch = tempfile::tempdir_in(installation.paths.cache_dir())
         .map_err(|error| installation.io("create a scratch directory", error))?;
     let source = agentiso_core::ports::DiskSource::Raw(image.rootfs());
     let mut taken = Vec::new();

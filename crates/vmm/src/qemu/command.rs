@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::Qemu;
-use crate::hardware::{Accel, Hardware};
+use crate::hardware::{Accel, Hardware, LinkKind};
 
 /// Changes whenever the list of devices does: memory images made with another list are of no use.
 pub const LAYOUT: u32 = 1;
@@ -81,8 +81,8 @@ pub struct CommandLine<'a> {
     pub monitor_fd: i32,
     /// Listening socket of the console.
     pub console_fd: i32,
-    /// Listening socket of the serial link.
-    pub agent_fd: i32,
+    /// The devices of the link to the agent, as pairs of flag and value.
+    pub link: Vec<(&'static str, String)>,
     /// Listening socket of a second serial port that carries whatever one likes, for measuring the transport.
     pub spare_fd: Option<i32>,
 }
@@ -158,6 +158,9 @@ impl CommandLine<'_> {
                 words.push_str(&format!(" tsc_early_khz={khz}"));
             }
         }
+        if self.hardware.link == LinkKind::Vsock {
+            words.push_str(" agentiso.link=vsock");
+        }
         words
     }
 
@@ -167,9 +170,9 @@ impl CommandLine<'_> {
         line.option("-mon", "chardev=monitor,mode=control");
         line.option("-chardev", &format!("socket,id=console,{}", listener(self.console_fd)));
         line.option("-serial", "chardev:console");
-        line.option("-chardev", &format!("socket,id=agent,{}", listener(self.agent_fd)));
-        line.option("-device", "virtio-serial-device");
-        line.option("-device", "virtserialport,chardev=agent,name=agentiso");
+        for (flag, value) in &self.link {
+            line.option(flag, value);
+        }
         if let Some(fd) = self.spare_fd {
             line.option("-chardev", &format!("socket,id=spare,{}", listener(fd)));
             line.option("-device", "virtserialport,chardev=spare,name=spare");
@@ -222,7 +225,6 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hardware::LinkKind;
 
     fn qemu(release: (u32, u32)) -> Qemu {
         let path = PathBuf::from("/usr/bin/qemu-system-x86_64");
@@ -232,9 +234,9 @@ mod tests {
     fn line(qemu: &Qemu, accel: Accel, memory: Memory, boot: BootSource) -> String {
         let hardware = Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: 256 };
         let disk = DiskFile::File { path: "/m/a,b.qcow2".into(), format: "qcow2" };
-        let (monitor_fd, console_fd, agent_fd) = (10, 11, 12);
-        let command =
-            CommandLine { qemu, hardware, memory, boot, disk, monitor_fd, console_fd, agent_fd, spare_fd: None };
+        let link = vec![("-device", "virtio-serial-device".to_owned())];
+        let (monitor_fd, console_fd) = (10, 11);
+        let command = CommandLine { qemu, hardware, memory, boot, disk, monitor_fd, console_fd, link, spare_fd: None };
         let arguments = command.arguments();
         arguments.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
@@ -251,7 +253,7 @@ mod tests {
         let cold = line(&qemu, Accel::Tcg, Memory::Anonymous, boot);
         let clone = line(&qemu, Accel::Tcg, Memory::Private("/t/ram".into()), BootSource::Incoming);
         assert_eq!(devices(&cold), devices(&clone));
-        assert_eq!(devices(&cold).len(), 5);
+        assert_eq!(devices(&cold).len(), 4);
         assert!(cold.contains("tsc_early_khz=2300000"));
         assert!(clone.contains("-incoming defer") && !clone.contains("-kernel"));
     }

@@ -1,0 +1,16 @@
+//! The agent and the link on real machines: what unit tests can only pretend, a kernel has to agree to.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails the test")]
+
+mod bare;
+mod exec;
+mod exec_crowds;
+mod exec_ending;
+mod files;
+mod files_atomic;
+mod identity;
+mod machine;
+mod power;
+mod root;
+mod sessions;
+mod trees;

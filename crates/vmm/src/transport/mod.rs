@@ -1,0 +1,33 @@
+//! How host and agent reach each other: a virtio serial port or a virtio socket, behind one trait.
+
+mod serial;
+mod vsock;
+
+use std::future::Future;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub(crate) use serial::Serial;
+pub(crate) use vsock::{DEVICE as VSOCK_DEVICE, Vsock};
+
+/// A byte stream to the agent.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+pub(crate) type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
+
+/// The host's end of a machine's link, from before its QEMU starts.
+pub(crate) trait Transport: Send + Sync {
+    /// The devices QEMU needs for it, as pairs of flag and value.
+    fn arguments(&self) -> Vec<(&'static str, String)>;
+
+    /// Descriptors QEMU inherits.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Opens a stream. What is written to it waits until the agent reads.
+    fn connect(&self) -> Connecting<'_>;
+}

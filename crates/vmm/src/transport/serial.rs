@@ -1,0 +1,47 @@
+//! A virtio serial port: works everywhere.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream as StdStream};
+
+use tokio::net::UnixStream;
+
+use super::{Connecting, Stream, Transport};
+use crate::sockets::SocketDir;
+
+/// A serial port whose other end is a unix socket.
+pub(crate) struct Serial {
+    listener: UnixListener,
+    stream: StdStream,
+}
+
+impl Serial {
+    /// Listens in the machine's directory, and connects at once: the kernel holds the connection until QEMU accepts
+    /// it, so there is no race and nothing to poll.
+    pub fn new(sockets: &SocketDir) -> io::Result<Self> {
+        let listener = sockets.listen("agent.sock")?;
+        let stream = sockets.connect("agent.sock")?;
+        stream.set_nonblocking(true)?;
+        Ok(Self { listener, stream })
+    }
+}
+
+impl Transport for Serial {
+    fn arguments(&self) -> Vec<(&'static str, String)> {
+        let fd = self.listener.as_raw_fd();
+        vec![
+            ("-chardev", format!("socket,id=agent,fd={fd},server=on,wait=off")),
+            ("-device", "virtio-serial-device".to_owned()),
+            ("-device", "virtserialport,chardev=agent,name=agentiso".to_owned()),
+        ]
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.listener.as_fd()]
+    }
+
+    fn connect(&self) -> Connecting<'_> {
+        let stream = self.stream.try_clone().and_then(UnixStream::from_std);
+        Box::pin(std::future::ready(stream.map(|stream| Box::new(stream) as Box<dyn Stream>)))
+    }
+}

@@ -1,0 +1,87 @@
+//! A virtio socket: many streams at once, where the host has `/dev/vhost-vsock`.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::ioctl::{Setter, ioctl, opcode};
+use tokio_vsock::{VsockAddr, VsockStream};
+
+use super::{Connecting, Stream, Transport};
+
+/// The device that gives a guest a context id.
+pub(crate) const DEVICE: &str = "/dev/vhost-vsock";
+/// Where the agent listens.
+const AGENT_PORT: u32 = 5000;
+/// Context ids up to this one have a meaning of their own.
+const RESERVED_CIDS: u32 = 3;
+const CID_TRIES: u32 = 64;
+/// Between two attempts to reach an agent that does not listen yet; the kernel offers nothing to wait on.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A context id that is ours for as long as the device is open.
+pub(crate) struct Vsock {
+    device: File,
+    cid: u32,
+}
+
+impl Vsock {
+    /// Claims a context id that nobody has.
+    pub fn new() -> io::Result<Self> {
+        let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+        let mut taken = None;
+        for _ in 0..CID_TRIES {
+            let cid = random_cid();
+            match claim(&device, cid) {
+                Ok(()) => return Ok(Self { device, cid }),
+                Err(error) => taken = Some(error),
+            }
+        }
+        Err(taken.unwrap_or_else(|| io::Error::other("no context id is free")))
+    }
+}
+
+/// The kernel refuses an id that another descriptor holds, so whoever claims one has it alone.
+fn claim(device: &File, cid: u32) -> io::Result<()> {
+    const VHOST_VIRTIO: u8 = 0xaf;
+    const SET_GUEST_CID: rustix::ioctl::Opcode = opcode::write::<u64>(VHOST_VIRTIO, 0x60);
+    // SAFETY: this request reads one `u64` through the pointer it is given, which is what `Setter` passes.
+    unsafe { ioctl(device, Setter::<SET_GUEST_CID, u64>::new(u64::from(cid)))? };
+    Ok(())
+}
+
+fn random_cid() -> u32 {
+    let random = uuid::Uuid::new_v4().as_u128() as u32;
+    random.clamp(RESERVED_CIDS, u32::MAX - 1)
+}
+
+impl Transport for Vsock {
+    fn arguments(&self) -> Vec<(&'static str, String)> {
+        let (cid, fd) = (self.cid, self.device.as_raw_fd());
+        vec![("-device", format!("vhost-vsock-device,guest-cid={cid},vhostfd={fd}"))]
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.device.as_fd()]
+    }
+
+    fn connect(&self) -> Connecting<'_> {
+        Box::pin(async move {
+            loop {
+                match VsockStream::connect(VsockAddr::new(self.cid, AGENT_PORT)).await {
+                    Ok(stream) => return Ok(Box::new(stream) as Box<dyn Stream>),
+                    Err(error) if is_not_there_yet(&error) => tokio::time::sleep(PAUSE).await,
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+}
+
+fn is_not_there_yet(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotConnected, TimedOut};
+    const ENODEV: i32 = 19;
+    matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected | TimedOut)
+        || error.raw_os_error() == Some(ENODEV)
+}
