@@ -11,7 +11,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
-    for input in ["guest/src", "guest/Cargo.toml", "crates/proto/src", "crates/proto/Cargo.toml", "Cargo.toml"] {
+    for input in
+        ["guest/src", "guest/Cargo.toml", "crates/proto/src", "crates/proto/Cargo.toml", "Cargo.toml"]
+    {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());

@@ -85,9 +85,20 @@ pub(crate) fn replace<T>(
     Ok(value)
 }
 
-/// Replaces a small file of the agent's own making.
-pub(crate) fn replace_with(path: &[u8], content: &[u8], mode: u32) -> Outcome<()> {
+/// Writes a small file of the agent's own making, before any command could read it.
+///
+/// A file of the same length is overwritten where it is: every clone does this on its way to the first command, and
+/// a new file and a rename would cost it several times as much.
+pub(crate) fn rewrite(path: &[u8], content: &[u8], mode: u32) -> Outcome<()> {
     let located = locate_through_links(path, false)?;
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if let Ok(file) = rustix::fs::openat(&located.directory, &*located.name, flags, Mode::empty())
+        && let Ok(stat) = rustix::fs::fstat(&file)
+        && file_type(&stat) == FileType::RegularFile
+        && (stat.st_nlink, stat.st_size) == (1, content.len() as i64)
+    {
+        return write_all(file.as_fd(), content).during(|| format!("writing {}", shown(path)));
+    }
     replace(&located, Some(mode), |fd| write_all(fd, content).during(|| format!("writing {}", shown(path))))
 }
 

@@ -10,7 +10,7 @@ use rustix::{
 
 use crate::{
     agent::{Agent, Root},
-    atomic::replace_with,
+    atomic::rewrite,
     error::{During, Outcome, invalid, last_errno, refused},
     filesystem::refuse_if_frozen,
     log::log,
@@ -136,8 +136,8 @@ fn set_clock(nanos: u64) -> Outcome<()> {
 /// The files only repeat what the kernel knows already, so an image without them is as good.
 fn write_hostname(hostname: &str) {
     let hosts = read_small(b"/etc/hosts", MAX_HOSTS_FILE).unwrap_or_default();
-    let written = replace_with(b"/etc/hostname", format!("{hostname}\n").as_bytes(), 0o644)
-        .and_then(|()| replace_with(b"/etc/hosts", &with_hostname(&hosts, hostname), 0o644));
+    let written = rewrite(b"/etc/hostname", format!("{hostname}\n").as_bytes(), 0o644)
+        .and_then(|()| rewrite(b"/etc/hosts", &with_hostname(&hosts, hostname), 0o644));
     if let Err(error) = written {
         log(&format!("cannot write the host name to the root: {}", error.message));
     }
@@ -167,7 +167,7 @@ fn write_machine_id(machine_id: &str) -> Outcome<()> {
     if !std::path::Path::new("/etc").is_dir() {
         return Ok(());
     }
-    replace_with(b"/etc/machine-id", format!("{machine_id}\n").as_bytes(), 0o444)
+    rewrite(b"/etc/machine-id", format!("{machine_id}\n").as_bytes(), 0o444)
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ fn attend(
     let place = agent.running.enter(stream);
     // A session that ends from here on finds the command in the table; one that ended before is seen now.
     stream.check()?;
+    if !exec.stdin {
+        stream.finish_input();
+    }
     let marker = place.marker();
     let started = Instant::now();
     let (child, ours) = start(exec, &marker, &mut scratch.stack)?;

@@ -14,6 +14,7 @@ use rustix::{
 use crate::error::{During, Outcome, invalid, last_errno, unsupported};
 
 const ETHERNET: u16 = 1;
+const USUAL_NAME: &str = "eth0";
 
 /// Brings the loopback interface up.
 pub(crate) fn bring_up_loopback() -> Outcome<()> {
@@ -26,8 +27,13 @@ pub(crate) fn set_mac(mac: [u8; 6]) -> Outcome<()> {
     if mac[0] & 1 != 0 || mac == [0; 6] {
         return Err(invalid("the MAC address is not one of a single machine"));
     }
-    let name = first_ethernet().ok_or_else(|| unsupported("this machine has no network interface"))?;
     let socket = control_socket()?;
+    // Looking into sysfs costs more than all the rest of this, so the usual name is tried first.
+    match write_mac(&socket, USUAL_NAME, mac) {
+        Err(Errno::NODEV | Errno::BUSY) => {}
+        result => return result.during(|| format!("setting the MAC address of {USUAL_NAME}")),
+    }
+    let name = first_ethernet().ok_or_else(|| unsupported("this machine has no network interface"))?;
     let setting = || format!("setting the MAC address of {name}");
     match write_mac(&socket, &name, mac) {
         // Some drivers take an address only while the interface is down.

@@ -9,6 +9,8 @@ use crate::{agent::Agent, error::Outcome, kill, sync::locked};
 /// Looks at itself and the machine.
 pub(crate) fn status(agent: &Agent) -> Outcome<Response> {
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // The figure in `status` is off by what each thread has not added up yet, which may be all of it.
+    let mapped = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let myself = std::process::id().cast_signed();
     let zombies =
@@ -16,7 +18,7 @@ pub(crate) fn status(agent: &Agent) -> Outcome<Response> {
     let mount_point = agent.machine().ok().and_then(|machine| locked(&machine.root).mount_point());
     let root = mount_point.and_then(|path| rustix::fs::statvfs(path).ok());
     Ok(Response::Status(Status {
-        rss_kib: field(&own, "VmRSS:"),
+        rss_kib: field(&mapped, "Rss:"),
         open_fds: open_fds(),
         threads: u32::try_from(field(&own, "Threads:")).unwrap_or(u32::MAX),
         zombies: u32::try_from(zombies).unwrap_or(u32::MAX),

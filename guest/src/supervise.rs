@@ -25,8 +25,8 @@ use crate::{
 const TERMINAL_BUFFER: usize = 64 * 1024;
 /// Output left at the end, up to this, goes out together with the exit status.
 const SMALL: usize = 16 * 1024;
-/// What a terminal takes as the end of its input.
-const END_OF_TRANSMISSION: u8 = 4;
+/// What a terminal takes as the end of its input: twice, since the first only ends a line that was begun.
+const TERMINAL_END: &[u8] = &[4, 4];
 
 /// A command and what is needed to watch over it.
 pub(crate) struct Supervised<'a> {
@@ -55,7 +55,7 @@ pub(crate) fn until_exit(
         marker,
         deadline,
         is_terminal,
-        stdin: Stdin { fd: ours.stdin, held: Vec::new(), written: 0, is_terminal },
+        stdin: Stdin { fd: ours.stdin, held: Vec::new(), written: 0, is_terminal, said_over: false },
         outputs: [
             Output { fd: Some(ours.stdout), channel: Channel::Stdout },
             Output { fd: ours.stderr, channel: Channel::Stderr },
@@ -115,8 +115,9 @@ impl Supervisor<'_> {
 
     /// Waits for the next thing to happen and deals with it; says whether the command's process has ended.
     fn step(&mut self) -> Outcome<bool> {
-        self.obey();
+        // In this order, input never overtakes the resize or signal that came before it.
         self.stdin.feed(self.stream);
+        self.obey();
         let room = self.outputs.each_ref().map(|output| self.room(output.channel));
         let mut fds =
             vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.wake, PollFlags::IN)];
@@ -279,6 +280,8 @@ struct Stdin {
     held: Vec<u8>,
     written: usize,
     is_terminal: bool,
+    /// The terminal was told that its input is over.
+    said_over: bool,
 }
 
 impl Stdin {
@@ -303,15 +306,13 @@ impl Stdin {
             self.held = match stream.try_receive() {
                 Input::Data(data) => data,
                 Input::Pending => Vec::new(),
+                // A terminal's input cannot be closed, only said to be over.
+                Input::Eof if self.is_terminal && self.fd.is_some() && !self.said_over => {
+                    self.said_over = true;
+                    TERMINAL_END.to_vec()
+                }
                 Input::Eof => {
-                    let fd = self.fd.take();
-                    match fd {
-                        // A terminal's input cannot be closed, only said to be over.
-                        Some(terminal) if self.is_terminal => {
-                            let _ = rustix::io::write(terminal, &[END_OF_TRANSMISSION]);
-                        }
-                        _ => {}
-                    }
+                    self.fd = None;
                     Vec::new()
                 }
             };

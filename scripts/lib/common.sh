@@ -74,6 +74,23 @@ need_product_packages() {
   [ "$(id -u)" -eq 0 ] || need newuidmap uidmap
 }
 
+# An ordinary user builds images in a user namespace, with a range of user and group ids of its own.
+need_ids() {
+  local user first line
+  user="$(id -un)"
+  if [ "$(id -u)" -eq 0 ] || { grep -qs "^$user:" /etc/subuid && grep -qs "^$user:" /etc/subgid; }; then
+    return
+  fi
+  first="$(cat /etc/subuid /etc/subgid 2>/dev/null |
+    awk -F: 'BEGIN { free = 100000 } $2 + $3 > free { free = $2 + $3 } END { print free }')"
+  line="usermod --add-subuids $first-$((first + 65535)) --add-subgids $first-$((first + 65535)) $user"
+  have sudo || fail "$user has no range of user and group ids, and there is no sudo. As root, run:
+    $line"
+  echo "giving $user a range of user and group ids: $line"
+  # shellcheck disable=SC2086
+  as_root $line
+}
+
 need_rust() {
   have cargo || fail "cargo was not found: install a Rust toolchain (version 1.95 or newer) first"
 }

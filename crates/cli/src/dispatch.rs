@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use agentiso_runtime::paths::Paths;
+use agentiso_runtime::{ImageOrigin, Installation};
 use clap::Parser;
 
 use crate::args::{Cli, ImageVerb, Verb};
@@ -32,7 +32,9 @@ pub fn main() -> ExitCode {
             runtime.shutdown_timeout(CLEAN_UP);
             done
         }
-        Err(error) => Err(Failure::new(Code::Internal, format!("could not start the async runtime: {error}"))),
+        Err(error) => {
+            Err(Failure::new(Code::Internal, format!("could not start the async runtime: {error}")))
+        }
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -50,15 +52,16 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
         return check::check(paths, output).await;
     }
     let installation = Installation::open(paths)?;
+    let make = |origin, new| image::make(&installation, origin, new, output);
     match cli.verb {
         Verb::Run(flags) => run::run(&installation, flags, output).await,
         Verb::Init(flags) => init::init(&installation, flags, output).await.map(|()| 0),
         Verb::Bench(flags) => bench::bench(&installation, flags, output).await.map(|()| 0),
         Verb::Check => Ok(0),
         Verb::Image(verb) => match verb {
-            ImageVerb::Build { recipe, new } => image::build(&installation, &recipe, new, output).await,
-            ImageVerb::Import { source, new } => image::import(&installation, source, new, output).await,
-            ImageVerb::Pull { reference, new } => image::pull(&installation, reference, new, output).await,
+            ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
+            ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
+            ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
             ImageVerb::Ls => image::ls(&installation, output),
             ImageVerb::Info { name } => image::info(&installation, &name, output),
             ImageVerb::Rm { names } => image::rm(&installation, &names, output),
@@ -70,7 +73,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
 /// `AGENTISO_LOG` chooses what is logged (`info`, `agentiso_vmm=debug`); nothing but errors by default.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("AGENTISO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,imago=off"));
     let ansi = Stream::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
 }

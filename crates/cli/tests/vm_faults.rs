@@ -33,7 +33,9 @@ fn an_unknown_image_is_refused_with_the_nearest_known() {
 #[test]
 fn zero_and_absurd_sizes_are_refused_before_anything_starts() {
     let home = TestHome::new();
-    for flags in [["--vcpus", "0"], ["--vcpus", "999"], ["--memory", "1"], ["--memory", "99999999"], ["--disk", "0"]] {
+    for flags in
+        [["--vcpus", "0"], ["--vcpus", "999"], ["--memory", "1"], ["--memory", "99999999"], ["--disk", "0"]]
+    {
         let output = run(&home, &[flags[0], flags[1], "--json"], &["true"]);
         assert_eq!(output.status.code(), Some(125), "{flags:?}");
         assert_eq!(error_of(&output)["code"], "invalid_argument", "{flags:?}");
@@ -147,14 +149,22 @@ fn damaged_templates_are_noticed_and_made_again() {
         each_template_file(&home, name, damage);
         let output = run(&home, &["--memory", "256", "--json"], &["echo", "fine"]);
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((&report["stdout"], &report["tier"]), (&"fine\n".into(), &"warm_template".into()), "{name}");
+        assert_eq!(
+            (&report["stdout"], &report["tier"]),
+            (&"fine\n".into(), &"warm_template".into()),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_full_disk_in_the_guest_is_the_guests_own_affair() {
     let home = TestHome::new();
-    let output = run(&home, &["--disk", "1"], &["sh", "-c", "head -c 2G /dev/zero > /big; echo status $?; rm /big; echo ok > /f && cat /f"]);
+    let output = run(
+        &home,
+        &["--disk", "1"],
+        &["sh", "-c", "head -c 2G /dev/zero > /big; echo status $?; rm /big; echo ok > /f && cat /f"],
+    );
     let printed = text(&output.stdout);
     assert!(printed.starts_with("status 1") && printed.ends_with("ok"), "{printed} {}", text(&output.stderr));
 }
@@ -167,4 +177,33 @@ fn a_wrong_configuration_names_the_key() {
     let error = error_of(&output);
     assert_eq!(error["code"], "invalid_config");
     assert!(format!("{error}").contains("memory_mb"), "{error}");
+}
+
+#[test]
+fn a_data_directory_only_root_can_enter_is_refused_by_name_and_fine_for_anyone_else() {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let home = TestHome::new();
+    fs::set_permissions(home.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    let output = run(&home, &["--json"], &["echo", "here"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let check = agentiso(&home).args(["--json", "check"]).output().unwrap();
+    let findings: serde_json::Value = serde_json::from_slice(&check.stdout).unwrap();
+    let finding = |name: &str| {
+        let all = findings["findings"].as_array().unwrap();
+        all.iter().find(|finding| finding["name"] == name).unwrap().clone()
+    };
+    if fs::metadata(home.path()).unwrap().uid() != 0 {
+        // An ordinary user runs QEMU as itself.
+        assert_eq!(report["stdout"], "here\n", "{report} {}", text(&output.stderr));
+        assert_eq!(finding("qemu's user")["standing"], "ok");
+        return;
+    }
+    let name = fs::canonicalize(home.path()).unwrap().display().to_string();
+    assert_eq!((output.status.code(), &report["error"]["code"]), (Some(125), &"permission_denied".into()));
+    assert!(report["error"]["message"].as_str().unwrap().contains(&name), "{report}");
+    assert!(report["error"]["remedy"].as_str().unwrap().contains("chmod o+x"), "{report}");
+    assert_eq!((check.status.code(), &finding("qemu's user")["standing"]), (Some(1), &"missing".into()));
+    assert_eq!(finding("qemu")["standing"], "ok");
+    assert!(home.machines().is_empty());
 }

@@ -30,7 +30,10 @@ fn busybox_root(dir: &Path) {
 }
 
 fn shell(script: &str, dir: &Path) {
-    assert!(Command::new("sh").args(["-ec", script]).current_dir(dir).status().unwrap().success(), "{script}");
+    assert!(
+        Command::new("sh").args(["-ec", script]).current_dir(dir).status().unwrap().success(),
+        "{script}"
+    );
 }
 
 #[test]
@@ -39,7 +42,8 @@ fn a_bare_busybox_directory_is_a_machine() {
     let root = tempfile::tempdir().unwrap();
     busybox_root(root.path());
     ok(&image(&home, &["import", "--name", "tiny", root.path().to_str().unwrap()]));
-    let output = run(&home, &["--image", "tiny"], &["sh", "-c", "cat /data/word; echo; stat -c %h /data/same"]);
+    let output =
+        run(&home, &["--image", "tiny"], &["sh", "-c", "cat /data/word; echo; stat -c %h /data/same"]);
     assert_eq!(text(&output.stdout), "from the image\n2", "{}", text(&output.stderr));
 
     let listed = image(&home, &["--json", "ls"]);
@@ -120,7 +124,11 @@ impl Registry {
         );
         std::fs::write(&config, text).unwrap();
         let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(&config).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        command
+            .arg("serve")
+            .arg(&config)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
         let registry = Self { child: command.spawn().unwrap(), port };
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             std::thread::yield_now();

@@ -62,10 +62,21 @@ fn input_of_any_length_reaches_the_command() {
 #[test]
 fn environment_directory_user_and_size_are_what_was_asked_for() {
     let home = TestHome::new();
-    let script = "echo $WORD; pwd; id -u; nproc; df -B1G --output=size / | tail -1; grep MemTotal /proc/meminfo";
+    let script =
+        "echo $WORD; pwd; id -u; nproc; df -B1G --output=size / | tail -1; grep MemTotal /proc/meminfo";
     let flags = [
-        "--env", "WORD=a b=c", "--workdir", "/var/tmp", "--user", "nobody", "--vcpus", "2", "--memory", "300",
-        "--disk", "3",
+        "--env",
+        "WORD=a b=c",
+        "--workdir",
+        "/var/tmp",
+        "--user",
+        "nobody",
+        "--vcpus",
+        "2",
+        "--memory",
+        "300",
+        "--disk",
+        "3",
     ];
     let output = run(&home, &flags, &["sh", "-c", script]);
     let printed = text(&output.stdout);
@@ -138,7 +149,10 @@ fn a_background_child_does_not_hold_the_run_open() {
 #[test]
 fn signals_reach_the_command() {
     let home = TestHome::new();
-    let started = Started::ready(&home, "trap 'echo caught >&2; exit 42' INT TERM; echo ready; while :; do sleep 0.1; done");
+    let started = Started::ready(
+        &home,
+        "trap 'echo caught >&2; exit 42' INT TERM; echo ready; while :; do sleep 0.1; done",
+    );
     started.signal("INT");
     assert_eq!(started.finish(), (Some(42), "caught\n".to_owned()));
     assert!(home.machines().is_empty() && home.processes().is_empty());

@@ -10,6 +10,9 @@ use agentiso_core::{Code, Explain};
 /// Where administrators' programs live when an ordinary user's `PATH` leaves them out.
 const ALSO: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
+/// What programs say when the disk is full: the system's words, and apt's own.
+const NO_ROOM: [&str; 2] = ["No space left on device", "You don't have enough free space"];
+
 /// Why a program could not do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -127,7 +130,7 @@ impl Tool {
 
     /// The error for a run that ended with `status` after printing `said`.
     pub fn failure(&self, status: String, said: &str) -> ToolError {
-        if said.contains("No space left on device") {
+        if NO_ROOM.iter().any(|sign| said.contains(sign)) {
             return ToolError::DiskFull { tool: self.name };
         }
         ToolError::Failed { tool: self.name, status, said: last_lines(said) }
@@ -178,6 +181,10 @@ mod tests {
         let run =
             |script: &str| tool.run(tool.command().arg("-c").arg(script), |code| code == 0).unwrap_err();
         assert_eq!(run("echo 'write: No space left on device' >&2; exit 1").code(), Code::DiskFull);
+        assert_eq!(
+            run("echo \"E: You don't have enough free space in /x.\"; exit 100").code(),
+            Code::DiskFull
+        );
         let other = run("echo broken; exit 3");
         assert_eq!(other.code(), Code::ToolFailed);
         assert!(other.to_string().contains("broken"), "{other}");

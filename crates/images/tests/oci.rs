@@ -263,18 +263,68 @@ fn hostile_layers_are_refused() {
     let cases = [
         (Tar::new().file("../evil", "x").bytes(), "'..'"),
         (Tar::new().file("a/../.wh.b", "").bytes(), "'..'"),
-        (Tar::new().symlink("way", "/etc").file("way/x", "x").bytes(), "symbolic link"),
+        (Tar::new().symlink("way", "way").file("way/x", "x").bytes(), "too many symbolic links"),
+        (Tar::new().file("file", "x").symlink("way", "file").file("way/x", "x").bytes(), "not a directory"),
         (Tar::new().hardlink("x", "/etc/shadow").bytes(), "did not come before"),
     ];
     for (layer, why) in cases {
         let said = refused(Layout::new(&[layer]).path());
         assert!(said.contains(why), "{why}: {said}");
     }
-    // What a lower layer made a link is not written through by a higher one.
-    let layers = [Tar::new().symlink("way", "/etc").bytes(), Tar::new().file("way/x", "x").bytes()];
-    assert!(refused(Layout::new(&layers).path()).contains("symbolic link"));
     let bomb = Tar::new().add(tar::EntryType::Regular, "bomb", "", &vec![0; 2 << 20]).bytes();
     assert!(refused(Layout::new(&[bomb]).path()).contains("more than 1048576 bytes"));
+}
+
+#[test]
+fn a_layer_writes_through_the_links_of_lower_ones_but_never_out_of_the_image() {
+    let lower = Tar::new()
+        .dir("usr/bin")
+        .file("usr/bin/old", "1")
+        .file("usr/bin/tool", "1")
+        .symlink("bin", "usr/bin")
+        .symlink("sbin", "/bin")
+        .symlink("out", "../../../../srv")
+        .dir("opt/data")
+        .file("opt/data/stale", "1")
+        .symlink("data", "opt/data")
+        .bytes();
+    let upper = Tar::new()
+        .file("bin/new", "2")
+        .file("sbin/.wh.old", "")
+        .hardlink("sbin/same", "bin/tool")
+        .file("out/page", "2")
+        .file("data/.wh..wh..opq", "")
+        .bytes();
+    let (memory, _) = read(Layout::new(&[lower, upper]).path()).unwrap();
+    assert_eq!(
+        memory.names(),
+        [
+            "bin",
+            "data",
+            "opt",
+            "opt/data",
+            "out",
+            "sbin",
+            "srv",
+            "srv/page",
+            "usr",
+            "usr/bin",
+            "usr/bin/new",
+            "usr/bin/same",
+            "usr/bin/tool",
+        ]
+    );
+    assert_eq!(memory.entry("usr/bin/same").kind, EntryKind::Hardlink { target: b"usr/bin/tool".to_vec() });
+    assert_eq!(memory.entry("bin").kind, EntryKind::Symlink { target: b"usr/bin".to_vec() });
+}
+
+#[test]
+fn a_layer_can_replace_or_remove_a_link_itself() {
+    let lower =
+        Tar::new().dir("usr/bin").file("usr/bin/tool", "1").symlink("a", "usr").symlink("b", "usr").bytes();
+    let upper = Tar::new().dir("a").file("a/x", "2").file(".wh.b", "").bytes();
+    let (memory, _) = read(Layout::new(&[lower, upper]).path()).unwrap();
+    assert_eq!(memory.names(), ["a", "a/x", "usr", "usr/bin", "usr/bin/tool"]);
 }
 
 #[test]

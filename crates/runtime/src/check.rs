@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Explain, Failure};
+use agentiso_images::debian::{self, DebianError};
 use agentiso_images::kernel;
 use agentiso_images::tools::Tool;
 use agentiso_vmm::{Accel, Host};
 use serde::Serialize;
 
-use crate::Installation;
 use crate::paths::Paths;
+use crate::{Installation, kvm};
 
 /// Free space below which images and templates are likely to fail.
 const LOW_SPACE: u64 = 4 << 30;
@@ -79,10 +80,9 @@ pub async fn check(paths: &Paths) -> Report {
 async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     findings.push(configuration(&installation.paths));
     findings.push(data_directory(&installation.paths.home));
-    let host = installation.host();
-    findings.push(match &host {
-        Ok(host) => Finding::ok("qemu", format!("{} at {}", host.qemu.version, host.qemu.path.display())),
-        Err(failure) => Finding::failed("qemu", failure),
+    findings.push(match installation.qemu() {
+        Ok(qemu) => Finding::ok("qemu", format!("{} at {}", qemu.version, qemu.path.display())),
+        Err(failure) => Finding::failed("qemu", &failure),
     });
     findings.push(qemu_user(installation));
     findings.extend(tools());
@@ -91,8 +91,8 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
         Some(kernel) => Finding::ok("kernel", format!("{} at {}", kernel.version, kernel.image.display())),
         None => Finding::warning("kernel", "none is prepared yet", "run 'agentiso init'"),
     });
-    if let (Ok(host), Some(_)) = (&host, &prepared) {
-        findings.extend(how_guests_run(installation, host).await);
+    if let (Ok(host), Some(_)) = (installation.host(), &prepared) {
+        findings.extend(how_guests_run(installation, &host).await);
     }
     findings.push(Finding::ok("disks", "qcow2 layers, which work on every file system"));
     findings.push(images(installation));
@@ -102,15 +102,19 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
 fn configuration(paths: &Paths) -> Finding {
     let path = paths.config_file.display();
     let there = paths.config_file.is_file();
-    Finding::ok("configuration", if there { path.to_string() } else { format!("{path} is not there; all defaults") })
+    Finding::ok(
+        "configuration",
+        if there { path.to_string() } else { format!("{path} is not there; all defaults") },
+    )
 }
 
 fn data_directory(home: &Path) -> Finding {
     let name = "data directory";
     let writable = tempfile::tempfile_in(home);
     if let Err(error) = writable {
-        let failure = Failure::new(Code::of_io(&error), format!("{} cannot be written: {error}", home.display()))
-            .with_remedy("make it writable, or set AGENTISO_HOME to a directory that is");
+        let failure =
+            Failure::new(Code::of_io(&error), format!("{} cannot be written: {error}", home.display()))
+                .with_remedy("make it writable, or set AGENTISO_HOME to a directory that is");
         return Finding::failed(name, &failure);
     }
     let free = rustix::fs::statvfs(home).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
@@ -126,7 +130,9 @@ fn qemu_user(installation: &Installation) -> Finding {
     match installation.run_as() {
         Err(failure) => Finding::failed("qemu's user", &failure),
         Ok(None) => Finding::ok("qemu's user", "the one who runs agentiso; root is not needed"),
-        Ok(Some(_)) => Finding::ok("qemu's user", format!("{}, because agentiso is root", installation.config.vm.user)),
+        Ok(Some(_)) => {
+            Finding::ok("qemu's user", format!("{}, because agentiso is root", installation.config.vm.user))
+        }
     }
 }
 
@@ -140,14 +146,16 @@ fn tools() -> Vec<Finding> {
             Err(error) => Finding::failed(name, &error.into()),
         })
         .collect();
-    findings.push(match found("mmdebstrap", "mmdebstrap") {
-        Ok(_) => Finding::ok("mmdebstrap", "found"),
-        Err(_) => Finding::warning(
-            "mmdebstrap",
-            "not found; only 'agentiso image build' needs it",
-            "install it: sudo apt-get install mmdebstrap",
-        ),
-    });
+    findings.push(
+        match found("mmdebstrap", "mmdebstrap").map_err(DebianError::from).and_then(|_| debian::mode()) {
+            Ok("root") => Finding::ok("mmdebstrap", "found"),
+            Ok(_) => Finding::ok("mmdebstrap", "found; builds in a user namespace, without root"),
+            Err(error) => {
+                let detail = format!("{error}; only building Debian images needs it");
+                Finding::warning("mmdebstrap", detail, &error.remedy().unwrap_or_default())
+            }
+        },
+    );
     findings
 }
 
@@ -167,11 +175,10 @@ async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding
         Err(failure) => return vec![Finding::failed("acceleration", &failure)],
     };
     let detail = format!("{}: {}", acceleration.accel, acceleration.reason);
-    let slow = "machines work, but compute slower; for KVM, enable virtualisation and join the group kvm";
     vec![
         match acceleration.accel {
             Accel::Kvm => Finding::ok("acceleration", detail),
-            Accel::Tcg => Finding::warning("acceleration", detail, slow),
+            Accel::Tcg => Finding::warning("acceleration", detail, &kvm::advice()),
         },
         Finding::ok("guest link", format!("{}: {}", link.link, link.reason)),
     ]
@@ -182,9 +189,11 @@ fn images(installation: &Installation) -> Finding {
     let listed = installation.images().and_then(|store| store.list().map_err(Failure::from));
     match listed {
         Err(failure) => Finding::failed(name, &failure),
-        Ok(images) if images.is_empty() => {
-            Finding::warning(name, "there are none yet", "run 'agentiso init' or 'agentiso image build debian'")
-        }
+        Ok(images) if images.is_empty() => Finding::warning(
+            name,
+            "there are none yet",
+            "run 'agentiso init' or 'agentiso image build debian'",
+        ),
         Ok(images) => {
             let names: Vec<String> = images.iter().map(|image| image.meta.name.to_string()).collect();
             Finding::ok(name, names.join(", "))

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
 use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_images::source::{ImportLimits, RootfsSource, Summary};
 use agentiso_proto::{Configure, Inherit, RootDisk, TreeEntry, TreeKind, TreeOptions};
 use agentiso_vmm::link::{LinkError, Resync, TreeWriter};
@@ -43,20 +43,25 @@ impl Installation {
         let template = self.base_template(&host, &kernel, hardware, progress).await?;
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let dir = self.machine_dir(id, &host)?;
-        let _handed_over = HandedOver::to(rootfs, host.run_as).map_err(|error| self.io("hand over the image", error))?;
+        let _handed_over =
+            HandedOver::to(rootfs, host.run_as).map_err(|error| self.io("hand over the image", error))?;
         let launch = Launch {
             dir: dir.path(),
             hardware,
             disk: DiskFile::File { path: rootfs.to_owned(), format: "raw" },
             memory: Memory::Private(template.ram()),
             ephemeral: true,
-        spare_port: false,
+            spare_port: false,
         };
         let device = template.device();
         let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
         let machine = Machine::restore(&host, launch, from).await?;
-        let target =
-            RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: false };
+        let target = RootDisk {
+            device: "/dev/vda".to_owned(),
+            fstype: "ext4".to_owned(),
+            read_only: false,
+            enter: false,
+        };
         let configure = Configure { root: Some(target), ..Configure::default() };
         machine.during("mounting the new image", MOUNT_LIMIT, machine.guest().configure(configure)).await?;
         let written = tokio::select! {
@@ -64,6 +69,7 @@ impl Installation {
             crash = machine.crashed() => Err(crash.into()),
         };
         let summary = written?;
+        machine.during("writing the image back", STOP_LIMIT, machine.guest().sync()).await?;
         if !machine.stop(STOP_LIMIT).await {
             return Err(Failure::new(
                 Code::Timeout,
@@ -93,8 +99,9 @@ async fn stream(
         let streamed = source.stream(&mut sink, progress.as_ref(), limits);
         (sink, streamed)
     });
-    let (sink, streamed) =
-        streaming.await.map_err(|error| Failure::new(Code::Internal, format!("reading the image: {error}")))?;
+    let (sink, streamed) = streaming
+        .await
+        .map_err(|error| Failure::new(Code::Internal, format!("reading the image: {error}")))?;
     match (streamed, sink.failed) {
         // What the source saw as a failed write is the guest's doing, and the guest says it better.
         (_, Some(error)) => Err(machine.explain(error).await.into()),
@@ -143,8 +150,12 @@ fn tree_entry(entry: &RootfsEntry) -> TreeEntry {
         EntryKind::File { size } => TreeKind::File { size: *size },
         EntryKind::Symlink { target } => TreeKind::Symlink { target: target.clone() },
         EntryKind::Hardlink { target } => TreeKind::Hardlink { target: target.clone() },
-        EntryKind::CharDevice { major, minor } => TreeKind::Device { block: false, major: *major, minor: *minor },
-        EntryKind::BlockDevice { major, minor } => TreeKind::Device { block: true, major: *major, minor: *minor },
+        EntryKind::CharDevice { major, minor } => {
+            TreeKind::Device { block: false, major: *major, minor: *minor }
+        }
+        EntryKind::BlockDevice { major, minor } => {
+            TreeKind::Device { block: true, major: *major, minor: *minor }
+        }
         EntryKind::Fifo => TreeKind::Fifo,
         EntryKind::Removed => TreeKind::Removed,
         EntryKind::Emptied => TreeKind::Emptied,

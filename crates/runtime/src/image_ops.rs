@@ -30,7 +30,8 @@ impl ImageOrigin {
             Self::Recipe(recipe) => recipe.clone(),
             Self::Path(path) => stem(path),
             Self::Reference(reference) => {
-                let name = reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+                let name =
+                    reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
                 name.strip_suffix(":latest").unwrap_or(name).replace(':', "-")
             }
         };
@@ -77,7 +78,8 @@ impl Installation {
         let summary = self.fill(&rootfs, source, limits, progress).await?;
         progress.step("Checking the file system", None);
         let checked = rootfs.clone();
-        let superblock = blocking(move || ext4::check(&checked).and_then(|()| ext4::superblock(&checked))).await??;
+        let superblock =
+            blocking(move || ext4::check(&checked).and_then(|()| ext4::superblock(&checked))).await??;
         let meta = ImageMeta {
             name: name.clone(),
             source: kind,
@@ -103,7 +105,8 @@ impl Installation {
         let scratch = pending.scratch()?;
         match origin {
             ImageOrigin::Reference(reference) => {
-                let source: OciSource = pull(reference, &scratch, docker_config().as_deref(), progress.as_ref()).await?;
+                let source: OciSource =
+                    pull(reference, &scratch, docker_config().as_deref(), progress.as_ref()).await?;
                 Ok(Box::new(source))
             }
             ImageOrigin::Path(path) => {
@@ -169,7 +172,9 @@ fn docker_config() -> Option<PathBuf> {
 }
 
 /// Runs something that blocks where blocking is no harm.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Failure::new(Code::Internal, format!("a background task failed: {error}")))
 }

@@ -72,7 +72,11 @@ impl Installation {
             if let Some(dir) = path.parent() {
                 std::fs::create_dir_all(dir)?;
             }
-            OpenOptions::new().create_new(true).write(true).open(path)?.write_all(Config::commented().as_bytes())
+            OpenOptions::new()
+                .create_new(true)
+                .write(true)
+                .open(path)?
+                .write_all(Config::commented().as_bytes())
         };
         match write() {
             Ok(()) => progress.done(&format!("written to {}", path.display())),

@@ -17,6 +17,7 @@ use agentiso_vmm::{
 use crate::config::{self, Config};
 use crate::image_ops::blocking;
 use crate::paths::Paths;
+use crate::reach::first_closed;
 
 /// Everything a verb needs to know about where it runs.
 #[derive(Clone, Debug)]
@@ -32,6 +33,10 @@ impl Installation {
     /// Reads the configuration and opens the data directory, creating it if it is missing.
     pub fn open(paths: Paths) -> Result<Self, Failure> {
         let config = config::load(&paths.config_file, paths.config_named)?;
+        if rustix::process::geteuid().is_root() {
+            // QEMU runs as another user, who reads what is made here, however careful root's own mask is.
+            rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        }
         for dir in [paths.home.clone(), paths.cache_dir()] {
             make_dir(&dir).map_err(|error| home_failure(&paths, &dir, &error))?;
         }
@@ -72,10 +77,28 @@ impl Installation {
         }
         let name = &self.config.vm.user;
         let missing = || {
-            Failure::new(Code::InvalidConfig, format!("the user {name:?} that QEMU should run as does not exist"))
-                .with_remedy("set vm.user in the configuration to an existing, unprivileged user")
+            Failure::new(
+                Code::InvalidConfig,
+                format!("the user {name:?} that QEMU should run as does not exist"),
+            )
+            .with_remedy("set vm.user in the configuration to an existing, unprivileged user")
         };
-        lookup_user(name).map(Some).ok_or_else(missing)
+        let user = lookup_user(name).ok_or_else(missing)?;
+        self.check_reach(user)?;
+        Ok(Some(user))
+    }
+
+    /// What QEMU opens must lie where its user can get to.
+    fn check_reach(&self, user: Credentials) -> Result<(), Failure> {
+        let Paths { home, .. } = &self.paths;
+        let opened = [self.paths.images_dir(), self.paths.kernel_dir(), self.paths.templates_dir()];
+        let closed = std::iter::once(home).chain(&opened).find_map(|dir| first_closed(dir, user));
+        let Some(closed) = closed else { return Ok(()) };
+        let (name, closed) = (&self.config.vm.user, closed.display());
+        let message = format!("QEMU runs as the user {name:?}, who may not enter {closed}");
+        let remedy =
+            format!("run: chmod o+x {closed}, or set AGENTISO_HOME to a directory {name:?} can enter");
+        Err(Failure::new(Code::PermissionDenied, message).with_remedy(remedy))
     }
 
     /// How guests run here, by a probe whose answer is remembered.
@@ -89,13 +112,7 @@ impl Installation {
     }
 
     /// The shape of a machine on this host.
-    pub async fn hardware(
-        &self,
-        host: &Host,
-        kernel: &GuestKernel,
-        vcpus: u32,
-        memory_mb: u32,
-    ) -> Hardware {
+    pub async fn hardware(&self, host: &Host, kernel: &GuestKernel, vcpus: u32, memory_mb: u32) -> Hardware {
         let accel = self.acceleration(host, kernel).await.accel;
         let link = self.link(host, kernel, accel).await.link;
         Hardware { accel, link, vcpus, memory_mb }
@@ -129,8 +146,11 @@ impl Installation {
     }
 
     pub(crate) fn io(&self, doing: &str, error: io::Error) -> Failure {
-        Failure::new(Code::of_io(&error), format!("could not {doing} in {}: {error}", self.paths.home.display()))
-            .with_remedy("check that the data directory is writable and has space, or set AGENTISO_HOME")
+        Failure::new(
+            Code::of_io(&error),
+            format!("could not {doing} in {}: {error}", self.paths.home.display()),
+        )
+        .with_remedy("check that the data directory is writable and has space, or set AGENTISO_HOME")
     }
 }
 
@@ -140,8 +160,7 @@ fn make_dir(dir: &Path) -> io::Result<()> {
 }
 
 fn home_failure(paths: &Paths, dir: &Path, error: &io::Error) -> Failure {
-    Failure::new(Code::of_io(error), format!("could not create {}: {error}", dir.display())).with_remedy(format!(
-        "make {} writable, or set AGENTISO_HOME to a directory that is",
-        paths.home.display()
-    ))
+    Failure::new(Code::of_io(error), format!("could not create {}: {error}", dir.display())).with_remedy(
+        format!("make {} writable, or set AGENTISO_HOME to a directory that is", paths.home.display()),
+    )
 }

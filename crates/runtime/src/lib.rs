@@ -10,8 +10,10 @@ mod image_ops;
 mod init;
 mod installation;
 mod kernel;
+mod kvm;
 mod machine_dir;
 pub mod paths;
+mod reach;
 mod start;
 
 pub use agent::AGENT;

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agentiso_core::ports::DiskSource;
 use agentiso_core::progress::Progress;
-use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
+use agentiso_core::{Code, Explain, Failure, ImageName, Resources, WorkspaceId};
 use agentiso_proto::{Configure, Inherit, RootDisk};
 use agentiso_vmm::link::{LinkError, Resync};
 use agentiso_vmm::qemu::{DiskFile, Memory};
@@ -83,7 +83,11 @@ struct Ingredients {
 
 impl Installation {
     /// Starts a machine and makes it a distinct one. On failure nothing of it is left.
-    pub async fn start(&self, request: &StartRequest, progress: &Arc<dyn Progress>) -> Result<Running, Failure> {
+    pub async fn start(
+        &self,
+        request: &StartRequest,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Running, Failure> {
         self.start_as(request, false, progress).await
     }
 
@@ -106,7 +110,8 @@ impl Installation {
         let image = self.images()?.get(&request.image)?;
         let defaults = image.meta.defaults.clone().unwrap_or_default();
         let ingredients = self.ingredients(request, &image, progress).await?;
-        sweep(&self.paths.machines_dir()).map_err(|error| self.io("remove what dead machines left", error))?;
+        sweep(&self.paths.machines_dir())
+            .map_err(|error| self.io("remove what dead machines left", error))?;
         let dir = self.machine_dir(request.id, &ingredients.host)?;
         tracing::debug!(id = %request.id, "starting");
         let (machine, tier) = if request.cold {
@@ -147,7 +152,11 @@ impl Installation {
     ) -> Result<(Machine, Tier), Failure> {
         match self.clone_warm(with, dir, progress).await {
             Ok(machine) => return Ok((machine, Tier::WarmTemplate)),
-            Err(error) => tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a warm template"),
+            // Without room nothing else gets far either, and a slow start would hide why.
+            Err(error) if error.code() == Code::DiskFull => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a warm template")
+            }
         }
         match self.clone_base(with, dir, progress).await {
             Ok(machine) => return Ok((machine, Tier::Template)),
@@ -189,7 +198,8 @@ impl Installation {
         let base = self.base_template(&with.host, &with.kernel, with.hardware, progress).await?;
         progress.step("Warming a template for this image", None);
         let (templates, disks) = (self.templates(), self.disks());
-        let made = make_warm(&templates, &with.host, (base_key, &base), with.hardware, &with.image, disks).await;
+        let made =
+            make_warm(&templates, &with.host, (base_key, &base), with.hardware, &with.image, disks).await;
         self.keep_templates_in_bounds(&[base_key, key]);
         let made = made?;
         progress.done("");
@@ -265,17 +275,21 @@ impl Installation {
         memory: Memory,
     ) -> Result<Launch<'a>, VmError> {
         let path = dir.path().join("disk.qcow2");
-        let make = || {
-            dir.clear()?;
-            self.disks().create(&path, source, with.image.bytes).map_err(std::io::Error::other)?;
-            match with.host.run_as {
-                Some(owner) => std::os::unix::fs::chown(&path, Some(owner.uid), Some(owner.gid)),
-                None => Ok(()),
-            }
-        };
-        make().map_err(VmError::io("create the machine's disk"))?;
+        dir.clear().map_err(VmError::io("clear the machine's directory"))?;
+        self.disks().create(&path, source, with.image.bytes)?;
+        if let Some(owner) = with.host.run_as {
+            std::os::unix::fs::chown(&path, Some(owner.uid), Some(owner.gid))
+                .map_err(VmError::io("hand over the machine's disk"))?;
+        }
         let disk = DiskFile::File { path, format: self.disks().qemu_format() };
-        Ok(Launch { dir: dir.path(), hardware: with.hardware, disk, memory, ephemeral: true, spare_port: false })
+        Ok(Launch {
+            dir: dir.path(),
+            hardware: with.hardware,
+            disk,
+            memory,
+            ephemeral: true,
+            spare_port: false,
+        })
     }
 }
 
@@ -294,7 +308,9 @@ impl Running {
             mac: Some(request.id.mac()),
             root: None,
         };
-        self.machine.during("getting its identity", IDENTITY_LIMIT, self.machine.guest().configure(identity)).await?;
+        self.machine
+            .during("getting its identity", IDENTITY_LIMIT, self.machine.guest().configure(identity))
+            .await?;
         tracing::debug!("identity set");
         if started.elapsed() > CLOCK_TOLERANCE {
             // The first message waited for code that had never run; this one does not.
@@ -356,9 +372,11 @@ impl<'a> BareRestore<'a> {
 }
 
 async fn mount(machine: &Machine) -> Result<(), VmError> {
-    let root = RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: true };
+    let root =
+        RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: true };
     let configure = Configure { root: Some(root), ..Configure::default() };
-    let mounted = machine.during("mounting its disk", IDENTITY_LIMIT, machine.guest().configure(configure)).await;
+    let mounted =
+        machine.during("mounting its disk", IDENTITY_LIMIT, machine.guest().configure(configure)).await;
     match mounted {
         Err(VmError::Link(LinkError::Guest(error))) => {
             let reason = format!("the guest could not mount its disk: {}", error.message);

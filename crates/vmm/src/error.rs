@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentiso_core::ports::DiskError;
 use agentiso_core::{Code, Explain};
 
 use crate::link::LinkError;
@@ -56,6 +57,15 @@ pub enum VmError {
         /// The console's last lines.
         console: String,
     },
+    /// What the guest wrote has no room on the host.
+    #[error("the disk of the host is full: there is no room in {} for what the machine writes", dir.display())]
+    HostDiskFull {
+        /// The machine's directory.
+        dir: PathBuf,
+    },
+    /// Its disk could not be made.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// A memory image could not be loaded.
     #[error("the template {} could not be restored: {reason}", path.display())]
     BadTemplate {
@@ -97,6 +107,8 @@ impl Explain for VmError {
             Self::QemuUnusable { .. } => Code::ToolFailed,
             Self::NoAnswer { .. } => Code::BootFailed,
             Self::Crashed { .. } => Code::VmCrashed,
+            Self::HostDiskFull { .. } => Code::DiskFull,
+            Self::Disk(error) => error.code(),
             Self::BadTemplate { .. } => Code::TemplateInvalid,
             Self::Monitor(QmpError::Timeout { .. }) => Code::Timeout,
             Self::Monitor(_) => Code::ToolFailed,
@@ -107,6 +119,7 @@ impl Explain for VmError {
 
     fn remedy(&self) -> Option<String> {
         let text = match self {
+            Self::Link(error) => return error.remedy(),
             Self::QemuMissing { .. } => {
                 "install it (Debian, Ubuntu: apt-get install qemu-system-x86) or set vm.qemu in the configuration"
             }
@@ -117,10 +130,10 @@ impl Explain for VmError {
             }
             Self::Crashed { .. } => "look at the lines above; if memory is short, ask for a smaller machine",
             Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
-            Self::Io { cause, .. } if Code::of_io(cause) == Code::DiskFull => {
+            _ if self.code() == Code::DiskFull => {
                 "free space in the data directory, or set AGENTISO_HOME to a larger disk"
             }
-            Self::Link(error) => return error.remedy(),
+            Self::Disk(error) => return error.remedy(),
             _ => return None,
         };
         Some(text.to_owned())

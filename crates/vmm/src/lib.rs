@@ -1,6 +1,7 @@
 //! QEMU machines: finding QEMU, starting it, talking to it, and cloning machines from memory images.
 
 mod console;
+mod disk_watch;
 mod error;
 mod hardware;
 pub mod link;

@@ -23,6 +23,7 @@ use tokio::net::UnixStream;
 use tokio::sync::broadcast;
 
 use crate::console::Console;
+use crate::disk_watch::{DiskWatch, is_full};
 use crate::hardware::{Hardware, LinkKind};
 use crate::link::{Guest, LinkError, Resync, SessionOptions};
 use crate::qemu::{Boot, BootSource, CommandLine, Credentials, DiskFile, Memory, Process, Qemu, Spawn};
@@ -91,6 +92,8 @@ pub struct Machine {
     process: Process,
     qmp: Qmp,
     console: Console,
+    disk: DiskWatch,
+    dir: PathBuf,
     guest: Guest,
     spare_port: Option<UnixStream>,
     /// Holds the guest's address for as long as the machine runs.
@@ -138,9 +141,10 @@ impl Machine {
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(bad(format!("QEMU was not done after {} s", RESTORE_LIMIT.as_secs()))),
             },
-            status = started.process.ended() => {
-                Err(bad(format!("{status} {}", started.process.stderr_tail().trim_end())))
-            }
+            status = started.process.ended() => Err(match started.crash(status) {
+                VmError::Crashed { status, stderr, .. } => bad(format!("{status} {}", stderr.trim_end())),
+                other => other,
+            }),
         };
         loaded?;
         tracing::debug!(pid = started.process.pid(), "restored");
@@ -191,8 +195,10 @@ impl Machine {
 
     /// Waits until the machine ends by itself, and says how.
     pub async fn crashed(&self) -> VmError {
-        let status = self.process.ended().await;
-        VmError::Crashed { status, stderr: self.process.stderr_tail(), console: self.console.tail() }
+        tokio::select! {
+            status = self.process.ended() => crash(&self.process, &self.console, &self.dir, status),
+            () = self.disk.full() => VmError::HostDiskFull { dir: self.dir.clone() },
+        }
     }
 
     /// A link that closed usually means a process that ended: says so if that is the case.
@@ -217,16 +223,22 @@ impl Machine {
         let mut state = File::create(file).map_err(VmError::io(format!("create {}", file.display())))?;
         let mut events = self.qmp.events();
         let (ours, theirs) = StdStream::pair().map_err(VmError::io("make a socket pair"))?;
-        let receive = tokio::task::spawn_blocking(move || std::io::copy(&mut &ours, &mut state).map(|_| state));
+        let receive =
+            tokio::task::spawn_blocking(move || std::io::copy(&mut &ours, &mut state).map(|_| state));
         self.qmp.send("migrate-set-capabilities", migration_capabilities()).answer().await?;
         self.qmp.send_descriptor("state", OwnedFd::from(theirs)).answer().await?;
         self.qmp.execute("migrate", json!({ "uri": "fd:state" })).await?;
-        tokio::time::timeout(RESTORE_LIMIT, wait_for_migration(&mut events)).await.map_err(|_| {
-            VmError::NoAnswer { doing: "saving its state", limit: RESTORE_LIMIT, console: String::new() }
-        })??;
+        let saved = tokio::select! {
+            saved = tokio::time::timeout(RESTORE_LIMIT, wait_for_migration(&mut events)) => saved.unwrap_or_else(|_| {
+                Err(VmError::NoAnswer { doing: "saving its state", limit: RESTORE_LIMIT, console: String::new() })
+            }),
+            crash = self.crashed() => Err(crash),
+        };
         self.kill().await;
-        let state = receive.await.map_err(|error| std::io::Error::other(error)).and_then(|done| done);
-        state.and_then(|file| file.sync_all()).map_err(VmError::io(format!("write {}", file.display())))
+        let state = receive.await.map_err(std::io::Error::other).and_then(|done| done);
+        // A state that could not be written is why it could not be saved, so that is said first.
+        state.and_then(|file| file.sync_all()).map_err(VmError::io(format!("write {}", file.display())))?;
+        saved
     }
 
     /// Asks the guest to power off cleanly; after `limit` the process is ended. Returns whether it was clean.
@@ -236,7 +248,10 @@ impl Machine {
             let _ = self.guest.power_off().await;
             self.process.ended().await
         };
-        let clean = tokio::time::timeout(limit, clean).await.is_ok();
+        let clean = tokio::select! {
+            ended = tokio::time::timeout(limit, clean) => ended.is_ok(),
+            () = self.disk.full() => false,
+        };
         self.kill().await;
         clean
     }
@@ -253,6 +268,8 @@ struct Started {
     process: Process,
     qmp: Qmp,
     console: Console,
+    disk: DiskWatch,
+    dir: PathBuf,
     transport: Box<dyn Transport>,
     spare_port: Option<UnixStream>,
 }
@@ -296,25 +313,43 @@ impl Started {
         let console = Console::record(&launch.dir.join("console.log"), console.stream()?)
             .map_err(VmError::io("open the console log"))?;
         let spare_port = spare.map(|socket| socket.stream()).transpose()?;
-        Ok(Self { process, qmp: Qmp::new(monitor.stream()?), console, transport, spare_port })
+        let qmp = Qmp::new(monitor.stream()?);
+        let (disk, dir) = (DiskWatch::over(qmp.events()), launch.dir.to_owned());
+        Ok(Self { process, qmp, console, disk, dir, transport, spare_port })
+    }
+
+    fn crash(&self, status: String) -> VmError {
+        crash(&self.process, &self.console, &self.dir, status)
     }
 
     /// Opens a session with the agent.
-    async fn meet(self, session: SessionOptions, doing: &'static str, limit: Duration) -> Result<Machine, VmError> {
+    async fn meet(
+        self,
+        session: SessionOptions,
+        doing: &'static str,
+        limit: Duration,
+    ) -> Result<Machine, VmError> {
         let stream = tokio::select! {
             connected = tokio::time::timeout(limit, self.transport.connect()) => match connected {
                 Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,
                 Err(_) => return Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
             },
-            status = self.process.ended() => {
-                let (stderr, console) = (self.process.stderr_tail(), self.console.tail());
-                return Err(VmError::Crashed { status, stderr, console });
-            }
+            status = self.process.ended() => return Err(self.crash(status)),
+            () = self.disk.full() => return Err(VmError::HostDiskFull { dir: self.dir }),
         };
         let guest = Guest::open(stream, session);
-        let Self { process, qmp, console, transport, spare_port } = self;
-        Ok(Machine { process, qmp, console, guest, spare_port, _transport: transport })
+        let Self { process, qmp, console, disk, dir, transport, spare_port } = self;
+        Ok(Machine { process, qmp, console, disk, dir, guest, spare_port, _transport: transport })
     }
+}
+
+/// Why a process that should run has ended.
+fn crash(process: &Process, console: &Console, dir: &Path, status: String) -> VmError {
+    // Guest memory in a file that cannot grow is answered with a signal, not with an error.
+    if process.ended_by_bus_error() && is_full(dir) {
+        return VmError::HostDiskFull { dir: dir.to_owned() };
+    }
+    VmError::Crashed { status, stderr: process.stderr_tail(), console: console.tail() }
 }
 
 fn open_transport(kind: LinkKind, sockets: &SocketDir) -> Result<Box<dyn Transport>, VmError> {
@@ -367,7 +402,8 @@ async fn wait_for(events: &mut broadcast::Receiver<Event>, name: &str) {
 
 async fn wait_for_migration(events: &mut broadcast::Receiver<Event>) -> Result<(), VmError> {
     loop {
-        let event = events.recv().await.map_err(|_| crate::QmpError::Closed { command: "migrate".to_owned() })?;
+        // An error means the monitor closed: the process is ending, and whoever watches it will say so.
+        let Ok(event) = events.recv().await else { std::future::pending().await };
         match (event.name.as_str(), event.data["status"].as_str()) {
             ("MIGRATION", Some("completed")) => return Ok(()),
             ("MIGRATION", Some("failed")) => {

@@ -46,12 +46,7 @@ struct Remembered<T> {
 
 /// Decides how guests run. `wanted` is what the configuration insists on; the probe may use the directory `cache`
 /// and remembers its answer there.
-pub async fn probe(
-    host: &Host,
-    kernel: &GuestKernel,
-    wanted: Option<Accel>,
-    cache: &Path,
-) -> Acceleration {
+pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cache: &Path) -> Acceleration {
     if let Some(accel) = wanted {
         return Acceleration { accel, reason: "set in the configuration".to_owned() };
     }

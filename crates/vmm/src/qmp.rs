@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
-use tokio::io::{Interest, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -188,7 +188,8 @@ async fn read_answers(reader: OwnedReadHalf, waiting: Waiting, events: broadcast
             // Nobody listening is fine.
             let _ = events.send(Event { name: name.to_owned(), data: message["data"].clone() });
         } else if let Some(answer) = answer_of(&message) {
-            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(VecDeque::pop_front);
+            let next =
+                waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(VecDeque::pop_front);
             if let Some(sender) = next {
                 let _ = sender.send(answer);
             }

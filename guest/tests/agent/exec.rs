@@ -239,3 +239,17 @@ fn the_end_of_input_ends_a_reader_at_a_terminal() {
     heard.assert_code(0);
     assert_eq!(heard.stdout, b"ready\r\nline\r\nover\r\n");
 }
+
+#[test]
+fn the_end_of_input_counts_at_a_terminal_in_the_middle_of_a_line_and_when_there_was_no_input() {
+    let mut host = Host::start();
+    let script = "stty -echo; echo ready; cat; echo over";
+    let stream = host.open(&Request::Exec(Exec { tty: Some((80, 24)), stdin: true, ..shell(script) }));
+    host.wait_until(stream, |heard| heard.stdout == b"ready\r\n");
+    host.send(stream, b"half a line");
+    host.send_eof(stream);
+    assert_eq!(host.finish(stream).stdout, b"ready\r\nhalf a lineover\r\n");
+
+    let heard = host.exec(Exec { tty: Some((80, 24)), ..shell("cat; echo over") });
+    assert_eq!(heard.stdout, b"over\r\n");
+}

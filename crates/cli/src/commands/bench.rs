@@ -23,7 +23,8 @@ pub async fn bench(installation: &Installation, flags: args::Bench, output: Outp
             "{}, QEMU {}, kernel {}, image {}, {} vcpus, {} MiB",
             report.accel, report.qemu, report.kernel, report.image, size.vcpus, size.memory_mb
         )?;
-        let mut table = Table::new(["WHAT", "MEDIAN", "UNIT", "N", "BOUND", ""]).align_right(1).align_right(3);
+        let mut table =
+            Table::new(["WHAT", "MEDIAN", "UNIT", "N", "BOUND", ""]).align_right(1).align_right(3);
         for measured in &report.measurements {
             let (bound, kept) = match &measured.bound {
                 Some(bound) => (bound.text.clone(), if bound.kept { "kept" } else { "MISSED" }),

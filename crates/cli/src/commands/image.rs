@@ -1,7 +1,6 @@
 //! `agentiso image`: what machines start from.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use agentiso_core::Failure;
 use agentiso_runtime::{ImageMeta, ImageOrigin, Installation};
@@ -11,37 +10,8 @@ use crate::args::NewImage;
 use crate::output::Output;
 use crate::ui::{Table, bytes};
 
-/// Builds an image from a recipe.
-pub async fn build(
-    installation: &Installation,
-    recipe: &str,
-    new: NewImage,
-    output: Output,
-) -> Result<(), Failure> {
-    make(installation, ImageOrigin::Recipe(recipe.to_owned()), new, output).await
-}
-
-/// Imports an image from a file or directory.
-pub async fn import(
-    installation: &Installation,
-    source: PathBuf,
-    new: NewImage,
-    output: Output,
-) -> Result<(), Failure> {
-    make(installation, ImageOrigin::Path(source), new, output).await
-}
-
-/// Pulls an image from a registry.
-pub async fn pull(
-    installation: &Installation,
-    reference: String,
-    new: NewImage,
-    output: Output,
-) -> Result<(), Failure> {
-    make(installation, ImageOrigin::Reference(reference), new, output).await
-}
-
-async fn make(
+/// Makes an image, wherever it comes from.
+pub async fn make(
     installation: &Installation,
     origin: ImageOrigin,
     new: NewImage,
@@ -52,8 +22,7 @@ async fn make(
         None => origin.default_name()?,
     };
     let progress = output.progress();
-    let image =
-        super::interruptible(installation.make_image(&name, &origin, new.replace, &progress)).await?;
+    let image = super::interruptible(installation.make_image(&name, &origin, new.replace, &progress)).await?;
     drop(progress);
     output.result(&image.meta, |out| {
         writeln!(out, "Image {name}: {} in {} files.", bytes(image.meta.content_bytes), image.meta.entries)?;
@@ -65,7 +34,8 @@ async fn make(
 pub fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
     let images: Vec<ImageMeta> = installation.images()?.list()?.into_iter().map(|image| image.meta).collect();
     output.result(&images, |out| {
-        let mut table = Table::new(["NAME", "CONTENT", "FILES", "CREATED", "SOURCE"]).align_right(1).align_right(2);
+        let mut table =
+            Table::new(["NAME", "CONTENT", "FILES", "CREATED", "SOURCE"]).align_right(1).align_right(2);
         for image in &images {
             table.row([
                 image.name.to_string(),

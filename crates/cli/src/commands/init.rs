@@ -20,7 +20,11 @@ pub async fn init(installation: &Installation, flags: args::Init, output: Output
     let prepared = super::interruptible(installation.init(&image, &progress)).await?;
     drop(progress);
     output.result(&prepared, |out| {
-        writeln!(out, "Ready: machines start from {} under {}.", prepared.image, prepared.acceleration.accel)?;
+        writeln!(
+            out,
+            "Ready: machines start from {} under {}.",
+            prepared.image, prepared.acceleration.accel
+        )?;
         writeln!(out, "Try: agentiso run -- uname -a")
     })
 }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use agentiso_core::progress::Progress;
 use rustix::process::{Pid, Signal};
 
-use super::{DebianError, Recipe, Sources};
+use super::{DebianError, Recipe, Sources, mode};
 use crate::partial::{self, PartialFile};
 use crate::tools::{Tool, ToolError};
 
@@ -105,20 +105,19 @@ fn arguments(
     Ok(arguments)
 }
 
-fn mode() -> Result<&'static str, DebianError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok("root");
-    }
-    let user = rustix::process::getuid().as_raw().to_string();
-    let name = std::env::var("USER").unwrap_or_default();
-    let has_ids = std::fs::read_to_string("/etc/subuid").is_ok_and(|text| {
-        text.lines().filter_map(|line| line.split(':').next()).any(|who| who == user || who == name)
-    });
-    if has_ids && Tool::find("newuidmap", "uidmap").is_ok() {
-        return Ok("unshare");
-    }
-    let has_fakes = ["fakechroot", "fakeroot"].iter().all(|tool| Tool::find(tool, tool).is_ok());
-    if has_fakes { Ok("fakechroot") } else { Err(DebianError::NoMode) }
+/// What the builder does, where it takes long enough to be told, and what we call it.
+const STEPS: [(&str, &str); 6] = [
+    ("running apt-get update", "fetching package lists"),
+    ("downloading packages", "downloading packages"),
+    ("extracting archives", "unpacking packages"),
+    ("installing essential packages", "installing the essential packages"),
+    ("installing remaining packages", "installing the other packages"),
+    ("creating tarball", "packing"),
+];
+
+fn step_of(line: &str) -> Option<&'static str> {
+    let said = line.strip_prefix("I: ")?;
+    STEPS.iter().find(|(sign, _)| said.starts_with(sign)).map(|(_, step)| *step)
 }
 
 fn failure(tool: &Tool, status: ExitStatus, said: &VecDeque<String>) -> DebianError {
@@ -192,7 +191,7 @@ impl Running {
         loop {
             match lines.recv_timeout(LOOK_FOR_CANCEL) {
                 Ok(line) => {
-                    if let Some(step) = line.strip_prefix("I: ") {
+                    if let Some(step) = step_of(&line) {
                         progress.step(step, None);
                     }
                     said.push_back(line);
@@ -297,11 +296,21 @@ mod tests {
     #[test]
     fn informative_lines_become_steps() {
         let steps = Steps::default();
-        let script = "printf 'I: one\\n 10%%\\r 20%%\\r\\nW: odd\\nI: two' >&2";
+        let script = "printf 'I: extracting archives...\\n 10%%\\r 20%%\\r\\nW: odd\\nI: using /tmp/x\\nI: creating tarball...' >&2";
         let (status, said) = run(script, &AtomicBool::new(false), &steps).unwrap();
         assert!(status.success());
-        assert_eq!(*steps.0.lock().unwrap(), ["one", "two"]);
-        assert_eq!(said, ["I: one", "10%", "20%", "W: odd", "I: two"]);
+        assert_eq!(*steps.0.lock().unwrap(), ["unpacking packages", "packing"]);
+        assert_eq!(
+            said,
+            [
+                "I: extracting archives...",
+                "10%",
+                "20%",
+                "W: odd",
+                "I: using /tmp/x",
+                "I: creating tarball..."
+            ]
+        );
     }
 
     #[test]
@@ -310,7 +319,7 @@ mod tests {
         let pid_file = place.path().join("pid");
         // The child ignores the polite request, so only the end of the group ends it.
         let script = format!(
-            "sh -c 'trap \"\" TERM; echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 1; done' & echo 'I: up' >&2; wait",
+            "sh -c 'trap \"\" TERM; echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 1; done' & echo 'I: creating tarball' >&2; wait",
             pid_file.display()
         );
         struct CancelOnStep<'a> {

@@ -19,9 +19,14 @@ pub enum DebianError {
         /// What there is.
         known: Vec<&'static str>,
     },
-    /// An ordinary user can build only with subordinate ids or with fakechroot.
-    #[error("an ordinary user cannot build here: there are no subordinate user ids, and no fakechroot")]
-    NoMode,
+    /// An ordinary user builds in a user namespace, for which something is missing.
+    #[error("an ordinary user cannot build images here yet: {}", missing.join(", and "))]
+    NoNamespace {
+        /// What is missing.
+        missing: Vec<String>,
+        /// What to run, in this order.
+        commands: Vec<String>,
+    },
     /// A package source could not be reached or refused us.
     #[error("the packages could not be fetched: {said}")]
     Fetch {
@@ -49,7 +54,7 @@ impl Explain for DebianError {
     fn code(&self) -> Code {
         match self {
             Self::UnknownRecipe { .. } => Code::InvalidArgument,
-            Self::NoMode => Code::ToolMissing,
+            Self::NoNamespace { .. } => Code::ToolMissing,
             Self::Fetch { .. } => Code::FetchFailed,
             Self::Tool(error) => error.code(),
             Self::Io { source, .. } => Code::of_io(source),
@@ -61,7 +66,7 @@ impl Explain for DebianError {
         match self {
             Self::UnknownRecipe { name, known } => agentiso_core::nearest(name, known.iter().copied())
                 .map(|near| format!("did you mean {near:?}?")),
-            Self::NoMode => Some("sudo apt-get install uidmap and give yourself ids in /etc/subuid, or sudo apt-get install fakechroot fakeroot".to_owned()),
+            Self::NoNamespace { commands, .. } => Some(format!("run: {}", commands.join(" && "))),
             Self::Fetch { .. } => Some("check the machine's package sources and network".to_owned()),
             Self::Tool(error) => error.remedy(),
             Self::Io { .. } | Self::Cancelled => None,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Explain};
 
 use super::KernelError;
 use crate::tools::Tool;
@@ -24,8 +25,9 @@ pub(super) struct Fetched {
 /// our own are fetched into `scratch`, which needs no root.
 pub(super) fn fetch(scratch: &Path, progress: &dyn Progress) -> Result<Fetched, KernelError> {
     let system = Apt { options: Vec::new() };
-    if let Ok(fetched) = system.fetch(scratch, progress) {
-        return Ok(fetched);
+    match system.fetch(scratch, progress) {
+        Err(error) if error.code() != Code::DiskFull => {}
+        done => return done,
     }
     progress.step("fetching package lists", None);
     let own = Apt::with_own_lists(scratch)?;

@@ -92,6 +92,9 @@ impl Explain for KernelError {
     fn code(&self) -> Code {
         match self {
             Self::Io { source, .. } if source.kind() != io::ErrorKind::NotFound => Code::of_io(source),
+            Self::Package { source: DebError::Io(source), .. } if Code::of_io(source) == Code::DiskFull => {
+                Code::DiskFull
+            }
             Self::Tool(error) => error.code(),
             _ => Code::KernelNotFound,
         }
@@ -111,6 +114,9 @@ impl Explain for KernelError {
                 path.parent().map(|directory| format!("remove {} and try again", directory.display()))
             }
             Self::Tool(error) => error.remedy(),
+            Self::Package { .. } | Self::Io { .. } if self.code() == Code::DiskFull => {
+                Some("free some disk space and try again".to_owned())
+            }
             Self::Package { .. } | Self::Io { .. } => None,
         }
     }

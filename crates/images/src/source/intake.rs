@@ -6,8 +6,9 @@ use std::ops::Bound;
 
 use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
 
-use super::SourceError;
+use super::links::{follow_parents, parent_length};
 use super::path::{normalise, parents, shown};
+use super::{PathFault, SourceError};
 
 const XATTR_NAME_MAX: usize = 255;
 const XATTR_VALUE_MAX: usize = 64 << 10;
@@ -42,10 +43,11 @@ pub(super) struct Attributes {
     pub(super) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-#[derive(Clone, Copy, Eq, PartialEq)]
+#[derive(Eq, PartialEq)]
 enum Node {
     Directory,
-    Symlink,
+    /// With its target.
+    Symlink(Vec<u8>),
     Other,
 }
 
@@ -56,6 +58,7 @@ pub(super) struct Intake<'a> {
     origin: String,
     /// All that exists so far, by path: parents, link targets and replacements are decided from it.
     tree: BTreeMap<Vec<u8>, Node>,
+    follows_links: bool,
     entries: u64,
     bytes: u64,
     devices: u64,
@@ -64,7 +67,14 @@ pub(super) struct Intake<'a> {
 impl<'a> Intake<'a> {
     pub(super) fn new(sink: &'a mut dyn RootfsSink, limits: ImportLimits, origin: &str) -> Self {
         let tree = BTreeMap::from([(Vec::new(), Node::Directory)]);
-        Self { sink, limits, origin: origin.to_owned(), tree, entries: 0, bytes: 0, devices: 0 }
+        let origin = origin.to_owned();
+        Self { sink, limits, origin, tree, follows_links: false, entries: 0, bytes: 0, devices: 0 }
+    }
+
+    /// Follows symbolic links above an entry, inside what came so far, instead of refusing the entry. A layer may
+    /// write to `bin/x` where a lower one made `bin` a link; in a single archive nobody does that with good intent.
+    pub(super) fn following_links(self) -> Self {
+        Self { follows_links: true, ..self }
     }
 
     /// How many entries there are now below the root, and how many bytes of files have passed.
@@ -80,7 +90,7 @@ impl<'a> Intake<'a> {
         attributes: Attributes,
         content: &mut dyn Read,
     ) -> Result<(), SourceError> {
-        let path = normalise(raw_path).map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
+        let path = self.located(raw_path).map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
         let kind = self.check_kind(&path, kind)?;
         let entry = self.checked_entry(path, kind, attributes)?;
         self.make_parents(&entry.path)?;
@@ -88,7 +98,7 @@ impl<'a> Intake<'a> {
         self.pass(&entry, content)?;
         let node = match entry.kind {
             EntryKind::Directory => Node::Directory,
-            EntryKind::Symlink { .. } => Node::Symlink,
+            EntryKind::Symlink { target } => Node::Symlink(target),
             _ => Node::Other,
         };
         self.tree.insert(entry.path, node);
@@ -97,7 +107,7 @@ impl<'a> Intake<'a> {
 
     /// Removes a path and all below it, if it is there.
     pub(super) fn remove(&mut self, raw_path: &[u8]) -> Result<(), SourceError> {
-        let path = normalise(raw_path).map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
+        let path = self.located(raw_path).map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
         if path.is_empty() {
             return Err(self.refuse(raw_path, "it would remove the root"));
         }
@@ -111,12 +121,27 @@ impl<'a> Intake<'a> {
 
     /// Removes all below a directory, if it is there.
     pub(super) fn empty(&mut self, raw_path: &[u8]) -> Result<(), SourceError> {
-        let path = normalise(raw_path).map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
+        // The mark that empties a directory is a file in it, and so lies below whatever the directory is.
+        let mark = self.located(&[raw_path, b"/mark"].concat());
+        let mut path = mark.map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
+        path.truncate(parent_length(&path));
         if self.tree.get(&path) != Some(&Node::Directory) {
             return Ok(());
         }
         self.forget_below(&path);
         self.pass(&bare(path, EntryKind::Emptied), &mut io::empty())
+    }
+
+    /// Where an entry's path leads.
+    fn located(&self, raw_path: &[u8]) -> Result<Vec<u8>, PathFault> {
+        let path = normalise(raw_path)?;
+        if !self.follows_links {
+            return Ok(path);
+        }
+        follow_parents(&path, |at| match self.tree.get(at) {
+            Some(Node::Symlink(target)) => Some(target),
+            _ => None,
+        })
     }
 
     fn check_kind(&mut self, path: &[u8], kind: EntryKind) -> Result<EntryKind, SourceError> {
@@ -132,7 +157,8 @@ impl<'a> Intake<'a> {
                 }
             }
             EntryKind::Hardlink { target } => {
-                let target = normalise(target)
+                let target = self
+                    .located(target)
                     .map_err(|fault| self.refuse(path, format!("of the file it links to, {fault}")))?;
                 let reason = match self.tree.get(&target) {
                     None => format!("it links to {:?}, which did not come before it", shown(&target)),
@@ -206,7 +232,7 @@ impl<'a> Intake<'a> {
         for parent in parents(path) {
             match self.tree.get(parent) {
                 Some(Node::Directory) => {}
-                Some(Node::Symlink) => {
+                Some(Node::Symlink(_)) => {
                     return Err(
                         self.refuse(path, format!("it lies below the symbolic link {:?}", shown(parent)))
                     );

@@ -7,6 +7,7 @@
 mod dir;
 mod error;
 mod intake;
+mod links;
 mod oci;
 mod open;
 mod path;

@@ -1,7 +1,7 @@
 //! Paths as archives write them, and as we pass them on.
 
 /// The longest path, and the longest name in it, that Linux takes.
-const PATH_MAX: usize = 4096;
+pub(super) const PATH_MAX: usize = 4096;
 const NAME_MAX: usize = 255;
 
 /// Why a path was refused.
@@ -16,6 +16,9 @@ pub enum PathFault {
     /// It, or a name in it, is too long.
     #[error("its path is too long")]
     TooLong,
+    /// The symbolic links above it lead in circles.
+    #[error("there are too many symbolic links above it")]
+    TooManyLinks,
 }
 
 /// Turns a path of an archive into a relative one without empty, `.` or `..` components; the root is empty.

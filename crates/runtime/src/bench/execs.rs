@@ -60,7 +60,11 @@ async fn growth(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<M
     progress.done("");
     let after = status(machine).await?;
     let grown = |name: &str, unit, before: u64, after: u64| {
-        Measurement::one(format!("after 10,000 commands: {name} grown by"), unit, after as f64 - before as f64)
+        Measurement::one(
+            format!("after 10,000 commands: {name} grown by"),
+            unit,
+            after as f64 - before as f64,
+        )
     };
     Ok(vec![
         grown("agent's memory", "KiB", before.rss_kib, after.rss_kib).at_most(64.0),

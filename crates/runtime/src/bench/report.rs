@@ -51,7 +51,10 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) async fn new(installation: &Installation, progress: &Arc<dyn Progress>) -> Result<Self, Failure> {
+    pub(super) async fn new(
+        installation: &Installation,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Self, Failure> {
         let host = installation.host()?;
         let kernel = installation.prepare_kernel(progress).await?;
         let accel = installation.acceleration(&host, &kernel).await.accel;

@@ -6,8 +6,8 @@ use std::time::Instant;
 use agentiso_core::Failure;
 use agentiso_core::progress::Progress;
 
-use super::report::{Measurement, median, request};
 use super::Options;
+use super::report::{Measurement, median, request};
 use crate::bench::execs::run;
 use crate::start::BareRestore;
 use crate::{Installation, Tier};

@@ -53,10 +53,12 @@ pub(super) async fn measure(
     let mut measured = vec![
         Measurement::new("raw transport, host to guest", "MiB/s", raw_push),
         Measurement::new("pushing a 256 MiB file", "MiB/s", push_rates),
-        Measurement::one("pushing against the raw transport", "%", share(push_rates, raw_push)).at_least(70.0),
+        Measurement::one("pushing against the raw transport", "%", share(push_rates, raw_push))
+            .at_least(70.0),
         Measurement::new("raw transport, guest to host", "MiB/s", raw_pull),
         Measurement::new("pulling a 256 MiB file", "MiB/s", pull_rates),
-        Measurement::one("pulling against the raw transport", "%", share(pull_rates, raw_pull)).at_least(70.0),
+        Measurement::one("pulling against the raw transport", "%", share(pull_rates, raw_pull))
+            .at_least(70.0),
     ];
     if !options.short {
         measured.extend(large(machine, progress).await?);
@@ -76,10 +78,18 @@ async fn large(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<Me
     let (host_after, guest_after) = (own_rss_kib(), status().await?.rss_kib);
     let grown = |before: u64, after: u64| after as f64 - before as f64;
     Ok(vec![
-        Measurement::one("a 4 GiB file both ways: host memory grown by", "KiB", grown(host_before, host_after))
-            .at_most(16.0 * 1024.0),
-        Measurement::one("a 4 GiB file both ways: agent memory grown by", "KiB", grown(guest_before, guest_after))
-            .at_most(4.0 * 1024.0),
+        Measurement::one(
+            "a 4 GiB file both ways: host memory grown by",
+            "KiB",
+            grown(host_before, host_after),
+        )
+        .at_most(16.0 * 1024.0),
+        Measurement::one(
+            "a 4 GiB file both ways: agent memory grown by",
+            "KiB",
+            grown(guest_before, guest_after),
+        )
+        .at_most(4.0 * 1024.0),
     ])
 }
 
@@ -117,7 +127,8 @@ async fn pull(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
 /// MiB per second into the guest with nothing of ours in between.
 async fn raw_push(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
     let piece = vec![0x5a; PIECE];
-    let take = format!("dd if={RAW_PORT} of=/dev/null bs=128k iflag=fullblock count={} 2>/dev/null", FILE >> 17);
+    let take =
+        format!("dd if={RAW_PORT} of=/dev/null bs=128k iflag=fullblock count={} 2>/dev/null", FILE >> 17);
     let began = Instant::now();
     let give = async {
         for _ in 0..FILE / PIECE as u64 {

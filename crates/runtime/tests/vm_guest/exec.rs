@@ -1,7 +1,7 @@
 //! Commands: what reaches them and what comes back.
 
 use agentiso_proto::{ErrorKind, Exec, ExitStatus, User};
-use agentiso_vmm::link::{ProcessEvent, WriteOptions};
+use agentiso_vmm::link::{LinkError, ProcessEvent, WriteOptions};
 
 use crate::machine::{
     Ran, TestMachine, command, finish, read_until, refused, run, script, script_with_input, started, write,
@@ -11,8 +11,10 @@ use crate::machine::{
 async fn output_comes_while_the_command_still_waits_for_input() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
-    let mut process =
-        guest.exec(script_with_input("echo out; echo err >&2; read -r line; echo \"got $line\"; cat")).await.unwrap();
+    let mut process = guest
+        .exec(script_with_input("echo out; echo err >&2; read -r line; echo \"got $line\"; cat"))
+        .await
+        .unwrap();
     let mut stdin = process.take_stdin().unwrap();
     started(&mut process).await;
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -27,6 +29,12 @@ async fn output_comes_while_the_command_still_waits_for_input() {
     stdin.close();
     let ran = finish(process).await.unwrap();
     assert_eq!((ran.stdout.as_slice(), ran.exit.status), (&b"got it\nrest"[..], ExitStatus::Code(0)));
+
+    // A command that ends without having read all of it is no failure of the command.
+    let mut process = guest.exec(script_with_input("exit 4")).await.unwrap();
+    let mut stdin = process.take_stdin().unwrap();
+    assert!(matches!(stdin.write(&vec![0; 8 << 20]).await, Err(LinkError::InputEnded)));
+    assert_eq!(finish(process).await.unwrap().exit.status, ExitStatus::Code(4));
 }
 
 #[tokio::test]
@@ -51,7 +59,9 @@ async fn arguments_environment_directory_and_user_reach_the_command_as_they_were
 
     let append = WriteOptions { append: true, ..WriteOptions::default() };
     write(guest, "/etc/passwd", b"tester:x:1234:1235::/home/tester:/bin/sh\n", append).await.unwrap();
-    write(guest, "/etc/group", b"testers:x:1235:\nextra:x:4242:x,tester\nmore:x:4243:tester\n", append).await.unwrap();
+    write(guest, "/etc/group", b"testers:x:1235:\nextra:x:4242:x,tester\nmore:x:4243:tester\n", append)
+        .await
+        .unwrap();
     machine.sh("mkdir -p /home/tester").await;
     let who = "id -u; id -g; id -G; pwd; echo $HOME $USER; touch /root/mine 2>/dev/null || echo denied";
     let named = Exec { user: Some(User::Name("tester".to_owned())), ..script(who) };
@@ -108,13 +118,16 @@ async fn a_terminal_has_a_size_that_can_change_and_sends_interrupts() {
     assert!(ran.stdout.ends_with(b"interrupted\r\n"));
     assert_eq!(ran.exit.status, ExitStatus::Code(9));
 
-    // The end of input is the end of input on a terminal too.
-    let mut process = guest.exec(Exec { tty: Some((80, 24)), ..script_with_input("cat; echo over") }).await.unwrap();
-    let mut stdin = process.take_stdin().unwrap();
-    stdin.write(b"x\n").await.unwrap();
-    stdin.close();
-    let ran = finish(process).await.unwrap();
-    assert!(ran.stdout.ends_with(b"over\r\n"), "{:?}", String::from_utf8_lossy(&ran.stdout));
+    // The end of input is the end of input on a terminal too, and without any the command reads nothing.
+    for input in [&b"x\n"[..], b"x", b""] {
+        let cat = Exec { tty: Some((80, 24)), ..script_with_input("cat; echo over") };
+        let mut process = guest.exec(cat).await.unwrap();
+        process.take_stdin().unwrap().write(input).await.unwrap();
+        let ran = finish(process).await.unwrap();
+        assert!(ran.stdout.ends_with(b"over\r\n"), "{:?}", String::from_utf8_lossy(&ran.stdout));
+    }
+    let ran = run(guest, Exec { tty: Some((80, 24)), ..script("cat; echo over") }).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "over\r\n");
 }
 
 #[tokio::test]
@@ -134,7 +147,9 @@ async fn signals_reach_the_command_and_its_end_is_told_as_it_was() {
     let ran = run(guest, script("exit 255")).await.unwrap();
     assert_eq!(ran.exit.status, ExitStatus::Code(255));
 
-    let ran = run(guest, script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; cat /bin/* > /dev/null")).await.unwrap();
+    let ran = run(guest, script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; cat /bin/* > /dev/null"))
+        .await
+        .unwrap();
     let usage = ran.exit.usage;
     assert!(usage.user_us > 0 && usage.system_us > 0 && usage.max_rss_kib > 100, "{usage:?}");
     assert!(usage.wall_us >= usage.user_us.max(usage.system_us), "{usage:?}");

@@ -50,7 +50,8 @@ async fn a_cancelled_command_takes_its_daemons_with_it() {
 async fn a_command_whose_time_is_up_takes_its_daemons_with_it() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
-    let mut process = guest.exec(Exec { timeout_ms: Some(3000), ..script(&format!("{FAMILY} wait")) }).await.unwrap();
+    let mut process =
+        guest.exec(Exec { timeout_ms: Some(3000), ..script(&format!("{FAMILY} wait")) }).await.unwrap();
     read_until(&mut process, b"ready\n").await;
     let ran = finish(process).await.unwrap();
     assert_eq!(ran.exit.status, ExitStatus::Signal(9));

@@ -54,7 +54,9 @@ async fn an_upload_that_is_given_up_changes_nothing_and_leaves_nothing() {
 async fn a_full_disk_is_told_as_such_and_keeps_the_old_content() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
-    machine.sh("mkdir /root/small && mount -t tmpfs -o size=1m none /root/small && echo old > /root/small/f").await;
+    machine
+        .sh("mkdir /root/small && mount -t tmpfs -o size=1m none /root/small && echo old > /root/small/f")
+        .await;
     let refused = crate::machine::refused(write(guest, "/root/small/f", &vec![7; 4 << 20], PLAIN).await);
     assert_eq!(refused, agentiso_proto::ErrorKind::NoSpace);
     assert_eq!(machine.sh("cd /root/small; cat f; ls -A").await, "old\nf");

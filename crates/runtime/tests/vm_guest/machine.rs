@@ -74,6 +74,7 @@ pub fn script_with_input(text: &str) -> Exec {
 }
 
 /// What a command did.
+#[derive(Debug)]
 pub struct Ran {
     pub exit: Exit,
     pub stdout: Vec<u8>,
@@ -149,14 +150,24 @@ pub fn refused<T>(result: Result<T, LinkError>) -> ErrorKind {
 }
 
 /// Writes a whole file.
-pub async fn write(guest: &Guest, path: impl AsRef<[u8]>, content: &[u8], options: WriteOptions) -> Result<u64, LinkError> {
+pub async fn write(
+    guest: &Guest,
+    path: impl AsRef<[u8]>,
+    content: &[u8],
+    options: WriteOptions,
+) -> Result<u64, LinkError> {
     let mut writer = guest.write_file(path.as_ref(), options).await?;
     writer.write(content).await?;
     writer.finish().await
 }
 
 /// Reads a part of a file.
-pub async fn read(guest: &Guest, path: impl AsRef<[u8]>, offset: u64, length: Option<u64>) -> Result<Vec<u8>, LinkError> {
+pub async fn read(
+    guest: &Guest,
+    path: impl AsRef<[u8]>,
+    offset: u64,
+    length: Option<u64>,
+) -> Result<Vec<u8>, LinkError> {
     let mut reader = guest.read_file(path.as_ref(), offset, length).await?;
     let mut content = Vec::new();
     while let Some(piece) = reader.next().await? {

@@ -1,6 +1,6 @@
 //! The agent and the link on real machines: what unit tests can only pretend, a kernel has to agree to.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod bare;
 mod exec;

@@ -83,10 +83,16 @@ fn inspect(path: PathBuf, identity: String) -> Result<Qemu, VmError> {
         return Err(VmError::QemuTooOld { path, found: version, needed: MIN_VERSION_TEXT });
     }
     let Some(firmware) = find_firmware(&path) else {
-        return Err(VmError::QemuUnusable { path, reason: format!("its firmware file {FIRMWARE} was not found") });
+        return Err(VmError::QemuUnusable {
+            path,
+            reason: format!("its firmware file {FIRMWARE} was not found"),
+        });
     };
     if !ask(&path, "-machine=help")?.contains("microvm") {
-        return Err(VmError::QemuUnusable { path, reason: "it was built without the microvm machine".to_owned() });
+        return Err(VmError::QemuUnusable {
+            path,
+            reason: "it was built without the microvm machine".to_owned(),
+        });
     }
     Ok(Qemu { path, version, release, firmware, identity })
 }
@@ -101,7 +107,10 @@ fn ask(path: &Path, question: &str) -> Result<String, VmError> {
         .map_err(|error| unusable(error.to_string()))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        return Err(unusable(format!("{question} failed: {}", words.lines().next().unwrap_or("no reason given"))));
+        return Err(unusable(format!(
+            "{question} failed: {}",
+            words.lines().next().unwrap_or("no reason given")
+        )));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

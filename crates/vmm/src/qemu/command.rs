@@ -147,9 +147,10 @@ impl CommandLine<'_> {
     }
 
     fn kernel_words(&self, boot: &Boot) -> String {
-        let mut words = "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 random.trust_cpu=on 8250.nr_uarts=1 \
+        let mut words =
+            "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 random.trust_cpu=on 8250.nr_uarts=1 \
                          i8042.noaux i8042.nokbd rcupdate.rcu_expedited=1"
-            .to_owned();
+                .to_owned();
         if self.hardware.accel == Accel::Tcg {
             // A microvm has nothing to measure the time stamp counter against, and mitigations protect nothing
             // when every instruction is translated.
@@ -180,11 +181,17 @@ impl CommandLine<'_> {
         match &self.disk {
             DiskFile::File { path, format } => {
                 // Flushes may be lost with the host, never with QEMU: the page cache holds what was written.
-                let drive = format!("if=none,id=root,format={format},cache=unsafe,discard=unmap,file=");
+                // A full host stops the guest and says so; any other error is for the guest to see.
+                let drive = format!(
+                    "if=none,id=root,format={format},cache=unsafe,discard=unmap,werror=enospc,rerror=report,file="
+                );
                 line.path_option("-drive", &drive, path);
             }
             DiskFile::Blank => {
-                line.option("-drive", &format!("if=none,id=root,driver=null-co,read-zeroes=on,size={BLANK_BYTES}"));
+                line.option(
+                    "-drive",
+                    &format!("if=none,id=root,driver=null-co,read-zeroes=on,size={BLANK_BYTES}"),
+                );
             }
         }
         line.option("-device", "virtio-blk-device,drive=root");
@@ -236,7 +243,8 @@ mod tests {
         let disk = DiskFile::File { path: "/m/a,b.qcow2".into(), format: "qcow2" };
         let link = vec![("-device", "virtio-serial-device".to_owned())];
         let (monitor_fd, console_fd) = (10, 11);
-        let command = CommandLine { qemu, hardware, memory, boot, disk, monitor_fd, console_fd, link, spare_fd: None };
+        let command =
+            CommandLine { qemu, hardware, memory, boot, disk, monitor_fd, console_fd, link, spare_fd: None };
         let arguments = command.arguments();
         arguments.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
@@ -249,7 +257,8 @@ mod tests {
     #[test]
     fn booting_making_and_restoring_have_the_same_devices() {
         let qemu = qemu((7, 2));
-        let boot = BootSource::Kernel(Boot { kernel: "/k".into(), initrd: "/i".into(), tsc_khz: Some(2_300_000) });
+        let boot =
+            BootSource::Kernel(Boot { kernel: "/k".into(), initrd: "/i".into(), tsc_khz: Some(2_300_000) });
         let cold = line(&qemu, Accel::Tcg, Memory::Anonymous, boot);
         let clone = line(&qemu, Accel::Tcg, Memory::Private("/t/ram".into()), BootSource::Incoming);
         assert_eq!(devices(&cold), devices(&clone));
@@ -269,12 +278,16 @@ mod tests {
     fn a_template_is_opened_read_only_where_qemu_can() {
         let memory = || Memory::Private("/t/ram".into());
         assert!(!line(&qemu((7, 2)), Accel::Tcg, memory(), BootSource::Incoming).contains("readonly"));
-        assert!(line(&qemu((10, 0)), Accel::Tcg, memory(), BootSource::Incoming).contains("readonly=on,rom=off"));
+        assert!(
+            line(&qemu((10, 0)), Accel::Tcg, memory(), BootSource::Incoming).contains("readonly=on,rom=off")
+        );
     }
 
     #[test]
     fn every_machine_runs_in_the_sandbox() {
         let text = line(&qemu((7, 2)), Accel::Tcg, Memory::Anonymous, BootSource::Incoming);
-        assert!(text.contains("-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"));
+        assert!(
+            text.contains("-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+        );
     }
 }

@@ -6,6 +6,6 @@ mod process;
 mod spawner;
 
 pub use binary::{MIN_VERSION, Qemu, find};
-pub use command::{LAYOUT, Boot, BootSource, CommandLine, DiskFile, Memory};
+pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory};
 pub(crate) use process::read_tail;
 pub use process::{Credentials, Process, Spawn, lookup_user};

@@ -64,7 +64,8 @@ impl Process {
         let mut command = Command::new(spawn.program);
         command.args(&spawn.arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         prepare(&mut command, &spawn);
-        let child = spawner::spawn(command).map_err(VmError::io(format!("start {}", spawn.program.display())))?;
+        let child =
+            spawner::spawn(command).map_err(VmError::io(format!("start {}", spawn.program.display())))?;
         let pid = child.id();
         let mut guard = KillOnDrop(Some(child));
         let pidfd = watch(pid).map_err(VmError::io("watch the QEMU process"))?;
@@ -85,6 +86,13 @@ impl Process {
             Some(Ok(status)) => describe(status),
             _ => "QEMU is gone".to_owned(),
         }
+    }
+
+    /// Whether it ended because a file that is its memory could not be read, or could not grow.
+    pub fn ended_by_bus_error(&self) -> bool {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        status.and_then(|status| status.signal()) == Some(Signal::BUS.as_raw())
     }
 
     /// Ends it at once. Harmless if it has ended.

@@ -93,8 +93,15 @@ pub(crate) fn root_disk() -> RootDisk {
     RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: true }
 }
 
+/// Mounts the image's root and writes a name and an id of the usual lengths into it, so that a clone only has to
+/// overwrite them.
 fn mount_root() -> Configure {
-    Configure { root: Some(root_disk()), ..Configure::default() }
+    Configure {
+        hostname: Some(format!("ws-{:08}", 0)),
+        machine_id: Some(format!("{:032}", 0)),
+        root: Some(root_disk()),
+        ..Configure::default()
+    }
 }
 
 /// Waiting for another maker may take seconds, so it must not hold a thread of the runtime.
@@ -132,7 +139,14 @@ fn shared_memory<'a>(
         std::os::unix::fs::chown(&ram, Some(meta.uid()), Some(meta.gid()))
     };
     make().map_err(VmError::io("create the template's memory file"))?;
-    Ok(Launch { dir: &partial.dir, hardware, disk, memory: Memory::Shared(ram), ephemeral: true, spare_port: false })
+    Ok(Launch {
+        dir: &partial.dir,
+        hardware,
+        disk,
+        memory: Memory::Shared(ram),
+        ephemeral: true,
+        spare_port: false,
+    })
 }
 
 fn layer(
@@ -142,8 +156,7 @@ fn layer(
     bytes: u64,
     host: &Host,
 ) -> Result<DiskFile, VmError> {
-    let io = |error: agentiso_core::ports::DiskError| VmError::io("create the template's disk")(io::Error::other(error));
-    disks.create(path, source, bytes).map_err(io)?;
+    disks.create(path, source, bytes)?;
     if let Some(owner) = host.run_as {
         std::os::unix::fs::chown(path, Some(owner.uid), Some(owner.gid))
             .map_err(VmError::io("hand over the template's disk"))?;

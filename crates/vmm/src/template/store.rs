@@ -49,6 +49,7 @@ impl Template {
 pub(super) struct Partial {
     pub dir: PathBuf,
     target: PathBuf,
+    lock_path: PathBuf,
     _lock: File,
 }
 
@@ -121,22 +122,41 @@ impl Templates {
     /// Begins to make a template, waiting for anyone else who is making the same one.
     pub(super) fn begin(&self, key: &str, owner: Option<Credentials>) -> Result<Partial, VmError> {
         let make = || {
-            let lock = self.lock(key)?;
-            flock(&lock, FlockOperation::LockExclusive)?;
+            let lock = self.hold(key)?;
             let dir = self.root.join(format!(".{key}.partial"));
             remove_if_there(&dir)?;
             fs::DirBuilder::new().mode(0o755).create(&dir)?;
             if let Some(Credentials { uid, gid, .. }) = owner {
                 std::os::unix::fs::chown(&dir, Some(uid), Some(gid))?;
             }
-            Ok(Partial { dir, target: self.root.join(key), _lock: lock })
+            Ok(Partial { dir, target: self.root.join(key), lock_path: self.lock_path(key), _lock: lock })
         };
         make().map_err(VmError::io("prepare a template directory"))
     }
 
+    /// Takes the lock of a key, waiting for whoever holds it.
+    fn hold(&self, key: &str) -> io::Result<File> {
+        loop {
+            let lock = self.lock(key)?;
+            flock(&lock, FlockOperation::LockExclusive)?;
+            // Its last holder may have removed the file that was waited for.
+            if self.is_current(&lock, key) {
+                return Ok(lock);
+            }
+        }
+    }
+
+    fn is_current(&self, lock: &File, key: &str) -> bool {
+        let inode = |meta: io::Result<fs::Metadata>| meta.map(|meta| meta.ino()).ok();
+        inode(lock.metadata()) == inode(fs::metadata(self.lock_path(key)))
+    }
+
     fn lock(&self, key: &str) -> io::Result<File> {
-        let path = self.root.join(format!(".{key}.lock"));
-        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.lock_path(key))
+    }
+
+    fn lock_path(&self, key: &str) -> PathBuf {
+        self.root.join(format!(".{key}.lock"))
     }
 
     fn entries(&self) -> io::Result<Vec<(String, PathBuf)>> {
@@ -155,9 +175,11 @@ impl Templates {
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            let Some(key) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".lock")) else { continue };
+            let Some(key) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".lock")) else {
+                continue;
+            };
             let lock = self.lock(key)?;
-            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && self.is_current(&lock, key) {
                 remove_if_there(&self.root.join(format!(".{key}.partial")))?;
                 fs::remove_file(self.root.join(&name))?;
             }
@@ -168,7 +190,12 @@ impl Templates {
 
 impl Partial {
     /// Writes the manifest over the files and gives the template its name.
-    pub fn publish(self, files: &[&str], description: String, image: Option<PathBuf>) -> io::Result<Template> {
+    pub fn publish(
+        self,
+        files: &[&str],
+        description: String,
+        image: Option<PathBuf>,
+    ) -> io::Result<Template> {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             if !files.iter().any(|name| entry.file_name() == *name) {
@@ -190,6 +217,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
+        let _ = fs::remove_file(&self.lock_path);
     }
 }
 
@@ -246,7 +274,6 @@ mod tests {
         let partial = templates.begin("k", None).unwrap();
         fs::write(partial.dir.join(RAM), b"half").unwrap();
         drop(partial);
-        templates.collect(u64::MAX, &[]).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

@@ -64,8 +64,9 @@ pub async fn attend(
                 ErrorKind::Denied => NOT_EXECUTABLE,
                 _ => return Err(VmError::from(LinkError::Guest(error)).into()),
             };
-            let failure = Failure::new(Code::GuestFailed, format!("could not run {program:?}: {}", error.message))
-                .with_remedy("check the command's name, or use an image that has it");
+            let failure =
+                Failure::new(Code::GuestFailed, format!("could not run {program:?}: {}", error.message))
+                    .with_remedy("check the command's name, or use an image that has it");
             Ok(Outcome::Refused(code, failure))
         }
         Err(error) => Err(machine.explain(error).await.into()),
@@ -133,7 +134,8 @@ impl Keeper {
             return Ok(());
         }
         // Written here and now: the command's pace is the reader's pace.
-        let mut out: Box<dyn Write> = if stream == 0 { Box::new(io::stdout()) } else { Box::new(io::stderr()) };
+        let mut out: Box<dyn Write> =
+            if stream == 0 { Box::new(io::stdout()) } else { Box::new(io::stderr()) };
         out.write_all(bytes).and_then(|()| out.flush())
     }
 }

@@ -9,6 +9,9 @@ use agentiso_runtime::{Installation, OciDefaults, StartRequest};
 use crate::args::Run;
 use crate::terminal;
 
+/// A name and a value, as the kernel knows them.
+type Variable = (Vec<u8>, Vec<u8>);
+
 /// The machine the flags ask for.
 pub fn start(installation: &Installation, flags: &Run) -> Result<StartRequest, Failure> {
     let defaults = &installation.config.defaults;
@@ -52,7 +55,8 @@ pub fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults) -> Exec {
     env.append(&mut exec.env);
     exec.env = env;
     if exec.workdir.is_none() {
-        exec.workdir = defaults.workdir.as_ref().filter(|dir| !dir.is_empty()).map(|dir| dir.clone().into_bytes());
+        exec.workdir =
+            defaults.workdir.as_ref().filter(|dir| !dir.is_empty()).map(|dir| dir.clone().into_bytes());
     }
     if exec.user.is_none() {
         exec.user = defaults.user.as_deref().filter(|name| !name.is_empty()).and_then(|name| user(name).ok());
@@ -61,7 +65,7 @@ pub fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults) -> Exec {
 }
 
 /// `NAME=VALUE`, or `NAME` alone for the value it has here; a variable that is not set here is left out.
-fn variable(text: &str) -> Result<Option<(Vec<u8>, Vec<u8>)>, Failure> {
+fn variable(text: &str) -> Result<Option<Variable>, Failure> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.as_bytes().to_vec())),
         None => (text, std::env::var_os(text).map(OsStringExt::into_vec)),

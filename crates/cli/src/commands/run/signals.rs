@@ -24,7 +24,9 @@ impl Signals {
     /// Takes over the signals; from now on they end nothing by themselves.
     pub fn new() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Failure::new(Code::Internal, format!("could not listen for signals: {error}")))
+            signal(kind).map_err(|error| {
+                Failure::new(Code::Internal, format!("could not listen for signals: {error}"))
+            })
         };
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,

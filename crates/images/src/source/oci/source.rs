@@ -72,7 +72,7 @@ impl RootfsSource for OciSource {
         limits: ImportLimits,
     ) -> Result<Summary, SourceError> {
         let origin = &self.described.reference;
-        let mut intake = Intake::new(sink, limits, origin);
+        let mut intake = Intake::new(sink, limits, origin).following_links();
         let count = self.plan.layers.len();
         for (index, layer) in self.plan.layers.iter().enumerate() {
             // Each layer is read twice.

@@ -1,0 +1,55 @@
+//! What makes two clones of one memory image two machines.
+
+use std::collections::HashSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use agentiso_runtime::Tier;
+
+use crate::machine::TestMachine;
+
+/// Further apart than this, a clock is wrong for somebody.
+const CLOCK_TOLERANCE_SECS: f64 = 2.0;
+
+#[tokio::test]
+async fn clones_differ_in_randomness_names_and_addresses_and_agree_on_the_time() {
+    let (one, two) = tokio::join!(TestMachine::start(), TestMachine::start());
+    let mut drawn = HashSet::new();
+    for machine in [&one, &two] {
+        assert_eq!(machine.running.tier, Tier::WarmTemplate);
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+        let earliest = now();
+        let clock: f64 = machine.sh("date +%s.%N").await.parse().unwrap();
+        assert!(clock > earliest - CLOCK_TOLERANCE_SECS && clock < now() + CLOCK_TOLERANCE_SECS, "{clock}");
+
+        let random = machine
+            .sh("head -c 32 /dev/urandom | od -An -tx1; head -c 32 /dev/random | od -An -tx1; cat /proc/sys/kernel/random/uuid /proc/sys/kernel/random/boot_id; mktemp -u")
+            .await;
+        assert_eq!(random.lines().count(), 7);
+        for line in random.lines() {
+            assert!(drawn.insert(line.to_owned()), "drawn twice: {line}");
+        }
+
+        let name = format!("ws-{}", machine.id.short());
+        assert_eq!(
+            machine.sh("hostname; cat /etc/hostname; uname -n").await,
+            format!("{name}\n{name}\n{name}")
+        );
+        let hosts = machine.sh("cat /etc/hosts").await;
+        assert_eq!(
+            hosts.lines().filter(|line| line.starts_with("127.0.1.1")).collect::<Vec<_>>(),
+            [format!("127.0.1.1 {name}")]
+        );
+        assert!(
+            hosts.lines().any(|line| line.starts_with("127.0.0.1") && line.contains("localhost")),
+            "{hosts}"
+        );
+        assert_eq!(machine.sh("getent hosts $(hostname) | cut -d' ' -f1").await, "127.0.1.1");
+        assert_eq!(machine.sh("cat /etc/machine-id").await, machine.id.machine_id());
+        let mac = machine.id.mac().map(|byte| format!("{byte:02x}")).join(":");
+        assert_eq!(machine.sh("cat /sys/class/net/eth0/address").await, mac);
+    }
+    assert_ne!(one.sh("cat /etc/machine-id").await, two.sh("cat /etc/machine-id").await);
+    // What one writes the other does not see.
+    one.sh("echo mine > /root/mine").await;
+    assert_eq!(two.sh("ls -A /root/mine 2>/dev/null || echo none").await, "none");
+}

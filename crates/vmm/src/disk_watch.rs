@@ -1,0 +1,77 @@
+//! Noticing that the host has no room for what a guest writes.
+//!
+//! QEMU stops the guest then, and would wait for ever for someone to make room.
+
+use std::path::Path;
+
+use tokio::sync::{broadcast, watch};
+
+use crate::qmp::Event;
+
+/// A file system with less room than this is as good as full.
+const NO_ROOM: u64 = 1 << 20;
+
+/// Knows whether QEMU has stopped the guest for lack of room on the host.
+#[derive(Debug)]
+pub(crate) struct DiskWatch(watch::Receiver<bool>);
+
+impl DiskWatch {
+    /// Watches what QEMU says.
+    pub(crate) fn over(mut events: broadcast::Receiver<Event>) -> Self {
+        let (full, watched) = watch::channel(false);
+        tokio::spawn(async move {
+            loop {
+                match events.recv().await {
+                    Ok(event) if says_no_room(&event) => return full.send_replace(true),
+                    Err(broadcast::error::RecvError::Closed) => return false,
+                    Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                }
+            }
+        });
+        Self(watched)
+    }
+
+    /// Waits until the guest was stopped because there is no room.
+    pub(crate) async fn full(&self) {
+        if self.0.clone().wait_for(|full| *full).await.is_err() {
+            // The monitor is gone, and the process with it: whoever watches that will say so.
+            std::future::pending().await
+        }
+    }
+}
+
+fn says_no_room(event: &Event) -> bool {
+    event.name == "BLOCK_IO_ERROR" && event.data["nospace"] == true && event.data["action"] == "stop"
+}
+
+/// Whether the file system of a directory has no room left.
+pub(crate) fn is_full(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail * stat.f_frsize < NO_ROOM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn event(nospace: bool, action: &str) -> Event {
+        Event { name: "BLOCK_IO_ERROR".to_owned(), data: json!({ "nospace": nospace, "action": action }) }
+    }
+
+    #[tokio::test]
+    async fn a_stop_for_lack_of_room_is_remembered() {
+        let (events, receiver) = broadcast::channel(8);
+        let watch = DiskWatch::over(receiver);
+        events.send(event(true, "stop")).unwrap();
+        watch.full().await;
+        drop(events);
+        watch.full().await;
+    }
+
+    #[tokio::test]
+    async fn other_errors_of_the_disk_are_the_guests_affair() {
+        assert!(!says_no_room(&event(false, "report")));
+        assert!(!says_no_room(&event(true, "report")));
+        assert!(!says_no_room(&Event { name: "STOP".to_owned(), data: json!({}) }));
+    }
+}
