@@ -3,16 +3,19 @@
 //! ```text
 //! spawn (own process group) ──> lines become steps ──> success ──> rename ──> done
 //!                                    │ cancelled, failed, dropped
-//!                                    └──> group told to end, then killed; partial tar removed
+//!                                    └──> group ended; its directory and the partial tar removed
 //! ```
 //!
-//! If we are killed ourselves, a watcher in the group sees its lifeline break and ends the group: the builder
-//! alone cannot be told, because it takes the polite signal only through its children.
+//! Root's builder is told to end, because only it can undo its mounts; it takes the signal only through its children,
+//! so the whole group is told. Anyone else's is killed: mounts and processes go with its namespaces, and its files,
+//! which belong to ids that only exist there, are removed from inside another one.
+//!
+//! If we are killed ourselves, a watcher sees its lifeline break and does the same.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -50,7 +53,8 @@ pub fn build(
     let partial = PartialFile::create(directory, recipe.name()).map_err(failed)?;
     let list = tempfile::Builder::new().suffix(".list").tempfile().map_err(failed)?;
     fs::write(list.path(), sources.lines.join("\n") + "\n").map_err(failed)?;
-    let arguments = arguments(recipe, &sources, partial.path(), list.path())?;
+    let mode = mode()?;
+    let arguments = arguments(recipe, &sources, mode, partial.path(), list.path());
     progress.step(&format!("building {recipe} from {}", sources.suite), None);
     // A builder that is told to end forgets some of its own files. Users it becomes must be able to enter.
     let scratch = tempfile::Builder::new()
@@ -58,7 +62,9 @@ pub fn build(
         .permissions(fs::Permissions::from_mode(0o755))
         .tempdir()
         .map_err(failed)?;
-    let running = Running::spawn(&tool, &arguments, scratch.path())?;
+    let in_namespace = (mode != "root").then(|| tool.clone());
+    let _foreign_files = in_namespace.clone().map(|tool| ForeignFiles { tool, scratch: scratch.path() });
+    let running = Running::spawn(&tool, &arguments, scratch.path(), in_namespace)?;
     let (status, said) = running.follow(cancel, progress)?;
     if !status.success() {
         return Err(failure(&tool, status, &said));
@@ -68,15 +74,10 @@ pub fn build(
     Ok(())
 }
 
-fn arguments(
-    recipe: Recipe,
-    sources: &Sources,
-    out: &Path,
-    list: &Path,
-) -> Result<Vec<OsString>, DebianError> {
+fn arguments(recipe: Recipe, sources: &Sources, mode: &str, out: &Path, list: &Path) -> Vec<OsString> {
     let packages: Vec<&str> = recipe.packages().collect();
     let mut arguments: Vec<OsString> = vec![
-        format!("--mode={}", mode()?).into(),
+        format!("--mode={mode}").into(),
         "--variant=minbase".into(),
         "--format=tar".into(),
         format!("--include={}", packages.join(",")).into(),
@@ -102,7 +103,7 @@ fn arguments(
     if !sources.lines.is_empty() {
         arguments.push(list.into());
     }
-    Ok(arguments)
+    arguments
 }
 
 /// What the builder does, where it takes long enough to be told, and what we call it.
@@ -134,21 +135,47 @@ fn failure(tool: &Tool, status: ExitStatus, said: &VecDeque<String>) -> DebianEr
     }
 }
 
-/// Runs its arguments, with a watcher beside them that ends the group when standard input does, and removes
-/// what a builder leaves that could no longer speak to us.
+/// Files of a builder that belong to ids of its namespace. Dropping it removes them.
+struct ForeignFiles<'a> {
+    tool: Tool,
+    scratch: &'a Path,
+}
+
+impl Drop for ForeignFiles<'_> {
+    fn drop(&mut self) {
+        if fs::read_dir(self.scratch).is_ok_and(|mut entries| entries.next().is_none()) {
+            return;
+        }
+        let mut command = self.tool.command();
+        command.args(["--unshare-helper", "find"]).arg(self.scratch).args([
+            "-xdev",
+            "-mindepth",
+            "2",
+            "-delete",
+        ]);
+        // What cannot be removed stays in the directory for temporary files.
+        let _ = self.tool.run(&mut command, |code| code == 0);
+    }
+}
+
+/// Runs its arguments after the first two, with a watcher beside them. When standard input ends without a word, the
+/// watcher sends the group the signal that comes first, and removes what a builder leaves that could no longer speak
+/// to us, with the help of the program that comes second, if any.
 ///
 /// The watcher is nobody's child, so that the builder never waits for it, and keeps no pipe of ours open.
 /// Where allowed, all run in mounts of their own, so that none is left if they must be killed.
 const WATCHED: &str = r#"
+signal=$1 helper=$2
+shift 2
 exec 3<&0 </dev/null
-( {
-    trap '' TERM
-    cat <&3
-    kill -TERM 0
+( setsid sh -c '
+    read -r word <&3 && exit
+    kill -s "$1" -- "-$3"
     tries=0
-    while kill -0 $$ && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+    while kill -s 0 -- "-$3" && [ $tries -lt 200 ]; do sleep 0.1; tries=$((tries + 1)); done
+    [ -z "$2" ] || "$2" --unshare-helper find "$TMPDIR" -xdev -mindepth 2 -delete
     rm -rf --one-file-system "$TMPDIR"
-} >/dev/null 2>&1 & )
+' sh "$signal" "$helper" $$ >/dev/null 2>&1 & )
 exec 3<&-
 unshare --mount true 2>/dev/null && exec unshare --mount -- "$@"
 exec "$@"
@@ -159,19 +186,34 @@ struct Running {
     child: Child,
     stderr: Option<ChildStderr>,
     lifeline: Option<ChildStdin>,
+    /// It takes its mounts along, however it ends.
+    in_namespace: bool,
     ended: bool,
 }
 
 impl Running {
-    fn spawn(tool: &Tool, arguments: &[OsString], scratch: &Path) -> Result<Self, ToolError> {
+    /// Starts a builder; one that works in a namespace comes with the program that can enter one like it.
+    fn spawn(
+        tool: &Tool,
+        arguments: &[OsString],
+        scratch: &Path,
+        in_namespace: Option<Tool>,
+    ) -> Result<Self, ToolError> {
         let shell = Tool::find("sh", "dash")?;
         let mut command = shell.command();
-        command.args(["-c", WATCHED, "sh"]).arg(tool.path()).args(arguments).process_group(0);
+        let signal = if in_namespace.is_some() { "KILL" } else { "TERM" };
+        let helper = in_namespace.as_ref().map_or(Path::new(""), Tool::path);
+        command
+            .args(["-c", WATCHED, "sh", signal])
+            .arg(helper)
+            .arg(tool.path())
+            .args(arguments)
+            .process_group(0);
         command.env("TMPDIR", scratch);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|source| ToolError::Spawn { tool: tool.name(), source })?;
         let (stderr, lifeline) = (child.stderr.take(), child.stdin.take());
-        Ok(Self { child, stderr, lifeline, ended: false })
+        Ok(Self { child, stderr, lifeline, in_namespace: in_namespace.is_some(), ended: false })
     }
 
     /// Turns lines into steps until it ends.
@@ -209,6 +251,10 @@ impl Running {
         let _ = reader.join();
         let status = self.child.wait().map_err(|source| ToolError::Spawn { tool: "mmdebstrap", source })?;
         self.ended = true;
+        if let Some(lifeline) = &mut self.lifeline {
+            // A watcher that is gone needs no word.
+            let _ = lifeline.write_all(b"done\n");
+        }
         Ok((status, said))
     }
 }
@@ -219,9 +265,11 @@ impl Drop for Running {
             return;
         }
         let group = Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process_group(group, Signal::TERM);
         let deadline = Instant::now() + GRACE;
-        while Instant::now() < deadline {
+        if !self.in_namespace {
+            let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        }
+        while !self.in_namespace && Instant::now() < deadline {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 break;
             }
@@ -282,7 +330,7 @@ mod tests {
 
     fn start(script: &str) -> Running {
         let tool = Tool::find("sh", "dash").unwrap();
-        Running::spawn(&tool, &["-c".into(), script.into()], Path::new("/nonexistent")).unwrap()
+        Running::spawn(&tool, &["-c".into(), script.into()], Path::new("/nonexistent"), None).unwrap()
     }
 
     fn run(

@@ -1,12 +1,10 @@
 //! What goes wrong, and what is left afterwards: nothing.
 
-mod vm_common;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::common::{Started, agentiso, run, sh, text};
 use agentiso_testing::TestHome;
-use vm_common::{Started, agentiso, run, sh, text};
 
 fn error_of(output: &std::process::Output) -> serde_json::Value {
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -132,10 +130,13 @@ fn each_template_file(home: &TestHome, name: &str, damage: impl Fn(&Path)) {
     assert_eq!(damaged, 2, "a base and a warm template");
 }
 
+/// A file of a template, and what is done to it.
+type Damage = (&'static str, fn(&Path));
+
 #[test]
 fn damaged_templates_are_noticed_and_made_again() {
     let home = home_with_own_templates();
-    let damages: [(&str, fn(&Path)); 3] = [
+    let damages: [Damage; 3] = [
         ("ram", |file| {
             let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
             std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 4096], 5 << 20).unwrap();

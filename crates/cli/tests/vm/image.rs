@@ -1,12 +1,10 @@
 //! Images of all kinds, started for real.
 
-mod vm_common;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::common::{agentiso, run, text};
 use agentiso_testing::TestHome;
-use vm_common::{agentiso, run, text};
 
 fn image(home: &TestHome, arguments: &[&str]) -> Output {
     agentiso(home).arg("image").args(arguments).output().unwrap()

@@ -1,11 +1,9 @@
 //! `agentiso run` on real machines.
 
-mod vm_common;
-
 use std::collections::HashSet;
 
+use crate::common::{Started, agentiso, run, run_with_input, sh, text};
 use agentiso_testing::TestHome;
-use vm_common::{Started, agentiso, run, run_with_input, sh, text};
 
 #[test]
 fn the_guest_has_a_kernel_of_its_own() {

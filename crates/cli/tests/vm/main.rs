@@ -1,0 +1,9 @@
+//! The command line on real machines. One binary, so that what the tests share is compiled once and used.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+mod common;
+mod faults;
+mod full_disk;
+mod image;
+mod run;
