@@ -87,7 +87,7 @@ impl Explain for StoreError {
                     None => "build one with `agentiso image build debian` or import one".to_owned(),
                 })
             }
-            Self::Exists { .. } => Some("remove it first, or ask to replace it".to_owned()),
+            Self::Exists { .. } => Some("choose another name, or replace it with --replace".to_owned()),
             Self::Damaged { name, .. } => Some(format!("remove it and import it again: {name}")),
             Self::Io { source, .. } if Code::of_io(source) == Code::DiskFull => {
                 Some("free some disk space and try again".to_owned())

@@ -153,8 +153,9 @@ impl CommandLine<'_> {
                 .to_owned();
         if self.hardware.accel == Accel::Tcg {
             // A microvm has nothing to measure the time stamp counter against, and mitigations protect nothing
-            // when every instruction is translated.
-            words.push_str(" tsc=reliable no_timer_check mitigations=off");
+            // when every instruction is translated. Translated code is kept by address: with programs and
+            // libraries at random places each start of a program translates all of it again, 20 ms for `true`.
+            words.push_str(" tsc=reliable no_timer_check mitigations=off norandmaps");
             if let Some(khz) = boot.tsc_khz {
                 words.push_str(&format!(" tsc_early_khz={khz}"));
             }

@@ -41,7 +41,6 @@ pub async fn attend(
     signals: &mut Signals,
     output: Output,
 ) -> Result<Outcome, Failure> {
-    let program = String::from_utf8_lossy(exec.argv.first().map_or(b"", Vec::as_slice)).into_owned();
     let with_terminal = exec.tty.is_some();
     let raw_mode = if with_terminal && terminal::input_is_terminal() { RawMode::enter().ok() } else { None };
     let process = match machine.guest().exec(exec).await {
@@ -65,7 +64,7 @@ pub async fn attend(
                 _ => return Err(VmError::from(LinkError::Guest(error)).into()),
             };
             let failure =
-                Failure::new(Code::GuestFailed, format!("could not run {program:?}: {}", error.message))
+                Failure::new(Code::GuestFailed, format!("the command could not start: {}", error.message))
                     .with_remedy("check the command's name, or use an image that has it");
             Ok(Outcome::Refused(code, failure))
         }
