@@ -48,6 +48,7 @@ pub fn serve_fd(fd: RawFd) -> ExitCode {
 /// What the agent needs of its process whoever started it. Must come before the first thread.
 pub(crate) fn prepare_process() {
     reaper::block_signals();
+    keep_memory();
     // Modes are exactly those asked for; commands get the usual mask back.
     rustix::process::umask(Mode::empty());
     // A walk holds one descriptor for each level of a deep tree.
@@ -55,5 +56,18 @@ pub(crate) fn prepare_process() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(errno) = rustix::process::setrlimit(Resource::Nofile, raised) {
         log(&format!("cannot raise the limit of open files: {errno}"));
+    }
+}
+
+/// Lets the allocator keep what a transfer used: giving every frame's memory back to the kernel and having it
+/// cleared and mapped again costs an emulated guest more than the frame itself.
+fn keep_memory() {
+    const LARGEST_FROM_HEAP: libc::c_int = 1 << 20;
+    const KEPT_AT_MOST: libc::c_int = 4 << 20;
+    // SAFETY: the settings take plain numbers; no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST_FROM_HEAP);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_AT_MOST);
     }
 }

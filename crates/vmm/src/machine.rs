@@ -72,7 +72,7 @@ pub struct Launch<'a> {
     pub memory: Memory,
     /// It ends with this process.
     pub ephemeral: bool,
-    /// Adds a second serial port, `/dev/vport0p2`, for measuring what the transport carries.
+    /// Adds a second serial port, named `spare`, for measuring what the transport carries.
     pub spare_port: bool,
 }
 

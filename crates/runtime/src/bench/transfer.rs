@@ -22,7 +22,8 @@ const LARGE: u64 = 4096 * MIB;
 const ROUNDS: usize = 3;
 const PIECE: usize = 256 * 1024;
 const PATH: &str = "/var/tmp/agentiso-bench";
-const RAW_PORT: &str = "/dev/vport0p2";
+/// Finds the port by its name: its number depends on the order in which the guest found its devices.
+const FIND_PORT: &str = "port=/dev/$(basename $(dirname $(grep -l spare /sys/class/virtio-ports/*/name)));";
 const LIMIT: Duration = Duration::from_secs(900);
 
 pub(super) async fn measure(
@@ -128,8 +129,10 @@ async fn pull(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
 /// MiB per second into a file in the guest with nothing of ours in between.
 async fn raw_push(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
     let piece = vec![0x5a; PIECE];
-    let take =
-        format!("dd if={RAW_PORT} of=/dev/null bs=128k iflag=fullblock count={} 2>/dev/null", FILE >> 17);
+    let count = FILE >> 17;
+    let take = format!(
+        "{FIND_PORT} dd if=$port of={PATH} bs=128k iflag=fullblock count={count} && stat -c %s {PATH}"
+    );
     let began = Instant::now();
     let give = async {
         for _ in 0..FILE / PIECE as u64 {
@@ -137,19 +140,24 @@ async fn raw_push(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failu
         }
         Ok(())
     };
-    both(give, machine, &take).await?;
-    Ok(rate(FILE, began))
+    let size = both(give, machine, &take).await?;
+    let elapsed = rate(FILE, began);
+    complete(size.parse().unwrap_or(0), FILE)?;
+    Ok(elapsed)
 }
 
 /// MiB per second out of that file with nothing of ours in between.
 async fn raw_pull(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
-    let give = format!("dd if={PATH} of={RAW_PORT} bs=128k count={} 2>/dev/null", FILE >> 17);
+    let give = format!("{FIND_PORT} dd if={PATH} of=$port bs=128k count={}", FILE >> 17);
     let began = Instant::now();
     let take = async {
         let mut buffer = vec![0; PIECE];
         let mut left = FILE;
         while left > 0 {
-            left -= (port.read(&mut buffer).await? as u64).max(1).min(left);
+            match port.read(&mut buffer).await? as u64 {
+                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                read => left = left.saturating_sub(read),
+            }
         }
         Ok(())
     };
@@ -161,12 +169,13 @@ async fn both(
     ours: impl Future<Output = std::io::Result<()>>,
     machine: &Machine,
     theirs: &str,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     let command = ["/bin/sh", "-c", theirs];
     let ours = async {
         ours.await.map_err(|error| Failure::new(Code::Io, format!("the raw transport failed: {error}")))
     };
-    tokio::try_join!(ours, run(machine, &command)).map(|_| ())
+    let (_, (_, printed)) = tokio::try_join!(ours, run(machine, &command))?;
+    Ok(String::from_utf8_lossy(&printed).trim().to_owned())
 }
 
 fn complete(moved: u64, bytes: u64) -> Result<(), Failure> {

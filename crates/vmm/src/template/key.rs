@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::hardware::Hardware;
 use crate::machine::{GuestKernel, Host};
-use crate::qemu::LAYOUT;
+use crate::qemu::{LAYOUT, kernel_words, processor};
 
 /// Names the base template of a shape. Anything that changes here means another template.
 pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> String {
@@ -16,7 +16,9 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
         &host.qemu.version,
         &host.qemu.identity,
         &kernel.digest,
-        &processor(),
+        &host_processor(),
+        processor(*accel),
+        &kernel_words(hardware),
         &format!("{accel} {link} {vcpus} {memory_mb}"),
     ])
 }
@@ -27,7 +29,7 @@ pub fn warm_key(base: &str, image: &str, disk_bytes: u64) -> String {
 }
 
 /// The processor the image was made on: a guest must not wake up on one with fewer features.
-fn processor() -> String {
+fn host_processor() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     info.lines()
         .take_while(|line| !line.is_empty())
