@@ -62,7 +62,7 @@ pub struct Run {
     /// Directory in the machine to run the command in
     #[arg(long, short, value_name = "DIR")]
     pub workdir: Option<String>,
-    /// User to run the command as: a name in the machine, or UID[:GID]
+    /// User to run the command as: a name in the machine, UID, or UID:GID
     #[arg(long, short, value_name = "USER")]
     pub user: Option<String>,
     /// Ends the command after this many seconds
@@ -120,7 +120,7 @@ pub enum ImageVerb {
     },
     /// Pull an OCI image from a registry
     Pull {
-        /// Reference: [registry/]name[:tag|@digest]
+        /// Reference: name, name:tag, registry/name:tag or name@digest
         reference: String,
         /// How the image is called.
         #[command(flatten)]

@@ -152,8 +152,11 @@ impl Installation {
     ) -> Result<(Machine, Tier), Failure> {
         match self.clone_warm(with, dir, progress).await {
             Ok(machine) => return Ok((machine, Tier::WarmTemplate)),
-            // Without room nothing else gets far either, and a slow start would hide why.
-            Err(error) if error.code() == Code::DiskFull => return Err(error.into()),
+            // Without room nothing else gets far either, and a slow start would hide why. A kernel that does not
+            // boot for a template does not boot for a machine.
+            Err(error) if matches!(error.code(), Code::DiskFull | Code::BootFailed) => {
+                return Err(error.into());
+            }
             Err(error) => {
                 tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a warm template")
             }
