@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::make::WARM_UP;
 use crate::hardware::Hardware;
 use crate::machine::{GuestKernel, Host};
 use crate::qemu::{LAYOUT, kernel_words, processor};
@@ -25,7 +26,7 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
 
 /// Names the warm template of an image's disk on a base.
 pub fn warm_key(base: &str, image: &str, disk_bytes: u64) -> String {
-    digest(&["warm", base, image, &disk_bytes.to_string()])
+    digest(&["warm", base, image, &disk_bytes.to_string(), &format!("{WARM_UP:?}")])
 }
 
 /// The processor the image was made on: a guest must not wake up on one with fewer features.

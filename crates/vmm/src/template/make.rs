@@ -22,8 +22,18 @@ const TRIAL_LIMIT: Duration = Duration::from_secs(20);
 /// How long mounting and warming may take.
 const WARM_LIMIT: Duration = Duration::from_secs(60);
 /// Commands a warm template has run once, so that their files are in memory. Those an image lacks are left out.
-const WARM_UP: [&[&str]; 4] =
-    [&["/bin/true"], &["/bin/sh", "-c", "exit 0"], &["/bin/bash", "-c", "/bin/true"], &["/bin/uname"]];
+pub(super) const WARM_UP: [&[&str]; 10] = [
+    &["/bin/true"],
+    &["/bin/sh", "-c", "exit 0"],
+    &["/bin/bash", "-c", "/bin/true"],
+    &["/bin/uname"],
+    &["/bin/echo"],
+    &["/bin/cat", "/dev/null"],
+    &["/bin/ls", "/"],
+    &["/usr/bin/env", "true"],
+    &["/usr/bin/git", "--version"],
+    &["/usr/bin/python3", "-c", "pass"],
+];
 
 /// An image's disk, as a warm template is made for it.
 #[derive(Clone, Debug)]
