@@ -110,10 +110,8 @@ impl Machine {
         };
         let session = SessionOptions { resync: Resync::Clean, inherit: Inherit::Kill };
         let started = Started::spawn(host, &launch, BootSource::Kernel(boot), None)?;
-        let deadline = tokio::time::Instant::now() + host.boot_limit;
         let machine = started.meet(session, "its boot", host.boot_limit).await?;
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        machine.during("its boot", left, machine.guest.ready()).await?;
+        machine.during("its boot", host.boot_limit, machine.guest.ready()).await?;
         Ok(machine)
     }
 

@@ -90,6 +90,19 @@ fn a_kernel_that_does_not_boot_is_reported_within_its_limit() {
 }
 
 #[test]
+fn a_guest_that_does_not_answer_in_time_is_reported_once_and_gone() {
+    let home = TestHome::sharing(&["images", "kernel"]);
+    // An emulated kernel takes longer than this to boot.
+    home.configure("[vm]\naccel = \"tcg\"\nboot_timeout_secs = 1\n");
+    let output = run(&home, &["--json"], &["true"]);
+    assert_eq!(output.status.code(), Some(125));
+    let error = error_of(&output);
+    assert_eq!(error["code"], "boot_failed", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("within 1 s"), "{error}");
+    assert!(home.machines().is_empty() && home.processes().is_empty());
+}
+
+#[test]
 fn a_missing_qemu_and_one_that_is_none_are_told_apart() {
     let home = TestHome::sharing(&["images", "kernel"]);
     home.configure("[vm]\nqemu = \"/no/such/qemu\"\n");
