@@ -10,10 +10,10 @@ use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_images::source::{ImportLimits, RootfsSource, Summary};
-use agentiso_proto::{Configure, Inherit, RootDisk, TreeEntry, TreeKind, TreeOptions};
+use agentiso_proto::{Configure, Inherit, TreeEntry, TreeKind, TreeOptions};
 use agentiso_vmm::link::{LinkError, Resync, TreeWriter};
 use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
-use agentiso_vmm::{Launch, Machine, RestoreFrom};
+use agentiso_vmm::{Launch, Machine, RestoreFrom, root_disk};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
@@ -56,13 +56,7 @@ impl Installation {
         let device = template.device();
         let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
         let machine = Machine::restore(&host, launch, from).await?;
-        let target = RootDisk {
-            device: "/dev/vda".to_owned(),
-            fstype: "ext4".to_owned(),
-            read_only: false,
-            enter: false,
-        };
-        let configure = Configure { root: Some(target), ..Configure::default() };
+        let configure = Configure { root: Some(root_disk(false)), ..Configure::default() };
         machine.during("mounting the new image", MOUNT_LIMIT, machine.guest().configure(configure)).await?;
         let written = tokio::select! {
             written = stream(&machine, source, limits, progress) => written,

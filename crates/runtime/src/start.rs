@@ -18,11 +18,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use agentiso_core::ports::DiskSource;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Explain, Failure, ImageName, Resources, WorkspaceId};
-use agentiso_proto::{Configure, Inherit, RootDisk};
+use agentiso_proto::{Configure, Inherit};
 use agentiso_vmm::link::{LinkError, Resync};
 use agentiso_vmm::qemu::{DiskFile, Memory};
 use agentiso_vmm::template::{ImageDisk, Template, base_key, make_base, make_warm, warm_key};
-use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, Machine, RestoreFrom, VmError};
+use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, Machine, RestoreFrom, VmError, root_disk};
 use serde::Serialize;
 
 use crate::machine_dir::MachineDir;
@@ -375,9 +375,7 @@ impl<'a> BareRestore<'a> {
 }
 
 async fn mount(machine: &Machine) -> Result<(), VmError> {
-    let root =
-        RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: true };
-    let configure = Configure { root: Some(root), ..Configure::default() };
+    let configure = Configure { root: Some(root_disk(true)), ..Configure::default() };
     let mounted =
         machine.during("mounting its disk", IDENTITY_LIMIT, machine.guest().configure(configure)).await;
     match mounted {

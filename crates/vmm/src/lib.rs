@@ -17,7 +17,7 @@ mod tsc;
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
-pub use machine::{GuestKernel, Host, Launch, Machine, RestoreFrom};
+pub use machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk};
 pub use probe::{Acceleration, LinkChoice, choose_link, probe};
 pub use qmp::{Event, Qmp, QmpError};
 pub use tsc::tsc_khz;

@@ -17,7 +17,7 @@ use std::os::unix::net::{UnixListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentiso_proto::Inherit;
+use agentiso_proto::{Inherit, RootDisk};
 use serde_json::json;
 use tokio::net::UnixStream;
 use tokio::sync::broadcast;
@@ -259,6 +259,11 @@ impl Machine {
         self.process.kill();
         self.process.ended().await;
     }
+}
+
+/// The disk of every machine, as its agent mounts it; `enter` makes it the root.
+pub fn root_disk(enter: bool) -> RootDisk {
+    RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter }
 }
 
 /// A QEMU that runs, before anyone has spoken to its guest.

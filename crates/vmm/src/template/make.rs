@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentiso_core::ports::{DiskSource, Disks};
-use agentiso_proto::{Configure, Exec, Inherit, RootDisk};
+use agentiso_proto::{Configure, Exec, Inherit};
 
 use super::store::{DEVICE, DISK, Partial, RAM, Template, Templates};
 use super::{base_key, warm_key};
 use crate::VmError;
 use crate::hardware::Hardware;
 use crate::link::Resync;
-use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom};
+use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk};
 use crate::qemu::{DiskFile, Memory};
 
 /// How long a clone that is tried out may take to answer.
@@ -98,18 +98,13 @@ pub async fn make_warm(
     publish(partial, vec![RAM, DEVICE, DISK], description, Some(image.raw.clone())).await
 }
 
-/// The root disk of every machine.
-pub(crate) fn root_disk() -> RootDisk {
-    RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter: true }
-}
-
 /// Mounts the image's root and writes a name and an id of the usual lengths into it, so that a clone only has to
 /// overwrite them.
 fn mount_root() -> Configure {
     Configure {
         hostname: Some(format!("ws-{:08}", 0)),
         machine_id: Some(format!("{:032}", 0)),
-        root: Some(root_disk()),
+        root: Some(root_disk(true)),
         ..Configure::default()
     }
 }
