@@ -8,7 +8,9 @@ use agentiso_testing::TestHome;
 /// `agentiso` with the test's own home and nothing of the user's.
 pub fn agentiso(home: &TestHome) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
-    command.env("AGENTISO_HOME", home.path()).env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
+    // Whether a template must be made first depends on what ran before, and would be said on standard error.
+    command.arg("--quiet").env("AGENTISO_HOME", home.path());
+    command.env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
     command
 }
 
