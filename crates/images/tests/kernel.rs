@@ -14,11 +14,15 @@ use agentiso_images::initramfs::{
 };
 use agentiso_images::kernel::{self, Boot, Kernel, KernelQuery, KernelSource};
 
-/// Fetched once and kept for the next run.
+/// Fetched once and kept for the next run. The tests may be processes of their own: one fetches, the others wait,
+/// so that no one sees another's work in progress.
 fn packaged() -> Kernel {
     static KERNEL: OnceLock<Kernel> = OnceLock::new();
     let fetch = || {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernel");
+        let shared = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let turn = fs::File::create(shared.join("kernel.lock")).unwrap();
+        turn.lock().unwrap();
+        let directory = shared.join("kernel");
         let query = KernelQuery { configured: None, directory };
         kernel::find(&query, &Silent).unwrap_or_else(|error| panic!("{}", chain(&error)))
     };
