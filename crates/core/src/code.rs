@@ -41,6 +41,26 @@ pub enum Code {
     ProtocolViolation,
     /// A template is damaged or does not fit.
     TemplateInvalid,
+    /// No workspace has that name or id.
+    WorkspaceNotFound,
+    /// A workspace of that name exists already.
+    WorkspaceExists,
+    /// Another command is at work on the workspace.
+    WorkspaceBusy,
+    /// The workspace must be running for this, and is not.
+    WorkspaceNotRunning,
+    /// The workspace must be stopped for this, and is running.
+    WorkspaceRunning,
+    /// No snapshot of the workspace has that name.
+    SnapshotNotFound,
+    /// A snapshot of that name exists already.
+    SnapshotExists,
+    /// Forks need the snapshot.
+    SnapshotInUse,
+    /// The memory of a snapshot does not fit this host: another QEMU, kernel or processor.
+    SnapshotIncompatible,
+    /// What is stored is not what was stored.
+    DataDamaged,
     /// The disk is full.
     DiskFull,
     /// The operating system refused.
@@ -73,6 +93,16 @@ impl Code {
             Self::GuestFailed,
             Self::ProtocolViolation,
             Self::TemplateInvalid,
+            Self::WorkspaceNotFound,
+            Self::WorkspaceExists,
+            Self::WorkspaceBusy,
+            Self::WorkspaceNotRunning,
+            Self::WorkspaceRunning,
+            Self::SnapshotNotFound,
+            Self::SnapshotExists,
+            Self::SnapshotInUse,
+            Self::SnapshotIncompatible,
+            Self::DataDamaged,
             Self::DiskFull,
             Self::PermissionDenied,
             Self::Io,
@@ -100,6 +130,16 @@ impl Code {
             Self::GuestFailed => "guest_failed",
             Self::ProtocolViolation => "protocol_violation",
             Self::TemplateInvalid => "template_invalid",
+            Self::WorkspaceNotFound => "workspace_not_found",
+            Self::WorkspaceExists => "workspace_exists",
+            Self::WorkspaceBusy => "workspace_busy",
+            Self::WorkspaceNotRunning => "workspace_not_running",
+            Self::WorkspaceRunning => "workspace_running",
+            Self::SnapshotNotFound => "snapshot_not_found",
+            Self::SnapshotExists => "snapshot_exists",
+            Self::SnapshotInUse => "snapshot_in_use",
+            Self::SnapshotIncompatible => "snapshot_incompatible",
+            Self::DataDamaged => "data_damaged",
             Self::DiskFull => "disk_full",
             Self::PermissionDenied => "permission_denied",
             Self::Io => "io",

@@ -5,22 +5,55 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Identifies one workspace for its whole life. Time-ordered, so a listing sorts by age.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
-pub struct WorkspaceId(Uuid);
+/// Declares an identifier.
+macro_rules! id {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+        #[serde(transparent)]
+        pub struct $type(Uuid);
+
+        impl $type {
+            /// Wraps an identifier that was made elsewhere.
+            pub fn from_uuid(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+
+            /// The identifier as a UUID.
+            pub fn as_uuid(&self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// Identifies one workspace for its whole life. Time-ordered, so a listing sorts by age.
+    WorkspaceId
+}
+
+id! {
+    /// Identifies one snapshot of a workspace.
+    SnapshotId
+}
+
+id! {
+    /// Identifies one disk, frozen or in use; names its file.
+    DiskId
+}
+
+id! {
+    /// Identifies the memory part of a snapshot; names its files.
+    MemoryId
+}
 
 impl WorkspaceId {
-    /// Wraps an identifier that was made elsewhere.
-    pub fn from_uuid(uuid: Uuid) -> Self {
-        Self(uuid)
-    }
-
-    /// The identifier as a UUID.
-    pub fn as_uuid(&self) -> Uuid {
-        self.0
-    }
-
     /// The last eight hex digits: the random part, short enough for a host name.
     pub fn short(&self) -> String {
         let digits = self.0.simple().to_string();
@@ -36,12 +69,6 @@ impl WorkspaceId {
     pub fn mac(&self) -> [u8; 6] {
         let bytes = self.0.as_bytes();
         [0x52, 0x54, bytes[12], bytes[13], bytes[14], bytes[15]]
-    }
-}
-
-impl fmt::Display for WorkspaceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -7,10 +7,68 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Explain};
 
-/// The name of an image: a plain word that is safe as a directory name.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ImageName(String);
+/// Declares a name: checked when it is made, plain text from then on.
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $kind:literal, $max:literal, $check:path) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(String);
+
+        impl $type {
+            /// The longest name accepted.
+            pub const MAX: usize = $max;
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = NameError;
+
+            fn from_str(name: &str) -> Result<Self, NameError> {
+                $check($kind, name, Self::MAX).map(|()| Self(name.to_owned()))
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = NameError;
+
+            fn try_from(name: String) -> Result<Self, NameError> {
+                name.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> Self {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name! {
+    /// The name of an image: a plain word that is safe as a directory name.
+    ImageName, "image", 128, check
+}
+
+name! {
+    /// The name of a snapshot, unique in its workspace.
+    SnapshotName, "snapshot", 128, check
+}
+
+name! {
+    /// The name of a workspace: it is also the host name inside, so it is one label of letters, digits and hyphens.
+    WorkspaceName, "workspace", 63, check_label
+}
 
 /// Why a name was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -21,51 +79,18 @@ pub struct NameError {
     reason: &'static str,
 }
 
-impl ImageName {
-    /// The longest name accepted.
-    pub const MAX: usize = 128;
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for ImageName {
-    type Err = NameError;
-
-    fn from_str(name: &str) -> Result<Self, NameError> {
-        check("image", name, Self::MAX).map(|()| Self(name.to_owned()))
-    }
-}
-
-impl TryFrom<String> for ImageName {
-    type Error = NameError;
-
-    fn try_from(name: String) -> Result<Self, NameError> {
-        name.parse()
-    }
-}
-
-impl From<ImageName> for String {
-    fn from(name: ImageName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for ImageName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl Explain for NameError {
     fn code(&self) -> Code {
         Code::InvalidArgument
     }
 
     fn remedy(&self) -> Option<String> {
-        Some("use letters, digits, '-', '_' and '.', starting with a letter or digit".to_owned())
+        Some(match self.kind {
+            "workspace" => {
+                "use letters, digits and '-', starting and ending with a letter or digit".to_owned()
+            }
+            _ => "use letters, digits, '-', '_' and '.', starting with a letter or digit".to_owned(),
+        })
     }
 }
 
@@ -89,6 +114,18 @@ fn check(kind: &'static str, name: &str, max: usize) -> Result<(), NameError> {
     Ok(())
 }
 
+fn check_label(kind: &'static str, name: &str, max: usize) -> Result<(), NameError> {
+    check(kind, name, max)?;
+    let refuse = |reason| Err(NameError { kind, name: name.to_owned(), reason });
+    if name.contains(['_', '.']) {
+        return refuse("it contains a character that a host name must not have");
+    }
+    if name.ends_with('-') {
+        return refuse("it must end with a letter or digit");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +138,16 @@ mod tests {
         }
         for bad in ["", ".", "..", "a/b", "a..b", "-rf", "a b", "a\0b", "ü", &"x".repeat(129)] {
             assert!(bad.parse::<ImageName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_workspace_name_is_a_host_name() {
+        for good in ["web", "Fix-42", "0", &"x".repeat(63)] {
+            assert!(good.parse::<WorkspaceName>().is_ok(), "{good}");
+        }
+        for bad in ["", "a_b", "a.b", "-a", "a-", &"x".repeat(64)] {
+            assert!(bad.parse::<WorkspaceName>().is_err(), "{bad:?}");
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! Real implementations are in the adapter crates, fakes in `testing/`; both pass the same conformance tests.
 
+mod disk_view;
 mod disks;
 mod rootfs;
 
+pub use disk_view::{DiskView, Extent, Origin};
 pub use disks::{DiskError, DiskSource, Disks};
 pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
