@@ -1,11 +1,14 @@
 //! What outlives a session.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use agentiso_proto::RootDisk;
 
 use crate::{
+    boot_id::BootId,
     error::{Outcome, unsupported},
+    groups::Groups,
+    hold::Hold,
     pool::Pool,
     root::NEW_ROOT,
     running::Running,
@@ -19,9 +22,12 @@ pub(crate) struct Agent {
 }
 
 /// The machine the agent is the init of.
-#[derive(Default)]
 pub(crate) struct Machine {
+    /// Locked before the root, if both are.
+    pub(crate) hold: Mutex<Hold>,
     pub(crate) root: Mutex<Root>,
+    /// None if the kernel lacks them.
+    pub(crate) groups: Option<Arc<Groups>>,
 }
 
 /// The root file system.
@@ -31,6 +37,8 @@ pub(crate) struct Root {
     pub(crate) disk: Option<RootDisk>,
     /// Writes to it are held back.
     pub(crate) frozen: bool,
+    /// The boot id as the root's processes see it.
+    pub(crate) boot_id: Option<BootId>,
 }
 
 impl Root {
@@ -48,12 +56,18 @@ impl Root {
 impl Agent {
     /// The init of a machine.
     pub(crate) fn of_machine() -> Self {
-        Self { pool: Pool::new(), running: Running::new(), machine: Some(Machine::default()) }
+        let machine = Machine { hold: Mutex::default(), root: Mutex::default(), groups: Groups::mount() };
+        Self { pool: Pool::new(), running: Running::new(), machine: Some(machine) }
     }
 
     /// An ordinary process, which leaves the machine it runs on alone.
     pub(crate) fn of_process() -> Self {
         Self { pool: Pool::new(), running: Running::new(), machine: None }
+    }
+
+    /// The control groups, if there are any to put commands into.
+    pub(crate) fn groups(&self) -> Option<&Arc<Groups>> {
+        self.machine.as_ref()?.groups.as_ref()
     }
 
     /// The machine, if it is the agent's to change.

@@ -9,10 +9,10 @@ use rustix::{
 };
 
 use crate::{
-    agent::{Agent, Root},
+    agent::{Agent, Machine, Root},
     atomic::rewrite,
-    error::{During, Outcome, invalid, last_errno, refused},
-    filesystem::refuse_if_frozen,
+    error::{During, Outcome, invalid, last_errno, refused, unsupported},
+    filesystem::{refuse_if_frozen, thaw_root},
     log::log,
     network,
     paths::read_small,
@@ -27,11 +27,31 @@ const RNDRESEEDCRNG: libc::Ioctl = 0x5207;
 const MAX_HOSTNAME: usize = 64;
 const MAX_HOSTS_FILE: usize = 1024 * 1024;
 
-/// Applies a configuration. The random generator comes first: nothing else may draw from a state that other
-/// machines share.
+/// What becomes of a root that is frozen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Frozen {
+    /// The configuration is refused.
+    Refused,
+    /// It is thawed when it has to be written to.
+    Thawed,
+}
+
+/// Applies a configuration.
 pub(crate) fn configure(agent: &Agent, configuration: &Configure) -> Outcome<Response> {
-    let mut root = locked(&agent.machine()?.root);
-    check(configuration, &root)?;
+    become_itself(agent.machine()?, configuration, None, Frozen::Refused)?;
+    Ok(Response::Done)
+}
+
+/// Makes a machine itself. The random generator comes first: nothing else may draw from a state that other machines
+/// share.
+pub(crate) fn become_itself(
+    machine: &Machine,
+    configuration: &Configure,
+    boot_id: Option<[u8; 16]>,
+    frozen: Frozen,
+) -> Outcome<()> {
+    let mut root = locked(&machine.root);
+    check(configuration, &root, frozen)?;
     if let Some(entropy) = &configuration.entropy {
         take_in_entropy(entropy)?;
     }
@@ -44,9 +64,14 @@ pub(crate) fn configure(agent: &Agent, configuration: &Configure) -> Outcome<Res
     if let Some(hostname) = &configuration.hostname {
         rustix::system::sethostname(hostname.as_bytes()).during(|| "setting the host name")?;
     }
+    thaw_root(&mut root)?;
     if let Some(disk) = &configuration.root {
-        root::mount_disk(disk)?;
+        root.boot_id = root::mount_disk(disk)?;
         root.disk = Some(disk.clone());
+    }
+    if let Some(id) = boot_id {
+        let cover = root.boot_id.as_ref();
+        cover.ok_or_else(|| unsupported("the boot id cannot be set without an entered root"))?.set(id)?;
     }
     if let (Some(disk), Some(hostname)) = (root.entered(), &configuration.hostname)
         && !disk.read_only
@@ -58,11 +83,11 @@ pub(crate) fn configure(agent: &Agent, configuration: &Configure) -> Outcome<Res
     {
         write_machine_id(machine_id)?;
     }
-    Ok(Response::Done)
+    Ok(())
 }
 
 /// Refuses the whole before any of it is done.
-fn check(configuration: &Configure, root: &Root) -> Outcome<()> {
+fn check(configuration: &Configure, root: &Root, frozen: Frozen) -> Outcome<()> {
     if let Some(entropy) = &configuration.entropy
         && !(ENTROPY_MIN..=ENTROPY_MAX).contains(&entropy.len())
     {
@@ -88,7 +113,7 @@ fn check(configuration: &Configure, root: &Root) -> Outcome<()> {
     if configuration.machine_id.is_some() && !enters && root.entered().is_none() {
         return Err(invalid("a machine id needs an entered root to be written to"));
     }
-    refuse_if_frozen(root)
+    if frozen == Frozen::Refused { refuse_if_frozen(root) } else { Ok(()) }
 }
 
 fn is_hostname(name: &str) -> bool {
@@ -176,6 +201,10 @@ mod tests {
 
     use super::*;
 
+    fn check(configuration: &Configure, root: &Root) -> Outcome<()> {
+        super::check(configuration, root, Frozen::Refused)
+    }
+
     #[test]
     fn host_names_are_what_a_file_and_a_prompt_can_bear() {
         assert!(is_hostname("ws-1") && is_hostname("a.b") && is_hostname(&"x".repeat(64)));
@@ -209,11 +238,12 @@ mod tests {
     fn a_second_root_is_refused_and_nothing_changes_while_frozen() {
         let disk =
             RootDisk { device: "/dev/vda".into(), fstype: "ext4".into(), read_only: false, enter: true };
-        let entered = Root { disk: Some(disk.clone()), frozen: false };
+        let entered = Root { disk: Some(disk.clone()), ..Root::default() };
         let again = Configure { root: Some(disk.clone()), ..Configure::default() };
         assert_eq!(check(&again, &entered).unwrap_err().kind, agentiso_proto::ErrorKind::Exists);
-        let frozen = Root { disk: Some(disk), frozen: true };
+        let frozen = Root { disk: Some(disk), frozen: true, ..Root::default() };
         assert!(check(&Configure::default(), &frozen).is_err());
+        assert!(super::check(&Configure::default(), &frozen, Frozen::Thawed).is_ok());
         assert!(check(&Configure::default(), &entered).is_ok());
     }
 
@@ -227,8 +257,8 @@ mod tests {
         assert!(check(&alone, &Root::default()).is_err());
         assert!(check(&with(false), &Root::default()).is_err());
         assert!(check(&with(true), &Root::default()).is_ok());
-        assert!(check(&alone, &Root { disk: Some(disk(false)), frozen: false }).is_err());
-        assert!(check(&alone, &Root { disk: Some(disk(true)), frozen: false }).is_ok());
+        assert!(check(&alone, &Root { disk: Some(disk(false)), ..Root::default() }).is_err());
+        assert!(check(&alone, &Root { disk: Some(disk(true)), ..Root::default() }).is_ok());
     }
 
     #[test]

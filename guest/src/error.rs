@@ -21,6 +21,11 @@ pub(crate) fn unsupported(message: impl Into<String>) -> GuestError {
     GuestError { kind: ErrorKind::Unsupported, errno: None, message: message.into() }
 }
 
+/// It cannot be done now.
+pub(crate) fn busy(message: impl Into<String>) -> GuestError {
+    GuestError { kind: ErrorKind::Busy, errno: None, message: message.into() }
+}
+
 /// The host, or the end of its session, stopped it.
 pub(crate) fn cancelled() -> GuestError {
     GuestError { kind: ErrorKind::Cancelled, errno: None, message: "cancelled".to_owned() }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agentiso_proto::{Exec, Response};
+use agentiso_proto::{Exec, ExitStatus, Response};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::{
@@ -14,6 +14,8 @@ use crate::{
     command,
     error::{During, Outcome},
     frames::Scratch,
+    groups::{Group, Groups},
+    hold,
     identity::{self, Identity},
     spawn::{self, ChildStack},
     stdio,
@@ -28,6 +30,7 @@ pub(crate) fn run(
     exec: &Exec,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
+    hold::refuse_if_held(agent)?;
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let wake = Arc::new(eventfd(0, flags).during(|| "making an event descriptor")?);
     stream.wake_through(Some(Arc::clone(&wake)));
@@ -52,22 +55,33 @@ fn attend(
     }
     let marker = place.marker();
     let started = Instant::now();
-    let (child, ours) = start(exec, &marker, &mut scratch.stack)?;
+    let group = agent.groups().map(Groups::for_command).transpose()?;
+    let (child, ours) = start(exec, &marker, group.as_ref(), &mut scratch.stack)?;
     let pid = child.pid;
     let supervised = Supervised {
         child,
         ours,
         wake,
         marker: &marker,
+        group: group.as_ref(),
         started,
         deadline: exec.timeout_ms.and_then(|limit| started.checked_add(Duration::from_millis(limit))),
     };
     // If the session has ended meanwhile, the supervisor learns it from the stream.
     let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
-    supervise::until_exit(stream, supervised, scratch).map(Response::Exited)
+    let exit = supervise::until_exit(stream, supervised, scratch)?;
+    // Into a group that was killed once, some kernels clone only processes that die at once.
+    let was_killed = exit.timed_out || exit.cancelled || exit.status == ExitStatus::Signal(libc::SIGKILL);
+    scratch.group = group.map(|group| if was_killed { group } else { group.reusable() });
+    Ok(Response::Exited(exit))
 }
 
-fn start(exec: &Exec, marker: &str, stack: &mut ChildStack) -> Outcome<(spawn::Child, stdio::Ours)> {
+fn start(
+    exec: &Exec,
+    marker: &str,
+    group: Option<&Group>,
+    stack: &mut ChildStack,
+) -> Outcome<(spawn::Child, stdio::Ours)> {
     let identity = identity::find(exec.user.as_ref())?;
     let user = exec.user.as_ref().map(|_| &identity).filter(|user| !is_agent(user));
     let command = command::prepare(exec, &identity, marker)?;
@@ -75,7 +89,8 @@ fn start(exec: &Exec, marker: &str, stack: &mut ChildStack) -> Outcome<(spawn::C
         Some(size) => stdio::terminal(size, user)?,
         None => stdio::pipes(exec.stdin, user)?,
     };
-    let child = spawn::spawn(&command, user, &theirs, exec.tty.is_some(), stack)?;
+    let group = group.map(Group::open).transpose()?;
+    let child = spawn::spawn(&command, user, &theirs, exec.tty.is_some(), group.as_ref(), stack)?;
     Ok((child, ours))
 }
 

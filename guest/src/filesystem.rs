@@ -9,7 +9,7 @@ use rustix::{
 };
 
 use crate::{
-    agent::{Agent, Root},
+    agent::{Agent, Machine, Root},
     error::{During, Outcome, invalid, last_errno, refused, unsupported},
     log::log,
     paths::read_small,
@@ -20,16 +20,21 @@ const FIFREEZE: libc::Ioctl = 0xc004_5877;
 const FITHAW: libc::Ioctl = 0xc004_5878;
 const SECTOR: u64 = 512;
 
+/// Writes to the disk what is only in memory.
+pub(crate) fn flush(machine: &Machine) -> Outcome<()> {
+    rustix::fs::syncfs(open_root(&locked(&machine.root))?).during(|| "flushing the root")
+}
+
 /// Flushes the root and holds all writes to it back.
-pub(crate) fn freeze(agent: &Agent) -> Outcome<Response> {
-    let mut root = locked(&agent.machine()?.root);
+pub(crate) fn freeze(machine: &Machine) -> Outcome<()> {
+    let mut root = locked(&machine.root);
     let top = open_root(&root)?;
     if root.frozen {
         return Err(invalid("the root is frozen already"));
     }
     freezing_call(&top, FIFREEZE).during(|| "freezing the root")?;
     root.frozen = true;
-    Ok(Response::Done)
+    Ok(())
 }
 
 /// Ends a freeze.
@@ -38,23 +43,24 @@ pub(crate) fn thaw(agent: &Agent) -> Outcome<Response> {
     if !root.frozen {
         return Err(invalid("the root is not frozen"));
     }
-    freezing_call(&open_root(&root)?, FITHAW).during(|| "thawing the root")?;
-    root.frozen = false;
+    thaw_root(&mut root)?;
     Ok(Response::Done)
 }
 
-/// Ends a freeze whose session is over: nobody else would.
-pub(crate) fn thaw_forgotten(agent: &Agent) {
-    let Ok(machine) = agent.machine() else { return };
-    let mut root = locked(&machine.root);
-    if !root.frozen {
-        return;
+/// Ends a freeze, if there is one, that nobody else would.
+pub(crate) fn thaw_forgotten(machine: &Machine) {
+    if let Err(error) = thaw_root(&mut locked(&machine.root)) {
+        log(&error.message);
     }
-    let thawed = open_root(&root).and_then(|top| freezing_call(&top, FITHAW).during(|| "thawing the root"));
-    match thawed {
-        Ok(()) => root.frozen = false,
-        Err(error) => log(&error.message),
+}
+
+/// Ends a freeze, if there is one.
+pub(crate) fn thaw_root(root: &mut Root) -> Outcome<()> {
+    if root.frozen {
+        freezing_call(&open_root(root)?, FITHAW).during(|| "thawing the root")?;
+        root.frozen = false;
     }
+    Ok(())
 }
 
 /// Grows the root to the size its disk has now.

@@ -2,7 +2,7 @@
 
 use agentiso_proto::{Channel, DATA_PAYLOAD, HEADER_LEN, Kind, OVERHEAD, TRAILER, encode_header};
 
-use crate::spawn::ChildStack;
+use crate::{groups::Group, spawn::ChildStack};
 
 /// What a worker keeps from one request to the next, so that a warm request allocates and faults in nothing.
 #[derive(Default)]
@@ -13,6 +13,8 @@ pub(crate) struct Scratch {
     pub(crate) tail: Vec<u8>,
     /// For the moment between clone and exec.
     pub(crate) stack: ChildStack,
+    /// The group of a command that ended: it is tidied up when the host has its answer.
+    pub(crate) group: Option<Group>,
 }
 
 /// One data frame: room for the header, the payload, the trailer.

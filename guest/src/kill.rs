@@ -4,7 +4,7 @@ use std::{collections::HashSet, fs, thread, time::Duration};
 
 use rustix::process::{Pid, Signal};
 
-use crate::running::MARKER;
+use crate::{groups::Group, running::MARKER};
 
 /// Rounds of looking and killing before the rest is left to the kernel; together about ten seconds.
 const ROUNDS: u32 = 500;
@@ -25,8 +25,12 @@ pub(crate) struct Process {
 }
 
 /// Kills the members of the command's session, its descendants, and whatever bears its mark, until none is left.
-/// The command's own process must not have been waited for yet.
-pub(crate) fn kill_tree(command: Pid, marker: &str) {
+/// Where there are control groups, everything in the command's goes first, wherever it hid: a daemon may have cut all
+/// other ties. The command's own process must not have been waited for yet.
+pub(crate) fn kill_tree(command: Pid, marker: &str, group: Option<&Group>) {
+    if let Some(group) = group {
+        group.kill();
+    }
     let mark = format!("{MARKER}={marker}");
     let mut pause = FIRST_PAUSE;
     for _ in 0..ROUNDS {

@@ -13,6 +13,7 @@
 mod agent;
 mod atomic;
 mod boot;
+mod boot_id;
 mod command;
 mod configure;
 mod error;
@@ -20,6 +21,9 @@ mod exec;
 mod files;
 mod filesystem;
 mod frames;
+mod groups;
+mod hold;
+mod hooks;
 mod identity;
 mod kill;
 mod link;
@@ -46,6 +50,7 @@ mod tree_metadata;
 mod tree_receive;
 mod tree_send;
 mod tree_target;
+mod wake;
 
 pub use boot::run_as_init;
 pub use serve::serve_fd;

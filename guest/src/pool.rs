@@ -89,5 +89,6 @@ fn work(shared: &Shared) {
         job.run(&mut scratch);
         locked(&shared.state).idle += 1;
         job.conclude(&mut scratch);
+        scratch.group = None;
     }
 }

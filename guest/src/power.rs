@@ -12,7 +12,7 @@ use rustix::{
     system::RebootCommand,
 };
 
-use crate::{agent::Agent, filesystem, kill, log::log, sync::locked};
+use crate::{agent::Agent, hold, kill, log::log, sync::locked};
 
 /// How long processes may take to end by themselves, and after that by force.
 const GRACE: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Ends everything, makes the disk clean and switches off.
 pub(crate) fn off(agent: &Agent) {
-    filesystem::thaw_forgotten(agent);
+    hold::end_forgotten(agent);
     end_processes();
     rustix::fs::sync();
     let mount_point = agent.machine().ok().and_then(|machine| locked(&machine.root).mount_point());

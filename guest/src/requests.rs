@@ -9,7 +9,7 @@ use crate::{
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
     frames::Scratch,
-    list, paths,
+    hold, list, paths,
     pool::Job,
     power, remove,
     session::Streams,
@@ -69,7 +69,7 @@ fn answer(
 ) -> Outcome<Response> {
     stream.check()?;
     match request {
-        Request::Configure(_) => Err(invalid("configuration is the link thread's work")),
+        Request::Configure(_) | Request::Wake(_) => Err(invalid("configuration is the link thread's work")),
         Request::Exec(exec) => exec::run(agent, stream, exec, scratch),
         Request::ReadFile { path, offset, length } => files::read(stream, path, *offset, *length, scratch),
         Request::WriteFile { path, mode, append, parents } => files::write(
@@ -85,7 +85,7 @@ fn answer(
         Request::Chmod { path, mode } => files::change_mode(path, *mode),
         Request::SendTree { path } => tree_send::send(stream, path, scratch),
         Request::ReceiveTree { path, options } => tree_receive::receive(stream, path, *options),
-        Request::Freeze => filesystem::freeze(agent),
+        Request::Freeze => hold::freeze(agent, stream),
         Request::Thaw => filesystem::thaw(agent),
         Request::Grow => filesystem::grow(agent),
         Request::Sync => {
@@ -94,5 +94,7 @@ fn answer(
         }
         Request::Status => status::status(agent),
         Request::PowerOff => agent.machine().map(|_| Response::Done),
+        Request::Hold { root } => hold::hold(agent, stream, *root),
+        Request::Release => hold::release(agent),
     }
 }

@@ -13,6 +13,7 @@ use rustix::{
 };
 
 use crate::{
+    boot_id::BootId,
     error::{During, Outcome, invalid, last_errno, refused},
     log::log,
     paths::{checked, file_type},
@@ -70,7 +71,8 @@ const TMP: Needed = Needed {
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 /// Mounts a disk and, if asked, all that a root needs, and moves into it. If that fails, nothing is left mounted.
-pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<()> {
+/// Returns the boot id of a root that was entered.
+pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<Option<BootId>> {
     checked(disk.device.as_bytes())?;
     if disk.fstype.is_empty() || disk.fstype.contains('\0') {
         return Err(invalid("the file system's type is empty"));
@@ -84,9 +86,9 @@ pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<()> {
     mount(disk.device.as_str(), NEW_ROOT, disk.fstype.as_str(), flags, None)
         .during(|| format!("mounting {} as {}", disk.device, disk.fstype))?;
     if !disk.enter {
-        return Ok(());
+        return Ok(None);
     }
-    furnish(disk).and_then(|()| switch()).inspect_err(|_| {
+    furnish(disk).and_then(|boot_id| switch().map(|()| boot_id)).inspect_err(|_| {
         if let Err(errno) = rustix::mount::unmount(NEW_ROOT, UnmountFlags::DETACH) {
             log(&format!("cannot unmount {NEW_ROOT}: {errno}"));
         }
@@ -104,7 +106,7 @@ fn forget_cached_blocks(device: &str) -> Outcome<()> {
     Ok(())
 }
 
-fn furnish(disk: &RootDisk) -> Outcome<()> {
+fn furnish(disk: &RootDisk) -> Outcome<Option<BootId>> {
     let top = rustix::fs::open(NEW_ROOT, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .during(|| "opening the new root")?;
     for needed in NEEDED {
@@ -120,7 +122,8 @@ fn furnish(disk: &RootDisk) -> Outcome<()> {
     if let Err(errno) = groups {
         log(&format!("no control groups: {errno}"));
     }
-    Ok(())
+    let boot_id = BootId::cover(NEW_ROOT).inspect_err(|error| log(&error.message));
+    Ok(boot_id.ok())
 }
 
 impl Needed {

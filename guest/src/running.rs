@@ -49,6 +49,17 @@ impl Running {
         Place { running: self, number }
     }
 
+    /// The value of [`MARKER`] for something that has no place in the table.
+    pub(crate) fn marker(&self) -> String {
+        let mut table = locked(&self.table);
+        table.last += 1;
+        self.marker_of(table.last)
+    }
+
+    fn marker_of(&self, number: u64) -> String {
+        format!("{}-{number:x}", self.origin)
+    }
+
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
         locked(&self.table).commands.len()
@@ -69,7 +80,7 @@ impl Running {
 impl Place<'_> {
     /// The value of [`MARKER`] for this command, unlike that of any other.
     pub(crate) fn marker(&self) -> String {
-        format!("{}-{:x}", self.running.origin, self.number)
+        self.running.marker_of(self.number)
     }
 }
 

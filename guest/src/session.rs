@@ -13,12 +13,13 @@ use crate::{
     agent::Agent,
     configure,
     error::invalid,
-    filesystem,
+    filesystem, hold,
     link::{Arrived, Epoch, Link},
     log::log,
     requests::RequestJob,
     stream::Stream,
     sync::locked,
+    wake,
 };
 
 /// Streams open at once.
@@ -46,11 +47,15 @@ pub(crate) fn serve(agent: &Arc<Agent>, link: &Arc<Link>) {
             Arrived::Nobody if watching => link.wait_for_host(),
             Arrived::Nobody => {
                 server.end_session();
+                hold::end_later(agent);
                 server.decoder = Decoder::searching();
                 report(link.watch_for_host(true));
                 watching = true;
             }
-            Arrived::Closed => return server.end_session(),
+            Arrived::Closed => {
+                server.end_session();
+                return hold::end_later(agent);
+            }
         }
     }
 }
@@ -94,8 +99,17 @@ impl Server<'_> {
 
     fn start_session(&mut self, hello: Hello) {
         self.end_session();
-        if hello.inherit == Inherit::Kill {
-            self.agent.running.end_all();
+        match hello.inherit {
+            Inherit::Keep => hold::end_forgotten(self.agent),
+            Inherit::Kill => {
+                // A process that waits for the root cannot end; one that is only held can, and does nothing more.
+                if let Ok(machine) = self.agent.machine() {
+                    filesystem::thaw_forgotten(machine);
+                }
+                self.agent.running.end_all();
+                hold::end_forgotten(self.agent);
+            }
+            Inherit::Held => hold::keep(self.agent),
         }
         let welcome = hello.answer();
         let epoch = self.link.begin(&welcome.encode());
@@ -114,7 +128,6 @@ impl Server<'_> {
                 stream.end();
             }
         }
-        filesystem::thaw_forgotten(self.agent);
     }
 
     fn handle(&mut self, frame: Frame) {
@@ -151,6 +164,11 @@ impl Server<'_> {
             Ok(Request::Configure(configuration)) => {
                 drop(streams);
                 let result = configure::configure(self.agent, &configuration);
+                return stream.conclude(result, &mut Vec::new());
+            }
+            Ok(Request::Wake(request)) => {
+                drop(streams);
+                let result = wake::wake(self.agent, &request);
                 return stream.conclude(result, &mut Vec::new());
             }
             Ok(request) => request,

@@ -5,6 +5,7 @@
 //! threads of a process.
 
 use std::{
+    arch::asm,
     ffi::{CStr, CString, c_char, c_int, c_long, c_void},
     mem,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
@@ -74,12 +75,13 @@ enum Stage {
     Program,
 }
 
-/// Starts a command, in a session of its own, as `user` if that is somebody else.
+/// Starts a command, in a session of its own, as `user` if that is somebody else, in a control group if there is one.
 pub(crate) fn spawn(
     command: &Command,
     user: Option<&Identity>,
     theirs: &Theirs,
     terminal: bool,
+    group: Option<&OwnedFd>,
     stack: &mut ChildStack,
 ) -> Outcome<Child> {
     let mut plan = Plan {
@@ -94,7 +96,8 @@ pub(crate) fn spawn(
         terminal,
         failure: None,
     };
-    let (pid, pidfd) = clone(&mut plan, stack).map_err(|errno| refused("starting a process", errno))?;
+    let (pid, pidfd) =
+        clone(&mut plan, group, stack).map_err(|errno| refused("starting a process", errno))?;
     let Some((stage, errno)) = plan.failure else { return Ok(Child { pid, pidfd }) };
     // SAFETY: a null status and usage are allowed; the child is ours and has ended or is about to.
     unsafe { libc::wait4(pid.as_raw_nonzero().get(), ptr::null_mut(), 0, ptr::null_mut()) };
@@ -127,8 +130,12 @@ fn shell_arguments(argv: &[CString]) -> Vec<*const c_char> {
 }
 
 /// Clones a child that shares memory; returns once it has executed its program or ended.
-fn clone(plan: &mut Plan, stack: &mut ChildStack) -> rustix::io::Result<(Pid, OwnedFd)> {
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+fn clone(
+    plan: &mut Plan,
+    group: Option<&OwnedFd>,
+    stack: &mut ChildStack,
+) -> rustix::io::Result<(Pid, OwnedFd)> {
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD;
     let mut pidfd: c_int = -1;
     // SAFETY: all pointers the child uses are in `plan`, which outlives it, since the kernel holds this thread until
     // the child has executed or ended. The child runs on its own stack. With all signals blocked no handler can run
@@ -138,13 +145,67 @@ fn clone(plan: &mut Plan, stack: &mut ChildStack) -> rustix::io::Result<(Pid, Ow
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let argument: *mut Plan = plan;
-        let pid = libc::clone(child, stack.top(), flags, argument.cast(), &mut pidfd);
+        let pid = match group {
+            Some(group) => clone_into(group, argument.cast(), stack, flags, &mut pidfd),
+            None => libc::clone(child, stack.top(), flags | libc::SIGCHLD, argument.cast(), &mut pidfd),
+        };
         let cloned = Pid::from_raw(pid.max(0)).ok_or_else(last_errno);
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
         cloned
     };
     // SAFETY: with a new child comes a new descriptor, which nobody else knows.
     cloned.map(|pid| (pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
+}
+
+/// As the C library's `clone`, but the child is in a control group from its first instant: moving it there afterwards
+/// makes the kernel wait for all processors, and would leave a moment in which a hold misses it.
+///
+/// # Safety
+///
+/// As for `clone`; the stack must not be in use.
+unsafe fn clone_into(
+    group: &OwnedFd,
+    argument: *mut c_void,
+    stack: &mut ChildStack,
+    flags: c_int,
+    pidfd: &mut c_int,
+) -> c_int {
+    const INTO_CGROUP: u64 = 0x2_0000_0000;
+    let top = stack.top() as u64;
+    // SAFETY: all zeros is a valid request.
+    let mut request: libc::clone_args = unsafe { mem::zeroed() };
+    request.flags = u64::from(flags.cast_unsigned()) | INTO_CGROUP;
+    request.pidfd = ptr::from_mut(pidfd) as u64;
+    request.exit_signal = libc::SIGCHLD as u64;
+    request.stack = stack.bytes.as_ptr() as u64;
+    request.stack_size = top - request.stack;
+    request.cgroup = group.as_raw_fd() as u64;
+    let mut result = libc::SYS_clone3;
+    // SAFETY: the caller's promise. The kernel changes no registers but the three named; the child starts at the top of
+    // its own stack, which is aligned as a call demands, and never comes back from its function.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "mov rdi, {argument}",
+            "call {child}",
+            "ud2",
+            "2:",
+            argument = in(reg) argument,
+            child = sym child,
+            inlateout("rax") result,
+            in("rdi") &raw mut request,
+            in("rsi") size_of::<libc::clone_args>(),
+            out("rcx") _,
+            out("r11") _,
+        );
+        if result < 0 {
+            *libc::__errno_location() = -result as c_int;
+            return -1;
+        }
+    }
+    result as c_int
 }
 
 extern "C" fn child(plan: *mut c_void) -> c_int {

@@ -15,6 +15,7 @@ use rustix::{
 use crate::{
     error::{Outcome, last_errno, refused},
     frames::Scratch,
+    groups::Group,
     kill::kill_tree,
     spawn::Child,
     stdio::{self, Ours},
@@ -35,6 +36,7 @@ pub(crate) struct Supervised<'a> {
     /// Readable when the host sent something.
     pub(crate) wake: &'a OwnedFd,
     pub(crate) marker: &'a str,
+    pub(crate) group: Option<&'a Group>,
     pub(crate) started: Instant,
     pub(crate) deadline: Option<Instant>,
 }
@@ -45,7 +47,7 @@ pub(crate) fn until_exit(
     supervised: Supervised<'_>,
     scratch: &mut Scratch,
 ) -> Outcome<Exit> {
-    let Supervised { child, ours, wake, marker, started, deadline } = supervised;
+    let Supervised { child, ours, wake, marker, group, started, deadline } = supervised;
     let is_terminal = ours.is_terminal;
     let mut supervisor = Supervisor {
         stream,
@@ -53,6 +55,7 @@ pub(crate) fn until_exit(
         child,
         wake,
         marker,
+        group,
         deadline,
         is_terminal,
         stdin: Stdin { fd: ours.stdin, held: Vec::new(), written: 0, is_terminal, said_over: false },
@@ -66,7 +69,7 @@ pub(crate) fn until_exit(
     };
     let watched = supervisor.watch();
     if watched.is_err() {
-        kill_tree(supervisor.child.pid, marker);
+        kill_tree(supervisor.child.pid, marker, group);
     }
     let (status, mut usage) = wait(supervisor.child.pid)?;
     watched?;
@@ -85,6 +88,7 @@ struct Supervisor<'a> {
     child: Child,
     wake: &'a OwnedFd,
     marker: &'a str,
+    group: Option<&'a Group>,
     deadline: Option<Instant>,
     is_terminal: bool,
     stdin: Stdin,
@@ -166,7 +170,7 @@ impl Supervisor<'_> {
         } else {
             return;
         }
-        kill_tree(self.child.pid, self.marker);
+        kill_tree(self.child.pid, self.marker, self.group);
     }
 
     fn control(&self, control: Control) {
@@ -326,8 +330,8 @@ impl Stdin {
     }
 }
 
-/// Waits for the command's process, which has ended.
-fn wait(pid: Pid) -> Outcome<(ExitStatus, Usage)> {
+/// Waits for the command's process, which has ended or will.
+pub(crate) fn wait(pid: Pid) -> Outcome<(ExitStatus, Usage)> {
     let mut status = 0;
     // SAFETY: all zeros is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

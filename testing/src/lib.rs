@@ -2,8 +2,11 @@
 
 #![expect(clippy::expect_used, reason = "a fixture that cannot be made ends the test that wanted it")]
 
+pub mod disk_view;
 pub mod disks;
 pub mod guest;
 mod home;
+mod xfs;
 
 pub use home::TestHome;
+pub use xfs::TestXfs;

@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     ("crates/core", &[]),
     ("crates/proto", &[]),
+    ("crates/diff", &["core"]),
     ("crates/disks", &["core"]),
     ("crates/images", &["core"]),
+    ("crates/meta", &["core"]),
     ("crates/vmm", &["core", "proto"]),
-    ("crates/runtime", &["core", "disks", "images", "proto", "vmm"]),
+    ("crates/runtime", &["core", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/cli", &["core", "runtime"]),
     ("guest", &["proto"]),
 ];

@@ -18,13 +18,16 @@ pub const VERSION_MAX: u16 = 1;
 pub(crate) const HELLO_MAGIC: [u8; 16] = *b"\xa7isoHELLO\r\n\x1a\x01\xf3\x9e\x42";
 const WELCOME_MAGIC: [u8; 16] = *b"\xa8isoWELCO\r\n\x1a\x01\xc5\x3b\x71";
 
-/// What becomes of the commands an earlier session left running.
+/// What becomes of the commands an earlier session left running, and of its hold and freeze.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Inherit {
-    /// They go on; their output is discarded.
+    /// They go on; their output is discarded. A hold or a freeze ends.
     Keep,
-    /// They end.
+    /// They end. So does a hold or a freeze.
     Kill,
+    /// As [`Self::Keep`], but the machine was restored or forked meanwhile: a hold or a freeze lasts until the
+    /// machine is woken or released.
+    Held,
 }
 
 /// The host's first words.
@@ -55,6 +58,7 @@ impl Hello {
         out[20] = match self.inherit {
             Inherit::Keep => 0,
             Inherit::Kill => 1,
+            Inherit::Held => 2,
         };
         out[32..48].copy_from_slice(&self.nonce);
         out
@@ -69,6 +73,7 @@ impl Hello {
         let inherit = match bytes[20] {
             0 => Inherit::Keep,
             1 => Inherit::Kill,
+            2 => Inherit::Held,
             _ => return None,
         };
         Some(Self {

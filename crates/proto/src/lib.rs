@@ -24,6 +24,7 @@ mod frame;
 mod hello;
 mod message;
 mod tree;
+mod wake;
 
 pub use frame::{
     Channel, DATA_PAYLOAD, Decoder, Event, Frame, FrameError, HEADER_LEN, Kind, MAX_PAYLOAD, OVERHEAD,
@@ -35,3 +36,4 @@ pub use message::{
     Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
 };
 pub use tree::{MAX_ENTRY, TreeDecoder, TreeEntry, TreeError, TreeItem, TreeKind, encode_entry};
+pub use wake::{HookOutcome, HookReport, Wake, WakeEvent};

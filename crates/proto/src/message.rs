@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::wake::{HookReport, Wake};
+
 /// A path in the guest, as the kernel sees it: any bytes but NUL.
 pub type RawPath = Vec<u8>;
 
@@ -105,6 +107,18 @@ pub enum Request {
     Status,
     /// Ends all processes, unmounts the disk cleanly and powers off. [`Response::Done`] comes just before.
     PowerOff,
+    /// Stops every process but the agent, so that a copy of this machine's memory does nothing before it was made
+    /// a machine of its own. Until [`Self::Release`] or [`Self::Wake`] commands are refused as
+    /// [`ErrorKind::Busy`]; files can be read. Ends by itself if the session is lost. [`Response::Done`].
+    Hold {
+        /// Flushes the root and then, when nothing runs any more, freezes it too.
+        root: bool,
+    },
+    /// Ends a hold, and a freeze of the root with it. [`Response::Done`].
+    Release,
+    /// Makes a machine that may have been held itself and lets it go on. [`Response::Woken`]. As with
+    /// [`Self::Configure`], frames behind it wait until it is finished, hooks included.
+    Wake(Wake),
 }
 
 /// What makes this machine itself. Every field is optional: what is absent stays as it is.
@@ -216,6 +230,11 @@ pub enum Response {
     },
     /// The agent's condition.
     Status(Status),
+    /// The machine goes on.
+    Woken {
+        /// What became of its hooks, in the order in which they ran.
+        hooks: Vec<HookReport>,
+    },
 }
 
 /// Why a request failed.
@@ -248,6 +267,8 @@ pub enum ErrorKind {
     Io,
     /// The agent cannot do this here.
     Unsupported,
+    /// Not now: the machine is held, or cannot be brought to rest.
+    Busy,
 }
 
 /// How a command ended.

@@ -7,8 +7,8 @@
 
 use agentiso_proto::{
     Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Hello,
-    Inherit, Kind, Metadata, Request, Response, RootDisk, Status, TreeEntry, TreeKind, TreeOptions, Usage,
-    User, Welcome, encode, encode_entry, from_bytes, to_bytes,
+    HookOutcome, HookReport, Inherit, Kind, Metadata, Request, Response, RootDisk, Status, TreeEntry,
+    TreeKind, TreeOptions, Usage, User, Wake, WakeEvent, Welcome, encode, encode_entry, from_bytes, to_bytes,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -39,6 +39,9 @@ fn a_hello_has_these_bytes() {
     let bytes = "a769736f48454c4c4f0d0a1a01f39e42 0201 0403 01 0000000000000000000000 \
                  30313233343536373839616263646566";
     assert_eq!(hex(&hello.encode()), bytes.replace(' ', ""));
+    for (inherit, byte) in [(Inherit::Keep, 0), (Inherit::Kill, 1), (Inherit::Held, 2)] {
+        assert_eq!(Hello { inherit, ..hello }.encode()[20], byte);
+    }
 }
 
 #[test]
@@ -128,6 +131,18 @@ fn requests_have_these_bytes() {
     frozen(&Request::Sync, "0f");
     frozen(&Request::Status, "10");
     frozen(&Request::PowerOff, "11");
+    frozen(&Request::Hold { root: true }, "12 01");
+    frozen(&Request::Release, "13");
+    let wake = Wake {
+        identity: Configure { unix_nanos: Some(3), ..Configure::default() },
+        boot_id: Some(*b"0123456789abcdef"),
+        event: WakeEvent::Fork,
+        hooks_ms: Some(300),
+    };
+    frozen(&Request::Wake(wake), "14 00 0103 00 00 00 00 01 30313233343536373839616263646566 01 01 ac02");
+    frozen(&Request::Wake(Wake::default()), "14 00 00 00 00 00 00 00 00 00");
+    let wake = Wake { event: WakeEvent::Restore, ..Wake::default() };
+    frozen(&Request::Wake(wake), "14 00 00 00 00 00 00 00 02 00");
 }
 
 #[test]
@@ -178,6 +193,14 @@ fn responses_have_these_bytes() {
         root_free_bytes: 9,
     };
     frozen(&Response::Status(status), "07 01 02 03 04 05 06 07 08 09");
+    for (outcome, bytes) in [
+        (HookOutcome::Exited(ExitStatus::Code(1)), "00 00 02"),
+        (HookOutcome::TimedOut, "01"),
+        (HookOutcome::Skipped("r".to_owned()), "02 0172"),
+    ] {
+        let report = HookReport { name: "n".to_owned(), outcome, output: vec![7, 8] };
+        frozen(&Response::Woken { hooks: vec![report] }, &format!("08 01 016e {bytes} 02 07 08"));
+    }
 }
 
 #[test]
@@ -191,6 +214,7 @@ fn kinds_of_failure_have_these_bytes() {
         (ErrorKind::Cancelled, "05"),
         (ErrorKind::Io, "06"),
         (ErrorKind::Unsupported, "07"),
+        (ErrorKind::Busy, "08"),
     ] {
         frozen(&kind, byte);
     }
@@ -222,6 +246,6 @@ fn tree_entries_have_these_bytes() {
 #[test]
 fn a_message_with_bytes_left_over_is_refused() {
     assert!(from_bytes::<Request>(&unhex("0c00")).is_err());
-    assert!(from_bytes::<Request>(&unhex("12")).is_err());
+    assert!(from_bytes::<Request>(&unhex("15")).is_err());
     assert!(from_bytes::<Request>(&[]).is_err());
 }

@@ -56,7 +56,7 @@ fn the_newest_common_version_is_agreed_on_or_none() {
 #[test]
 fn a_hello_with_an_unknown_way_to_inherit_is_refused() {
     let mut bytes = Hello::new([1; 16], Inherit::Keep).encode();
-    bytes[20] = 2;
+    bytes[20] = 3;
     let event = Decoder::new().next(&mut &bytes[..]);
     assert!(matches!(event, Some(Event::Lost(_))), "{event:?}");
 }
@@ -76,8 +76,8 @@ proptest! {
     }
 
     #[test]
-    fn a_hello_survives_its_encoding(nonce: [u8; 16], min: u16, max: u16, kill: bool) {
-        let inherit = if kill { Inherit::Kill } else { Inherit::Keep };
+    fn a_hello_survives_its_encoding(nonce: [u8; 16], min: u16, max: u16, way in 0..3_usize) {
+        let inherit = [Inherit::Keep, Inherit::Kill, Inherit::Held][way];
         let hello = Hello { min, max, inherit, nonce };
         prop_assert_eq!(Decoder::new().next(&mut &hello.encode()[..]), Some(Event::Hello(hello)));
     }

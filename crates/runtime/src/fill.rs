@@ -10,8 +10,8 @@ use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_images::source::{ImportLimits, RootfsSource, Summary};
-use agentiso_proto::{Configure, Inherit, TreeEntry, TreeKind, TreeOptions};
-use agentiso_vmm::link::{LinkError, Resync, TreeWriter};
+use agentiso_proto::{Configure, TreeEntry, TreeKind, TreeOptions};
+use agentiso_vmm::link::{LinkError, TreeWriter};
 use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
 use agentiso_vmm::{Launch, Machine, RestoreFrom, root_disk};
 use tokio::runtime::Handle;
@@ -53,9 +53,7 @@ impl Installation {
             ephemeral: true,
             spare_port: false,
         };
-        let device = template.device();
-        let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
-        let machine = Machine::restore(&host, launch, from).await?;
+        let machine = Machine::restore(&host, launch, RestoreFrom::template(template.device())).await?;
         let configure = Configure { root: Some(root_disk(false)), ..Configure::default() };
         machine.during("mounting the new image", MOUNT_LIMIT, machine.guest().configure(configure)).await?;
         let written = tokio::select! {

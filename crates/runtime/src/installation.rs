@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agentiso_core::ports::Disks;
 use agentiso_core::{Code, Failure};
-use agentiso_disks::Qcow2Layers;
+use agentiso_disks::Choice;
 use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
@@ -15,18 +16,20 @@ use agentiso_vmm::{
 };
 
 use crate::config::{self, Config};
+use crate::disk_store;
 use crate::image_ops::blocking;
 use crate::paths::Paths;
 use crate::reach::first_closed;
 
 /// Everything a verb needs to know about where it runs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Installation {
     /// The configuration.
     pub config: Config,
     /// The directories.
     pub paths: Paths,
     templates: Templates,
+    disks: Choice,
 }
 
 impl Installation {
@@ -37,12 +40,13 @@ impl Installation {
             // QEMU runs as another user, who reads what is made here, however careful root's own mask is.
             rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         }
-        for dir in [paths.home.clone(), paths.cache_dir()] {
+        for dir in [paths.home.clone(), paths.cache_dir(), paths.disks_dir()] {
             make_dir(&dir).map_err(|error| home_failure(&paths, &dir, &error))?;
         }
         let templates = Templates::open(&paths.templates_dir())
             .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
-        Ok(Self { config, paths, templates })
+        let disks = disk_store::backend(&paths.disks_dir(), config.disks.backend)?;
+        Ok(Self { config, paths, templates, disks })
     }
 
     /// The images.
@@ -56,8 +60,18 @@ impl Installation {
     }
 
     /// The back end that makes disks.
-    pub fn disks(&self) -> &'static dyn Disks {
-        &Qcow2Layers
+    pub fn disks(&self) -> &dyn Disks {
+        self.disks.disks.as_ref()
+    }
+
+    /// The back end that makes disks, for another thread.
+    pub(crate) fn shared_disks(&self) -> Arc<dyn Disks> {
+        self.disks.disks.clone()
+    }
+
+    /// Why that back end makes the disks.
+    pub fn why_those_disks(&self) -> &str {
+        &self.disks.why
     }
 
     /// The QEMU in use.

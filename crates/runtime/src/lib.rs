@@ -4,8 +4,10 @@ mod agent;
 pub mod bench;
 pub mod check;
 pub mod config;
+mod disk_store;
 mod fill;
 pub mod guest;
+mod hold;
 mod image_ops;
 mod init;
 mod installation;
@@ -15,6 +17,7 @@ mod machine_dir;
 pub mod paths;
 mod reach;
 mod start;
+pub mod workspaces;
 
 pub use agent::AGENT;
 pub use agentiso_images::store::{Image, ImageMeta, OciDefaults};

@@ -115,6 +115,31 @@ impl Paths {
         self.home.join("machines")
     }
 
+    /// Disks of workspaces and snapshots, one file each.
+    pub fn disks_dir(&self) -> PathBuf {
+        self.home.join("disks")
+    }
+
+    /// Sockets and logs of the machines of workspaces.
+    pub fn workspaces_dir(&self) -> PathBuf {
+        self.home.join("workspaces")
+    }
+
+    /// Memory of snapshots, one directory each.
+    pub fn memory_dir(&self) -> PathBuf {
+        self.home.join("memory")
+    }
+
+    /// What the memory of machines and snapshots is based on.
+    pub fn bases_dir(&self) -> PathBuf {
+        self.home.join("bases")
+    }
+
+    /// The database.
+    pub fn state_file(&self) -> PathBuf {
+        self.home.join("state.db")
+    }
+
     /// What can be made again at any time.
     pub fn cache_dir(&self) -> PathBuf {
         self.home.join("cache")
@@ -233,6 +258,11 @@ mod tests {
             paths.templates_dir(),
             paths.machines_dir(),
             paths.cache_dir(),
+            paths.disks_dir(),
+            paths.workspaces_dir(),
+            paths.memory_dir(),
+            paths.bases_dir(),
+            paths.state_file(),
         ] {
             assert!(dir.starts_with(&paths.home) && dir != paths.home, "{dir:?}");
         }

@@ -21,18 +21,27 @@ const TAIL_LINES: usize = 20;
 const KERNEL_PANIC: &str = "Kernel panic";
 const PANIC_CONTEXT: usize = 3;
 
-/// The console of one machine.
-#[derive(Clone, Debug)]
+/// The console of one machine. Dropping it leaves the console to whoever connects next.
+#[derive(Debug)]
 pub struct Console {
     path: PathBuf,
+    pump: Option<tokio::task::AbortHandle>,
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        if let Some(pump) = &self.pump {
+            pump.abort();
+        }
+    }
 }
 
 impl Console {
     /// Keeps what comes from `stream` in `path` for as long as the machine runs.
     pub fn record(path: &Path, stream: UnixStream) -> io::Result<Self> {
         let log = Log::open(path)?;
-        tokio::spawn(pump(stream, log));
-        Ok(Self { path: path.to_owned() })
+        let pump = tokio::spawn(pump(stream, log)).abort_handle();
+        Ok(Self { path: path.to_owned(), pump: Some(pump) })
     }
 
     /// The last lines.
@@ -108,7 +117,7 @@ mod tests {
         recording.await.unwrap();
         let size: u64 = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
         assert!(size <= 2 * TURN_OVER, "{size}");
-        let tail = Console { path }.tail();
+        let tail = Console { path, pump: None }.tail();
         assert!(tail.ends_with("line number 199999"), "{tail}");
         assert_eq!(tail.lines().count(), TAIL_LINES);
     }
@@ -119,14 +128,14 @@ mod tests {
         let path = dir.path().join("console.log");
         let registers: String = (0..60).map(|number| format!("R{number}: 0000\n")).collect();
         fs::write(&path, format!("earlier\n[ 1.0] Kernel panic - not syncing: why\n{registers}")).unwrap();
-        let tail = Console { path }.tail();
+        let tail = Console { path, pump: None }.tail();
         assert!(tail.starts_with("earlier\n[ 1.0] Kernel panic - not syncing: why\nR0"), "{tail}");
         assert_eq!(tail.lines().count(), TAIL_LINES);
     }
 
     #[tokio::test]
     async fn a_console_that_said_nothing_has_an_empty_tail() {
-        let console = Console { path: "/nonexistent/console.log".into() };
+        let console = Console { path: "/nonexistent/console.log".into(), pump: None };
         assert_eq!(console.tail(), "");
     }
 }

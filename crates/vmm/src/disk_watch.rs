@@ -54,8 +54,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn named(name: &str, data: serde_json::Value) -> Event {
+        Event { name: name.to_owned(), data, at: std::time::Duration::ZERO }
+    }
+
     fn event(nospace: bool, action: &str) -> Event {
-        Event { name: "BLOCK_IO_ERROR".to_owned(), data: json!({ "nospace": nospace, "action": action }) }
+        named("BLOCK_IO_ERROR", json!({ "nospace": nospace, "action": action }))
     }
 
     #[tokio::test]
@@ -72,6 +76,6 @@ mod tests {
     async fn other_errors_of_the_disk_are_the_guests_affair() {
         assert!(!says_no_room(&event(false, "report")));
         assert!(!says_no_room(&event(true, "report")));
-        assert!(!says_no_room(&Event { name: "STOP".to_owned(), data: json!({}) }));
+        assert!(!says_no_room(&named("STOP", json!({}))));
     }
 }

@@ -9,6 +9,7 @@ use agentiso_core::{Code, Explain};
 
 use crate::link::LinkError;
 use crate::qmp::QmpError;
+use crate::transport::VSOCK_DEVICE;
 
 /// Why a machine could not be started, kept or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +67,9 @@ pub enum VmError {
     /// Its disk could not be made.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The host has no vsock that we may use.
+    #[error("{VSOCK_DEVICE} cannot be used for the guest link")]
+    NoVsock(#[source] io::Error),
     /// A memory image could not be loaded.
     #[error("the template {} could not be restored: {reason}", path.display())]
     BadTemplate {
@@ -113,7 +117,7 @@ impl Explain for VmError {
             Self::Monitor(QmpError::Timeout { .. }) => Code::Timeout,
             Self::Monitor(_) => Code::ToolFailed,
             Self::Link(error) => error.code(),
-            Self::Io { cause, .. } => Code::of_io(cause),
+            Self::NoVsock(cause) | Self::Io { cause, .. } => Code::of_io(cause),
         }
     }
 
@@ -129,6 +133,9 @@ impl Explain for VmError {
                 "check that the kernel is a Linux with virtio (vm.kernel), or run 'agentiso check'"
             }
             Self::Crashed { .. } => "look at the lines above; if memory is short, ask for a smaller machine",
+            Self::NoVsock(_) => {
+                "load its module (sudo modprobe vhost_vsock), join the group that may use it, or set vm.link to \"auto\""
+            }
             Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
             _ if self.code() == Code::DiskFull => {
                 "free space in the data directory, or set AGENTISO_HOME to a larger disk"
@@ -144,4 +151,19 @@ impl Explain for VmError {
 fn tail(log: &str) -> String {
     let log = log.trim_end();
     if log.is_empty() { String::new() } else { format!("\n{log}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vsock_that_cannot_be_used_names_the_device_the_cause_and_a_way_out() {
+        let error = VmError::NoVsock(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(error.code(), Code::PermissionDenied);
+        let said = agentiso_core::chain(&error);
+        assert!(said.starts_with("/dev/vhost-vsock cannot be used"), "{said}");
+        assert!(said.ends_with("permission denied"), "{said}");
+        assert!(error.remedy().unwrap().contains("vm.link"));
+    }
 }

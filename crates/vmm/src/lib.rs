@@ -6,6 +6,7 @@ mod error;
 mod hardware;
 pub mod link;
 mod machine;
+pub mod memory;
 mod probe;
 pub mod qemu;
 mod qmp;
@@ -17,7 +18,10 @@ mod tsc;
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
-pub use machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk};
+pub use machine::{
+    Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
+    MachineRecord, RestoreFrom, Standby, root_disk,
+};
 pub use probe::{Acceleration, LinkChoice, choose_link, probe};
 pub use qmp::{Event, Qmp, QmpError};
 pub use tsc::tsc_khz;

@@ -16,8 +16,9 @@ use crate::machine::{GuestKernel, Host, Launch, Machine};
 use crate::qemu::{Credentials, DiskFile, Memory};
 use crate::transport::VSOCK_DEVICE;
 
-/// A kernel under KVM answers in well under a second; nested in another machine it may take a few.
-const KVM_LIMIT: Duration = Duration::from_secs(10);
+/// A kernel that KVM cannot run may spin for ever without a word; one that it runs has printed something by then,
+/// even nested in a busy machine, and gets all the time a boot may take.
+const KVM_SILENCE: Duration = Duration::from_secs(20);
 const KVM_DEVICE: &str = "/dev/kvm";
 
 /// How guests run on this host, and why.
@@ -78,7 +79,7 @@ pub async fn choose_link(
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
-    let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache, host.boot_limit).await {
+    let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache, None).await {
         Ok(()) => LinkChoice { link: LinkKind::Vsock, reason: "the agent answers on it".to_owned() },
         Err(said) => serial(format!("{VSOCK_DEVICE} is there, but the agent does not answer on it: {said}")),
     };
@@ -91,20 +92,21 @@ async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Acceleratio
     if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(KVM_DEVICE) {
         return tcg(format!("{KVM_DEVICE} cannot be opened: {error}"));
     }
-    match try_boot(host, kernel, Accel::Kvm, LinkKind::Serial, cache, KVM_LIMIT).await {
+    match try_boot(host, kernel, Accel::Kvm, LinkKind::Serial, cache, Some(KVM_SILENCE)).await {
         Ok(()) => Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() },
         Err(said) => tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {said}")),
     }
 }
 
-/// Boots the guest kernel once; in case of failure, says why in one line.
+/// Boots the guest kernel once; in case of failure, says why in one line. Gives up early if its console is still
+/// empty after `silence`.
 async fn try_boot(
     host: &Host,
     kernel: &GuestKernel,
     accel: Accel,
     link: LinkKind,
     cache: &Path,
-    limit: Duration,
+    silence: Option<Duration>,
 ) -> Result<(), String> {
     let scratch = Scratch::new(cache, host.run_as).map_err(|error| error.to_string())?;
     let launch = Launch {
@@ -115,14 +117,32 @@ async fn try_boot(
         ephemeral: true,
         spare_port: false,
     };
-    let host = Host { boot_limit: limit, ..host.clone() };
-    match Machine::boot(&host, launch, kernel).await {
+    let booted = tokio::select! {
+        booted = Machine::boot(host, launch, kernel) => booted,
+        said = stays_silent(&scratch.0, silence) => return Err(said),
+    };
+    match booted {
         Ok(machine) => {
             machine.kill().await;
             Ok(())
         }
         Err(error) => Err(error.to_string().lines().take(2).map(str::trim).collect::<Vec<_>>().join("; ")),
     }
+}
+
+/// Returns, with what to say of it, if the console of the machine in `dir` is still empty after `silence`.
+async fn stays_silent(dir: &Path, silence: Option<Duration>) -> String {
+    if let Some(silence) = silence {
+        tokio::time::sleep(silence).await;
+        if console_is_empty(dir) {
+            return format!("it printed nothing in {} s", silence.as_secs());
+        }
+    }
+    std::future::pending().await
+}
+
+fn console_is_empty(dir: &Path) -> bool {
+    fs::metadata(dir.join("console.log")).map_or(0, |log| log.len()) == 0
 }
 
 /// A directory for one probe, gone with it.
@@ -164,5 +184,26 @@ fn recall<T: DeserializeOwned>(cache: &Path, key: &str) -> Option<T> {
 fn remember<T: Serialize>(cache: &Path, key: String, answer: &T) {
     if let Ok(text) = serde_json::to_vec_pretty(&Remembered { key, answer }) {
         let _ = fs::write(cache, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_console_is_empty_until_something_is_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(console_is_empty(dir.path()));
+        fs::write(dir.path().join("console.log"), "").unwrap();
+        assert!(console_is_empty(dir.path()));
+        fs::write(dir.path().join("console.log"), "[    0.1] hello").unwrap();
+        assert!(!console_is_empty(dir.path()));
+    }
+
+    #[tokio::test]
+    async fn a_machine_without_a_word_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(stays_silent(dir.path(), Some(Duration::ZERO)).await, "it printed nothing in 0 s");
     }
 }

@@ -38,6 +38,8 @@ pub struct Event {
     pub name: String,
     /// What it says.
     pub data: Value,
+    /// When, by QEMU's clock.
+    pub at: Duration,
 }
 
 /// Why a command got no good answer.
@@ -101,6 +103,11 @@ impl Qmp {
     /// Hands QEMU an open descriptor under a name that later commands can use.
     pub fn send_descriptor(&self, name: &str, descriptor: OwnedFd) -> Pending {
         self.queue("getfd", json!({ "fdname": name }), Some(descriptor))
+    }
+
+    /// Hands QEMU an open descriptor as a member of a set, which file names can refer to.
+    pub fn send_to_set(&self, set: u32, descriptor: OwnedFd) -> Pending {
+        self.queue("add-fd", json!({ "fdset-id": set }), Some(descriptor))
     }
 
     fn queue(&self, command: &str, arguments: Value, descriptor: Option<OwnedFd>) -> Pending {
@@ -174,6 +181,11 @@ fn send_with_descriptor(socket: &UnixStream, line: &[u8], fd: &OwnedFd) -> io::R
     Ok(sendmsg(socket, &[IoSlice::new(line)], &mut control, SendFlags::empty())?)
 }
 
+fn time_of(stamp: &Value) -> Duration {
+    let number = |name: &str| stamp[name].as_u64().unwrap_or_default();
+    Duration::from_secs(number("seconds")) + Duration::from_micros(number("microseconds"))
+}
+
 async fn read_answers(reader: OwnedReadHalf, waiting: Waiting, events: broadcast::Sender<Event>) {
     let mut lines = BufReader::new(reader);
     let mut line = Vec::new();
@@ -186,7 +198,8 @@ async fn read_answers(reader: OwnedReadHalf, waiting: Waiting, events: broadcast
         let Ok(message) = serde_json::from_slice::<Value>(&line) else { break };
         if let Some(name) = message["event"].as_str() {
             // Nobody listening is fine.
-            let _ = events.send(Event { name: name.to_owned(), data: message["data"].clone() });
+            let (data, at) = (message["data"].clone(), time_of(&message["timestamp"]));
+            let _ = events.send(Event { name: name.to_owned(), data, at });
         } else if let Some(answer) = answer_of(&message) {
             let next =
                 waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(VecDeque::pop_front);

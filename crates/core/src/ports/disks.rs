@@ -1,7 +1,9 @@
 //! Copy-on-write disks.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::DiskView;
 use crate::{Code, Explain};
 
 /// What a new disk starts from.
@@ -22,9 +24,29 @@ impl DiskSource {
     }
 }
 
-/// Makes copy-on-write disks. Cheap and quick: no call here may take longer than a few milliseconds.
+/// How a back end freezes what a machine's disk holds at an instant.
+///
+/// Either way the call is `create(fresh, DiskSource::Layer(active), size)`; what differs is which of the two files
+/// goes on being written to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Freezing {
+    /// The writer moves to the new disk, the old one is frozen.
+    Overlay,
+    /// The new disk is the frozen copy, the writer stays. Nobody may write while it is made.
+    Copy,
+}
+
+/// Makes copy-on-write disks and keeps house among them.
+///
+/// All disks of an installation are files of one flat directory, named by the caller. A disk is *writable* (one
+/// machine's) or *frozen* (never written again; snapshots and other disks stand on it). No call reads a disk
+/// consistently while somebody writes to it: freeze it first, or see to it that its machine is paused and flushed.
+///
+/// Files being made are called [`partial_name`] until they are whole; one left by a killed process is replaced by
+/// the next call for the same disk and may be removed at any time in between.
 pub trait Disks: Send + Sync {
-    /// Creates a disk of `size` bytes at `path` that reads as `source` until it is written to.
+    /// Creates a disk of `size` bytes at `path` that reads as `source` until it is written to, and as zeros beyond
+    /// the end of `source`. Takes at most a few milliseconds.
     ///
     /// On failure nothing is left at `path`. An existing file is never overwritten.
     fn create(&self, path: &Path, source: &DiskSource, size: u64) -> Result<(), DiskError>;
@@ -34,9 +56,59 @@ pub trait Disks: Send + Sync {
 
     /// The format name QEMU opens a disk of this back end with.
     fn qemu_format(&self) -> &'static str;
+
+    /// What the names of this back end's disks end with, without the dot.
+    fn extension(&self) -> &'static str;
+
+    /// Which disk is the frozen one after a freeze.
+    fn freezing(&self) -> Freezing;
+
+    /// What the disk reads through now, `None` if it stands alone. The path is absolute.
+    fn parent(&self, path: &Path) -> Result<Option<DiskSource>, DiskError>;
+
+    /// Host bytes that this disk takes and shares with no other.
+    fn own_bytes(&self, path: &Path) -> Result<u64, DiskError>;
+
+    /// Bytes of stored guest data that can be read through the disk, wherever they are kept. Holes and zeros do not
+    /// count.
+    fn referenced_bytes(&self, path: &Path) -> Result<u64, DiskError>;
+
+    /// Host bytes that would come back if the disk went away, where `children` are all disks that stand directly on
+    /// it: everything it takes if there are none; if there is one, everything but what that child would have to
+    /// take over; nothing if there are more, because then the disk has to stay. Where no disk stands on another,
+    /// it is what no other disk shares, and `children` are those that shared it last.
+    fn freed_by_removal(&self, path: &Path, children: &[PathBuf]) -> Result<u64, DiskError>;
+
+    /// Rewrites a disk that nobody writes to so that it reads the same but stands directly on `onto`, one of its
+    /// ancestors. Nothing happens if it stands there already, or alone.
+    ///
+    /// The new disk is written beside the old one, made durable and renamed over it, so that any failure or kill
+    /// leaves the old or the new one. Whoever has the old file open goes on reading it. Takes as long as copying
+    /// what is between the two; holes and zeros stay such.
+    fn collapse(&self, path: &Path, onto: &DiskSource) -> Result<(), DiskError>;
+
+    /// Opens a disk for reading, without a machine and without locks. The view stays valid when the disk or one of
+    /// its ancestors is collapsed or removed meanwhile.
+    fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError>;
 }
 
-/// Why a disk could not be made.
+/// What the file of the disk called `name` is called while it is being made.
+pub fn partial_name(name: &OsStr) -> OsString {
+    let mut partial = OsString::from(".");
+    partial.push(name);
+    partial.push(PARTIAL_SUFFIX);
+    partial
+}
+
+/// Whether a file of this name is a disk that was never finished, if nobody is making it right now.
+pub fn is_partial_name(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".") && name.ends_with(PARTIAL_SUFFIX.as_bytes())
+}
+
+const PARTIAL_SUFFIX: &str = ".partial";
+
+/// Why something could not be done with a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The disk exists already.
@@ -58,10 +130,47 @@ pub enum DiskError {
         /// Bytes the source has.
         source_size: u64,
     },
-    /// The file system refused.
-    #[error("could not create the disk {}", path.display())]
-    Io {
+    /// The disk is not one this back end made or understands, or it is damaged.
+    #[error("the disk {} cannot be used: {reason}", path.display())]
+    BadDisk {
+        /// The disk, or the file below it that is at fault.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A disk can only be collapsed onto something it stands on.
+    #[error("the disk {} does not stand on {}", path.display(), onto.display())]
+    NotAnAncestor {
         /// The disk.
+        path: PathBuf,
+        /// What it should have been collapsed onto.
+        onto: PathBuf,
+    },
+    /// The file system cannot share data between files.
+    #[error("{} is on {file_system}, which does not share data between files", dir.display())]
+    NoReflinks {
+        /// The directory for the disks.
+        dir: PathBuf,
+        /// What it is on.
+        file_system: String,
+        /// What the attempt ended with.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// A copy that shares its data must be on the file system of what is copied.
+    #[error("{} is on another file system than the disk {} that should share its data", source_path.display(), path.display())]
+    OtherFileSystem {
+        /// The disk that was to be made.
+        path: PathBuf,
+        /// What it should have started from.
+        source_path: PathBuf,
+    },
+    /// The file system refused.
+    #[error("could not {action} {}", path.display())]
+    Io {
+        /// What was tried, such as `create the disk`.
+        action: &'static str,
+        /// What with.
         path: PathBuf,
         /// Why.
         #[source]
@@ -73,7 +182,10 @@ impl Explain for DiskError {
     fn code(&self) -> Code {
         match self {
             Self::Exists(_) | Self::TooSmall { .. } => Code::InvalidArgument,
+            Self::NoReflinks { .. } | Self::OtherFileSystem { .. } => Code::InvalidConfig,
             Self::BadSource { .. } => Code::Io,
+            Self::BadDisk { .. } => Code::DataDamaged,
+            Self::NotAnAncestor { .. } => Code::Internal,
             Self::Io { cause, .. } => Code::of_io(cause),
         }
     }
@@ -82,10 +194,28 @@ impl Explain for DiskError {
         match self {
             Self::BadSource { .. } => Some("build or import the image again".to_owned()),
             Self::TooSmall { .. } => Some("ask for a larger disk".to_owned()),
+            Self::NoReflinks { .. } => Some(
+                "put the data directory on XFS (made with reflink=1) or btrfs, or use qcow2 disks".to_owned(),
+            ),
+            Self::OtherFileSystem { .. } => {
+                Some("keep images and disks on one file system, or use qcow2 disks".to_owned())
+            }
             Self::Io { cause, .. } if Code::of_io(cause) == Code::DiskFull => {
                 Some("free space in the data directory".to_owned())
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_name_is_told_from_any_disks_name() {
+        assert!(is_partial_name(&partial_name(OsStr::new("a.qcow2"))));
+        assert!(!is_partial_name(OsStr::new("a.partial")));
+        assert!(!is_partial_name(OsStr::new("a.qcow2")));
     }
 }

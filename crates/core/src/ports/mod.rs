@@ -7,5 +7,5 @@ mod disks;
 mod rootfs;
 
 pub use disk_view::{DiskView, Extent, Origin};
-pub use disks::{DiskError, DiskSource, Disks};
+pub use disks::{DiskError, DiskSource, Disks, Freezing, is_partial_name, partial_name};
 pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};

@@ -35,11 +35,7 @@ pub(super) async fn measure(
         progress.advance(1);
     }
     progress.done("");
-    let tier = match tier {
-        Tier::WarmTemplate => "warm template",
-        Tier::Template => "template",
-        Tier::Cold => "cold",
-    };
+    let tier = tier.as_str().replace('_', " ");
     let (c, t, r) = (median(&cold), median(&template), median(&restore));
     let (disk_us, disk_bytes) = disks(installation).await?;
     Ok(vec![

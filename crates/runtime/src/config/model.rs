@@ -18,6 +18,29 @@ pub struct Config {
     pub vm: Vm,
     /// Memory images of booted guests.
     pub templates: Templates,
+    /// Disks of workspaces.
+    pub disks: Disks,
+}
+
+/// Disks of workspaces.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Disks {
+    /// How they are kept.
+    pub backend: DiskBackend,
+}
+
+/// How disks are kept.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskBackend {
+    /// The best the file system of the data directory allows.
+    #[default]
+    Auto,
+    /// As layers of qcow2 files, on any file system.
+    Qcow2,
+    /// As raw files that share data, on XFS and btrfs.
+    Reflink,
 }
 
 /// What a machine gets when the command line does not say.

@@ -78,6 +78,16 @@ pub(super) const SECTIONS: &[Section] = &[
         help: "Memory images of booted guests, from which machines start.",
         keys: &[key("max_mb", "4096", "MiB all templates together may take; the least used go first.")],
     },
+    Section {
+        name: "disks",
+        help: "Disks of workspaces and their snapshots.",
+        keys: &[key(
+            "backend",
+            "\"auto\"",
+            "\"qcow2\" (layers, on any file system), \"reflink\" (copies that share data, on XFS and btrfs), or \
+             \"auto\". The first workspace decides for all.",
+        )],
+    },
 ];
 
 impl Config {

@@ -85,6 +85,11 @@ impl BareMachine {
         UnixStream::connect(&self.agent).await.unwrap()
     }
 
+    /// What the machine's console says from now on.
+    pub async fn console(&self) -> UnixStream {
+        UnixStream::connect(self.dir.path().join("console.sock")).await.unwrap()
+    }
+
     /// A session with the agent, whatever it was left with.
     pub async fn session(&self, inherit: Inherit) -> Session {
         Session::open(self.connect().await, inherit).await

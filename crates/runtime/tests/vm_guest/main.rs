@@ -8,6 +8,8 @@ mod exec_crowds;
 mod exec_ending;
 mod files;
 mod files_atomic;
+mod hold;
+mod hooks;
 mod identity;
 mod machine;
 mod power;

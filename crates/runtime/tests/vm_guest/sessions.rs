@@ -135,6 +135,22 @@ async fn a_command_outlives_its_session_only_if_the_next_one_lets_it() {
 }
 
 #[tokio::test]
+async fn a_command_whose_output_nobody_took_goes_on_without_its_session() {
+    let machine = BareMachine::start().await;
+    let session = machine.settle_in().await;
+    let mut process =
+        session.exec(script("head -c 8000000 /dev/zero; echo over > /root/over")).await.unwrap();
+    started(&mut process).await;
+    // All of its window and of its pipe is full: it waits for a host that takes more.
+    until(&session, "grep -qs pipe_write /proc/[0-9]*/wchan").await;
+    session.cut().await;
+    let session = machine.session(Inherit::Keep).await;
+    until(&session, "[ -e /root/over ]").await;
+    until(&session, "! grep -qs '^Name:.head' /proc/[0-9]*/status").await;
+    assert_eq!(session.status().await.unwrap().running, 0);
+}
+
+#[tokio::test]
 async fn neither_a_freeze_nor_half_a_file_outlives_its_session() {
     let machine = BareMachine::start().await;
     let session = machine.settle_in().await;

@@ -1,6 +1,6 @@
 //! Requests with a single answer.
 
-use agentiso_proto::{Configure, DirEntry, Metadata, RawPath, Request, Response, Status};
+use agentiso_proto::{Configure, DirEntry, HookReport, Metadata, RawPath, Request, Response, Status, Wake};
 
 use super::stream::{Event, Shape};
 use super::{Guest, LinkError};
@@ -14,6 +14,32 @@ impl Guest {
     /// Makes the machine a distinct one, and mounts and enters its disk if asked. Commands may be sent at once.
     pub async fn configure(&self, configure: Configure) -> Result<(), LinkError> {
         self.done(Request::Configure(configure)).await
+    }
+
+    /// Stops every process in the guest but the agent until [`Self::release`] or [`Self::wake`], for copying its
+    /// memory; with `root` also flushes and freezes the root file system. Commands are refused meanwhile. A guest
+    /// that cannot be brought to rest goes on as before and the error says why.
+    pub async fn hold(&self, root: bool) -> Result<(), LinkError> {
+        self.done(Request::Hold { root }).await
+    }
+
+    /// Ends a hold, and the freeze of the root with it.
+    pub async fn release(&self) -> Result<(), LinkError> {
+        self.done(Request::Release).await
+    }
+
+    /// Makes the machine a distinct one, runs its hooks if asked, and lets it go on if it was held. Returns what
+    /// became of the hooks; none of them can stop the others or the machine. The agent answers nothing else until
+    /// they have ended. Commands may be sent at once.
+    pub async fn wake(&self, wake: Wake) -> Result<Vec<HookReport>, LinkError> {
+        let (response, guest) = self.call(Request::Wake(wake)).await?;
+        match response {
+            Response::Woken { hooks } => match hooks.iter().find(|hook| !is_hook_name(&hook.name)) {
+                None => Ok(hooks),
+                Some(hook) => Err(guest.violation(format!("a hook called {:?}", hook.name))),
+            },
+            other => Err(guest.mismatch(&other)),
+        }
     }
 
     /// Looks at a path; at what a symbolic link at its end points to if `follow`.
@@ -131,4 +157,10 @@ impl Guest {
 /// Whether this can be the name of something in a directory: callers build paths from it.
 fn is_file_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+/// Whether the agent would run a hook of this name: callers show it to people.
+fn is_hook_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=255).contains(&name.len()) && name.bytes().all(allowed)
 }

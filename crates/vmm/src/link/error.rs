@@ -76,6 +76,9 @@ impl Explain for LinkError {
             Self::Guest(error) if error.kind == ErrorKind::NoSpace => {
                 "remove files in the guest or give it a larger disk"
             }
+            Self::Guest(error) if error.kind == ErrorKind::Busy => {
+                "try again when the machine is no longer held, or when its processes have finished their disk work"
+            }
             Self::Guest(_) | Self::InputEnded | Self::Unencodable(_) => return None,
             Self::Closed(_) => "see the guest's console log for why it ended, then start it again",
             Self::Violation(_) => "do not trust this guest any more: discard it and start a fresh one",

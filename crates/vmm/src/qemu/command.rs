@@ -6,11 +6,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::Qemu;
 use crate::hardware::{Accel, Hardware, LinkKind};
 
 /// Changes whenever the list of devices does: memory images made with another list are of no use.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
 /// Translated code a QEMU without KVM may keep, in MiB. The default of 1 GiB is never given back.
 const TRANSLATION_CACHE_MB: u32 = 64;
@@ -19,7 +21,8 @@ const TRANSLATION_CACHE_MB: u32 = 64;
 const BLANK_BYTES: u64 = 1 << 43;
 
 /// Where guest memory lives.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Memory {
     /// In QEMU's own anonymous memory.
     Anonymous,
@@ -115,6 +118,8 @@ impl CommandLine<'_> {
         line.option("-display", "none");
         line.option("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
         line.flags(["-nodefaults", "-no-user-config", "-no-reboot"]);
+        // A state saved from a running machine has no such section, and a restoring QEMU expects it or does not.
+        line.option("-global", "migration.send-configuration=off");
     }
 
     fn memory(&self, line: &mut Line) {
@@ -166,8 +171,10 @@ impl CommandLine<'_> {
             DiskFile::File { path, format } => {
                 // Flushes may be lost with the host, never with QEMU: the page cache holds what was written.
                 // A full host stops the guest and says so; any other error is for the guest to see.
+                let node = node_name(path);
                 let drive = format!(
-                    "if=none,id=root,format={format},cache=unsafe,discard=unmap,werror=enospc,rerror=report,file="
+                    "if=none,id=root,node-name={node},format={format},cache=unsafe,discard=unmap,werror=enospc,\
+                     rerror=report,file="
                 );
                 line.path_option("-drive", &drive, path);
             }
@@ -184,6 +191,14 @@ impl CommandLine<'_> {
         line.option("-object", "rng-random,id=entropy,filename=/dev/urandom");
         line.option("-device", "virtio-rng-device,rng=entropy");
     }
+}
+
+/// What QEMU calls the disk in a file.
+pub(crate) fn node_name(disk: &Path) -> String {
+    /// The longest name QEMU takes.
+    const LONGEST: usize = 31;
+    let digest = blake3::hash(disk.file_stem().unwrap_or_default().as_encoded_bytes()).to_hex();
+    format!("d{}", &digest[..LONGEST - 1])
 }
 
 /// The processor a guest sees.

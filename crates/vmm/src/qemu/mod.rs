@@ -7,6 +7,6 @@ mod spawner;
 
 pub use binary::{MIN_VERSION, Qemu, find};
 pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory};
-pub(crate) use command::{kernel_words, processor};
+pub(crate) use command::{kernel_words, node_name, processor};
 pub(crate) use process::read_tail;
-pub use process::{Credentials, Process, Spawn, lookup_user};
+pub use process::{Credentials, Process, Spawn, lookup_user, start_time};

@@ -54,6 +54,7 @@ pub struct Process {
     pid: u32,
     pidfd: AsyncFd<OwnedFd>,
     stderr: PathBuf,
+    released: bool,
 }
 
 impl Process {
@@ -69,12 +70,35 @@ impl Process {
         let pid = child.id();
         let mut guard = KillOnDrop(Some(child));
         let pidfd = watch(pid).map_err(VmError::io("watch the QEMU process"))?;
-        Ok(Self { child: Mutex::new(guard.0.take()), pid, pidfd, stderr: spawn.stderr })
+        Ok(Self { child: Mutex::new(guard.0.take()), pid, pidfd, stderr: spawn.stderr, released: false })
+    }
+
+    /// Takes charge of a process that an earlier owner released. `None` if it is not there any more.
+    pub fn adopt(pid: u32, started: u64, stderr: PathBuf) -> io::Result<Option<Self>> {
+        let pidfd = match watch(pid) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+            other => other?,
+        };
+        // The descriptor names one process for ever; only now can its number not be another's any more.
+        if start_time(pid)? != Some(started) {
+            return Ok(None);
+        }
+        Ok(Some(Self { child: Mutex::new(None), pid, pidfd, stderr, released: false }))
+    }
+
+    /// Lets it run on without an owner.
+    pub fn release(mut self) {
+        self.released = true;
     }
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// When it started, in the kernel's ticks since the host booted: with the process id, this names it for good.
+    pub fn started(&self) -> io::Result<u64> {
+        start_time(self.pid)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
     }
 
     /// Waits until it has ended and says how.
@@ -109,6 +133,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if self.released {
+            return;
+        }
         self.kill();
         if let Some(child) = self.child.get_mut().unwrap_or_else(PoisonError::into_inner) {
             // It was sent a signal it cannot refuse, so this does not wait long; without it a zombie stays.
@@ -137,12 +164,31 @@ fn watch(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(watched?)
 }
 
+/// When a process started; `None` if there is none of that number, or nothing but its exit status is left of it.
+pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
+    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => return Ok(None),
+        other => other?,
+    };
+    // The name in parentheses may hold anything, so counting starts behind it.
+    let mut fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
+    let state = fields.next().unwrap_or("Z");
+    let started = fields.nth(18).and_then(|ticks| ticks.parse().ok());
+    Ok(started.filter(|_| !matches!(state, "Z" | "X")))
+}
+
 fn prepare(command: &mut Command, spawn: &Spawn<'_>) {
     let inherited: Vec<RawFd> = spawn.inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let (run_as, ephemeral) = (spawn.run_as, spawn.ephemeral);
     let parent = rustix::process::getpid();
     let in_child = move || {
         rustix::process::setsid()?;
+        if !ephemeral {
+            // Where a security module lets only a parent read a process's memory, snapshots need an exception: the
+            // parent is gone by then. Elsewhere the request is unknown, which is fine.
+            // SAFETY: this request only takes numbers.
+            unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+        }
         for &fd in &inherited {
             // SAFETY: the caller of `Process::spawn` holds these descriptors open until the fork is over, and the
             // child has its own copies.

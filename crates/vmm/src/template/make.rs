@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentiso_core::ports::{DiskSource, Disks};
-use agentiso_proto::{Configure, Exec, Inherit};
+use agentiso_proto::{Configure, Exec};
 
 use super::store::{DEVICE, DISK, Partial, RAM, Template, Templates};
 use super::{base_key, warm_key};
 use crate::VmError;
 use crate::hardware::Hardware;
-use crate::link::Resync;
 use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk};
 use crate::qemu::{DiskFile, Memory};
 
@@ -76,7 +75,7 @@ pub async fn make_warm(
     disks: &dyn Disks,
 ) -> Result<Template, VmError> {
     let (base_key, base) = base;
-    let key = warm_key(base_key, &image.identity, image.bytes);
+    let key = warm_key(base_key, &image.identity, image.bytes, disks);
     let partial = begin(templates, host, &key).await?;
     if let Some(made_meanwhile) = templates.get(&key) {
         return Ok(made_meanwhile);
@@ -84,15 +83,13 @@ pub async fn make_warm(
     let source = DiskSource::Raw(image.raw.clone());
     let disk = layer(disks, &partial.dir.join(DISK), &source, image.bytes, host)?;
     let launch = shared_memory(&partial, hardware, disk, Some(&base.ram()))?;
-    let device = base.device();
-    let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
-    let machine = Machine::restore(host, launch, from).await?;
+    let machine = Machine::restore(host, launch, RestoreFrom::template(base.device())).await?;
     machine.announce_disk_size(image.bytes).await?;
     machine.during("mounting its image", WARM_LIMIT, machine.guest().configure(mount_root())).await?;
     machine.during("its first commands", WARM_LIMIT, warm_up(&machine)).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
     let trial = DiskSource::Layer(partial.dir.join(DISK));
-    let trial = layer(disks, &partial.dir.join("trial.qcow2"), &trial, image.bytes, host)?;
+    let trial = layer(disks, &partial.dir.join("trial"), &trial, image.bytes, host)?;
     try_out(&partial, host, hardware, trial).await?;
     let description = format!("warm {} {hardware:?}", image.raw.display());
     publish(partial, vec![RAM, DEVICE, DISK], description, Some(image.raw.clone())).await
@@ -182,16 +179,24 @@ async fn warm_up(machine: &Machine) -> Result<(), crate::link::LinkError> {
 /// A template that no clone can be made from is not published.
 async fn try_out(partial: &Partial, host: &Host, hardware: Hardware, disk: DiskFile) -> Result<(), VmError> {
     let template = partial.as_template();
-    for socket in ["monitor.sock", "console.sock", "agent.sock"] {
-        fs::remove_file(partial.dir.join(socket)).map_err(VmError::io("clean the template directory"))?;
-    }
+    remove_sockets(&partial.dir).map_err(VmError::io("clean the template directory"))?;
     let memory = Memory::Private(template.ram());
     let launch = Launch { dir: &partial.dir, hardware, disk, memory, ephemeral: true, spare_port: false };
-    let device = template.device();
-    let from = RestoreFrom { device: &device, inherit: Inherit::Kill, resync: Resync::Clean };
-    let machine = Machine::restore(host, launch, from).await?;
+    let machine = Machine::restore(host, launch, RestoreFrom::template(template.device())).await?;
     machine.during("being cloned", TRIAL_LIMIT, machine.guest().ready()).await?;
     machine.kill().await;
+    Ok(())
+}
+
+/// Makes room for the sockets of the next machine in a directory. Which there are depends on the link.
+fn remove_sockets(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_socket() {
+            fs::remove_file(entry.path())?;
+        }
+    }
     Ok(())
 }
 
@@ -225,6 +230,22 @@ fn copy_data(from: &File, to: &File) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn whatever_sockets_there_are_make_room_and_files_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name| dir.path().join(name);
+        fs::write(path(RAM), "memory").unwrap();
+        for there in [vec!["monitor.sock", "console.sock", "agent.sock"], vec!["monitor.sock"], vec![]] {
+            for socket in &there {
+                std::os::unix::net::UnixListener::bind(path(socket)).unwrap();
+            }
+            remove_sockets(dir.path()).unwrap();
+            let left: Vec<_> =
+                fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert_eq!(left, [RAM], "{there:?}");
+        }
+    }
 
     #[test]
     fn copying_keeps_contents_and_holes() {

@@ -24,6 +24,6 @@ mod make;
 mod manifest;
 mod store;
 
-pub use key::{base_key, warm_key};
+pub use key::{base_key, restore_key, warm_key};
 pub use make::{ImageDisk, make_base, make_warm};
 pub use store::{Template, Templates};

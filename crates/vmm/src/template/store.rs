@@ -13,7 +13,7 @@ use crate::qemu::Credentials;
 
 pub(super) const RAM: &str = "ram";
 pub(super) const DEVICE: &str = "device";
-pub(super) const DISK: &str = "disk.qcow2";
+pub(super) const DISK: &str = "disk";
 
 /// All templates of an installation.
 #[derive(Clone, Debug)]

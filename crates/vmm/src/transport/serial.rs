@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream as StdStream};
 
 use tokio::net::UnixStream;
 
-use super::{Connecting, Stream, Transport};
+use super::{Address, Connecting, Stream, Transport};
 use crate::sockets::SocketDir;
 
 /// A serial port whose other end is a unix socket.
@@ -26,6 +26,13 @@ impl Serial {
     }
 }
 
+/// Connects to the port of a machine that runs already.
+pub(super) fn connect(sockets: &SocketDir) -> io::Result<UnixStream> {
+    let stream = sockets.connect("agent.sock")?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
 impl Transport for Serial {
     fn arguments(&self) -> Vec<(&'static str, String)> {
         let fd = self.listener.as_raw_fd();
@@ -38,6 +45,10 @@ impl Transport for Serial {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.listener.as_fd()]
+    }
+
+    fn address(&self) -> Address {
+        Address::Serial
     }
 
     fn connect(&self) -> Connecting<'_> {

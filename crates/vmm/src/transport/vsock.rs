@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use tokio_vsock::{VsockAddr, VsockStream};
 
-use super::{Connecting, Stream, Transport};
+use super::{Address, Connecting, Stream, Transport};
 
 /// The device that gives a guest a context id.
 pub(crate) const DEVICE: &str = "/dev/vhost-vsock";
@@ -30,15 +30,15 @@ impl Vsock {
     /// Claims a context id that nobody has.
     pub fn new() -> io::Result<Self> {
         let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
-        let mut taken = None;
         for _ in 0..CID_TRIES {
             let cid = random_cid();
             match claim(&device, cid) {
                 Ok(()) => return Ok(Self { device, cid }),
-                Err(error) => taken = Some(error),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
             }
         }
-        Err(taken.unwrap_or_else(|| io::Error::other("no context id is free")))
+        Err(io::Error::other("no context id is free"))
     }
 }
 
@@ -66,16 +66,23 @@ impl Transport for Vsock {
         vec![self.device.as_fd()]
     }
 
+    fn address(&self) -> Address {
+        Address::Vsock(self.cid)
+    }
+
     fn connect(&self) -> Connecting<'_> {
-        Box::pin(async move {
-            loop {
-                match VsockStream::connect(VsockAddr::new(self.cid, AGENT_PORT)).await {
-                    Ok(stream) => return Ok(Box::new(stream) as Box<dyn Stream>),
-                    Err(error) if is_not_there_yet(&error) => tokio::time::sleep(PAUSE).await,
-                    Err(error) => return Err(error),
-                }
-            }
-        })
+        Box::pin(connect(self.cid))
+    }
+}
+
+/// Connects to the agent of the guest with a context id, as soon as it listens.
+pub(super) async fn connect(cid: u32) -> io::Result<Box<dyn Stream>> {
+    loop {
+        match VsockStream::connect(VsockAddr::new(cid, AGENT_PORT)).await {
+            Ok(stream) => return Ok(Box::new(stream) as Box<dyn Stream>),
+            Err(error) if is_not_there_yet(&error) => tokio::time::sleep(PAUSE).await,
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -84,4 +91,19 @@ fn is_not_there_yet(error: &io::Error) -> bool {
     const ENODEV: i32 = 19;
     matches!(error.kind(), ConnectionRefused | ConnectionReset | NotConnected | TimedOut)
         || error.raw_os_error() == Some(ENODEV)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_does_not_listen_yet_is_waited_for_and_a_refusal_of_the_host_is_not() {
+        for errno in [libc::ECONNREFUSED, libc::ECONNRESET, libc::ETIMEDOUT, libc::ENODEV] {
+            assert!(is_not_there_yet(&io::Error::from_raw_os_error(errno)), "{errno}");
+        }
+        for errno in [libc::EACCES, libc::EAFNOSUPPORT, libc::EMFILE] {
+            assert!(!is_not_there_yet(&io::Error::from_raw_os_error(errno)), "{errno}");
+        }
+    }
 }

@@ -1,0 +1,156 @@
+//! Tells what moved from what is gone and what is new.
+//!
+//! An inode number alone proves nothing, as it is used again after a deletion; together with the generation
+//! and the time of creation, both set when the inode is made and never again, on file systems with a common
+//! past, it does.
+
+use std::collections::HashMap;
+
+use super::forest::Forest;
+use super::pair::{Inodes, Pair};
+use super::report::{Halt, Report};
+use crate::change::EntryKind;
+use crate::error::DiffError;
+use crate::ext4::{Identity, Inode};
+
+/// Reports everything in the two forests.
+pub(super) fn report(
+    pair: &Pair<'_>,
+    gone: &Forest,
+    new: &Forest,
+    report: &mut Report<'_>,
+) -> Result<(), Halt> {
+    let mut matching = Matching {
+        pair,
+        gone,
+        new,
+        by_inode: HashMap::new(),
+        is_gone_settled: vec![false; gone.len()],
+        is_new_settled: vec![false; new.len()],
+        report,
+    };
+    if pair.is_related && gone.len() > 0 && new.len() > 0 {
+        matching.index();
+        // Directories first: what is still in a directory that moved has not moved by itself.
+        matching.settle(|kind| kind == EntryKind::Directory)?;
+        matching.settle(|kind| kind != EntryKind::Directory)?;
+    }
+    matching.rest()
+}
+
+struct Matching<'m, 'd, 'r> {
+    pair: &'m Pair<'d>,
+    gone: &'m Forest,
+    new: &'m Forest,
+    /// What is gone, by inode; several if the file had several names.
+    by_inode: HashMap<u32, Vec<u32>>,
+    is_gone_settled: Vec<bool>,
+    is_new_settled: Vec<bool>,
+    report: &'m mut Report<'r>,
+}
+
+impl Matching<'_, '_, '_> {
+    fn index(&mut self) {
+        for node in (0..self.gone.len()).rev() {
+            self.by_inode.entry(self.gone.inode(node)).or_default().push(node as u32);
+        }
+    }
+
+    /// Finds what moved among the new entries of some kinds. Parents come before children in a forest.
+    fn settle(&mut self, is_wanted: impl Fn(EntryKind) -> bool) -> Result<(), Halt> {
+        for new in 0..self.new.len() {
+            if is_set(&self.is_new_settled, new) || !self.by_inode.contains_key(&self.new.inode(new)) {
+                continue;
+            }
+            let inode = self.after(new)?;
+            let (Some(identity), Some(true)) = (inode.identity(), inode.kind().map(&is_wanted)) else {
+                continue;
+            };
+            if let Some(old) = self.find(inode.number, identity)? {
+                self.renamed(old, new)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first entry that is gone and was the very same inode.
+    fn find(&mut self, number: u32, identity: Identity) -> Result<Option<usize>, Halt> {
+        // Those already settled stay so: forgetting them keeps the search short.
+        if let Some(nodes) = self.by_inode.get_mut(&number) {
+            while nodes.last().is_some_and(|node| is_set(&self.is_gone_settled, *node as usize)) {
+                nodes.pop();
+            }
+        }
+        let Some(old) = self.by_inode.get(&number).and_then(|nodes| nodes.last()) else { return Ok(None) };
+        let is_same = self.before(*old as usize)?.identity() == Some(identity);
+        Ok(is_same.then_some(*old as usize))
+    }
+
+    fn renamed(&mut self, old: usize, new: usize) -> Result<(), Halt> {
+        let inodes = self.inodes(old, new)?;
+        let aspects = self.pair.aspects(&inodes)?;
+        self.report.renamed(self.gone.path(old), self.new.path(new), &inodes, aspects)?;
+        self.below(old, new)
+    }
+
+    /// Compares what is below two directories, or nothing, by name.
+    fn below(&mut self, old: usize, new: usize) -> Result<(), Halt> {
+        let mut pairs = vec![(old, new)];
+        while let Some((old, new)) = pairs.pop() {
+            set(&mut self.is_gone_settled, old);
+            set(&mut self.is_new_settled, new);
+            let (mut olds, mut news) = (self.gone.children(old), self.new.children(new));
+            let (mut old, mut new) = (olds.next(), news.next());
+            while let (Some(was), Some(is)) = (old, new) {
+                match self.gone.name(was).cmp(self.new.name(is)) {
+                    std::cmp::Ordering::Less => old = olds.next(),
+                    std::cmp::Ordering::Greater => new = news.next(),
+                    std::cmp::Ordering::Equal => {
+                        if !is_set(&self.is_gone_settled, was) && !is_set(&self.is_new_settled, is) {
+                            let inodes = self.inodes(was, is)?;
+                            let aspects = self.pair.aspects(&inodes)?;
+                            self.report.compared(self.new.path(is), &inodes, aspects)?;
+                            pairs.push((was, is));
+                        }
+                        (old, new) = (olds.next(), news.next());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rest(self) -> Result<(), Halt> {
+        for old in (0..self.gone.len()).filter(|old| !is_set(&self.is_gone_settled, *old)) {
+            let inode = self.before(old)?;
+            self.report.removed(self.gone.path(old), &inode)?;
+        }
+        for new in (0..self.new.len()).filter(|new| !is_set(&self.is_new_settled, *new)) {
+            let inode = self.after(new)?;
+            self.report.added(self.new.path(new), &inode)?;
+        }
+        Ok(())
+    }
+
+    fn inodes(&self, old: usize, new: usize) -> Result<Inodes, DiffError> {
+        self.pair.inodes(self.gone.inode(old), self.new.inode(new))
+    }
+
+    fn before(&self, node: usize) -> Result<Inode, DiffError> {
+        self.pair.before.inode(self.gone.inode(node)).map_err(DiffError::Before)
+    }
+
+    fn after(&self, node: usize) -> Result<Inode, DiffError> {
+        self.pair.after.inode(self.new.inode(node)).map_err(DiffError::After)
+    }
+}
+
+fn is_set(flags: &[bool], at: usize) -> bool {
+    flags.get(at).copied().unwrap_or(true)
+}
+
+fn set(flags: &mut [bool], at: usize) {
+    if let Some(flag) = flags.get_mut(at) {
+        *flag = true;
+    }
+}

@@ -1,0 +1,77 @@
+//! Handing changes to whoever asked for them.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use super::pair::Inodes;
+use crate::change::{Aspect, Change, ChangeKind, Totals};
+use crate::error::DiffError;
+use crate::ext4::Inode;
+
+/// Why a comparison ends early.
+pub(super) enum Halt {
+    /// The visitor has seen enough.
+    Enough,
+    Failed(DiffError),
+}
+
+impl From<DiffError> for Halt {
+    fn from(error: DiffError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Counts changes and passes them on.
+pub(super) struct Report<'r> {
+    pub(super) totals: Totals,
+    visitor: &'r mut dyn FnMut(Change) -> ControlFlow<()>,
+}
+
+impl<'r> Report<'r> {
+    pub(super) fn to(visitor: &'r mut dyn FnMut(Change) -> ControlFlow<()>) -> Self {
+        Self { totals: Totals::default(), visitor }
+    }
+
+    pub(super) fn added(&mut self, path: Vec<u8>, inode: &Inode) -> Result<(), Halt> {
+        self.pass(Change { path, kind: ChangeKind::Added, before: None, after: inode.info() })
+    }
+
+    pub(super) fn removed(&mut self, path: Vec<u8>, inode: &Inode) -> Result<(), Halt> {
+        self.pass(Change { path, kind: ChangeKind::Removed, before: inode.info(), after: None })
+    }
+
+    /// Tells of a path in both, if there is anything to tell.
+    pub(super) fn compared(
+        &mut self,
+        path: Vec<u8>,
+        inodes: &Inodes,
+        aspects: BTreeSet<Aspect>,
+    ) -> Result<(), Halt> {
+        if aspects.is_empty() {
+            return Ok(());
+        }
+        self.both(path, ChangeKind::Modified { aspects }, inodes)
+    }
+
+    pub(super) fn renamed(
+        &mut self,
+        from: Vec<u8>,
+        path: Vec<u8>,
+        inodes: &Inodes,
+        aspects: BTreeSet<Aspect>,
+    ) -> Result<(), Halt> {
+        self.both(path, ChangeKind::Renamed { from, aspects }, inodes)
+    }
+
+    fn both(&mut self, path: Vec<u8>, kind: ChangeKind, inodes: &Inodes) -> Result<(), Halt> {
+        self.pass(Change { path, kind, before: inodes.before.info(), after: inodes.after.info() })
+    }
+
+    fn pass(&mut self, change: Change) -> Result<(), Halt> {
+        self.totals.count(&change);
+        match (self.visitor)(change) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Halt::Enough),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What can go wrong with the state.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentiso_core::{Code, DiskId, Explain};
+use rusqlite::ErrorCode;
+
+/// Why the state could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetaError {
+    /// No workspace has that name or id.
+    #[error("there is no workspace {asked:?}")]
+    WorkspaceNotFound {
+        /// What was asked for.
+        asked: String,
+        /// The name most like it.
+        nearest: Option<String>,
+    },
+    /// Several ids begin like that.
+    #[error("{asked:?} could be any of the workspaces {}", matches.join(", "))]
+    WorkspaceAmbiguous {
+        /// What was asked for.
+        asked: String,
+        /// The names of the workspaces it fits.
+        matches: Vec<String>,
+    },
+    /// The name is taken.
+    #[error("there is a workspace {name:?} already")]
+    WorkspaceExists {
+        /// The name.
+        name: String,
+    },
+    /// The workspace has no such snapshot.
+    #[error("there is no snapshot {asked:?}")]
+    SnapshotNotFound {
+        /// What was asked for.
+        asked: String,
+        /// The name most like it.
+        nearest: Option<String>,
+    },
+    /// The workspace has a snapshot of that name.
+    #[error("the workspace has a snapshot {name:?} already")]
+    SnapshotExists {
+        /// The name.
+        name: String,
+    },
+    /// Something that was taken to be there is not: a fault of ours, or another command was faster.
+    #[error("there is no {what} {id}")]
+    Missing {
+        /// What kind of thing.
+        what: &'static str,
+        /// Which.
+        id: String,
+    },
+    /// Something was to be removed that is still needed.
+    #[error("the {what} {id} is still needed")]
+    Needed {
+        /// What kind of thing.
+        what: &'static str,
+        /// Which.
+        id: String,
+    },
+    /// A disk would be written to that must not change, or kept that still does.
+    #[error("the disk {disk} must be {wanted} for this")]
+    WrongDisk {
+        /// The disk.
+        disk: DiskId,
+        /// What it must be.
+        wanted: &'static str,
+    },
+    /// The database was written by a newer agentiso.
+    #[error("{} has format {found}, and this agentiso knows formats up to {known}", path.display())]
+    TooNew {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest we know.
+        known: i64,
+    },
+    /// The database is not what was written.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// This process could not be told from others.
+    #[error("could not find out when this process started")]
+    Owner(#[source] io::Error),
+    /// The database file could not be made.
+    #[error("could not create {}", path.display())]
+    Create {
+        /// The database.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The database refused.
+    #[error("could not read or change the state{}", place(path))]
+    Database {
+        /// The database; empty until the error leaves the transaction.
+        path: PathBuf,
+        /// Why it refused.
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl MetaError {
+    pub(crate) fn missing(what: &'static str, id: impl ToString) -> Self {
+        Self::Missing { what, id: id.to_string() }
+    }
+
+    pub(crate) fn damaged(path: &Path, reason: impl ToString) -> Self {
+        Self::Damaged { path: path.to_owned(), reason: reason.to_string() }
+    }
+
+    /// Says which database an error is about, and tells damage from everything else.
+    pub(crate) fn at(self, path: &Path) -> Self {
+        match self {
+            Self::Database { source, .. } if is_damage(&source) => Self::damaged(path, source),
+            Self::Database { source, .. } => Self::Database { path: path.to_owned(), source },
+            other => other,
+        }
+    }
+}
+
+impl From<rusqlite::Error> for MetaError {
+    fn from(source: rusqlite::Error) -> Self {
+        Self::Database { path: PathBuf::new(), source }
+    }
+}
+
+impl Explain for MetaError {
+    fn code(&self) -> Code {
+        match self {
+            Self::WorkspaceNotFound { .. } => Code::WorkspaceNotFound,
+            Self::WorkspaceAmbiguous { .. } => Code::InvalidArgument,
+            Self::WorkspaceExists { .. } => Code::WorkspaceExists,
+            Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
+            Self::SnapshotExists { .. } => Code::SnapshotExists,
+            Self::Missing { .. } | Self::Needed { .. } | Self::WrongDisk { .. } => Code::Internal,
+            Self::TooNew { .. } => Code::ToolTooOld,
+            Self::Damaged { .. } => Code::DataDamaged,
+            Self::Create { source, .. } | Self::Owner(source) => Code::of_io(source),
+            Self::Database { source, .. } => code_of(source),
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::WorkspaceNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
+            Self::WorkspaceNotFound { .. } => Some("see 'agentiso ls' for those there are".to_owned()),
+            Self::WorkspaceAmbiguous { .. } => Some("give the name, or more digits of the id".to_owned()),
+            Self::WorkspaceExists { .. } | Self::SnapshotExists { .. } => {
+                Some("choose another name, or remove that one first".to_owned())
+            }
+            Self::SnapshotNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
+            Self::SnapshotNotFound { .. } => {
+                Some("see 'agentiso snapshot ls' for those the workspace has".to_owned())
+            }
+            Self::TooNew { .. } => Some("use the newer agentiso that wrote it".to_owned()),
+            Self::Damaged { path, .. } => Some(format!(
+                "put a good copy of {} in its place; the disks themselves are not touched by this",
+                path.display()
+            )),
+            Self::Owner(_) => Some("mount /proc".to_owned()),
+            Self::Database { source, .. } if code_of(source) == Code::Timeout => {
+                Some("another agentiso is busy with the state; try again".to_owned())
+            }
+            Self::Database { source, .. } if code_of(source) == Code::DiskFull => {
+                Some("free some space and try again; nothing was changed".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn place(path: &Path) -> String {
+    if path.as_os_str().is_empty() { String::new() } else { format!(" in {}", path.display()) }
+}
+
+fn code_of(error: &rusqlite::Error) -> Code {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Code::DiskFull,
+        Some(ErrorCode::PermissionDenied | ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+            Code::PermissionDenied
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Code::Timeout,
+        Some(ErrorCode::SystemIoFailure) => Code::Io,
+        _ => Code::Internal,
+    }
+}
+
+/// Whether SQLite found its file broken, or a row holds what we never write.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    let broken_file =
+        matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase));
+    let broken_row = matches!(
+        error,
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..)
+    );
+    broken_file || broken_row
+}

@@ -1,0 +1,70 @@
+//! The database's format and how older ones are brought up to it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite_migration::{M, Migrations};
+
+use crate::MetaError;
+
+/// One per format, oldest first. What was released is never changed, only added to.
+const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("0001.sql")).foreign_key_check()];
+
+/// The format this version writes.
+pub(crate) const FORMAT: i64 = MIGRATIONS.len() as i64;
+
+/// Brings a database up to our format; a look at its number is all it takes when it is there already.
+pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), MetaError> {
+    if is_ready(connection, path)? {
+        return Ok(());
+    }
+    // Two processes that meet a new or old database take turns: the second finds the work done.
+    let _turn = take_turn(path).map_err(|source| MetaError::Create { path: path.to_owned(), source })?;
+    if is_ready(connection, path)? {
+        return Ok(());
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    Migrations::from_slice(MIGRATIONS).to_latest(connection).map_err(|error| match error {
+        rusqlite_migration::Error::RusqliteError { err, .. } => MetaError::from(err),
+        other => MetaError::damaged(path, other),
+    })
+}
+
+/// Whether nothing is left to do.
+fn is_ready(connection: &Connection, path: &Path) -> Result<bool, MetaError> {
+    if format_of(connection, path)? != FORMAT {
+        return Ok(false);
+    }
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    Ok(mode == "wal")
+}
+
+fn format_of(connection: &Connection, path: &Path) -> Result<i64, MetaError> {
+    let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
+    match found {
+        0..=FORMAT => Ok(found),
+        // No agentiso ever wrote a negative one.
+        ..0 => Err(MetaError::damaged(path, format!("it says it has format {found}"))),
+        _ => Err(MetaError::TooNew { path: path.to_owned(), found, known: FORMAT }),
+    }
+}
+
+/// Locks the directory, because opening and closing the database file itself would drop SQLite's own locks.
+fn take_turn(path: &Path) -> io::Result<File> {
+    let directory =
+        File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+    directory.lock()?;
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_migration_is_sound() {
+        Migrations::from_slice(MIGRATIONS).validate().unwrap();
+    }
+}

@@ -1,0 +1,47 @@
+//! A thorough look at the whole database.
+
+use crate::{Meta, MetaError, Read};
+
+/// Questions that have no answers in a sound state: each returns what is wrong.
+const FAULTS: &[&str] = &[
+    "SELECT 'its ' || \"table\" || ' refer to a ' || parent || ' row that is missing' FROM pragma_foreign_key_check",
+    "SELECT 'snapshot ' || snapshots.id || ' kept a disk that still changes'
+     FROM snapshots JOIN disks ON disks.id = disk WHERE NOT frozen",
+    "SELECT 'workspace ' || workspaces.id || ' writes to a frozen disk'
+     FROM workspaces JOIN disks ON disks.id = disk WHERE frozen",
+    "SELECT 'pool machine ' || pool.id || ' writes to a frozen disk'
+     FROM pool JOIN disks ON disks.id = disk WHERE frozen",
+    "SELECT 'disk ' || child.id || ' reads through one that still changes'
+     FROM disks AS child JOIN disks AS parent ON parent.id = child.parent WHERE NOT parent.frozen",
+    "SELECT 'a disk belongs to a workspace and to the pool' FROM workspaces JOIN pool USING (disk)",
+];
+
+impl Meta {
+    /// Reads every page and row and says the first thing that is wrong. Takes time in proportion to the file.
+    pub fn verify(&self) -> Result<(), MetaError> {
+        match self.read(first_fault)? {
+            Some(fault) => Err(MetaError::damaged(self.path(), fault)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn first_fault(read: &Read<'_>) -> Result<Option<String>, MetaError> {
+    let file = read.one("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))?;
+    if let Some(fault) = file.filter(|answer| answer != "ok") {
+        return Ok(Some(fault));
+    }
+    for question in FAULTS {
+        let fault = read.one(question, [], |row| row.get(0))?;
+        if fault.is_some() {
+            return Ok(fault);
+        }
+    }
+    // What does not parse fails here.
+    read.workspaces()?.iter().try_for_each(|workspace| read.snapshots(workspace.id).map(drop))?;
+    read.memories()?.iter().try_for_each(|memory| read.packs_of(memory.id).map(drop))?;
+    read.disks()?;
+    read.pool()?;
+    read.operations()?;
+    Ok(None)
+}

@@ -1,0 +1,285 @@
+//! Workspaces.
+
+use agentiso_core::{DiskId, ImageName, Resources, SnapshotId, WorkspaceId, WorkspaceName, nearest};
+use jiff::Timestamp;
+use rusqlite::{Row, named_params};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::stored::{Stored, get, get_if_any, resources};
+use crate::{MetaError, Read, Tx};
+
+/// The fewest digits of an id that are taken for one.
+const MIN_PREFIX: usize = 4;
+
+/// A workspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workspace {
+    /// Who it is, for ever.
+    pub id: WorkspaceId,
+    /// What its user calls it. No two have the same.
+    pub name: WorkspaceName,
+    /// The image it was made of.
+    pub image: ImageName,
+    /// Which version of the image that was.
+    pub image_identity: String,
+    /// How large it is.
+    pub resources: Resources,
+    /// When it was made, to the microsecond.
+    pub created: Timestamp,
+    /// Whether it runs.
+    pub state: WorkspaceState,
+    /// The disk it writes to. No two share one.
+    pub disk: DiskId,
+    /// The snapshot it stands on: the parent of its next one.
+    pub position: Option<SnapshotId>,
+    /// What it is a fork of.
+    pub lineage: Option<Lineage>,
+    /// Whether it came from the pool.
+    pub from_pool: bool,
+    /// How its machine was started.
+    pub tier: String,
+}
+
+/// Whether a workspace runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WorkspaceState {
+    /// It has a machine.
+    Running {
+        /// The machine, in its owner's words.
+        machine: Value,
+    },
+    /// It has none.
+    Stopped {
+        /// Why it stopped, unless it was asked to.
+        reason: Option<String>,
+    },
+}
+
+/// Where a fork came from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lineage {
+    /// The source, which may be gone.
+    pub workspace: WorkspaceId,
+    /// What the source was called when it was forked.
+    pub name: WorkspaceName,
+    /// The snapshot it was forked from: none if the source was forked as it ran, or the snapshot is gone.
+    pub snapshot: Option<SnapshotId>,
+    /// When, to the microsecond.
+    pub forked_at: Timestamp,
+    /// How many forks lie between it and a workspace that is none: at least 1.
+    pub depth: u32,
+}
+
+impl Workspace {
+    /// Its machine, if it runs.
+    pub fn machine(&self) -> Option<&Value> {
+        match &self.state {
+            WorkspaceState::Running { machine } => Some(machine),
+            WorkspaceState::Stopped { .. } => None,
+        }
+    }
+
+    /// How many forks lie between it and a workspace that is none.
+    pub fn depth(&self) -> u32 {
+        self.lineage.as_ref().map_or(0, |lineage| lineage.depth)
+    }
+}
+
+impl Read<'_> {
+    /// Returns a workspace by its id.
+    pub fn workspace(&self, id: WorkspaceId) -> Result<Workspace, MetaError> {
+        self.one("SELECT * FROM workspaces WHERE id = ?1", [Stored(id)], read)?
+            .ok_or_else(|| not_found(id.to_string(), None))
+    }
+
+    /// Returns the workspace a user means: by name, by whole id, or by at least four digits with which the short
+    /// form of its id begins, and no other's.
+    pub fn find_workspace(&self, asked: &str) -> Result<Workspace, MetaError> {
+        if let Some(found) = self.one("SELECT * FROM workspaces WHERE name = ?1", [asked], read)? {
+            return Ok(found);
+        }
+        if let Ok(id) = Uuid::try_parse(asked) {
+            return self.workspace(WorkspaceId::from_uuid(id));
+        }
+        let mut matches = self.workspaces_of_prefix(asked)?;
+        match (matches.pop(), matches.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (Some(last), false) => {
+                matches.push(last);
+                let matches = matches.into_iter().map(|workspace| workspace.name.into()).collect();
+                Err(MetaError::WorkspaceAmbiguous { asked: asked.to_owned(), matches })
+            }
+            (None, _) => {
+                let names = self.all("SELECT name FROM workspaces", [], |row| row.get::<_, String>(0))?;
+                let nearest = nearest(asked, names.iter().map(String::as_str));
+                Err(not_found(asked.to_owned(), nearest.map(str::to_owned)))
+            }
+        }
+    }
+
+    fn workspaces_of_prefix(&self, prefix: &str) -> Result<Vec<Workspace>, MetaError> {
+        if prefix.len() < MIN_PREFIX || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT * FROM workspaces WHERE substr(id, -8) LIKE ?1 || '%' ORDER BY name";
+        self.all(sql, [prefix], read)
+    }
+
+    /// Returns every workspace, oldest first.
+    pub fn workspaces(&self) -> Result<Vec<Workspace>, MetaError> {
+        self.all("SELECT * FROM workspaces ORDER BY created, id", [], read)
+    }
+
+    /// Returns the workspaces that were forked from a snapshot, oldest first.
+    pub fn forks_of(&self, snapshot: SnapshotId) -> Result<Vec<Workspace>, MetaError> {
+        let sql = "SELECT * FROM workspaces WHERE source_snapshot = ?1 ORDER BY created, id";
+        self.all(sql, [Stored(snapshot)], read)
+    }
+}
+
+impl Tx<'_> {
+    /// Adds a workspace. Its disk, and the snapshots it names, must be there.
+    pub fn insert_workspace(&self, workspace: &Workspace) -> Result<(), MetaError> {
+        self.require_free_name(&workspace.name)?;
+        self.require_writable(workspace.disk)?;
+        let (state, reason) = match &workspace.state {
+            WorkspaceState::Running { .. } => ("running", None),
+            WorkspaceState::Stopped { reason } => ("stopped", reason.as_deref()),
+        };
+        let lineage = workspace.lineage.as_ref();
+        self.execute(
+            "INSERT INTO workspaces (id, name, image, image_identity, vcpus, memory_mb, disk_gb, created, state,
+               stop_reason, machine, disk, position, source_workspace, source_name, source_snapshot, forked_at,
+               depth, from_pool, tier)
+             VALUES (:id, :name, :image, :image_identity, :vcpus, :memory_mb, :disk_gb, :created, :state,
+               :stop_reason, :machine, :disk, :position, :source_workspace, :source_name, :source_snapshot,
+               :forked_at, :depth, :from_pool, :tier)",
+            named_params! {
+                ":id": Stored(workspace.id),
+                ":name": workspace.name.as_str(),
+                ":image": workspace.image.as_str(),
+                ":image_identity": workspace.image_identity,
+                ":vcpus": workspace.resources.vcpus,
+                ":memory_mb": workspace.resources.memory_mb,
+                ":disk_gb": workspace.resources.disk_gb,
+                ":created": Stored(workspace.created),
+                ":state": state,
+                ":stop_reason": reason,
+                ":machine": workspace.machine().map(Stored),
+                ":disk": Stored(workspace.disk),
+                ":position": workspace.position.map(Stored),
+                ":source_workspace": lineage.map(|lineage| Stored(lineage.workspace)),
+                ":source_name": lineage.map(|lineage| lineage.name.as_str()),
+                ":source_snapshot": lineage.and_then(|lineage| lineage.snapshot).map(Stored),
+                ":forked_at": lineage.map(|lineage| Stored(lineage.forked_at)),
+                ":depth": workspace.depth(),
+                ":from_pool": workspace.from_pool,
+                ":tier": workspace.tier,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Removes a workspace and its snapshots. Their disks and memories stay until they are removed as unneeded;
+    /// forks keep their lineage, less the snapshot.
+    pub fn remove_workspace(&self, id: WorkspaceId) -> Result<(), MetaError> {
+        self.change_workspace(id, "DELETE FROM workspaces WHERE id = ?1", [Stored(id)])
+    }
+
+    /// Gives a workspace another name.
+    pub fn rename_workspace(&self, id: WorkspaceId, name: &WorkspaceName) -> Result<(), MetaError> {
+        if self.workspace(id)?.name == *name {
+            return Ok(());
+        }
+        self.require_free_name(name)?;
+        let sql = "UPDATE workspaces SET name = ?2 WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), name.as_str()))
+    }
+
+    /// Notes that a workspace runs, on this machine; or that its machine is now described so.
+    pub fn set_running(&self, id: WorkspaceId, machine: &Value) -> Result<(), MetaError> {
+        let sql = "UPDATE workspaces SET state = 'running', stop_reason = NULL, machine = ?2 WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), Stored(machine)))
+    }
+
+    /// Notes that a workspace has no machine, and why unless it was asked to stop.
+    pub fn set_stopped(&self, id: WorkspaceId, reason: Option<&str>) -> Result<(), MetaError> {
+        let sql = "UPDATE workspaces SET state = 'stopped', stop_reason = ?2, machine = NULL WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), reason))
+    }
+
+    /// Notes how a workspace's machine was started.
+    pub fn set_tier(&self, id: WorkspaceId, tier: &str) -> Result<(), MetaError> {
+        self.change_workspace(id, "UPDATE workspaces SET tier = ?2 WHERE id = ?1", (Stored(id), tier))
+    }
+
+    /// Gives a workspace another disk to write to.
+    pub fn set_disk(&self, id: WorkspaceId, disk: DiskId) -> Result<(), MetaError> {
+        self.require_writable(disk)?;
+        let sql = "UPDATE workspaces SET disk = ?2 WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), Stored(disk)))
+    }
+
+    /// Puts a workspace on a snapshot: the parent of its next one.
+    pub fn set_position(&self, id: WorkspaceId, position: Option<SnapshotId>) -> Result<(), MetaError> {
+        let sql = "UPDATE workspaces SET position = ?2 WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), position.map(Stored)))
+    }
+
+    fn change_workspace(
+        &self,
+        id: WorkspaceId,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+    ) -> Result<(), MetaError> {
+        match self.execute(sql, parameters)? {
+            0 => Err(not_found(id.to_string(), None)),
+            _ => Ok(()),
+        }
+    }
+
+    fn require_free_name(&self, name: &WorkspaceName) -> Result<(), MetaError> {
+        let taken = self.one("SELECT 1 FROM workspaces WHERE name = ?1", [name.as_str()], |_| Ok(()))?;
+        taken.map_or(Ok(()), |()| Err(MetaError::WorkspaceExists { name: name.to_string() }))
+    }
+}
+
+fn not_found(asked: String, nearest: Option<String>) -> MetaError {
+    MetaError::WorkspaceNotFound { asked, nearest }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Workspace> {
+    // The two go together: the schema sees to it.
+    let state = match get_if_any(row, "machine")? {
+        Some(machine) => WorkspaceState::Running { machine },
+        None => WorkspaceState::Stopped { reason: row.get("stop_reason")? },
+    };
+    Ok(Workspace {
+        id: get(row, "id")?,
+        name: get(row, "name")?,
+        image: get(row, "image")?,
+        image_identity: row.get("image_identity")?,
+        resources: resources(row)?,
+        created: get(row, "created")?,
+        state,
+        disk: get(row, "disk")?,
+        position: get_if_any(row, "position")?,
+        lineage: read_lineage(row)?,
+        from_pool: row.get("from_pool")?,
+        tier: row.get("tier")?,
+    })
+}
+
+fn read_lineage(row: &Row<'_>) -> rusqlite::Result<Option<Lineage>> {
+    let Some(workspace) = get_if_any(row, "source_workspace")? else {
+        return Ok(None);
+    };
+    Ok(Some(Lineage {
+        workspace,
+        name: get(row, "source_name")?,
+        snapshot: get_if_any(row, "source_snapshot")?,
+        forked_at: get(row, "forked_at")?,
+        depth: row.get("depth")?,
+    }))
+}

@@ -1,0 +1,130 @@
+-- A database of format 1, frozen: a test compares what is read from it.
+-- Ids are UUIDs as text, times are microseconds since 1970, truth is 0 or 1.
+
+CREATE TABLE disks (
+  id        TEXT PRIMARY KEY,
+  parent    TEXT REFERENCES disks (id) ON DELETE RESTRICT,
+  frozen    INTEGER NOT NULL CHECK (frozen IN (0, 1)),
+  span      INTEGER NOT NULL CHECK (span >= 1),
+  -- Whom it was made for: it says nothing about who needs it now.
+  workspace TEXT,
+  CHECK (parent <> id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX disks_by_parent ON disks (parent);
+
+CREATE TABLE workspaces (
+  id               TEXT PRIMARY KEY,
+  name             TEXT NOT NULL UNIQUE,
+  image            TEXT NOT NULL,
+  image_identity   TEXT NOT NULL,
+  vcpus            INTEGER NOT NULL,
+  memory_mb        INTEGER NOT NULL,
+  disk_gb          INTEGER NOT NULL,
+  created          INTEGER NOT NULL,
+  state            TEXT NOT NULL CHECK (state IN ('running', 'stopped')),
+  stop_reason      TEXT,
+  machine          TEXT,
+  disk             TEXT NOT NULL UNIQUE REFERENCES disks (id) ON DELETE RESTRICT,
+  position         TEXT REFERENCES snapshots (id) ON DELETE SET NULL,
+  -- A fork outlives its source, so the source is told by id and name and is no reference.
+  source_workspace TEXT,
+  source_name      TEXT,
+  source_snapshot  TEXT REFERENCES snapshots (id) ON DELETE SET NULL,
+  forked_at        INTEGER,
+  depth            INTEGER NOT NULL,
+  from_pool        INTEGER NOT NULL CHECK (from_pool IN (0, 1)),
+  tier             TEXT NOT NULL,
+  CHECK ((state = 'running') = (machine IS NOT NULL)),
+  CHECK (state = 'stopped' OR stop_reason IS NULL),
+  CHECK ((source_workspace IS NULL) = (source_name IS NULL)),
+  CHECK ((source_workspace IS NULL) = (forked_at IS NULL)),
+  CHECK ((source_workspace IS NULL) = (depth = 0)),
+  CHECK (source_snapshot IS NULL OR source_workspace IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workspaces_by_position ON workspaces (position);
+CREATE INDEX workspaces_by_source_snapshot ON workspaces (source_snapshot);
+
+CREATE TABLE memories (
+  id      TEXT PRIMARY KEY,
+  base    TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  pages   INTEGER NOT NULL,
+  about   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- A pack outlives the memory it was written for, so it is no reference.
+CREATE TABLE memory_packs (
+  memory TEXT NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+  pack   TEXT NOT NULL,
+  PRIMARY KEY (memory, pack)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX memory_packs_by_pack ON memory_packs (pack);
+
+CREATE TABLE snapshots (
+  id          TEXT PRIMARY KEY,
+  workspace   TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+  name        TEXT NOT NULL,
+  description TEXT NOT NULL,
+  parent      TEXT REFERENCES snapshots (id) ON DELETE SET NULL,
+  created     INTEGER NOT NULL,
+  disk        TEXT NOT NULL REFERENCES disks (id) ON DELETE RESTRICT,
+  memory      TEXT REFERENCES memories (id) ON DELETE RESTRICT,
+  UNIQUE (workspace, name),
+  CHECK (parent <> id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX snapshots_by_parent ON snapshots (parent);
+CREATE INDEX snapshots_by_disk ON snapshots (disk);
+CREATE INDEX snapshots_by_memory ON snapshots (memory);
+
+CREATE TABLE pool (
+  id             TEXT PRIMARY KEY,
+  shape          TEXT NOT NULL,
+  image          TEXT NOT NULL,
+  image_identity TEXT NOT NULL,
+  vcpus          INTEGER NOT NULL,
+  memory_mb      INTEGER NOT NULL,
+  disk_gb        INTEGER NOT NULL,
+  disk           TEXT NOT NULL UNIQUE REFERENCES disks (id) ON DELETE RESTRICT,
+  machine        TEXT NOT NULL,
+  tier           TEXT NOT NULL,
+  created        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pool_by_shape ON pool (shape, created);
+
+-- What has begun and not ended. The workspace may not exist yet, or no longer, so it is no reference.
+CREATE TABLE operations (
+  id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind          TEXT NOT NULL,
+  workspace     TEXT,
+  begun         INTEGER NOT NULL,
+  owner_pid     INTEGER NOT NULL,
+  owner_started INTEGER NOT NULL,
+  intent        TEXT NOT NULL
+) STRICT;
+CREATE INDEX operations_by_workspace ON operations (workspace);
+
+INSERT INTO disks (id, parent, frozen, span, workspace) VALUES
+  ('01900000-0000-7000-8000-0000000000d1', NULL, 1, 1, '01900000-0000-7000-8000-0000000000a1'),
+  ('01900000-0000-7000-8000-0000000000d2', '01900000-0000-7000-8000-0000000000d1', 1, 2, '01900000-0000-7000-8000-0000000000a1'),
+  ('01900000-0000-7000-8000-0000000000d3', '01900000-0000-7000-8000-0000000000d2', 0, 1, '01900000-0000-7000-8000-0000000000a1'),
+  ('01900000-0000-7000-8000-0000000000d4', '01900000-0000-7000-8000-0000000000d1', 0, 1, '01900000-0000-7000-8000-0000000000a2'),
+  ('01900000-0000-7000-8000-0000000000d5', NULL, 0, 1, NULL);
+INSERT INTO memories (id, base, created, pages, about) VALUES ('01900000-0000-7000-8000-0000000000e1', 'base-1', 1767323045678901, 99, '{"v":1}');
+INSERT INTO memory_packs (memory, pack) VALUES ('01900000-0000-7000-8000-0000000000e1', '01900000-0000-7000-8000-0000000000e1');
+INSERT INTO workspaces (id, name, image, image_identity, vcpus, memory_mb, disk_gb, created, state, stop_reason,
+  machine, disk, position, source_workspace, source_name, source_snapshot, forked_at, depth, from_pool, tier) VALUES
+  ('01900000-0000-7000-8000-0000000000a1', 'source', 'debian', 'blake3:01', 2, 512, 10, 1767323045678901, 'running', NULL,
+   '{"pid":321}', '01900000-0000-7000-8000-0000000000d3', NULL, NULL, NULL, NULL, NULL, 0, 0, 'template');
+INSERT INTO snapshots (id, workspace, name, description, parent, created, disk, memory) VALUES
+  ('01900000-0000-7000-8000-0000000000b1', '01900000-0000-7000-8000-0000000000a1', 's1', 'clean', NULL, 1767323045678902, '01900000-0000-7000-8000-0000000000d1', NULL),
+  ('01900000-0000-7000-8000-0000000000b2', '01900000-0000-7000-8000-0000000000a1', 's2', '', '01900000-0000-7000-8000-0000000000b1', 1767323045678903, '01900000-0000-7000-8000-0000000000d2', '01900000-0000-7000-8000-0000000000e1');
+UPDATE workspaces SET position = '01900000-0000-7000-8000-0000000000b2';
+INSERT INTO workspaces (id, name, image, image_identity, vcpus, memory_mb, disk_gb, created, state, stop_reason,
+  machine, disk, position, source_workspace, source_name, source_snapshot, forked_at, depth, from_pool, tier) VALUES
+  ('01900000-0000-7000-8000-0000000000a2', 'fork', 'debian', 'blake3:01', 2, 512, 10, 1767323045678904, 'stopped', 'crashed',
+   NULL, '01900000-0000-7000-8000-0000000000d4', '01900000-0000-7000-8000-0000000000b1', '01900000-0000-7000-8000-0000000000a1', 'source', '01900000-0000-7000-8000-0000000000b1', 1767323045678904, 1, 0, 'fork');
+INSERT INTO pool (id, shape, image, image_identity, vcpus, memory_mb, disk_gb, disk, machine, tier, created) VALUES
+  ('01900000-0000-7000-8000-0000000000a3', 'shape-1', 'debian', 'blake3:01', 1, 256, 10, '01900000-0000-7000-8000-0000000000d5', '{"pid":322}', 'warm', 1767323045678905);
+INSERT INTO operations (id, kind, workspace, begun, owner_pid, owner_started, intent) VALUES
+  (7, 'fork', '01900000-0000-7000-8000-0000000000a2', 1767323045678906, 321, 654, '{"undo":[]}');
+PRAGMA user_version = 1;

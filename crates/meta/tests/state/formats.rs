@@ -1,0 +1,186 @@
+//! The file itself: its format, its mode, and what happens when it is not as it should be.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use agentiso_core::{Code, Explain};
+use agentiso_meta::{Meta, MetaError, WorkspaceState};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::builders::State;
+
+/// A database of format 1 as it was first written. Never to be changed.
+const FORMAT_1: &str = include_str!("../samples/state-1.sql");
+
+fn database(sql: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    (dir, path)
+}
+
+fn schema(path: &Path) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    let sql =
+        "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name";
+    let mut statement = connection.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_database_of_format_1_is_understood() {
+    let (_dir, path) = database(FORMAT_1);
+    let meta = Meta::open(&path).unwrap();
+    meta.verify().unwrap();
+    meta.read(|state| {
+        let [source, fork]: [_; 2] = state.workspaces()?.try_into().unwrap();
+        let [first, second]: [_; 2] = state.snapshots(source.id)?.try_into().unwrap();
+        assert_eq!((source.name.as_str(), fork.name.as_str()), ("source", "fork"));
+        assert_eq!(source.state, WorkspaceState::Running { machine: json!({ "pid": 321 }) });
+        assert_eq!(fork.state, WorkspaceState::Stopped { reason: Some("crashed".to_owned()) });
+        assert_eq!(source.created.to_string(), "2026-01-02T03:04:05.678901Z");
+        assert_eq!(
+            (source.resources.vcpus, source.resources.memory_mb, source.resources.disk_gb),
+            (2, 512, 10)
+        );
+        assert_eq!(source.position, Some(second.id));
+        assert_eq!(second.parent, Some(first.id));
+        assert_eq!((first.name.as_str(), first.description.as_str()), ("s1", "clean"));
+        let lineage = fork.lineage.as_ref().unwrap();
+        assert_eq!((lineage.workspace, lineage.snapshot, lineage.depth), (source.id, Some(first.id), 1));
+        assert_eq!(state.chain(source.disk)?.len(), 3);
+        let memory = state.memory(second.memory.unwrap())?;
+        assert_eq!((memory.base.as_str(), memory.pages, memory.about), ("base-1", 99, json!({ "v": 1 })));
+        assert_eq!(state.packs_of(memory.id)?, [memory.id]);
+        assert_eq!(state.pool_counts()?, [("shape-1".to_owned(), 1)]);
+        let [operation]: [_; 1] = state.operations()?.try_into().unwrap();
+        assert_eq!((operation.kind.as_str(), operation.workspace), ("fork", Some(fork.id)));
+        assert_eq!((operation.owner.pid, operation.owner.started), (321, 654));
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_old_database_brought_up_to_date_is_like_a_new_one() {
+    let (_dir, old) = database(FORMAT_1);
+    drop(Meta::open(&old).unwrap());
+    let new = State::new();
+    assert_eq!(schema(&old), schema(new.meta.path()));
+}
+
+#[test]
+fn a_database_of_a_newer_format_is_left_alone() {
+    let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
+    let before = fs::read(&path).unwrap();
+    let refused = Meta::open(&path).unwrap_err();
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 1, .. }), "{refused}");
+    assert!(refused.remedy().unwrap().contains("newer agentiso"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    fs::write(&path, "this was never a database, and it is long enough to look at".repeat(100)).unwrap();
+    let refused = Meta::open(&path).unwrap_err();
+    assert_eq!(refused.code(), Code::DataDamaged);
+    assert!(refused.to_string().starts_with(&format!("{} is damaged: ", path.display())), "{refused}");
+    assert!(refused.remedy().is_some());
+
+    let (_dir, path) = database("PRAGMA user_version = -5");
+    assert_eq!(Meta::open(&path).unwrap_err().code(), Code::DataDamaged);
+}
+
+#[test]
+fn a_database_with_a_ruined_page_is_damage() {
+    let (_dir, path) = database(FORMAT_1);
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'workspaces'";
+    let page: u32 = Connection::open(&path).unwrap().query_row(root, [], |row| row.get(0)).unwrap();
+    let start = (page as usize - 1) * 4096;
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[start..start + 4096].fill(0xa5);
+    fs::write(&path, bytes).unwrap();
+    let meta = Meta::open(&path).unwrap();
+    assert_eq!(meta.read(|state| state.workspaces()).unwrap_err().code(), Code::DataDamaged);
+    assert_eq!(meta.verify().unwrap_err().code(), Code::DataDamaged);
+}
+
+#[test]
+fn a_row_that_makes_no_sense_is_damage() {
+    for spoil in [
+        "UPDATE workspaces SET name = '../' || id",
+        "UPDATE workspaces SET machine = '{' WHERE machine IS NOT NULL",
+        "UPDATE workspaces SET vcpus = -1",
+        "UPDATE workspaces SET created = 9223372036854775807",
+        "PRAGMA foreign_keys = OFF; UPDATE workspaces SET id = 'nobody' WHERE name = 'fork'",
+    ] {
+        let (_dir, path) = database(FORMAT_1);
+        Connection::open(&path).unwrap().execute_batch(spoil).unwrap();
+        let meta = Meta::open(&path).unwrap();
+        let refused = meta.read(|state| state.workspaces()).unwrap_err();
+        assert_eq!(refused.code(), Code::DataDamaged, "{spoil}: {refused}");
+        assert_eq!(meta.verify().unwrap_err().code(), Code::DataDamaged, "{spoil}");
+    }
+}
+
+#[test]
+fn a_thorough_look_finds_what_contradicts_itself() {
+    for (spoil, complaint) in [
+        ("DELETE FROM disks WHERE id LIKE '%d1'", "missing"),
+        ("UPDATE disks SET frozen = 1", "writes to a frozen disk"),
+        ("UPDATE disks SET frozen = 0", "still changes"),
+        ("UPDATE pool SET disk = (SELECT disk FROM workspaces LIMIT 1)", "to the pool"),
+    ] {
+        let (_dir, path) = database(FORMAT_1);
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(&format!("PRAGMA foreign_keys = OFF; {spoil}"))
+            .unwrap();
+        let found = Meta::open(&path).unwrap().verify().unwrap_err();
+        assert!(found.to_string().contains(complaint), "{spoil}: {found}");
+    }
+}
+
+#[test]
+fn the_log_of_many_short_commands_is_emptied_now_and_then() {
+    let state = State::new();
+    let log = state.dir.path().join("state.db-wal");
+    let id = state.add("web").id;
+    let machine = json!({ "about": "x".repeat(40_000) });
+    let sizes: Vec<u64> = (0..100)
+        .map(|_| {
+            state.reopen().write(|tx| tx.set_running(id, &machine)).unwrap();
+            fs::metadata(&log).unwrap().len()
+        })
+        .collect();
+    assert!(sizes.iter().max().unwrap() < &(3 << 20), "{sizes:?}");
+    assert!(
+        sizes.windows(2).filter(|pair| pair[1] < pair[0]).count() < 5,
+        "it must not be emptied each time"
+    );
+    assert_eq!(state.get(id).machine(), Some(&machine));
+}
+
+#[test]
+fn the_state_is_for_its_user_alone() {
+    let state = State::new();
+    state.add("web");
+    let modes: Vec<_> = fs::read_dir(state.dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().permissions().mode() & 0o777)
+        .collect();
+    assert_eq!(modes, [0o600; 3], "the database, its log and its index");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_said_to_be_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = Meta::open(&dir.path().join("nowhere/state.db")).unwrap_err();
+    assert_eq!(refused.code(), Code::Io);
+    assert!(refused.to_string().contains("nowhere"), "{refused}");
+}

@@ -1,0 +1,185 @@
+//! Cloning templates, and booting where there is none.
+
+use std::sync::Arc;
+
+use agentiso_core::ports::DiskSource;
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Explain, Failure};
+use agentiso_proto::Configure;
+use agentiso_vmm::link::LinkError;
+use agentiso_vmm::qemu::Memory;
+use agentiso_vmm::template::{Template, base_key, make_base, make_warm};
+use agentiso_vmm::{GuestKernel, Hardware, Host, Machine, RestoreFrom, VmError, root_disk};
+
+use super::identity::IDENTITY_LIMIT;
+use super::{Berth, BerthDisk, Ingredients, Tier};
+use crate::Installation;
+
+/// A machine that runs and is not anybody yet.
+pub(crate) struct Started {
+    pub machine: Machine,
+    pub tier: Tier,
+    /// What the machine must be told once it has its identity.
+    pub disk_bytes: Option<u64>,
+}
+
+impl Installation {
+    /// Starts a machine in a berth, the quickest way there is.
+    pub(crate) async fn start_in(
+        &self,
+        with: &Ingredients,
+        berth: &Berth,
+        cold: bool,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Started, Failure> {
+        let (machine, tier) = if cold {
+            (self.boot(with, berth).await?, Tier::Cold)
+        } else {
+            self.clone_or_boot(with, berth, progress).await?
+        };
+        Ok(Started { machine, tier, disk_bytes: (tier == Tier::Template).then_some(with.image.bytes) })
+    }
+
+    /// Clones the best template there is or can be made, and boots if there is none.
+    async fn clone_or_boot(
+        &self,
+        with: &Ingredients,
+        berth: &Berth,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<(Machine, Tier), Failure> {
+        if berth.disk_is == BerthDisk::Fresh {
+            match self.clone_warm(with, berth, progress).await {
+                Ok(machine) => return Ok((machine, Tier::WarmTemplate)),
+                Err(error) if is_final(&error) => return Err(error.into()),
+                Err(error) => {
+                    tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a warm template")
+                }
+            }
+        }
+        match self.clone_base(with, berth, progress).await {
+            Ok(machine) => return Ok((machine, Tier::Template)),
+            Err(error) if is_final(&error) => return Err(error.into()),
+            Err(error) => tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a template"),
+        }
+        Ok((self.boot(with, berth).await?, Tier::Cold))
+    }
+
+    async fn clone_warm(
+        &self,
+        with: &Ingredients,
+        berth: &Berth,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Machine, VmError> {
+        let template = self.warm_template(with, progress).await?;
+        match self.restore_warm(with, berth, &template).await {
+            Err(VmError::BadTemplate { path, reason }) => {
+                tracing::warn!(template = %path.display(), reason, "making the template anew");
+                self.templates().remove(&with.warm_key(self.disks()));
+                let template = self.warm_template(with, progress).await?;
+                self.restore_warm(with, berth, &template).await
+            }
+            other => other,
+        }
+    }
+
+    /// Clones a warm template.
+    pub(super) async fn restore_warm(
+        &self,
+        with: &Ingredients,
+        berth: &Berth,
+        template: &Template,
+    ) -> Result<Machine, VmError> {
+        let (ram, source) = self.footing(berth, template)?;
+        let launch = self.launch(with, berth, &source, Memory::Private(ram))?;
+        Machine::restore(&with.host, launch, RestoreFrom::template(template.device())).await
+    }
+
+    /// The warm template of an image and a shape, made if there is none.
+    pub(crate) async fn warm_template(
+        &self,
+        with: &Ingredients,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Template, VmError> {
+        let (base_key, key) = (with.base_key(), with.warm_key(self.disks()));
+        if let Some(template) = self.templates().get(&key) {
+            return Ok(template);
+        }
+        let base = self.base_template(&with.host, &with.kernel, with.hardware, progress).await?;
+        progress.step("Warming a template for this image", None);
+        let (templates, disks) = (self.templates(), self.disks());
+        let made =
+            make_warm(&templates, &with.host, (&base_key, &base), with.hardware, &with.image, disks).await;
+        self.keep_templates_in_bounds(&[&base_key, &key]);
+        let made = made?;
+        progress.done("");
+        Ok(made)
+    }
+
+    /// The base template of a shape, made if there is none.
+    pub(crate) async fn base_template(
+        &self,
+        host: &Host,
+        kernel: &GuestKernel,
+        hardware: Hardware,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Template, VmError> {
+        if let Some(template) = self.templates().get(&base_key(host, kernel, &hardware)) {
+            return Ok(template);
+        }
+        progress.step("Booting a template", None);
+        let made = make_base(&self.templates(), host, kernel, hardware).await?;
+        progress.done(&format!("{} vcpus, {} MiB, {}", hardware.vcpus, hardware.memory_mb, hardware.accel));
+        Ok(made)
+    }
+
+    async fn clone_base(
+        &self,
+        with: &Ingredients,
+        berth: &Berth,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Machine, VmError> {
+        let template = self.base_template(&with.host, &with.kernel, with.hardware, progress).await?;
+        let ram = if berth.lasting {
+            let doing = VmError::io("keep the template for as long as the machine needs it");
+            self.hold_memory(&template).map_err(doing)?
+        } else {
+            template.ram()
+        };
+        let source = DiskSource::Raw(with.image.raw.clone());
+        let launch = self.launch(with, berth, &source, Memory::Private(ram))?;
+        let machine = Machine::restore(&with.host, launch, RestoreFrom::template(template.device())).await;
+        if matches!(machine, Err(VmError::BadTemplate { .. })) {
+            self.templates().remove(&with.base_key());
+        }
+        let machine = machine?;
+        mount(&machine).await?;
+        Ok(machine)
+    }
+
+    async fn boot(&self, with: &Ingredients, berth: &Berth) -> Result<Machine, VmError> {
+        let source = DiskSource::Raw(with.image.raw.clone());
+        let launch = self.launch(with, berth, &source, Memory::Anonymous)?;
+        let machine = Machine::boot(&with.host, launch, &with.kernel).await?;
+        mount(&machine).await?;
+        Ok(machine)
+    }
+}
+
+/// Without room nothing else gets far either, and a slow start would hide why. A kernel that does not boot for a
+/// template does not boot for a machine.
+fn is_final(error: &VmError) -> bool {
+    matches!(error.code(), Code::DiskFull | Code::BootFailed)
+}
+
+async fn mount(machine: &Machine) -> Result<(), VmError> {
+    let configure = Configure { root: Some(root_disk(true)), ..Configure::default() };
+    let mounted =
+        machine.during("mounting its disk", IDENTITY_LIMIT, machine.guest().configure(configure)).await;
+    match mounted {
+        Err(VmError::Link(LinkError::Guest(error))) => {
+            let reason = format!("the guest could not mount its disk: {}", error.message);
+            Err(VmError::Io { doing: "use the image".to_owned(), cause: std::io::Error::other(reason) })
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,60 @@
+//! What a machine is started from.
+
+use std::sync::Arc;
+
+use agentiso_core::ports::Disks;
+use agentiso_core::progress::Progress;
+use agentiso_core::{Failure, Resources};
+use agentiso_images::store::Image;
+use agentiso_vmm::template::{ImageDisk, base_key, restore_key, warm_key};
+use agentiso_vmm::{GuestKernel, Hardware, Host};
+
+use crate::Installation;
+
+/// What a machine is started from.
+pub(crate) struct Ingredients {
+    pub host: Host,
+    pub kernel: GuestKernel,
+    pub hardware: Hardware,
+    pub image: ImageDisk,
+}
+
+impl Ingredients {
+    /// Names the base template.
+    pub(crate) fn base_key(&self) -> String {
+        base_key(&self.host, &self.kernel, &self.hardware)
+    }
+
+    /// Names the warm template.
+    pub(crate) fn warm_key(&self, disks: &dyn Disks) -> String {
+        warm_key(&self.base_key(), &self.image.identity, self.image.bytes, disks)
+    }
+
+    /// Names what a memory image must have been made with to be restored here.
+    pub(crate) fn restore_key(&self) -> String {
+        restore_key(&self.host, &self.hardware)
+    }
+}
+
+impl Installation {
+    /// Finds or prepares all that a machine of an image and a size needs.
+    pub(crate) async fn ingredients(
+        &self,
+        image: &Image,
+        resources: &Resources,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Ingredients, Failure> {
+        let bytes = resources.disk_bytes();
+        let raw = self.sized_base(image, bytes).await?;
+        let host = self.host()?;
+        let kernel = self.prepare_kernel(progress).await?;
+        let hardware = self.hardware(&host, &kernel, resources.vcpus, resources.memory_mb).await;
+        let identity = image_identity(image);
+        Ok(Ingredients { host, kernel, hardware, image: ImageDisk { raw, identity, bytes } })
+    }
+}
+
+/// Tells the content of an image from any other's.
+pub(crate) fn image_identity(image: &Image) -> String {
+    format!("{} {}", image.meta.fs_uuid, image.meta.created)
+}

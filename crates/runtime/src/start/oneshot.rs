@@ -1,0 +1,188 @@
+//! Machines for one use: they end with this process.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
+use agentiso_vmm::template::Template;
+use agentiso_vmm::{Accel, Host, Machine};
+use serde::{Deserialize, Serialize};
+
+use super::identity::IDENTITY_LIMIT;
+use super::{Berth, BerthDisk, Identity, Ingredients, OnWake};
+use crate::machine_dir::MachineDir;
+use crate::{Installation, sweep};
+
+/// A machine to start.
+#[derive(Clone, Debug)]
+pub struct StartRequest {
+    /// Its identity.
+    pub id: WorkspaceId,
+    /// Its image.
+    pub image: ImageName,
+    /// Its size.
+    pub resources: Resources,
+    /// Boots it instead of cloning a template.
+    pub cold: bool,
+}
+
+/// Where a machine came from.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// It booted.
+    Cold,
+    /// It is a clone of a booted guest that mounted its disk afterwards.
+    Template,
+    /// It is a clone of a guest with this image already mounted.
+    WarmTemplate,
+    /// It was ready and waiting.
+    Pool,
+    /// It was split off a running machine.
+    Fork,
+    /// Its memory came from a snapshot.
+    Snapshot,
+}
+
+impl Tier {
+    /// As it is printed and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Template => "template",
+            Self::WarmTemplate => "warm_template",
+            Self::Pool => "pool",
+            Self::Fork => "fork",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// A running machine with everything it owns. Dropping it ends and removes it.
+pub struct Running {
+    /// The machine. Declared first: it must be gone before its directory is.
+    pub machine: Machine,
+    /// Where it came from.
+    pub tier: Tier,
+    /// How its instructions run.
+    pub accel: Accel,
+    /// What its image says about how it wants to be run.
+    pub defaults: agentiso_images::store::OciDefaults,
+    _dir: MachineDir,
+}
+
+impl Installation {
+    /// Starts a machine and makes it a distinct one. On failure nothing of it is left.
+    pub async fn start(
+        &self,
+        request: &StartRequest,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Running, Failure> {
+        self.start_as(request, false, progress).await
+    }
+
+    /// Boots a machine with a second serial port, for measuring what the transport carries.
+    pub(crate) async fn start_with_spare_port(
+        &self,
+        request: &StartRequest,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Running, Failure> {
+        self.start_as(&StartRequest { cold: true, ..request.clone() }, true, progress).await
+    }
+
+    async fn start_as(
+        &self,
+        request: &StartRequest,
+        spare_port: bool,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Running, Failure> {
+        request.resources.check(&self.config.limits)?;
+        let image = self.images()?.get(&request.image)?;
+        let defaults = image.meta.defaults.clone().unwrap_or_default();
+        let with = self.ingredients(&image, &request.resources, progress).await?;
+        sweep(&self.paths.machines_dir())
+            .map_err(|error| self.io("remove what dead machines left", error))?;
+        let dir = self.machine_dir(request.id, &with.host)?;
+        tracing::debug!(id = %request.id, "starting");
+        let berth = Berth { spare_port, ..self.oneshot_berth(&dir) };
+        let started = self.start_in(&with, &berth, request.cold, progress).await?;
+        let running = Running {
+            machine: started.machine,
+            tier: started.tier,
+            accel: with.hardware.accel,
+            defaults,
+            _dir: dir,
+        };
+        let identity = Identity { id: request.id, hostname: format!("ws-{}", request.id.short()) };
+        identity.give_to(&running.machine, OnWake::Start).await?;
+        if let Some(bytes) = started.disk_bytes {
+            running.machine.announce_disk_size(bytes).await?;
+        }
+        Ok(running)
+    }
+
+    fn oneshot_berth(&self, dir: &MachineDir) -> Berth {
+        Berth {
+            dir: dir.path().to_owned(),
+            disk: dir.path().join("disk").with_extension(self.disks().extension()),
+            disk_is: BerthDisk::Fresh,
+            lasting: false,
+            spare_port: false,
+        }
+    }
+
+    pub(crate) fn machine_dir(&self, id: WorkspaceId, host: &Host) -> Result<MachineDir, Failure> {
+        MachineDir::create(&self.paths.machines_dir(), id, host.run_as)
+            .map_err(|error| self.io("create the machine's directory", error))
+    }
+}
+
+impl Running {
+    /// Ends the machine cleanly and removes it. Returns whether its file system was left clean.
+    pub async fn stop(self, limit: Duration) -> bool {
+        let Self { machine, _dir: dir, .. } = self;
+        let clean = machine.stop(limit).await;
+        drop(dir);
+        clean
+    }
+
+    /// Ends the machine at once and removes it.
+    pub async fn destroy(self) {
+        let Self { machine, _dir: dir, .. } = self;
+        machine.kill().await;
+        drop(dir);
+    }
+}
+
+/// A restore with nothing around it, for comparison.
+pub(crate) struct BareRestore<'a> {
+    installation: &'a Installation,
+    with: Ingredients,
+    template: Template,
+}
+
+impl<'a> BareRestore<'a> {
+    pub(crate) async fn prepare(
+        installation: &'a Installation,
+        request: &StartRequest,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Self, Failure> {
+        let image = installation.images()?.get(&request.image)?;
+        let with = installation.ingredients(&image, &request.resources, progress).await?;
+        let template = installation.warm_template(&with, progress).await?;
+        Ok(Self { installation, with, template })
+    }
+
+    /// How long QEMU takes from its start to the agent's first answer.
+    pub(crate) async fn once(&self) -> Result<Duration, Failure> {
+        let Self { installation, with, template } = self;
+        let dir = installation.machine_dir(WorkspaceId::from_uuid(uuid::Uuid::now_v7()), &with.host)?;
+        let began = Instant::now();
+        let machine = installation.restore_warm(with, &installation.oneshot_berth(&dir), template).await?;
+        machine.during("answering", IDENTITY_LIMIT, machine.guest().ready()).await?;
+        let elapsed = began.elapsed();
+        machine.kill().await;
+        Ok(elapsed)
+    }
+}

@@ -1,0 +1,87 @@
+//! Coming back to the machine of a workspace.
+
+use agentiso_core::{Code, Failure};
+use agentiso_meta::Workspace;
+use agentiso_vmm::Machine;
+
+use super::Workspaces;
+use super::lock::WorkspaceLock;
+use super::machine::MachineState;
+
+/// A running workspace that nobody else works on. Its machine goes on when this is dropped.
+pub struct Attached {
+    /// The workspace, as it was found.
+    pub workspace: Workspace,
+    pub(crate) state: MachineState,
+    machine: Option<Machine>,
+    _lock: WorkspaceLock,
+}
+
+impl Workspaces {
+    /// Finds a running workspace and comes back to its machine.
+    pub async fn attach(&self, asked: &str) -> Result<Attached, Failure> {
+        let (workspace, lock) = self.lock(asked).await?;
+        self.attach_locked(workspace, lock).await
+    }
+
+    pub(crate) async fn attach_locked(
+        &self,
+        workspace: Workspace,
+        lock: WorkspaceLock,
+    ) -> Result<Attached, Failure> {
+        match self.reach(&workspace).await? {
+            Some((state, machine)) => Ok(Attached { workspace, state, machine: Some(machine), _lock: lock }),
+            None => Err(Failure::new(
+                Code::WorkspaceNotRunning,
+                format!("the workspace {:?} is not running", workspace.name.as_str()),
+            )
+            .with_remedy(format!("start it: agentiso start {}", workspace.name))),
+        }
+    }
+
+    /// The machine of a workspace, if it runs. A machine that has ended is noted as such.
+    pub(crate) async fn reach(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Option<(MachineState, Machine)>, Failure> {
+        let Some(state) = self.machine_of(workspace)? else { return Ok(None) };
+        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
+        if let Some(machine) = Machine::adopt(&dir, &state.record).await? {
+            return Ok(Some((state, machine)));
+        }
+        self.note_end(workspace, &state)?;
+        Ok(None)
+    }
+
+    /// Notes that a machine has ended by itself.
+    pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
+        self.meta.write(|tx| tx.set_stopped(workspace.id, Some("its machine ended unexpectedly")))?;
+        let dir = self.installation.paths.workspaces_dir();
+        state.berth.remove(&dir).map_err(|error| self.installation.io("remove a machine's directory", error))
+    }
+}
+
+impl Attached {
+    /// The machine.
+    #[expect(
+        clippy::missing_panics_doc,
+        clippy::expect_used,
+        reason = "it is taken only by methods that consume self"
+    )]
+    pub fn machine(&self) -> &Machine {
+        self.machine.as_ref().expect("an attached workspace has its machine")
+    }
+
+    /// Takes the machine, to end it.
+    pub(crate) fn into_machine(mut self) -> (Option<Machine>, MachineState, Workspace) {
+        (self.machine.take(), self.state.clone(), self.workspace.clone())
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Some(machine) = self.machine.take() {
+            machine.release();
+        }
+    }
+}

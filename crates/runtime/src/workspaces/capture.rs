@@ -1,0 +1,127 @@
+//! Freezing what a workspace holds at one instant.
+
+use agentiso_core::ports::{DiskSource, Freezing};
+use agentiso_core::{DiskId, Failure};
+use agentiso_meta::{Disk, MetaError, Tx, Workspace};
+use agentiso_vmm::{Capture, Captured, DiskFreeze, VmError};
+
+use super::base::insert_disk;
+use super::intent::Switch;
+use super::undertaking::Undertaking;
+use super::{Attached, Workspaces};
+
+/// What to freeze of a running workspace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum What {
+    /// Its disk, with everything the guest has written to it.
+    Disk,
+    /// Its memory, and its disk with everything the guest has written to it.
+    Everything,
+    /// Its memory and its disk as the two are: what is not on the disk yet is in the memory.
+    EverythingAsItIs,
+}
+
+impl Workspaces {
+    /// The switch of disks that freezing a workspace brings with it, if it brings one.
+    pub(crate) fn switch(&self, workspace: &Workspace, fresh: DiskId) -> Option<Switch> {
+        let switch = Switch { workspace: workspace.id, from: workspace.disk, to: fresh };
+        (self.installation.disks().freezing() == Freezing::Overlay).then_some(switch)
+    }
+
+    /// Freezes a running workspace. `fresh` is the id of the disk that is made for it. Returns the frozen disk, which
+    /// the database knows from then on, and what was taken.
+    pub(crate) async fn freeze_running(
+        &self,
+        attached: &Attached,
+        undertaking: &Undertaking<'_>,
+        what: What,
+        fresh: DiskId,
+    ) -> Result<(DiskId, Captured), Failure> {
+        let workspace = &attached.workspace;
+        let disk = self.prepare_freeze(workspace, fresh)?;
+        self.calm(attached, what).await?;
+        let capture = Capture { memory: what != What::Disk, disk: Some(disk) };
+        let captured = attached.machine().capture(capture).await;
+        let calmed = self.uncalm(attached, what).await;
+        let switched = captured.as_ref().map_or_else(|failed| failed.switched, |done| done.switched);
+        let copied = captured.is_ok() && !switched;
+        let frozen = undertaking.settle(|tx| match (switched, copied) {
+            (true, _) => commit_switch(tx, workspace, fresh),
+            (false, true) => commit_copy(tx, fresh),
+            (false, false) => Ok(fresh),
+        })?;
+        let captured = captured.map_err(|failed| failed.error)?;
+        calmed?;
+        Ok((frozen, captured))
+    }
+
+    /// Freezes the disk of a workspace that does not run.
+    pub(crate) fn freeze_stopped(
+        &self,
+        workspace: &Workspace,
+        undertaking: &Undertaking<'_>,
+        fresh: DiskId,
+    ) -> Result<DiskId, Failure> {
+        let from = self.installation.disk_path(workspace.disk);
+        let owner = self.installation.run_as()?;
+        let bytes = workspace.resources.disk_bytes();
+        let to = self.installation.disk_path(fresh);
+        self.installation.create_disk(&to, &DiskSource::Layer(from), bytes, owner)?;
+        undertaking.settle(|tx| match self.installation.disks().freezing() {
+            Freezing::Overlay => commit_switch(tx, workspace, fresh),
+            Freezing::Copy => commit_copy(tx, fresh),
+        })
+    }
+
+    fn prepare_freeze(&self, workspace: &Workspace, fresh: DiskId) -> Result<DiskFreeze, Failure> {
+        let (from, to) = (self.installation.disk_path(workspace.disk), self.installation.disk_path(fresh));
+        let (owner, bytes) = (self.installation.run_as()?, workspace.resources.disk_bytes());
+        let source = DiskSource::Layer(from.clone());
+        match self.installation.disks().freezing() {
+            Freezing::Overlay => {
+                self.installation.create_disk(&to, &source, bytes, owner)?;
+                Ok(DiskFreeze::Switch { from, to, format: self.installation.disks().qemu_format() })
+            }
+            Freezing::Copy => {
+                let disks = self.installation.shared_disks();
+                Ok(DiskFreeze::Copy(Box::new(move || disks.create(&to, &source, bytes))))
+            }
+        }
+    }
+
+    /// Brings the guest to rest as far as what is taken needs it.
+    async fn calm(&self, attached: &Attached, what: What) -> Result<(), VmError> {
+        let (machine, guest) = (attached.machine(), attached.machine().guest());
+        let limit = super::snapshot::CALM_LIMIT;
+        match what {
+            What::Disk => machine.during("coming to rest", limit, guest.freeze()).await,
+            What::Everything => machine.during("coming to rest", limit, guest.hold(true)).await,
+            What::EverythingAsItIs => machine.during("coming to rest", limit, guest.hold(false)).await,
+        }
+    }
+
+    async fn uncalm(&self, attached: &Attached, what: What) -> Result<(), VmError> {
+        let (machine, guest) = (attached.machine(), attached.machine().guest());
+        let limit = super::snapshot::CALM_LIMIT;
+        match what {
+            What::Disk => machine.during("going on", limit, guest.thaw()).await,
+            What::Everything | What::EverythingAsItIs => {
+                machine.during("going on", limit, guest.release()).await
+            }
+        }
+    }
+}
+
+/// The workspace writes to `fresh` from now on; the disk it had is frozen.
+pub(crate) fn commit_switch(tx: &Tx<'_>, workspace: &Workspace, fresh: DiskId) -> Result<DiskId, MetaError> {
+    insert_disk(tx, fresh, Some(workspace.disk))?;
+    tx.set_disk(workspace.id, fresh)?;
+    tx.freeze_disk(workspace.disk)?;
+    Ok(workspace.disk)
+}
+
+/// `fresh` is a copy that nobody writes to.
+fn commit_copy(tx: &Tx<'_>, fresh: DiskId) -> Result<DiskId, MetaError> {
+    tx.insert_disk(&Disk { id: fresh, parent: None, frozen: true, span: 1, workspace: None })?;
+    Ok(fresh)
+}

@@ -1,0 +1,144 @@
+//! Making a workspace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{DiskId, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
+use agentiso_meta::{Workspace, WorkspaceState};
+use agentiso_vmm::Machine;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::base::insert_disk;
+use super::intent::{BerthName, Intent};
+use super::machine::MachineState;
+use super::{WorkspaceView, Workspaces};
+use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier, image_identity};
+
+/// A workspace to make.
+#[derive(Clone, Debug)]
+pub struct CreateRequest {
+    /// What to call it; a name is made up if there is none.
+    pub name: Option<WorkspaceName>,
+    /// Its image.
+    pub image: ImageName,
+    /// Its size.
+    pub resources: Resources,
+    /// Boots it instead of cloning a template or taking one from the pool.
+    pub cold: bool,
+    /// Takes a ready machine from the pool if there is one that fits.
+    pub pool: bool,
+}
+
+impl Workspaces {
+    /// Makes a workspace and starts it. On failure nothing of it is left.
+    pub async fn create(
+        &self,
+        request: &CreateRequest,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<WorkspaceView, Failure> {
+        request.resources.check(&self.installation.config.limits)?;
+        let id = WorkspaceId::from_uuid(Uuid::now_v7());
+        if let Some(name) = &request.name {
+            self.require_free_name(name)?;
+        }
+        let image = self.installation.images()?.get(&request.image)?;
+        let with = self.installation.ingredients(&image, &request.resources, progress).await?;
+        if request.pool
+            && !request.cold
+            && let Some(taken) = self.take_from_pool(request, &image, &with).await?
+        {
+            return Ok(taken);
+        }
+        let name = request.name.clone().map_or_else(|| made_up_name(id), Ok)?;
+        let _disks = self.use_disks()?;
+        let disk = DiskId::from_uuid(Uuid::now_v7());
+        let berth_name = BerthName::new(id);
+        let intent = Intent { disks: vec![disk], berths: vec![berth_name], ..Intent::default() };
+        let undertaking = self.undertake("create", Some(id), intent)?;
+        let berth = self.berth(berth_name, disk, BerthDisk::Fresh, &with.host)?;
+        let started = self.installation.start_in(&with, &berth, request.cold, progress).await?;
+        let identity = Identity { id, hostname: name.to_string() };
+        identity.give_to(&started.machine, OnWake::Start).await?;
+        if let Some(bytes) = started.disk_bytes {
+            started.machine.announce_disk_size(bytes).await?;
+        }
+        let machine = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        let workspace = Workspace {
+            id,
+            name,
+            image: request.image.clone(),
+            image_identity: image_identity(&image),
+            resources: request.resources,
+            created: now(),
+            state: WorkspaceState::Running { machine: machine.to_value()? },
+            disk,
+            position: None,
+            lineage: None,
+            from_pool: false,
+            tier: tier_name(started.tier),
+        };
+        let parent = self.parent_of(disk)?;
+        undertaking.finish(|tx| {
+            insert_disk(tx, disk, parent)?;
+            tx.insert_workspace(&workspace)
+        })?;
+        started.machine.release();
+        Ok(WorkspaceView::of(&workspace, Some(&machine)))
+    }
+
+    /// Refuses a name that is taken before anything is made; the database decides in the end.
+    pub(crate) fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
+        let taken = self.meta.read(|read| read.workspaces())?;
+        if taken.iter().any(|workspace| workspace.name == *name) {
+            return Err(agentiso_meta::MetaError::WorkspaceExists { name: name.to_string() }.into());
+        }
+        Ok(())
+    }
+
+    /// A place for a machine that stays.
+    pub(crate) fn berth(
+        &self,
+        name: BerthName,
+        disk: DiskId,
+        disk_is: BerthDisk,
+        host: &agentiso_vmm::Host,
+    ) -> Result<Berth, Failure> {
+        let dir = name.create(&self.installation.paths.workspaces_dir(), host.run_as);
+        let dir = dir.map_err(|error| self.installation.io("create the machine's directory", error))?;
+        let disk = self.installation.disk_path(disk);
+        Ok(Berth { dir, disk, disk_is, lasting: true, spare_port: false })
+    }
+
+    /// What is remembered of a machine that is about to be let go.
+    pub(crate) fn lasting(
+        &self,
+        machine: &Machine,
+        berth: BerthName,
+        restore_key: String,
+    ) -> Result<MachineState, Failure> {
+        Ok(MachineState { record: machine.record()?, berth, restore_key })
+    }
+}
+
+/// How long a machine may take to power off.
+pub(crate) fn stop_limit(workspaces: &Workspaces) -> Duration {
+    workspaces.installation.config.vm.stop_timeout()
+}
+
+/// A name from the id: it is free, because the id is new.
+pub(crate) fn made_up_name(id: WorkspaceId) -> Result<WorkspaceName, Failure> {
+    Ok(format!("ws-{}", id.short()).parse()?)
+}
+
+/// The present, as precisely as it is stored.
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+}
+
+/// A tier as the database has it.
+pub(crate) fn tier_name(tier: Tier) -> String {
+    tier.as_str().to_owned()
+}

@@ -1,0 +1,239 @@
+//! New workspaces from one that exists.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, DiskId, Failure, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_meta::{Lineage, Workspace, WorkspaceState};
+use agentiso_proto::HookReport;
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::base::insert_disk;
+use super::create::{now, tier_name};
+use super::intent::{BerthName, Intent, Switch};
+use super::restore::Revived;
+use super::undertaking::Undertaking;
+use super::{WorkspaceView, Workspaces};
+
+/// The most forks one call makes.
+pub(crate) const MOST: u32 = 100;
+
+/// What to fork.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ForkSource {
+    /// A workspace as it is now.
+    Now,
+    /// One of its snapshots.
+    Snapshot {
+        /// Its name.
+        name: String,
+        /// Without its memory.
+        disk_only: bool,
+    },
+}
+
+/// Forks to make.
+#[derive(Clone, Debug)]
+pub struct ForkRequest {
+    /// The workspace.
+    pub workspace: String,
+    /// Which moment of it.
+    pub source: ForkSource,
+    /// What to call the fork, or what the names of many begin with.
+    pub name: Option<WorkspaceName>,
+    /// How many.
+    pub count: u32,
+    /// One that cannot be made means none is made.
+    pub all_or_nothing: bool,
+}
+
+/// What became of one fork.
+#[derive(Debug)]
+pub struct Forked {
+    /// Its name, or what it would have been.
+    pub name: WorkspaceName,
+    /// The fork, or why there is none.
+    pub result: Result<(WorkspaceView, Vec<HookReport>), Failure>,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub struct ForkOutcome {
+    /// Each fork.
+    pub forks: Vec<Forked>,
+    /// How long the source stood still.
+    pub pause: Duration,
+}
+
+/// A fork that is being made.
+#[derive(Clone, Debug)]
+pub(super) struct Child {
+    pub id: WorkspaceId,
+    pub name: WorkspaceName,
+    pub disk: DiskId,
+    pub berth: BerthName,
+}
+
+impl Workspaces {
+    /// Forks a workspace or one of its snapshots. The source goes on.
+    pub async fn fork(
+        &self,
+        request: &ForkRequest,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<ForkOutcome, Failure> {
+        if !(1..=MOST).contains(&request.count) {
+            let message = format!("{} forks were asked for; one call makes 1 to {MOST}", request.count);
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
+        let (source, lock) = self.lock(&request.workspace).await?;
+        let children = self.plan(&source, request)?;
+        match &request.source {
+            ForkSource::Now => match self.attach_locked(source.clone(), lock).await {
+                Ok(attached) => self.fork_running(&attached, request, children).await,
+                Err(failure) if failure.code() == Code::WorkspaceNotRunning => {
+                    self.fork_stopped(&source, request, children, progress).await
+                }
+                Err(failure) => Err(failure),
+            },
+            ForkSource::Snapshot { name, disk_only } => {
+                let snapshot = self.meta.read(|read| read.find_snapshot(source.id, name))?;
+                self.fork_snapshot(&source, &snapshot, *disk_only, request, children, progress).await
+            }
+        }
+    }
+
+    /// Names the forks before anything is made.
+    fn plan(&self, source: &Workspace, request: &ForkRequest) -> Result<Vec<Child>, Failure> {
+        let taken = self.meta.read(|read| read.workspaces())?;
+        let is_taken = |name: &WorkspaceName| taken.iter().any(|workspace| workspace.name == *name);
+        let child = |name| {
+            let id = WorkspaceId::from_uuid(Uuid::now_v7());
+            Child { id, name, disk: DiskId::from_uuid(Uuid::now_v7()), berth: BerthName::new(id) }
+        };
+        if let (Some(name), 1) = (&request.name, request.count) {
+            self.require_free_name(name)?;
+            return Ok(vec![child(name.clone())]);
+        }
+        let stem = request.name.as_ref().unwrap_or(&source.name).to_string();
+        let mut names = Vec::new();
+        let mut number = 1u32;
+        while names.len() < request.count as usize {
+            let name = numbered(&stem, number)?;
+            if !is_taken(&name) {
+                names.push(name);
+            }
+            number += 1;
+        }
+        Ok(names.into_iter().map(child).collect())
+    }
+
+    /// What forks make, besides what freezing their source makes.
+    pub(super) fn fork_intent(children: &[Child], also: Option<DiskId>, switch: Option<Switch>) -> Intent {
+        Intent {
+            disks: children.iter().map(|child| child.disk).chain(also).collect(),
+            berths: children.iter().map(|child| child.berth).collect(),
+            switch,
+            ..Intent::default()
+        }
+    }
+
+    /// Waits for all children and writes down those that live, in one transaction.
+    pub(super) async fn conclude_forks(
+        &self,
+        source: &Workspace,
+        snapshot: Option<SnapshotId>,
+        request: &ForkRequest,
+        undertaking: Undertaking<'_>,
+        mut births: JoinSet<(Child, Result<Revived, Failure>)>,
+        pause: Duration,
+    ) -> Result<ForkOutcome, Failure> {
+        let mut born = Vec::new();
+        let mut forks = Vec::new();
+        while let Some(birth) = births.join_next().await {
+            let (child, result) = birth
+                .map_err(|error| Failure::new(Code::Internal, format!("making a fork failed: {error}")))?;
+            match result {
+                Ok(revived) => born.push((child, revived)),
+                Err(failure) if request.all_or_nothing => return Err(failure),
+                Err(failure) => forks.push(Forked { name: child.name, result: Err(failure) }),
+            }
+        }
+        if born.is_empty()
+            && let Some(Forked { result: Err(failure), .. }) = forks.pop_if(|_| request.count == 1)
+        {
+            return Err(failure);
+        }
+        let mut rows = Vec::new();
+        for (child, revived) in &born {
+            let row = fork_row(source, snapshot, child, revived)?;
+            rows.push((row, self.parent_of(child.disk)?));
+        }
+        undertaking.finish(|tx| {
+            for (row, parent) in &rows {
+                insert_disk(tx, row.disk, *parent)?;
+                tx.insert_workspace(row)?;
+            }
+            Ok(())
+        })?;
+        for ((child, revived), (row, _)) in born.into_iter().zip(&rows) {
+            let view = WorkspaceView::of(row, Some(&revived.state));
+            revived.machine.release();
+            forks.push(Forked { name: child.name, result: Ok((view, revived.hooks)) });
+        }
+        forks.sort_by(|a, b| (a.name.as_str().len(), &a.name).cmp(&(b.name.as_str().len(), &b.name)));
+        Ok(ForkOutcome { forks, pause })
+    }
+}
+
+fn fork_row(
+    source: &Workspace,
+    snapshot: Option<SnapshotId>,
+    child: &Child,
+    revived: &Revived,
+) -> Result<Workspace, Failure> {
+    let created = now();
+    let lineage = Lineage {
+        workspace: source.id,
+        name: source.name.clone(),
+        snapshot,
+        forked_at: created,
+        depth: source.depth() + 1,
+    };
+    Ok(Workspace {
+        id: child.id,
+        name: child.name.clone(),
+        image: source.image.clone(),
+        image_identity: source.image_identity.clone(),
+        resources: source.resources,
+        created,
+        state: WorkspaceState::Running { machine: revived.state.to_value()? },
+        disk: child.disk,
+        position: None,
+        lineage: Some(lineage),
+        from_pool: false,
+        tier: tier_name(revived.tier),
+    })
+}
+
+/// `stem-number`, with the stem cut to what a name may have.
+fn numbered(stem: &str, number: u32) -> Result<WorkspaceName, Failure> {
+    let tail = format!("-{number}");
+    let room = WorkspaceName::MAX - tail.len();
+    let stem = stem[..stem.len().min(room)].trim_end_matches('-');
+    Ok(format!("{stem}{tail}").parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_names_are_names_however_long_the_stem() {
+        assert_eq!(numbered("web", 7).unwrap().as_str(), "web-7");
+        let long = format!("{}-{}", "a".repeat(59), "b".repeat(3));
+        let name = numbered(&long, 100).unwrap();
+        assert_eq!(name.as_str(), format!("{}-100", "a".repeat(59)));
+    }
+}

@@ -1,0 +1,108 @@
+//! Forking a machine that runs.
+//!
+//! The children's QEMUs are started first and wait; then the source stands still while its own pages are copied and
+//! its disk is frozen, and goes on; then the children are filled. So the source's pause does not grow with their
+//! number.
+
+use std::sync::Arc;
+
+use agentiso_core::ports::Freezing;
+use agentiso_core::{DiskId, Failure};
+use agentiso_meta::Workspace;
+use agentiso_proto::Inherit;
+use agentiso_vmm::link::Resync;
+use agentiso_vmm::{DeviceState, Fill, Host, RestoreFrom, Standby};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::capture::What;
+use super::fork::{Child, ForkOutcome, ForkRequest};
+use super::restore::Revived;
+use super::snapshot::MemoryAbout;
+use super::{Attached, Workspaces};
+use crate::start::{BerthDisk, Identity, OnWake, Tier};
+
+impl Workspaces {
+    pub(super) async fn fork_running(
+        &self,
+        attached: &Attached,
+        request: &ForkRequest,
+        children: Vec<Child>,
+    ) -> Result<ForkOutcome, Failure> {
+        let _disks = self.use_disks()?;
+        let (source, state) = (&attached.workspace, &attached.state);
+        let fresh = DiskId::from_uuid(Uuid::now_v7());
+        let switch = self.switch(source, fresh);
+        let intent = Self::fork_intent(&children, Some(fresh), switch);
+        let undertaking = self.undertake("fork", Some(source.id), intent)?;
+        let host = self.installation.host()?;
+        let about = MemoryAbout { restore_key: state.restore_key.clone(), hardware: state.record.hardware };
+        let base = Self::base_name(&state.record.memory);
+        // Where disks are copies there is nothing yet that a child's QEMU could open.
+        let early = self.installation.disks().freezing() == Freezing::Overlay;
+        let mut waiting = Vec::new();
+        for child in children {
+            let standby = if early {
+                Some(self.standby_on(source, source.disk, &child, &host, &base, &about)?)
+            } else {
+                None
+            };
+            waiting.push((standby, child));
+        }
+        for standby in waiting.iter_mut().filter_map(|(standby, _)| standby.as_mut()) {
+            standby.ready().await?;
+        }
+        let (frozen, captured) =
+            self.freeze_running(attached, &undertaking, What::EverythingAsItIs, fresh).await?;
+        let from = RestoreFrom {
+            device: DeviceState::Bytes(Arc::new(captured.device)),
+            fill: Fill::Taken(Arc::new(captured.pages)),
+            inherit: Inherit::Held,
+            resync: Resync::Unknown,
+        };
+        let mut births = JoinSet::new();
+        for (standby, child) in waiting {
+            let standby = match standby {
+                Some(standby) => standby,
+                None => self.standby_on(source, frozen, &child, &host, &base, &about)?,
+            };
+            let (workspaces, from, about) = (self.clone(), from.clone(), about.clone());
+            births.spawn(async move {
+                let born = workspaces.bear(&child, standby, from, about, Tier::Fork).await;
+                (child, born)
+            });
+        }
+        self.conclude_forks(source, None, request, undertaking, births, captured.pause).await
+    }
+
+    /// A QEMU for a child, on a disk of its own that stands on another.
+    pub(super) fn standby_on(
+        &self,
+        source: &Workspace,
+        disk: DiskId,
+        child: &Child,
+        host: &Host,
+        base: &str,
+        about: &MemoryAbout,
+    ) -> Result<Standby, Failure> {
+        self.disk_on(source, disk, child)?;
+        let berth = self.berth(child.berth, child.disk, BerthDisk::Existing, host)?;
+        self.standby(host, &berth, base, about)
+    }
+
+    /// Lets a child live: fills its memory, and makes it a machine of its own.
+    pub(super) async fn bear(
+        &self,
+        child: &Child,
+        standby: Standby,
+        from: RestoreFrom,
+        about: MemoryAbout,
+        tier: Tier,
+    ) -> Result<Revived, Failure> {
+        let machine = standby.restore(from).await?;
+        let identity = Identity { id: child.id, hostname: child.name.to_string() };
+        let hooks = identity.give_to(&machine, OnWake::Fork).await?;
+        let state = self.lasting(&machine, child.berth, about.restore_key)?;
+        Ok(Revived { machine, state, tier, hooks })
+    }
+}

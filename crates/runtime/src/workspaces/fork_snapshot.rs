@@ -1,0 +1,96 @@
+//! Forking a snapshot, or a workspace that does not run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::ports::DiskSource;
+use agentiso_core::progress::Progress;
+use agentiso_core::{DiskId, Failure, SnapshotId};
+use agentiso_meta::{Snapshot, Workspace};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use super::Workspaces;
+use super::fork::{Child, ForkOutcome, ForkRequest};
+use super::undertaking::Undertaking;
+use crate::start::{Identity, OnWake, Tier};
+
+impl Workspaces {
+    pub(super) async fn fork_snapshot(
+        &self,
+        source: &Workspace,
+        snapshot: &Snapshot,
+        disk_only: bool,
+        request: &ForkRequest,
+        children: Vec<Child>,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<ForkOutcome, Failure> {
+        let memory = if disk_only { None } else { self.memory_to_restore(snapshot)? };
+        let _disks = self.use_disks()?;
+        let intent = Self::fork_intent(&children, None, None);
+        let undertaking = self.undertake("fork", Some(source.id), intent)?;
+        let Some((memory, about)) = memory else {
+            let from = (snapshot.disk, Some(snapshot.id));
+            return self.fork_disk(source, from, request, undertaking, children, progress).await;
+        };
+        let host = self.installation.host()?;
+        let from = self.from_image(&memory)?;
+        let mut births = JoinSet::new();
+        for child in children {
+            let standby = self.standby_on(source, snapshot.disk, &child, &host, &memory.base, &about)?;
+            let (workspaces, from, about) = (self.clone(), from.clone(), about.clone());
+            births.spawn(async move {
+                let born = workspaces.bear(&child, standby, from, about, Tier::Snapshot).await;
+                (child, born)
+            });
+        }
+        self.conclude_forks(source, Some(snapshot.id), request, undertaking, births, Duration::ZERO).await
+    }
+
+    pub(super) async fn fork_stopped(
+        &self,
+        source: &Workspace,
+        request: &ForkRequest,
+        children: Vec<Child>,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<ForkOutcome, Failure> {
+        let _disks = self.use_disks()?;
+        let fresh = DiskId::from_uuid(Uuid::now_v7());
+        let intent = Self::fork_intent(&children, Some(fresh), self.switch(source, fresh));
+        let undertaking = self.undertake("fork", Some(source.id), intent)?;
+        let frozen = self.freeze_stopped(source, &undertaking, fresh)?;
+        self.fork_disk(source, (frozen, None), request, undertaking, children, progress).await
+    }
+
+    /// Starts children anew on copies of a frozen disk.
+    async fn fork_disk(
+        &self,
+        source: &Workspace,
+        from: (DiskId, Option<SnapshotId>),
+        request: &ForkRequest,
+        undertaking: Undertaking<'_>,
+        children: Vec<Child>,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<ForkOutcome, Failure> {
+        let (frozen, snapshot) = from;
+        let mut births = JoinSet::new();
+        for child in children {
+            self.disk_on(source, frozen, &child)?;
+            let (workspaces, source, progress) = (self.clone(), source.clone(), progress.clone());
+            births.spawn(async move {
+                let identity = Identity { id: child.id, hostname: child.name.to_string() };
+                let (berth, disk, on) = (child.berth, child.disk, OnWake::ForkDisk);
+                let born = workspaces.revive_from_disk(&source, &identity, berth, disk, on, &progress).await;
+                (child, born)
+            });
+        }
+        self.conclude_forks(source, snapshot, request, undertaking, births, Duration::ZERO).await
+    }
+
+    /// Makes a child's disk, standing on a frozen one or on one that will be frozen before the child lives.
+    pub(super) fn disk_on(&self, source: &Workspace, frozen: DiskId, child: &Child) -> Result<(), Failure> {
+        let (path, frozen) = (self.installation.disk_path(child.disk), self.installation.disk_path(frozen));
+        let (bytes, owner) = (source.resources.disk_bytes(), self.installation.run_as()?);
+        Ok(self.installation.create_disk(&path, &DiskSource::Layer(frozen), bytes, owner)?)
+    }
+}

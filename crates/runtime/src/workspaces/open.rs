@@ -1,0 +1,70 @@
+//! Opening the workspaces of an installation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_meta::{Meta, Workspace};
+
+use super::intent::BerthName;
+use super::lock::WorkspaceLock;
+use super::machine::MachineState;
+use crate::Installation;
+use crate::disk_store::DisksInUse;
+
+/// How long a command waits for another one on the same workspace.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// All workspaces of an installation.
+#[derive(Clone)]
+pub struct Workspaces {
+    pub(crate) installation: Installation,
+    pub(crate) meta: Arc<Meta>,
+}
+
+impl Workspaces {
+    /// Opens them, and cleans up after commands that were killed.
+    pub async fn open(installation: &Installation) -> Result<Self, Failure> {
+        installation.open_disks()?;
+        let meta = Meta::open(&installation.paths.state_file())?;
+        let workspaces = Self { installation: installation.clone(), meta: Arc::new(meta) };
+        workspaces.recover().await?;
+        Ok(workspaces)
+    }
+
+    /// Finds a workspace by what a user calls it, and keeps every other command from it.
+    pub(crate) async fn lock(&self, asked: &str) -> Result<(Workspace, WorkspaceLock), Failure> {
+        let found = self.meta.read(|read| read.find_workspace(asked))?;
+        let lock = self.lock_id(found.id).await?;
+        // It may have changed, or gone, while we waited.
+        let workspace = self.meta.read(|read| read.workspace(found.id))?;
+        Ok((workspace, lock))
+    }
+
+    pub(crate) async fn lock_id(&self, id: WorkspaceId) -> Result<WorkspaceLock, Failure> {
+        let dir = self.installation.paths.workspaces_dir();
+        let taken = WorkspaceLock::take(&dir, id, PATIENCE).await;
+        taken.map_err(|error| self.installation.io("lock the workspace", error))?.ok_or_else(|| {
+            let message =
+                format!("another command has been at work on the workspace for {} s", PATIENCE.as_secs());
+            Failure::new(Code::WorkspaceBusy, message)
+                .with_remedy("wait for it to end, or end it, and try again")
+        })
+    }
+
+    /// Keeps anyone from removing disks that only we know of yet.
+    pub(crate) fn use_disks(&self) -> Result<DisksInUse, Failure> {
+        self.installation.use_disks()
+    }
+
+    /// The machine of a workspace, as the database has it.
+    pub(crate) fn machine_of(&self, workspace: &Workspace) -> Result<Option<MachineState>, Failure> {
+        workspace.machine().map(MachineState::from_value).transpose()
+    }
+
+    /// The directories of machines in the pool.
+    pub(crate) fn pool_berths(&self) -> Result<Vec<BerthName>, Failure> {
+        let pool = self.meta.read(|read| read.pool())?;
+        pool.iter().map(|machine| Ok(MachineState::from_value(&machine.machine)?.berth)).collect()
+    }
+}

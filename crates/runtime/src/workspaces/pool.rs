@@ -1,0 +1,169 @@
+//! Machines that are ready before anyone asks for them.
+//!
+//! A machine in the pool has its image mounted, has run commands, and stands still. A create that asks for exactly
+//! what it is gets it, wakes it and gives it an identity.
+
+use std::sync::Arc;
+
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, DiskId, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
+use agentiso_images::store::Image;
+use agentiso_meta::{MetaError, OperationId, PoolMachine, Workspace, WorkspaceState};
+use agentiso_proto::Exec;
+use agentiso_vmm::{Machine, VmError};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::base::insert_disk;
+use super::create::{made_up_name, now, tier_name};
+use super::intent::{BerthName, Intent};
+use super::machine::MachineState;
+use super::undertaking::Undertaking;
+use super::{CreateRequest, WorkspaceView, Workspaces};
+use crate::start::{BerthDisk, Identity, Ingredients, OnWake, Tier, image_identity};
+
+/// Commands a machine runs before it waits: what comes first in a workspace is then translated and in memory.
+const REHEARSAL: [&[&str]; 4] =
+    [&["/bin/true"], &["/bin/sh", "-c", "exit 0"], &["/bin/true"], &["/bin/sh", "-c", "exit 0"]];
+/// How often a machine that turns out to be gone is replaced by the next one.
+const TRIES: usize = 4;
+
+/// What the pool keeps ready.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PoolShape {
+    /// The image.
+    pub image: ImageName,
+    /// The size.
+    pub resources: Resources,
+}
+
+impl Workspaces {
+    /// Takes a ready machine that is exactly what is asked for. `None` if there is none.
+    pub(super) async fn take_from_pool(
+        &self,
+        request: &CreateRequest,
+        image: &Image,
+        with: &Ingredients,
+    ) -> Result<Option<WorkspaceView>, Failure> {
+        let shape = self.shape_key(with);
+        for _ in 0..TRIES {
+            let Some((ready, undertaking)) = self.claim(&shape)? else { return Ok(None) };
+            let name = request.name.clone().map_or_else(|| made_up_name(ready.id), Ok)?;
+            match self.wake_claimed(&ready, name, image, undertaking).await {
+                Ok(view) => return Ok(Some(view)),
+                Err(failure) if failure.code() == Code::WorkspaceExists => return Err(failure),
+                Err(failure) => {
+                    tracing::warn!(%failure, "a machine of the pool could not be used");
+                    self.remove_unneeded()?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn claim(&self, shape: &str) -> Result<Option<(PoolMachine, Undertaking<'_>)>, Failure> {
+        let claimed = self.meta.write(|tx| {
+            let Some(ready) = tx.claim(shape)? else { return Ok(None) };
+            let berth = MachineState::from_value(&ready.machine).map(|machine| machine.berth);
+            let intent =
+                Intent { disks: vec![ready.disk], berths: berth.into_iter().collect(), ..Intent::default() };
+            let value = serde_json::to_value(&intent).unwrap_or_default();
+            let operation: OperationId = tx.begin("claim", Some(ready.id), &value)?;
+            Ok::<_, MetaError>(Some((ready, operation, intent)))
+        })?;
+        Ok(claimed.map(|(ready, operation, intent)| (ready, self.resume_undertaking(operation, intent))))
+    }
+
+    async fn wake_claimed(
+        &self,
+        ready: &PoolMachine,
+        name: WorkspaceName,
+        image: &Image,
+        undertaking: Undertaking<'_>,
+    ) -> Result<WorkspaceView, Failure> {
+        let state = MachineState::from_value(&ready.machine)?;
+        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
+        let machine = Machine::adopt(&dir, &state.record)
+            .await?
+            .ok_or_else(|| Failure::new(Code::VmCrashed, "a machine of the pool has ended by itself"))?;
+        let identity = Identity { id: ready.id, hostname: name.to_string() };
+        identity.give_to(&machine, OnWake::Start).await?;
+        let workspace = Workspace {
+            id: ready.id,
+            name,
+            image: ready.image.clone(),
+            image_identity: image_identity(image),
+            resources: ready.resources,
+            created: now(),
+            state: WorkspaceState::Running { machine: ready.machine.clone() },
+            disk: ready.disk,
+            position: None,
+            lineage: None,
+            from_pool: true,
+            tier: tier_name(Tier::Pool),
+        };
+        undertaking.finish(|tx| tx.insert_workspace(&workspace))?;
+        machine.release();
+        Ok(WorkspaceView::of(&workspace, Some(&state)))
+    }
+
+    /// Makes one machine ready and puts it into the pool.
+    pub async fn add_to_pool(&self, shape: &PoolShape, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
+        let image = self.installation.images()?.get(&shape.image)?;
+        let with = self.installation.ingredients(&image, &shape.resources, progress).await?;
+        let id = WorkspaceId::from_uuid(Uuid::now_v7());
+        let _disks = self.use_disks()?;
+        let disk = DiskId::from_uuid(Uuid::now_v7());
+        let berth_name = BerthName::new(id);
+        let intent = Intent { disks: vec![disk], berths: vec![berth_name], ..Intent::default() };
+        let undertaking = self.undertake("pool", Some(id), intent)?;
+        let berth = self.berth(berth_name, disk, BerthDisk::Fresh, &with.host)?;
+        let started = self.installation.start_in(&with, &berth, false, progress).await?;
+        let identity = Identity { id, hostname: made_up_name(id)?.to_string() };
+        identity.give_to(&started.machine, OnWake::Start).await?;
+        if let Some(bytes) = started.disk_bytes {
+            started.machine.announce_disk_size(bytes).await?;
+        }
+        rehearse(&started.machine, &identity).await?;
+        let state = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        started.machine.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
+        let ready = PoolMachine {
+            id,
+            shape: self.shape_key(&with),
+            image: shape.image.clone(),
+            image_identity: image_identity(&image),
+            resources: shape.resources,
+            disk,
+            machine: state.to_value()?,
+            tier: tier_name(started.tier),
+            created: now(),
+        };
+        let parent = self.parent_of(disk)?;
+        undertaking.finish(|tx| {
+            insert_disk(tx, disk, parent)?;
+            tx.insert_pool_machine(&ready)
+        })?;
+        started.machine.release();
+        Ok(())
+    }
+
+    /// Names everything a machine depends on: one of the same name is exactly what is asked for.
+    pub(super) fn shape_key(&self, with: &Ingredients) -> String {
+        with.warm_key(self.installation.disks())
+    }
+}
+
+/// Lets a machine do once what every workspace does first.
+async fn rehearse(machine: &Machine, identity: &Identity) -> Result<(), VmError> {
+    for argv in REHEARSAL {
+        let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let run = async {
+            let mut process = machine.guest().exec(Exec { argv, ..Exec::default() }).await?;
+            // An image without this command rehearses the others.
+            while let Ok(Some(_)) = process.next().await {}
+            Ok(())
+        };
+        machine.during("its rehearsal", super::snapshot::CALM_LIMIT, run).await?;
+    }
+    identity.give_to(machine, OnWake::Start).await.map(drop)
+}

@@ -1,0 +1,174 @@
+//! Cleaning up after commands that were killed.
+//!
+//! An undertaking whose owner is dead is finished or undone here, by whichever command comes next: a machine that was
+//! moved to another disk stays there, everything else that the database does not know goes. QEMUs that no workspace
+//! has are ended; they are found by the disks on their command lines.
+
+use std::fs;
+use std::path::Path;
+
+use agentiso_core::{Code, DiskId, Failure};
+use agentiso_meta::{Operation, Workspace};
+use agentiso_vmm::Machine;
+use serde_json::{Value, json};
+
+use super::Workspaces;
+use super::capture::commit_switch;
+use super::intent::{Intent, Switch};
+use super::machine::MachineState;
+use crate::hold::disk_id_of;
+
+impl Workspaces {
+    /// Finishes or undoes what dead commands left half done.
+    pub(crate) async fn recover(&self) -> Result<(), Failure> {
+        let operations = self.meta.read(|read| read.operations())?;
+        let dead: Vec<&Operation> =
+            operations.iter().filter(|operation| !operation.owner.is_alive()).collect();
+        for operation in &dead {
+            if self.meta.write(|tx| tx.adopt(operation))? {
+                tracing::info!(kind = operation.kind, "cleaning up after a command that was killed");
+                self.recover_one(operation).await?;
+                self.meta.write(|tx| tx.complete(operation.id))?;
+            }
+        }
+        if !dead.is_empty() {
+            self.remove_unneeded()?;
+        }
+        Ok(())
+    }
+
+    async fn recover_one(&self, operation: &Operation) -> Result<(), Failure> {
+        let intent: Intent = serde_json::from_value(operation.intent.clone()).map_err(|error| {
+            Failure::new(
+                Code::DataDamaged,
+                format!("what is stored about an unfinished change makes no sense: {error}"),
+            )
+        })?;
+        if let Some(switch) = intent.switch {
+            self.recover_switch(switch).await?;
+        }
+        if let Some(disk) = intent.collapse {
+            self.recover_collapse(disk)?;
+        }
+        self.end_strays(&intent)?;
+        if let Some(id) = operation.workspace
+            && let Ok(workspace) = self.meta.read(|read| read.workspace(id))
+            && let Some((_, machine)) = self.reach(&workspace).await?
+        {
+            // Coming back to it has made it go on, should it have been left standing still.
+            let _ = machine.guest().release().await;
+            machine.release();
+        }
+        self.remove_unknown(&intent)
+    }
+
+    /// A machine writes to the new disk, or it has ended and may have: either way it is on the new disk from now on,
+    /// unless QEMU says that it is not.
+    async fn recover_switch(&self, switch: Switch) -> Result<(), Failure> {
+        let Ok(workspace) = self.meta.read(|read| read.workspace(switch.workspace)) else { return Ok(()) };
+        let path = self.installation.disk_path(switch.to);
+        if workspace.disk != switch.from || !path.exists() {
+            return Ok(());
+        }
+        let switched = match self.reach(&workspace).await? {
+            Some((_, machine)) => {
+                let on_new = writes_to(&machine, &path).await;
+                machine.release();
+                on_new?
+            }
+            // A disk that could not be made whole was never switched to.
+            None => self.installation.disks().parent(&path).is_ok(),
+        };
+        if switched {
+            self.meta.write(|tx| commit_switch(tx, &workspace, switch.to))?;
+        }
+        Ok(())
+    }
+
+    /// The file says what its disk stands on.
+    fn recover_collapse(&self, disk: DiskId) -> Result<(), Failure> {
+        let Ok(row) = self.meta.read(|read| read.disk(disk)) else { return Ok(()) };
+        let parent = self.parent_of(disk)?;
+        if row.parent != parent {
+            self.meta.write(|tx| tx.set_disk_parent(disk, parent, row.span))?;
+        }
+        Ok(())
+    }
+
+    /// Ends QEMUs on disks of ours that belong to no workspace.
+    fn end_strays(&self, intent: &Intent) -> Result<(), Failure> {
+        let known = self.known_machines()?;
+        let dir = self.installation.paths.disks_dir();
+        for (pid, disk) in qemus_on(&dir) {
+            let is_known = known.iter().any(|machine| machine.record.pid == pid);
+            let ours = intent.disks.contains(&disk)
+                || self.meta.read(|read| read.disk(disk)).is_ok() && !self.is_busy_elsewhere(disk)?;
+            if !is_known && ours {
+                end(pid);
+            }
+        }
+        Ok(())
+    }
+
+    fn known_machines(&self) -> Result<Vec<MachineState>, Failure> {
+        let (workspaces, pool) = self.meta.read(|read| Ok((read.workspaces()?, read.pool()?)))?;
+        let machines =
+            workspaces.iter().filter_map(Workspace::machine).chain(pool.iter().map(|one| &one.machine));
+        machines.map(MachineState::from_value).collect()
+    }
+
+    /// Whether a living command is at work with a disk, directly or by its workspace.
+    fn is_busy_elsewhere(&self, disk: DiskId) -> Result<bool, Failure> {
+        let (operations, workspaces) = self.meta.read(|read| Ok((read.operations()?, read.workspaces()?)))?;
+        let owner = workspaces.iter().find(|workspace| workspace.disk == disk).map(|workspace| workspace.id);
+        let busy = |operation: &Operation| {
+            let intent: Intent = serde_json::from_value(operation.intent.clone()).unwrap_or_default();
+            intent.disks.contains(&disk) || (owner.is_some() && operation.workspace == owner)
+        };
+        let me = std::process::id();
+        Ok(operations.iter().filter(|one| one.owner.is_alive() && one.owner.pid != me).any(busy))
+    }
+}
+
+/// Whether a machine's disk is the file at `path`.
+async fn writes_to(machine: &Machine, path: &Path) -> Result<bool, Failure> {
+    let blocks =
+        machine.qmp().execute("query-block", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
+    let on_path =
+        |block: &Value| block["inserted"]["file"].as_str().is_some_and(|file| Path::new(file) == path);
+    Ok(blocks.as_array().is_some_and(|blocks| blocks.iter().any(on_path)))
+}
+
+/// Processes that have a disk of `dir` on their command line.
+fn qemus_on(dir: &Path) -> Vec<(u32, DiskId)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        for word in command.split(|&byte| byte == 0) {
+            let Some(path) = std::str::from_utf8(word).ok().and_then(|word| word.rsplit_once("file=")) else {
+                continue;
+            };
+            let path = path.1.replace(",,", ",");
+            if Path::new(&path).parent() == Some(dir)
+                && let Some(disk) = disk_id_of(Path::new(&path))
+            {
+                found.push((pid, disk));
+            }
+        }
+    }
+    found
+}
+
+/// Ends a process and waits until it is gone.
+fn end(pid: u32) {
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if pidfd_send_signal(&process, Signal::KILL).is_ok() {
+        let mut watched = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        let limit = rustix::event::Timespec { tv_sec: 5, tv_nsec: 0 };
+        // It was sent a signal it cannot refuse; should it linger, its disk is busy and the next start says so.
+        let _ = rustix::event::poll(&mut watched, Some(&limit));
+    }
+}

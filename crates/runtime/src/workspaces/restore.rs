@@ -1,0 +1,259 @@
+//! Taking a workspace back to a snapshot.
+//!
+//! The machine of the snapshot is started beside the present one, which stands still meanwhile; only when the new one
+//! has answered does the old one end. Until then any failure leaves the workspace as it was.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::ports::DiskSource;
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, DiskId, Failure};
+use agentiso_meta::{Memory, Snapshot, Workspace};
+use agentiso_proto::{HookReport, Inherit};
+use agentiso_vmm::link::Resync;
+use agentiso_vmm::qemu::DiskFile;
+use agentiso_vmm::template::restore_key;
+use agentiso_vmm::{DeviceState, Fill, Host, Launch, Machine, RestoreFrom, Standby};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::base::insert_disk;
+use super::create::tier_name;
+use super::intent::{BerthName, Intent};
+use super::machine::MachineState;
+use super::snapshot::MemoryAbout;
+use super::{WorkspaceView, Workspaces};
+use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier};
+
+/// A workspace that was taken back.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    /// The workspace.
+    pub workspace: WorkspaceView,
+    /// Whether its memory was taken back too.
+    pub memory: bool,
+    /// How long it took from the old machine's standstill to the new one's going on.
+    pub away: Duration,
+    /// What became of its hooks.
+    pub hooks: Vec<HookReport>,
+}
+
+/// A machine that has just been restored or started in place of another.
+pub(crate) struct Revived {
+    pub machine: Machine,
+    pub state: MachineState,
+    pub tier: Tier,
+    pub hooks: Vec<HookReport>,
+}
+
+impl Workspaces {
+    /// Takes a workspace back to one of its snapshots: with its memory if the snapshot has it, unless `disk_only`.
+    pub async fn restore(
+        &self,
+        asked: &str,
+        snapshot: &str,
+        disk_only: bool,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Restored, Failure> {
+        let (workspace, _lock) = self.lock(asked).await?;
+        let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, snapshot))?;
+        let memory = if disk_only { None } else { self.memory_to_restore(&snapshot)? };
+        let _disks = self.use_disks()?;
+        let old = self.reach(&workspace).await?;
+        let disk = DiskId::from_uuid(Uuid::now_v7());
+        let berth_name = BerthName::new(workspace.id);
+        let intent = Intent { disks: vec![disk], berths: vec![berth_name], ..Intent::default() };
+        let undertaking = match self.undertake("restore", Some(workspace.id), intent) {
+            Ok(undertaking) => undertaking,
+            Err(failure) => {
+                if let Some((_, machine)) = old {
+                    machine.release();
+                }
+                return Err(failure);
+            }
+        };
+        let began = std::time::Instant::now();
+        let revive =
+            self.revive(&workspace, &snapshot, memory.as_ref(), disk, berth_name, old.as_ref(), progress);
+        let revived = match revive.await {
+            Ok(revived) => revived,
+            Err(failure) => {
+                if let Some((_, machine)) = old {
+                    // If it cannot go on it has ended, and whoever looks next will see that.
+                    let _ = machine.qmp().execute("cont", json!({})).await;
+                    machine.release();
+                }
+                return Err(failure);
+            }
+        };
+        let away = began.elapsed();
+        let parent = self.parent_of(disk)?;
+        let value = revived.as_ref().map(|revived| revived.state.to_value()).transpose()?;
+        let after = undertaking.settle(|tx| {
+            insert_disk(tx, disk, parent)?;
+            tx.set_disk(workspace.id, disk)?;
+            tx.set_position(workspace.id, Some(snapshot.id))?;
+            match (&value, &revived) {
+                (Some(value), Some(revived)) => {
+                    tx.set_running(workspace.id, value)?;
+                    tx.set_tier(workspace.id, &tier_name(revived.tier))?;
+                }
+                _ => tx.set_stopped(workspace.id, None)?,
+            }
+            tx.workspace(workspace.id)
+        });
+        let after = match after {
+            Ok(after) => after,
+            Err(failure) => {
+                if let Some((_, machine)) = old {
+                    let _ = machine.qmp().execute("cont", json!({})).await;
+                    machine.release();
+                }
+                return Err(failure);
+            }
+        };
+        if let Some((state, machine)) = old {
+            machine.kill().await;
+            let dir = self.installation.paths.workspaces_dir();
+            state
+                .berth
+                .remove(&dir)
+                .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        }
+        let view = WorkspaceView::of(&after, revived.as_ref().map(|revived| &revived.state));
+        let hooks = match revived {
+            Some(Revived { machine, hooks, .. }) => {
+                machine.release();
+                hooks
+            }
+            None => Vec::new(),
+        };
+        drop(_disks);
+        self.remove_unneeded()?;
+        undertaking.finish(|_| Ok(()))?;
+        Ok(Restored { workspace: view, memory: memory.is_some(), away, hooks })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one private caller; a struct would only name them twice")]
+    async fn revive(
+        &self,
+        workspace: &Workspace,
+        snapshot: &Snapshot,
+        memory: Option<&(Memory, MemoryAbout)>,
+        disk: DiskId,
+        berth_name: BerthName,
+        old: Option<&(MachineState, Machine)>,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Option<Revived>, Failure> {
+        let host = self.installation.host()?;
+        let source = DiskSource::Layer(self.installation.disk_path(snapshot.disk));
+        let bytes = workspace.resources.disk_bytes();
+        self.installation.create_disk(&self.installation.disk_path(disk), &source, bytes, host.run_as)?;
+        if memory.is_none() && old.is_none() {
+            return Ok(None);
+        }
+        let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
+        if let Some((memory, about)) = memory {
+            let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
+            let standby = self.standby(&host, &berth, &memory.base, about)?;
+            if let Some((_, old)) = old {
+                old.qmp().execute("stop", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
+            }
+            let machine = standby.restore(self.from_image(memory)?).await?;
+            let hooks = identity.give_to(&machine, OnWake::Restore).await?;
+            let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
+            return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
+        }
+        if let Some((_, old)) = old {
+            old.qmp().execute("stop", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
+        }
+        self.revive_from_disk(workspace, &identity, berth_name, disk, OnWake::RestoreDisk, progress)
+            .await
+            .map(Some)
+    }
+
+    /// Starts a machine on a disk that somebody has written to.
+    pub(crate) async fn revive_from_disk(
+        &self,
+        workspace: &Workspace,
+        identity: &Identity,
+        berth_name: BerthName,
+        disk: DiskId,
+        on: OnWake,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Revived, Failure> {
+        let image = self.installation.images()?.get(&workspace.image)?;
+        let with = self.installation.ingredients(&image, &workspace.resources, progress).await?;
+        let berth = self.berth(berth_name, disk, BerthDisk::Existing, &with.host)?;
+        let started = self.installation.start_in(&with, &berth, false, progress).await?;
+        let hooks = identity.give_to(&started.machine, on).await?;
+        if let Some(bytes) = started.disk_bytes {
+            started.machine.announce_disk_size(bytes).await?;
+        }
+        let state = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        Ok(Revived { machine: started.machine, state, tier: started.tier, hooks })
+    }
+
+    /// The memory of a snapshot, if it has one; refused if this host cannot restore it.
+    pub(crate) fn memory_to_restore(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<Option<(Memory, MemoryAbout)>, Failure> {
+        let Some(id) = snapshot.memory else { return Ok(None) };
+        let memory = self.meta.read(|read| read.memory(id))?;
+        let about: MemoryAbout = serde_json::from_value(memory.about.clone()).map_err(|error| {
+            Failure::new(
+                Code::DataDamaged,
+                format!("what is stored about a snapshot's memory makes no sense: {error}"),
+            )
+        })?;
+        let here = restore_key(&self.installation.host()?, &about.hardware);
+        if here != about.restore_key {
+            let message = format!(
+                "the memory of the snapshot {:?} was taken with another QEMU or on another processor",
+                snapshot.name.as_str()
+            );
+            return Err(Failure::new(Code::SnapshotIncompatible, message)
+                .with_remedy("restore or fork its disk alone: --disk-only"));
+        }
+        Ok(Some((memory, about)))
+    }
+
+    /// A QEMU that waits for a state on a base.
+    pub(crate) fn standby(
+        &self,
+        host: &Host,
+        berth: &Berth,
+        base: &str,
+        about: &MemoryAbout,
+    ) -> Result<Standby, Failure> {
+        let launch = Launch {
+            dir: &berth.dir,
+            hardware: about.hardware,
+            disk: DiskFile::File {
+                path: berth.disk.clone(),
+                format: self.installation.disks().qemu_format(),
+            },
+            memory: self.base_memory(base),
+            ephemeral: false,
+            spare_port: false,
+        };
+        Ok(Standby::spawn(host, &launch)?)
+    }
+
+    /// The state in a memory image.
+    pub(crate) fn from_image(&self, memory: &Memory) -> Result<RestoreFrom, Failure> {
+        let files = self.memory();
+        let image = files.open(memory.id).map_err(|error| {
+            let message = format!("the memory of the snapshot cannot be read: {error}");
+            Failure::new(Code::DataDamaged, message).with_remedy("restore its disk alone: --disk-only")
+        })?;
+        Ok(RestoreFrom {
+            device: DeviceState::File(image.device()),
+            fill: Fill::Image(files, Arc::new(image)),
+            inherit: Inherit::Held,
+            resync: Resync::Unknown,
+        })
+    }
+}

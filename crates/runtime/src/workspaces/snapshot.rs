@@ -1,0 +1,202 @@
+//! Taking, listing and removing snapshots.
+
+use std::time::Duration;
+
+use agentiso_core::{Code, DiskId, Failure, MemoryId, SnapshotId, SnapshotName};
+use agentiso_meta::{Memory, MetaError, Snapshot, Workspace};
+use agentiso_vmm::Captured;
+use agentiso_vmm::memory::{MemoryImage, Written};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::capture::What;
+use super::create::now;
+use super::intent::Intent;
+use super::undertaking::Undertaking;
+use super::{Attached, Workspaces};
+use crate::image_ops::blocking;
+
+/// How long a guest may take to come to rest, or to go on.
+pub(crate) const CALM_LIMIT: Duration = Duration::from_secs(30);
+
+/// A snapshot to take.
+#[derive(Clone, Debug)]
+pub struct SnapshotRequest {
+    /// Of which workspace.
+    pub workspace: String,
+    /// What to call it.
+    pub name: SnapshotName,
+    /// What it is for.
+    pub description: String,
+    /// Memory too, so that it can be restored to the very instruction.
+    pub memory: bool,
+}
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug)]
+pub struct Snapshotted {
+    /// The snapshot.
+    pub snapshot: Snapshot,
+    /// How long the machine stood still.
+    pub pause: Duration,
+    /// What its memory took.
+    pub memory: Option<Written>,
+}
+
+/// What is remembered of a memory image.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct MemoryAbout {
+    /// What a host must be like to restore it.
+    pub restore_key: String,
+    /// The shape of the machine.
+    pub hardware: agentiso_vmm::Hardware,
+}
+
+impl Workspaces {
+    /// Takes a snapshot of a workspace, running or stopped. On failure there is none, and the workspace goes on.
+    pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<Snapshotted, Failure> {
+        let (workspace, lock) = self.lock(&request.workspace).await?;
+        self.require_free_snapshot_name(&workspace, &request.name)?;
+        let _disks = self.use_disks()?;
+        let attached = match self.attach_locked(workspace.clone(), lock).await {
+            Err(failure) if failure.code() == Code::WorkspaceNotRunning && !request.memory => None,
+            other => Some(other?),
+        };
+        let (disk, memory) = (DiskId::from_uuid(Uuid::now_v7()), MemoryId::from_uuid(Uuid::now_v7()));
+        let intent = Intent {
+            disks: vec![disk],
+            memories: if request.memory { vec![memory] } else { Vec::new() },
+            switch: self.switch(&workspace, disk),
+            ..Intent::default()
+        };
+        let undertaking = self.undertake("snapshot", Some(workspace.id), intent)?;
+        match attached {
+            None => {
+                let frozen = self.freeze_stopped(&workspace, &undertaking, disk)?;
+                self.conclude(request, &workspace, undertaking, frozen, None, Duration::ZERO)
+            }
+            Some(attached) => {
+                let what = if request.memory { What::Everything } else { What::Disk };
+                let (frozen, captured) = self.freeze_running(&attached, &undertaking, what, disk).await?;
+                let pause = captured.pause;
+                let stored = match request.memory {
+                    true => Some(self.store_memory(&attached, memory, captured).await?),
+                    false => None,
+                };
+                self.conclude(request, &workspace, undertaking, frozen, stored, pause)
+            }
+        }
+    }
+
+    fn conclude(
+        &self,
+        request: &SnapshotRequest,
+        workspace: &Workspace,
+        undertaking: Undertaking<'_>,
+        disk: DiskId,
+        stored: Option<(Memory, MemoryImage, Written)>,
+        pause: Duration,
+    ) -> Result<Snapshotted, Failure> {
+        let snapshot = Snapshot {
+            id: SnapshotId::from_uuid(Uuid::now_v7()),
+            workspace: workspace.id,
+            name: request.name.clone(),
+            description: request.description.clone(),
+            parent: workspace.position,
+            created: now(),
+            disk,
+            memory: stored.as_ref().map(|(memory, ..)| memory.id),
+        };
+        undertaking.finish(|tx| {
+            if let Some((memory, image, _)) = &stored {
+                tx.insert_memory(memory, &image.map.packs)?;
+            }
+            tx.insert_snapshot(&snapshot)?;
+            tx.set_position(workspace.id, Some(snapshot.id))
+        })?;
+        Ok(Snapshotted { snapshot, pause, memory: stored.map(|(.., written)| written) })
+    }
+
+    /// Writes what was taken of a machine's memory: only what the snapshot it stands on does not have.
+    async fn store_memory(
+        &self,
+        attached: &Attached,
+        id: MemoryId,
+        captured: Captured,
+    ) -> Result<(Memory, MemoryImage, Written), Failure> {
+        let base = Self::base_name(&attached.state.record.memory);
+        let hardware = attached.state.record.hardware;
+        let parent = self.parent_memory(&attached.workspace, &base)?;
+        let files = self.memory();
+        let (image, written) = blocking(move || {
+            let Captured { device, pages, .. } = captured;
+            let parent = parent.map(|parent| files.open(parent)).transpose()?;
+            let written = files.write(id, &device, &pages, hardware.memory_bytes(), parent.as_ref())?;
+            Ok((files.open(id)?, written))
+        })
+        .await?
+        .map_err(|error: std::io::Error| self.installation.io("write the memory of the snapshot", error))?;
+        let about = MemoryAbout { restore_key: attached.state.restore_key.clone(), hardware };
+        let about =
+            serde_json::to_value(&about).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        let memory = Memory { id, base, created: now(), pages: written.pages, about };
+        Ok((memory, image, written))
+    }
+
+    /// The memory of the snapshot a workspace stands on, if the two have the same base.
+    fn parent_memory(&self, workspace: &Workspace, base: &str) -> Result<Option<MemoryId>, Failure> {
+        let Some(position) = workspace.position else { return Ok(None) };
+        let found = self.meta.read(|read| {
+            let Some(memory) = read.snapshot(position)?.memory else { return Ok(None) };
+            read.memory(memory).map(Some)
+        })?;
+        Ok(found.filter(|memory| memory.base == base).map(|memory| memory.id))
+    }
+
+    fn require_free_snapshot_name(&self, workspace: &Workspace, name: &SnapshotName) -> Result<(), Failure> {
+        let taken = self.meta.read(|read| read.snapshots(workspace.id))?;
+        if taken.iter().any(|snapshot| snapshot.name == *name) {
+            return Err(MetaError::SnapshotExists { name: name.to_string() }.into());
+        }
+        Ok(())
+    }
+
+    /// Removes a snapshot, whichever it is. Refused while forks need it.
+    pub async fn remove_snapshot(&self, workspace: &str, name: &str) -> Result<(), Failure> {
+        let (workspace, _lock) = self.lock(workspace).await?;
+        let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, name))?;
+        let forks = self.forks_needing(&snapshot)?;
+        if !forks.is_empty() {
+            let message = format!(
+                "the snapshot {:?} is needed by its forks: {}",
+                snapshot.name.as_str(),
+                forks.join(", ")
+            );
+            return Err(Failure::new(Code::SnapshotInUse, message)
+                .with_remedy("remove those forks first, or keep the snapshot"));
+        }
+        let undertaking = self.undertake("remove snapshot", Some(workspace.id), Intent::default())?;
+        undertaking.settle(|tx| tx.remove_snapshot(snapshot.id))?;
+        self.remove_unneeded()?;
+        undertaking.finish(|_| Ok(()))
+    }
+
+    /// The names of workspaces, other than its own, whose disks read through a snapshot's.
+    pub(crate) fn forks_needing(&self, snapshot: &Snapshot) -> Result<Vec<String>, Failure> {
+        let names = self.meta.read(|read| {
+            let mut names = Vec::new();
+            for workspace in read.workspaces()? {
+                let needs = || {
+                    Ok::<_, MetaError>(
+                        read.chain(workspace.disk)?.iter().any(|disk| disk.id == snapshot.disk),
+                    )
+                };
+                if workspace.id != snapshot.workspace && needs()? {
+                    names.push(workspace.name.to_string());
+                }
+            }
+            Ok(names)
+        })?;
+        Ok(names)
+    }
+}

@@ -1,0 +1,105 @@
+//! One change, from its announcement to its end.
+
+use std::fs;
+use std::io;
+
+use agentiso_core::{Failure, WorkspaceId};
+use agentiso_meta::{MetaError, OperationId, Tx};
+
+use super::Workspaces;
+use super::intent::Intent;
+
+/// A change that was announced. Dropped before it is finished, it is undone.
+pub(crate) struct Undertaking<'a> {
+    workspaces: &'a Workspaces,
+    id: Option<OperationId>,
+    intent: Intent,
+}
+
+impl Workspaces {
+    /// Announces a change.
+    pub(crate) fn undertake(
+        &self,
+        kind: &str,
+        workspace: Option<WorkspaceId>,
+        intent: Intent,
+    ) -> Result<Undertaking<'_>, Failure> {
+        let value = serde_json::to_value(&intent).map_err(internal)?;
+        let id = self.meta.write(|tx| tx.begin(kind, workspace, &value))?;
+        Ok(Undertaking { workspaces: self, id: Some(id), intent })
+    }
+
+    /// Carries on with a change that was announced in a transaction of the caller's.
+    pub(crate) fn resume_undertaking(&self, id: OperationId, intent: Intent) -> Undertaking<'_> {
+        Undertaking { workspaces: self, id: Some(id), intent }
+    }
+
+    /// Removes everything of an intent that the database does not know.
+    pub(crate) fn remove_unknown(&self, intent: &Intent) -> Result<(), Failure> {
+        for &disk in &intent.disks {
+            if self.meta.read(|read| read.disk(disk)).is_err() {
+                gone(fs::remove_file(self.installation.disk_path(disk)))
+                    .map_err(|error| self.installation.io("remove a disk", error))?;
+            }
+        }
+        for &memory in &intent.memories {
+            if self.meta.read(|read| read.memory(memory)).is_err() {
+                self.memory()
+                    .remove(memory, &[])
+                    .map_err(|error| self.installation.io("remove a memory image", error))?;
+            }
+        }
+        let running = self.meta.read(|read| read.workspaces())?;
+        for berth in &intent.berths {
+            let known = running.iter().filter_map(|workspace| self.machine_of(workspace).ok().flatten());
+            let pooled = self.pool_berths()?;
+            if known.map(|machine| machine.berth).chain(pooled).all(|known| known != *berth) {
+                berth
+                    .remove(&self.installation.paths.workspaces_dir())
+                    .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Undertaking<'_> {
+    /// Ends the change: what `change` writes and its end are one transaction.
+    pub fn finish<T>(mut self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
+        let Some(id) = self.id else { return Err(internal("an undertaking ended twice")) };
+        let done = self.workspaces.meta.write(|tx| {
+            let done = change(tx)?;
+            tx.complete(id)?;
+            Ok(done)
+        })?;
+        self.id = None;
+        Ok(done)
+    }
+
+    /// Writes a part of the change that stays even if the rest fails.
+    pub fn settle<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
+        Ok(self.workspaces.meta.write(change)?)
+    }
+}
+
+impl Drop for Undertaking<'_> {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let undone = self.workspaces.remove_unknown(&self.intent);
+        // What could not be removed stays announced, and whoever comes next removes it.
+        if let Err(failure) = undone.and_then(|()| Ok(self.workspaces.meta.write(|tx| tx.complete(id))?)) {
+            tracing::warn!(%failure, "a failed change could not be undone yet");
+        }
+    }
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn internal(error: impl std::fmt::Display) -> Failure {
+    Failure::new(agentiso_core::Code::Internal, error.to_string())
+}

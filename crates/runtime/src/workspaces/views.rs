@@ -1,0 +1,192 @@
+//! Workspaces and snapshots as users see them.
+
+use agentiso_core::{Failure, ImageName, Resources, SnapshotName, WorkspaceId, WorkspaceName};
+use agentiso_meta::{Snapshot, Workspace, WorkspaceState};
+use agentiso_vmm::Accel;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::Workspaces;
+use super::machine::MachineState;
+
+/// A workspace.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkspaceView {
+    /// Its id.
+    pub id: WorkspaceId,
+    /// Its name.
+    pub name: WorkspaceName,
+    /// `running` or `stopped`.
+    pub state: &'static str,
+    /// Why it stopped, unless it was asked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// Its image.
+    pub image: ImageName,
+    /// Its size.
+    #[serde(flatten)]
+    pub resources: Resources,
+    /// When it was made.
+    pub created: Timestamp,
+    /// How its machine was started.
+    pub tier: String,
+    /// How its instructions run, while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accel: Option<Accel>,
+    /// Whether it was taken from the pool.
+    pub from_pool: bool,
+    /// What it is a fork of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+    /// Process id of its QEMU, while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+}
+
+/// Where a fork came from.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForkedFrom {
+    /// The source's id.
+    pub id: WorkspaceId,
+    /// What the source was called then.
+    pub name: WorkspaceName,
+    /// The snapshot, if it was one and is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotName>,
+    /// When.
+    pub at: Timestamp,
+    /// How many forks lie between it and a workspace that is none.
+    pub depth: u32,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, Serialize)]
+pub struct SnapshotView {
+    /// Its name.
+    pub name: SnapshotName,
+    /// What it is for.
+    pub description: String,
+    /// The snapshot its workspace stood on when it was taken.
+    pub parent: Option<SnapshotName>,
+    /// When it was taken.
+    pub created: Timestamp,
+    /// Whether it has memory.
+    pub memory: bool,
+    /// Whether its workspace stands on it.
+    pub current: bool,
+    /// Bytes that removing it would free.
+    pub used_bytes: u64,
+    /// Bytes of disk and memory that it holds, its own or not.
+    pub referenced_bytes: u64,
+    /// Workspaces whose disks need it.
+    pub forks: Vec<String>,
+}
+
+impl WorkspaceView {
+    pub(crate) fn of(workspace: &Workspace, machine: Option<&MachineState>) -> Self {
+        let stop_reason = match &workspace.state {
+            WorkspaceState::Stopped { reason } => reason.clone(),
+            WorkspaceState::Running { .. } => None,
+        };
+        let forked_from = workspace.lineage.as_ref().map(|lineage| ForkedFrom {
+            id: lineage.workspace,
+            name: lineage.name.clone(),
+            snapshot: None,
+            at: lineage.forked_at,
+            depth: lineage.depth,
+        });
+        Self {
+            id: workspace.id,
+            name: workspace.name.clone(),
+            state: if machine.is_some() { "running" } else { "stopped" },
+            stop_reason,
+            image: workspace.image.clone(),
+            resources: workspace.resources,
+            created: workspace.created,
+            tier: workspace.tier.clone(),
+            accel: machine.map(|machine| machine.record.hardware.accel),
+            from_pool: workspace.from_pool,
+            forked_from,
+            pid: machine.map(|machine| machine.record.pid),
+        }
+    }
+}
+
+impl Workspaces {
+    /// All workspaces, oldest first.
+    pub fn list(&self) -> Result<Vec<WorkspaceView>, Failure> {
+        let workspaces = self.meta.read(|read| read.workspaces())?;
+        workspaces.iter().map(|workspace| self.view(workspace)).collect()
+    }
+
+    /// One workspace.
+    pub fn info(&self, asked: &str) -> Result<WorkspaceView, Failure> {
+        let workspace = self.meta.read(|read| read.find_workspace(asked))?;
+        self.view(&workspace)
+    }
+
+    /// A workspace as it is: one whose machine has ended is noted as stopped.
+    fn view(&self, workspace: &Workspace) -> Result<WorkspaceView, Failure> {
+        let machine = self.machine_of(workspace)?;
+        let mut view = match &machine {
+            Some(state) if !state.record.is_alive() => {
+                let mut view = WorkspaceView::of(workspace, None);
+                view.stop_reason = Some("its machine ended unexpectedly".to_owned());
+                view
+            }
+            alive => WorkspaceView::of(workspace, alive.as_ref()),
+        };
+        let snapshot = workspace.lineage.as_ref().and_then(|lineage| lineage.snapshot);
+        if let (Some(from), Some(snapshot)) = (&mut view.forked_from, snapshot) {
+            from.snapshot = Some(self.meta.read(|read| read.snapshot(snapshot))?.name);
+        }
+        Ok(view)
+    }
+
+    /// The snapshots of a workspace, oldest first.
+    pub fn snapshots(&self, asked: &str) -> Result<Vec<SnapshotView>, Failure> {
+        let (workspace, snapshots) = self.meta.read(|read| {
+            let workspace = read.find_workspace(asked)?;
+            let snapshots = read.snapshots(workspace.id)?;
+            Ok((workspace, snapshots))
+        })?;
+        snapshots.iter().map(|snapshot| self.snapshot_view(&workspace, snapshot, &snapshots)).collect()
+    }
+
+    fn snapshot_view(
+        &self,
+        workspace: &Workspace,
+        snapshot: &Snapshot,
+        all: &[Snapshot],
+    ) -> Result<SnapshotView, Failure> {
+        let disks = self.installation.disks();
+        let path = self.installation.disk_path(snapshot.disk);
+        let children = self.meta.read(|read| read.children_of(snapshot.disk))?;
+        let children: Vec<_> = children.iter().map(|child| self.installation.disk_path(child.id)).collect();
+        let mut used_bytes = disks.freed_by_removal(&path, &children)?;
+        let mut referenced_bytes = disks.referenced_bytes(&path)?;
+        if let Some(memory) = snapshot.memory {
+            let unreadable = |error| self.installation.io("read a memory image", error);
+            let others: Vec<_> = {
+                let users = self.meta.read(|read| read.memories_using(memory))?;
+                let others = users.into_iter().filter(|&user| user != memory);
+                others.map(|user| self.memory().open(user).map(|image| image.map)).collect::<Result<_, _>>()
+            }
+            .map_err(unreadable)?;
+            used_bytes += self.memory().freed_by_removal(memory, &others).map_err(unreadable)?;
+            referenced_bytes += self.memory().open(memory).map_err(unreadable)?.referenced_bytes();
+        }
+        let parent = snapshot.parent.and_then(|id| all.iter().find(|other| other.id == id));
+        Ok(SnapshotView {
+            name: snapshot.name.clone(),
+            description: snapshot.description.clone(),
+            parent: parent.map(|parent| parent.name.clone()),
+            created: snapshot.created,
+            memory: snapshot.memory.is_some(),
+            current: workspace.position == Some(snapshot.id),
+            used_bytes,
+            referenced_bytes,
+            forks: self.forks_needing(snapshot)?,
+        })
+    }
+}

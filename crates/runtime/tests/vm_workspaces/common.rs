@@ -1,0 +1,162 @@
+//! A home with workspaces.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentiso_core::progress::{Progress, Silent};
+use agentiso_core::{Failure, Resources};
+use agentiso_proto::Exec;
+use agentiso_runtime::Installation;
+use agentiso_runtime::guest::ProcessEvent;
+use agentiso_runtime::paths::Paths;
+use agentiso_runtime::workspaces::{
+    CreateRequest, ForkOutcome, ForkRequest, ForkSource, RemoveRequest, SnapshotRequest, Snapshotted,
+    WorkspaceView, Workspaces,
+};
+use agentiso_testing::TestHome;
+
+/// How long something that must happen may take on a busy machine.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// A test's own installation. Dropping it ends all its machines.
+pub struct Home {
+    pub workspaces: Workspaces,
+    pub home: TestHome,
+}
+
+impl Home {
+    pub async fn new() -> Self {
+        Self::of(TestHome::new()).await
+    }
+
+    pub async fn of(home: TestHome) -> Self {
+        Self { workspaces: open(home.path()).await, home }
+    }
+
+    pub async fn create(&self, name: &str) -> WorkspaceView {
+        self.create_as(&request(name)).await.unwrap_or_else(|failure| panic!("{failure:?}"))
+    }
+
+    pub async fn create_as(&self, request: &CreateRequest) -> Result<WorkspaceView, Failure> {
+        self.workspaces.create(request, &silent()).await
+    }
+
+    pub async fn remove(&self, name: &str) {
+        let request = RemoveRequest { workspace: name.to_owned(), force: true };
+        self.workspaces.remove(&request).await.unwrap_or_else(|failure| panic!("{failure:?}"));
+    }
+
+    pub async fn snapshot(&self, workspace: &str, name: &str, memory: bool) -> Snapshotted {
+        let request = SnapshotRequest {
+            workspace: workspace.to_owned(),
+            name: name.parse().unwrap(),
+            description: String::new(),
+            memory,
+        };
+        self.workspaces.snapshot(&request).await.unwrap_or_else(|failure| panic!("{failure:?}"))
+    }
+
+    pub async fn fork(&self, workspace: &str, name: &str, count: u32) -> ForkOutcome {
+        self.fork_from(workspace, ForkSource::Now, name, count).await
+    }
+
+    pub async fn fork_from(
+        &self,
+        workspace: &str,
+        source: ForkSource,
+        name: &str,
+        count: u32,
+    ) -> ForkOutcome {
+        let request = ForkRequest {
+            workspace: workspace.to_owned(),
+            source,
+            name: Some(name.parse().unwrap()),
+            count,
+            all_or_nothing: true,
+        };
+        self.workspaces.fork(&request, &silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
+    }
+
+    /// Runs a shell line and returns what it printed, which must be all it does wrong.
+    pub async fn sh(&self, workspace: &str, line: &str) -> String {
+        let attached =
+            self.workspaces.attach(workspace).await.unwrap_or_else(|failure| panic!("{failure:?}"));
+        let argv = ["/bin/sh", "-c", line].iter().map(|word| word.as_bytes().to_vec()).collect();
+        let mut process = attached.machine().guest().exec(Exec { argv, ..Exec::default() }).await.unwrap();
+        let mut printed = Vec::new();
+        while let Some(output) = process.next().await.unwrap() {
+            match output {
+                ProcessEvent::Stdout(bytes) => printed.extend_from_slice(&bytes),
+                ProcessEvent::Stderr(bytes) => panic!("{line}: {}", String::from_utf8_lossy(&bytes)),
+                _ => {}
+            }
+        }
+        String::from_utf8(printed).unwrap()
+    }
+
+    /// Runs a shell line until it prints something that pleases.
+    pub async fn until(&self, workspace: &str, line: &str, pleases: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + SOON;
+        loop {
+            let printed = self.sh(workspace, line).await;
+            if pleases(&printed) {
+                return printed;
+            }
+            assert!(Instant::now() < deadline, "{line} still prints {printed:?}");
+        }
+    }
+
+    /// Files below a directory of the home.
+    pub fn files(&self, dir: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        walk(&self.home.path().join(dir), &mut found);
+        found
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        for pid in self.home.processes() {
+            if let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+fn walk(dir: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if !entry.file_name().to_string_lossy().starts_with('.') {
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+pub async fn open(home: &Path) -> Workspaces {
+    let paths = Paths {
+        home: home.to_owned(),
+        run_dir: home.join("run"),
+        config_file: home.join("config.toml"),
+        config_named: true,
+    };
+    let installation = Installation::open(paths).unwrap_or_else(|failure| panic!("{failure:?}"));
+    Workspaces::open(&installation).await.unwrap_or_else(|failure| panic!("{failure:?}"))
+}
+
+pub fn request(name: &str) -> CreateRequest {
+    CreateRequest {
+        name: Some(name.parse().unwrap()),
+        image: "debian".parse().unwrap(),
+        resources: Resources { memory_mb: 256, ..Resources::default() },
+        cold: false,
+        pool: true,
+    }
+}
+
+pub fn silent() -> Arc<dyn Progress> {
+    Arc::new(Silent)
+}

@@ -1,0 +1,6 @@
+//! Workspaces, snapshots and forks on real machines, through the library.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod bench_by_hand;
+mod common;

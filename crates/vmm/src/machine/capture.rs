@@ -1,0 +1,224 @@
+//! Taking a running machine's memory and disk at one instant.
+//!
+//! ```text
+//!   prepare (running) ─► stop ─► device state ─┐
+//!                           └──► own pages ────┼─► disk ─► cont
+//!   any failure after stop: ───────────────────┴────────► cont, nothing switched or everything
+//! ```
+
+use std::io::{Read, Seek};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentiso_core::ports::DiskError;
+use serde_json::json;
+use tokio::sync::broadcast;
+
+use super::Machine;
+use crate::VmError;
+use crate::memory::{GuestRam, Pages};
+use crate::qemu::node_name;
+use crate::qmp::{Event, Qmp};
+
+/// How long taking a machine's state may take.
+const CAPTURE_LIMIT: Duration = Duration::from_secs(60);
+/// What QEMU calls the descriptor the device state goes to.
+const STATE_FDSET: u32 = 1;
+
+/// How the disk is frozen while the machine stands still.
+pub enum DiskFreeze {
+    /// The machine goes on with a new disk that stands on the present one.
+    Switch {
+        /// The disk it has now.
+        from: PathBuf,
+        /// The new one.
+        to: PathBuf,
+        /// Its format, as QEMU calls it.
+        format: &'static str,
+    },
+    /// Somebody copies the disk while nobody writes to it.
+    Copy(Box<dyn FnOnce() -> Result<(), DiskError> + Send>),
+}
+
+/// What to take.
+pub struct Capture {
+    /// Memory, processor and devices.
+    pub memory: bool,
+    /// The disk.
+    pub disk: Option<DiskFreeze>,
+}
+
+/// What was taken.
+#[derive(Debug)]
+pub struct Captured {
+    /// The state of processor and devices, if memory was asked for.
+    pub device: Vec<u8>,
+    /// The machine's own pages, if memory was asked for.
+    pub pages: Pages,
+    /// How long the machine stood still.
+    pub pause: Duration,
+    /// Whether it writes to the new disk from now on.
+    pub switched: bool,
+}
+
+/// A capture that failed.
+#[derive(Debug)]
+pub struct CaptureFailure {
+    /// Why.
+    pub error: VmError,
+    /// Whether it writes to the new disk nevertheless.
+    pub switched: bool,
+}
+
+impl Machine {
+    /// Takes what is asked for in one pause. The machine runs again afterwards, whatever happens; only the end of
+    /// this process in the middle leaves it paused, and [`Machine::adopt`] wakes it then.
+    pub async fn capture(&self, capture: Capture) -> Result<Captured, CaptureFailure> {
+        let mut switched = false;
+        let work = self.capture_in_pause(capture, &mut switched);
+        let done = tokio::select! {
+            done = tokio::time::timeout(CAPTURE_LIMIT, work) => done.unwrap_or_else(|_| {
+                Err(VmError::NoAnswer { doing: "being captured", limit: CAPTURE_LIMIT, console: String::new() })
+            }),
+            crash = self.crashed() => Err(crash),
+        };
+        match done {
+            Ok((device, pages, pause)) => Ok(Captured { device, pages, pause, switched }),
+            Err(error) => {
+                // It must not stand still for ever; if it cannot be woken it has ended, which the error says.
+                let _ = self.qmp.execute("cont", json!({})).await;
+                Err(CaptureFailure { error, switched })
+            }
+        }
+    }
+
+    async fn capture_in_pause(
+        &self,
+        capture: Capture,
+        switched: &mut bool,
+    ) -> Result<(Vec<u8>, Pages, Duration), VmError> {
+        let taker = if capture.memory { Some(self.prepare_memory().await?) } else { None };
+        if let Some(DiskFreeze::Switch { to, format, .. }) = &capture.disk {
+            self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
+        }
+        let mut events = self.qmp.events();
+        let taken = self.take_all(taker, &capture.disk).await;
+        let frozen = match (&taken, capture.disk) {
+            (Ok(_), Some(DiskFreeze::Switch { from, to, .. })) => {
+                let nodes = json!({ "node": node_name(&from), "overlay": node_name(&to) });
+                let done = self.qmp.execute("blockdev-snapshot", nodes).await;
+                *switched = done.is_ok();
+                if done.is_err() {
+                    let _ = self.qmp.execute("blockdev-del", json!({ "node-name": node_name(&to) })).await;
+                }
+                done.map(drop).map_err(VmError::from)
+            }
+            (Err(_), Some(DiskFreeze::Switch { to, .. })) => {
+                let _ = self.qmp.execute("blockdev-del", json!({ "node-name": node_name(&to) })).await;
+                Ok(())
+            }
+            (Ok(_), Some(DiskFreeze::Copy(copy))) => {
+                let copied = tokio::task::spawn_blocking(copy).await;
+                copied
+                    .map_err(|error| VmError::io("copy the disk")(std::io::Error::other(error)))?
+                    .map_err(VmError::from)
+            }
+            _ => Ok(()),
+        };
+        self.qmp.execute("cont", json!({})).await?;
+        let pause = pause_length(&mut events).await;
+        let (device, pages) = taken?;
+        frozen?;
+        Ok((device, pages, pause))
+    }
+
+    /// Stops the machine and takes its state; the guest's pages are copied while QEMU writes the rest.
+    async fn take_all(
+        &self,
+        taker: Option<MemoryTaker>,
+        disk: &Option<DiskFreeze>,
+    ) -> Result<(Vec<u8>, Pages), VmError> {
+        let stop = self.qmp.send("stop", json!({}));
+        let Some(mut taker) = taker else {
+            stop.answer().await?;
+            if matches!(disk, Some(DiskFreeze::Copy(_))) {
+                tracing::debug!("the disk is copied while the machine stands still");
+            }
+            return Ok((Vec::new(), Pages::default()));
+        };
+        let arguments = json!({ "filename": format!("/dev/fdset/{STATE_FDSET}"), "live": false });
+        let save = self.qmp.send("xen-save-devices-state", arguments);
+        stop.answer().await?;
+        let (ram, prepared) = (taker.ram, taker.prepared);
+        let pages = tokio::task::spawn_blocking(move || ram.take(prepared));
+        let saved = save.answer().await;
+        let pages = pages.await.map_err(std::io::Error::other).and_then(|taken| taken);
+        saved?;
+        let pages = pages.map_err(VmError::io("read the memory of the machine"))?;
+        let mut device = Vec::new();
+        let read = taker.state.rewind().and_then(|()| taker.state.read_to_end(&mut device));
+        read.map_err(VmError::io("read the state of the machine"))?;
+        Ok((device, pages))
+    }
+
+    /// Finds the guest's memory, makes room for it, and gives QEMU a place for the rest.
+    async fn prepare_memory(&self) -> Result<MemoryTaker, VmError> {
+        let doing = || VmError::io("prepare for taking the machine's memory");
+        let (pid, memory, bytes) = (self.process.pid(), self.memory.clone(), self.hardware.memory_bytes());
+        let prepared = tokio::task::spawn_blocking(move || {
+            let ram = GuestRam::locate(pid, &memory, bytes)?;
+            let prepared = ram.prepare()?;
+            Ok((ram, prepared))
+        });
+        let (ram, prepared) =
+            prepared.await.map_err(std::io::Error::other).and_then(|done| done).map_err(doing())?;
+        let state = rustix::fs::memfd_create("device-state", rustix::fs::MemfdFlags::CLOEXEC);
+        let state = state.map_err(|error| doing()(error.into()))?;
+        // QEMU takes a descriptor for writing only if it is open for nothing else.
+        let path = format!("/proc/self/fd/{}", state.as_raw_fd());
+        let writer = std::fs::File::options().write(true).open(path).map_err(doing())?;
+        // A set of the same number may be left from an owner that died; its descriptor must not be written to.
+        drop(self.qmp.send("remove-fd", json!({ "fdset-id": STATE_FDSET })));
+        self.qmp.send_to_set(STATE_FDSET, writer.into()).answer().await?;
+        Ok(MemoryTaker { ram, prepared, state: state.into() })
+    }
+}
+
+struct MemoryTaker {
+    ram: GuestRam,
+    prepared: Pages,
+    state: std::fs::File,
+}
+
+fn overlay_node(path: &std::path::Path, format: &str) -> serde_json::Value {
+    json!({
+        "driver": format,
+        "node-name": node_name(path),
+        "backing": null,
+        "discard": "unmap",
+        "cache": { "direct": false, "no-flush": true },
+        "file": {
+            "driver": "file",
+            "filename": path,
+            "discard": "unmap",
+            "cache": { "direct": false, "no-flush": true },
+        },
+    })
+}
+
+/// The time between the machine's stop and its going on, by QEMU's own clock.
+async fn pause_length(events: &mut broadcast::Receiver<Event>) -> Duration {
+    let mut stopped = None;
+    let listen = async {
+        while let Ok(event) = events.recv().await {
+            match (event.name.as_str(), stopped) {
+                ("STOP", _) => stopped = Some(event.at),
+                ("RESUME", Some(stopped)) => return event.at.saturating_sub(stopped),
+                _ => {}
+            }
+        }
+        Duration::ZERO
+    };
+    tokio::time::timeout(Qmp::LIMIT, listen).await.unwrap_or_default()
+}

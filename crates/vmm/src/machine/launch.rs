@@ -1,0 +1,53 @@
+//! What is needed to start a machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use agentiso_proto::RootDisk;
+
+use crate::hardware::Hardware;
+use crate::qemu::{Credentials, DiskFile, Memory, Qemu};
+
+/// What is the same for all machines of this host.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The QEMU to use.
+    pub qemu: Qemu,
+    /// The user QEMU runs as, if not ours.
+    pub run_as: Option<Credentials>,
+    /// How long a kernel may take to boot.
+    pub boot_limit: Duration,
+}
+
+/// A kernel and its initramfs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct GuestKernel {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The initramfs with the agent.
+    pub initrd: PathBuf,
+    /// Tells this pair from any other.
+    pub digest: String,
+}
+
+/// One particular machine to start.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// Its directory: sockets and logs go there.
+    pub dir: &'a Path,
+    /// Its shape.
+    pub hardware: Hardware,
+    /// Its disk.
+    pub disk: DiskFile,
+    /// Where its memory lives.
+    pub memory: Memory,
+    /// It ends with this process.
+    pub ephemeral: bool,
+    /// Adds a second serial port, named `spare`, for measuring what the transport carries.
+    pub spare_port: bool,
+}
+
+/// The disk of every machine, as its agent mounts it; `enter` makes it the root.
+pub fn root_disk(enter: bool) -> RootDisk {
+    RootDisk { device: "/dev/vda".to_owned(), fstype: "ext4".to_owned(), read_only: false, enter }
+}

@@ -1,0 +1,27 @@
+//! One machine: a QEMU process, its monitor, its console and the link to its agent.
+//!
+//! ```text
+//!   boot ────────────► answering ──stop──► power-off asked ──► process gone
+//!   standby ─restored─►    │ ▲                   │ deadline
+//!   adopted ──────────►    │ └─ capture ─┐       ▼
+//!                          │    (pauses) ┘     killed
+//!                          │ QEMU ends
+//!                          ▼
+//!                       crashed: every call fails with the console's last lines
+//! ```
+//!
+//! A machine that is dropped, whatever the reason, takes its process with it, unless it is released.
+
+mod capture;
+mod freeze;
+mod launch;
+mod record;
+mod running;
+mod standby;
+mod started;
+
+pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze};
+pub use launch::{GuestKernel, Host, Launch, root_disk};
+pub use record::MachineRecord;
+pub use running::Machine;
+pub use standby::{DeviceState, Fill, RestoreFrom, Standby};

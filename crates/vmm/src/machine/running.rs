@@ -1,0 +1,147 @@
+//! A machine that runs.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use agentiso_proto::Inherit;
+use serde_json::json;
+use tokio::net::UnixStream;
+
+use super::started::{Started, crash};
+use super::{GuestKernel, Host, Launch};
+use crate::console::Console;
+use crate::disk_watch::DiskWatch;
+use crate::hardware::Hardware;
+use crate::link::{Guest, LinkError, Resync, SessionOptions};
+use crate::qemu::{Boot, BootSource, Memory, Process};
+use crate::qmp::Qmp;
+use crate::transport::Address;
+use crate::{VmError, tsc_khz};
+
+/// How long after the link breaks the process may take to be gone.
+const DEATH_NOTICE: Duration = Duration::from_secs(2);
+
+/// A running machine.
+pub struct Machine {
+    pub(super) process: Process,
+    pub(super) qmp: Qmp,
+    pub(super) console: Console,
+    pub(super) disk: DiskWatch,
+    pub(super) dir: PathBuf,
+    pub(super) hardware: Hardware,
+    pub(super) memory: Memory,
+    pub(super) guest: Guest,
+    pub(super) address: Address,
+    pub(super) spare_port: Option<UnixStream>,
+}
+
+impl Machine {
+    /// A machine whose agent has been met.
+    pub(super) fn new(started: Started, guest: Guest) -> Self {
+        let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port } = started;
+        let address = transport.address();
+        Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port }
+    }
+
+    /// Boots a kernel and waits for the agent's first answer.
+    pub async fn boot(host: &Host, launch: Launch<'_>, kernel: &GuestKernel) -> Result<Self, VmError> {
+        let boot = Boot {
+            kernel: kernel.kernel.clone(),
+            initrd: kernel.initrd.clone(),
+            tsc_khz: (launch.hardware.accel == crate::Accel::Tcg).then(tsc_khz),
+        };
+        let session = SessionOptions { resync: Resync::Clean, inherit: Inherit::Kill };
+        let started = Started::spawn(host, &launch, BootSource::Kernel(boot))?;
+        let machine = started.meet(session, "its boot", host.boot_limit).await?;
+        machine.during("its boot", host.boot_limit, machine.guest.ready()).await?;
+        Ok(machine)
+    }
+
+    /// The agent.
+    pub fn guest(&self) -> &Guest {
+        &self.guest
+    }
+
+    /// The monitor.
+    pub fn qmp(&self) -> &Qmp {
+        &self.qmp
+    }
+
+    /// The host's end of the second serial port, once.
+    pub fn take_spare_port(&mut self) -> Option<UnixStream> {
+        self.spare_port.take()
+    }
+
+    /// QEMU's process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// The last lines of the console.
+    pub fn console_tail(&self) -> String {
+        self.console.tail()
+    }
+
+    /// Does something with the agent, but no longer than `limit`, and turns a broken link into what broke it.
+    pub async fn during<T>(
+        &self,
+        doing: &'static str,
+        limit: Duration,
+        work: impl Future<Output = Result<T, LinkError>>,
+    ) -> Result<T, VmError> {
+        tokio::select! {
+            done = tokio::time::timeout(limit, work) => match done {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) => Err(self.explain(error).await),
+                Err(_) => Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
+            },
+            crash = self.crashed() => Err(crash),
+        }
+    }
+
+    /// Waits until the machine ends by itself, and says how.
+    pub async fn crashed(&self) -> VmError {
+        tokio::select! {
+            status = self.process.ended() => crash(&self.process, &self.console, &self.dir, status),
+            () = self.disk.full() => VmError::HostDiskFull { dir: self.dir.clone() },
+        }
+    }
+
+    /// A link that closed usually means a process that ended: says so if that is the case.
+    pub async fn explain(&self, error: LinkError) -> VmError {
+        if matches!(error, LinkError::Closed(_))
+            && let Ok(crash) = tokio::time::timeout(DEATH_NOTICE, self.crashed()).await
+        {
+            return crash;
+        }
+        error.into()
+    }
+
+    /// Tells the guest that its disk has this size: a clone still believes in the template's disk.
+    pub async fn announce_disk_size(&self, bytes: u64) -> Result<(), VmError> {
+        self.qmp.execute("block_resize", json!({ "device": "root", "size": bytes })).await?;
+        Ok(())
+    }
+
+    /// Asks the guest to power off cleanly; after `limit` the process is ended. Returns whether it was clean.
+    pub async fn stop(self, limit: Duration) -> bool {
+        let clean = async {
+            // The answer may be lost with the machine; its end is what counts.
+            let _ = self.guest.power_off().await;
+            self.process.ended().await
+        };
+        let clean = tokio::select! {
+            ended = tokio::time::timeout(limit, clean) => ended.is_ok(),
+            () = self.disk.full() => false,
+        };
+        self.kill().await;
+        clean
+    }
+
+    /// Ends the process at once and waits until it is gone.
+    pub async fn kill(self) {
+        self.process.kill();
+        self.process.ended().await;
+    }
+}

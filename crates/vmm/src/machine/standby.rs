@@ -1,0 +1,187 @@
+//! A QEMU that waits for a state to be restored into it.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_proto::Inherit;
+use serde_json::json;
+use tokio::sync::broadcast;
+
+use super::started::Started;
+use super::{Host, Launch, Machine};
+use crate::VmError;
+use crate::link::{Resync, SessionOptions};
+use crate::memory::{GuestRam, MemoryFiles, MemoryImage, Pages};
+use crate::qemu::BootSource;
+use crate::qmp::{Event, Pending};
+
+/// How long loading a device state may take.
+pub(super) const RESTORE_LIMIT: Duration = Duration::from_secs(20);
+
+/// The state of processor and devices.
+#[derive(Clone, Debug)]
+pub enum DeviceState {
+    /// In a file.
+    File(PathBuf),
+    /// At hand.
+    Bytes(Arc<Vec<u8>>),
+}
+
+/// What is in memory beside the base.
+#[derive(Clone, Debug)]
+pub enum Fill {
+    /// Nothing.
+    Base,
+    /// Pages that were just taken from another machine on the same base.
+    Taken(Arc<Pages>),
+    /// The pages of an image on the same base.
+    Image(MemoryFiles, Arc<MemoryImage>),
+}
+
+/// A state to restore.
+#[derive(Clone, Debug)]
+pub struct RestoreFrom {
+    /// Processor and devices.
+    pub device: DeviceState,
+    /// Memory.
+    pub fill: Fill,
+    /// What becomes of commands that ran when it was taken.
+    pub inherit: Inherit,
+    /// Whether bytes may have been in flight when it was taken.
+    pub resync: Resync,
+}
+
+impl RestoreFrom {
+    /// A template: nothing runs in it, and it waits at a frame boundary.
+    pub fn template(device: PathBuf) -> Self {
+        let device = DeviceState::File(device);
+        Self { device, fill: Fill::Base, inherit: Inherit::Kill, resync: Resync::Clean }
+    }
+}
+
+/// A QEMU that has its devices and its base memory, and waits.
+pub struct Standby {
+    started: Started,
+    ready: Option<Pending>,
+}
+
+impl Standby {
+    /// Starts it.
+    pub fn spawn(host: &Host, launch: &Launch<'_>) -> Result<Self, VmError> {
+        let started = Started::spawn(host, launch, BootSource::Incoming)?;
+        let ready = started.qmp.send("migrate-set-capabilities", capabilities());
+        Ok(Self { started, ready: Some(ready) })
+    }
+
+    /// Waits until it has its devices and its memory.
+    pub async fn ready(&mut self) -> Result<(), VmError> {
+        let Some(ready) = self.ready.take() else { return Ok(()) };
+        tokio::select! {
+            answer = ready.answer() => Ok(answer.map(drop)?),
+            status = self.started.process.ended() => Err(self.started.crash(status)),
+        }
+    }
+
+    /// Restores a state into it and returns once the machine runs. The agent's session is open; what is asked of it
+    /// first should make this machine a distinct one.
+    pub async fn restore(self, from: RestoreFrom) -> Result<Machine, VmError> {
+        let Self { started, ready } = self;
+        let device = from.device.clone();
+        let bad = |reason: String| VmError::BadTemplate { path: device.name(), reason };
+        let state = device.open().map_err(|error| bad(error.to_string()))?;
+        let mut events = started.qmp.events();
+        let resumed = async {
+            if !matches!(from.fill, Fill::Base) {
+                // Its memory is there once it answers.
+                if let Some(ready) = ready {
+                    ready.answer().await?;
+                }
+                fill(&started, from.fill).await?;
+            }
+            started.qmp.send_descriptor("state", state).answer().await?;
+            started.qmp.execute("migrate-incoming", json!({ "uri": "fd:state" })).await?;
+            wait_for(&mut events, "RESUME").await;
+            Ok(())
+        };
+        let loaded = tokio::select! {
+            done = tokio::time::timeout(RESTORE_LIMIT, resumed) => match done {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(VmError::Monitor(error))) => Err(bad(format!("{error} {}", started.process.stderr_tail()))),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(bad(format!("QEMU was not done after {} s", RESTORE_LIMIT.as_secs()))),
+            },
+            status = started.process.ended() => Err(match started.crash(status) {
+                VmError::Crashed { status, stderr, .. } => bad(format!("{status} {}", stderr.trim_end())),
+                other => other,
+            }),
+        };
+        loaded?;
+        tracing::debug!(pid = started.process.pid(), "restored");
+        let session = SessionOptions { resync: from.resync, inherit: from.inherit };
+        started.meet(session, "being restored", RESTORE_LIMIT).await
+    }
+}
+
+impl Machine {
+    /// Starts a QEMU and restores a state into it.
+    pub async fn restore(host: &Host, launch: Launch<'_>, from: RestoreFrom) -> Result<Self, VmError> {
+        Standby::spawn(host, &launch)?.restore(from).await
+    }
+}
+
+impl DeviceState {
+    /// A descriptor of its own: readers of one share their position.
+    fn open(&self) -> std::io::Result<OwnedFd> {
+        match self {
+            Self::File(path) => Ok(File::open(path)?.into()),
+            Self::Bytes(bytes) => {
+                let file = rustix::fs::memfd_create("device-state", rustix::fs::MemfdFlags::CLOEXEC)?;
+                let mut file = File::from(file);
+                file.write_all(bytes)?;
+                file.rewind()?;
+                Ok(file.into())
+            }
+        }
+    }
+
+    fn name(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Bytes(_) => Path::new("of the running machine").to_owned(),
+        }
+    }
+}
+
+/// Puts memory into a guest that has not run yet.
+async fn fill(started: &Started, fill: Fill) -> Result<(), VmError> {
+    let doing = || VmError::io("fill the memory of the restored machine");
+    let ram = GuestRam::locate(started.process.pid(), &started.memory, started.hardware.memory_bytes())
+        .map_err(doing())?;
+    let filled = tokio::task::spawn_blocking(move || match fill {
+        Fill::Base => Ok(()),
+        Fill::Taken(pages) => ram.put(&pages),
+        Fill::Image(files, image) => files.put(&image, &ram),
+    });
+    filled.await.map_err(std::io::Error::other).and_then(|done| done).map_err(doing())
+}
+
+pub(super) fn capabilities() -> serde_json::Value {
+    json!({ "capabilities": [
+        { "capability": "events", "state": true },
+        { "capability": "x-ignore-shared", "state": true },
+    ] })
+}
+
+async fn wait_for(events: &mut broadcast::Receiver<Event>, name: &str) {
+    // An error means the monitor closed: the process is ending, and whoever watches it will say so.
+    while let Ok(event) = events.recv().await {
+        if event.name == name {
+            return;
+        }
+    }
+    std::future::pending().await
+}

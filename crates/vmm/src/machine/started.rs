@@ -1,0 +1,135 @@
+//! A QEMU from its start until someone speaks to its guest.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+
+use super::{Host, Launch, Machine};
+use crate::VmError;
+use crate::console::Console;
+use crate::disk_watch::{DiskWatch, is_full};
+use crate::hardware::{Hardware, LinkKind};
+use crate::link::{Guest, SessionOptions};
+use crate::qemu::{BootSource, CommandLine, Memory, Process, Spawn};
+use crate::qmp::Qmp;
+use crate::sockets::SocketDir;
+use crate::transport::{Serial, Transport, Vsock};
+
+/// A QEMU that runs, before anyone has spoken to its guest.
+pub(super) struct Started {
+    pub process: Process,
+    pub qmp: Qmp,
+    pub console: Console,
+    pub disk: DiskWatch,
+    pub dir: PathBuf,
+    pub hardware: Hardware,
+    pub memory: Memory,
+    pub transport: Box<dyn Transport>,
+    pub spare_port: Option<UnixStream>,
+}
+
+impl Started {
+    pub fn spawn(host: &Host, launch: &Launch<'_>, boot: BootSource) -> Result<Self, VmError> {
+        let sockets = SocketDir::open(launch.dir).map_err(VmError::io("open the machine's directory"))?;
+        let monitor = Socket::new(&sockets, "monitor.sock")?;
+        let console = Socket::new(&sockets, "console.sock")?;
+        let transport = open_transport(launch.hardware.link, &sockets)?;
+        let spare = if launch.spare_port { Some(Socket::new(&sockets, "spare.sock")?) } else { None };
+        let command = CommandLine {
+            qemu: &host.qemu,
+            hardware: launch.hardware,
+            memory: launch.memory.clone(),
+            boot,
+            disk: launch.disk.clone(),
+            monitor_fd: monitor.listener.as_raw_fd(),
+            console_fd: console.listener.as_raw_fd(),
+            link: transport.arguments(),
+            spare_fd: spare.as_ref().map(|socket| socket.listener.as_raw_fd()),
+        };
+        let mut inherited = vec![monitor.listener.as_fd(), console.listener.as_fd()];
+        inherited.extend(transport.descriptors());
+        inherited.extend(spare.as_ref().map(|socket| socket.listener.as_fd()));
+        let process = Process::spawn(Spawn {
+            program: &host.qemu.path,
+            arguments: command.arguments(),
+            inherited,
+            stderr: launch.dir.join("qemu.log"),
+            run_as: host.run_as,
+            ephemeral: launch.ephemeral,
+        })?;
+        tracing::debug!(pid = process.pid(), "QEMU started");
+        let console = Console::record(&launch.dir.join("console.log"), console.stream()?)
+            .map_err(VmError::io("open the console log"))?;
+        let spare_port = spare.map(|socket| socket.stream()).transpose()?;
+        let qmp = Qmp::new(monitor.stream()?);
+        let (disk, dir) = (DiskWatch::over(qmp.events()), launch.dir.to_owned());
+        let (hardware, memory) = (launch.hardware, launch.memory.clone());
+        Ok(Self { process, qmp, console, disk, dir, hardware, memory, transport, spare_port })
+    }
+
+    pub fn crash(&self, status: String) -> VmError {
+        crash(&self.process, &self.console, &self.dir, status)
+    }
+
+    /// Opens a session with the agent.
+    pub async fn meet(
+        self,
+        session: SessionOptions,
+        doing: &'static str,
+        limit: Duration,
+    ) -> Result<Machine, VmError> {
+        let stream = tokio::select! {
+            connected = tokio::time::timeout(limit, self.transport.connect()) => match connected {
+                Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,
+                Err(_) => return Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
+            },
+            status = self.process.ended() => return Err(self.crash(status)),
+            () = self.disk.full() => return Err(VmError::HostDiskFull { dir: self.dir }),
+        };
+        let guest = Guest::open(stream, session);
+        Ok(Machine::new(self, guest))
+    }
+}
+
+/// Why a process that should run has ended.
+pub(super) fn crash(process: &Process, console: &Console, dir: &Path, status: String) -> VmError {
+    // Guest memory in a file that cannot grow is answered with a signal, not with an error.
+    if process.ended_by_bus_error() && is_full(dir) {
+        return VmError::HostDiskFull { dir: dir.to_owned() };
+    }
+    VmError::Crashed { status, stderr: process.stderr_tail(), console: console.tail() }
+}
+
+fn open_transport(kind: LinkKind, sockets: &SocketDir) -> Result<Box<dyn Transport>, VmError> {
+    match kind {
+        LinkKind::Serial => Ok(Box::new(Serial::new(sockets).map_err(VmError::io("create agent.sock"))?)),
+        LinkKind::Vsock => Ok(Box::new(Vsock::new().map_err(VmError::NoVsock)?)),
+    }
+}
+
+struct Socket<'a> {
+    listener: UnixListener,
+    sockets: &'a SocketDir,
+    name: &'static str,
+}
+
+impl<'a> Socket<'a> {
+    fn new(sockets: &'a SocketDir, name: &'static str) -> Result<Self, VmError> {
+        let listener = sockets.listen(name).map_err(VmError::io(format!("create {name}")))?;
+        Ok(Self { listener, sockets, name })
+    }
+
+    /// Connects to our own listener: the kernel holds the connection until QEMU accepts it, so there is no race
+    /// and nothing to poll.
+    fn stream(&self) -> Result<UnixStream, VmError> {
+        let connect = || {
+            let stream = self.sockets.connect(self.name)?;
+            stream.set_nonblocking(true)?;
+            UnixStream::from_std(stream)
+        };
+        connect().map_err(VmError::io(format!("connect to {}", self.name)))
+    }
+}

@@ -1,0 +1,92 @@
+//! Pages of guest memory and their content.
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+/// Consecutive pages of guest memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Run {
+    /// Number of the first page.
+    pub first: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Run {
+    /// Where it starts, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.first * PAGE as u64
+    }
+
+    /// How long it is, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.count as usize * PAGE
+    }
+}
+
+/// Counts the pages of some runs.
+pub(super) fn count(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| run.count).sum()
+}
+
+/// Some pages and what was in them at one instant.
+#[derive(Debug, Default)]
+pub struct Pages {
+    pub(super) runs: Vec<Run>,
+    pub(super) content: Vec<u8>,
+}
+
+impl Pages {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        count(&self.runs)
+    }
+
+    /// Every page with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let numbers = self.runs.iter().flat_map(|run| run.first..run.first + run.count);
+        numbers.zip(self.content.chunks_exact(PAGE))
+    }
+}
+
+/// Cuts runs, in order, into at most `parts` pieces of about the same number of pages.
+pub(super) fn split(runs: &[Run], parts: usize) -> Vec<Vec<Run>> {
+    let share = count(runs).div_ceil(parts as u64).max(1);
+    let mut pieces = vec![Vec::new()];
+    let mut room = share;
+    for &run in runs {
+        let mut run = run;
+        while run.count > 0 {
+            if room == 0 {
+                pieces.push(Vec::new());
+                room = share;
+            }
+            let taken = run.count.min(room);
+            if let Some(piece) = pieces.last_mut() {
+                piece.push(Run { first: run.first, count: taken });
+            }
+            run = Run { first: run.first + taken, count: run.count - taken };
+            room -= taken;
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn splitting_loses_nothing_and_is_fair(lengths in prop::collection::vec(1u64..50, 0..40), parts in 1usize..5) {
+            let mut first = 0;
+            let runs: Vec<Run> = lengths.iter().map(|&count| { first += count + 1; Run { first: first - count, count } }).collect();
+            let pieces = split(&runs, parts);
+            let numbers = |runs: &[Run]| runs.iter().flat_map(|run| run.first..run.first + run.count).collect::<Vec<_>>();
+            let all: Vec<u64> = pieces.iter().flat_map(|piece| numbers(piece)).collect();
+            prop_assert_eq!(all, numbers(&runs));
+            prop_assert!(pieces.len() <= parts);
+        }
+    }
+}
