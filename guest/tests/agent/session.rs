@@ -2,7 +2,7 @@
 
 use agentiso_proto::{
     Channel, Configure, Control, ErrorKind, HEADER_LEN, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING,
-    Request, encode, to_bytes,
+    Request, Wake, encode, to_bytes,
 };
 use proptest::prelude::*;
 
@@ -111,8 +111,16 @@ fn frames_that_make_no_sense_are_answered_or_passed_over() {
 fn an_agent_that_is_not_the_init_leaves_the_machine_alone() {
     let mut host = Host::start();
     let configure = Configure { hostname: Some("renamed".into()), ..Configure::default() };
-    let requests =
-        [Request::Configure(configure), Request::Freeze, Request::Thaw, Request::Grow, Request::PowerOff];
+    let requests = [
+        Request::Wake(Wake { identity: configure.clone(), ..Wake::default() }),
+        Request::Configure(configure),
+        Request::Freeze,
+        Request::Thaw,
+        Request::Grow,
+        Request::Hold { root: false },
+        Request::Release,
+        Request::PowerOff,
+    ];
     for request in requests {
         assert_eq!(host.call(&request).error(), ErrorKind::Unsupported, "{request:?}");
     }

@@ -63,7 +63,8 @@ impl Place {
 pub fn make(tree: &Path, image: &Path, size: &str, options: &[&str]) {
     let mut command = Command::new("mke2fs");
     command.args(["-t", "ext4", "-F", "-q", "-m", "0", "-d"]).arg(tree);
-    run(command.args(options).arg(image).arg(size), None);
+    let complaints = run(command.args(options).arg(image).arg(size), None);
+    assert!(image.exists() && !complaints.contains("mke2fs:"), "{command:?}: {complaints}");
 }
 
 /// Runs commands of debugfs; it goes on after an error, so none may say anything that looks like one.

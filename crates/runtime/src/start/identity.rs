@@ -78,7 +78,8 @@ impl Identity {
     }
 }
 
-fn now_ns() -> u64 {
+/// The present, in nanoseconds since the epoch.
+pub(crate) fn now_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

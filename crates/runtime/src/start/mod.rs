@@ -19,7 +19,7 @@ mod ingredients;
 mod oneshot;
 
 pub(crate) use berth::{Berth, BerthDisk};
-pub(crate) use identity::{Identity, OnWake};
+pub(crate) use identity::{Identity, OnWake, now_ns};
 pub(crate) use ingredients::{Ingredients, image_identity};
 pub(crate) use oneshot::BareRestore;
 pub use oneshot::{Running, StartRequest, Tier};

@@ -3,12 +3,14 @@
 use agentiso_core::ports::{DiskSource, Freezing};
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Tx, Workspace};
+use agentiso_proto::{Configure, Wake};
 use agentiso_vmm::{Capture, Captured, DiskFreeze, VmError};
 
 use super::base::insert_disk;
 use super::intent::Switch;
 use super::undertaking::Undertaking;
 use super::{Attached, Workspaces};
+use crate::start::now_ns;
 
 /// What to freeze of a running workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,13 +102,19 @@ impl Workspaces {
         }
     }
 
+    /// Lets the guest go on, with the clock it would have had without the pause.
     async fn uncalm(&self, attached: &Attached, what: What) -> Result<(), VmError> {
         let (machine, guest) = (attached.machine(), attached.machine().guest());
         let limit = super::snapshot::CALM_LIMIT;
+        let clock = || Configure { unix_nanos: Some(now_ns()), ..Configure::default() };
         match what {
-            What::Disk => machine.during("going on", limit, guest.thaw()).await,
+            What::Disk => {
+                machine.during("going on", limit, guest.thaw()).await?;
+                machine.during("going on", limit, guest.configure(clock())).await
+            }
             What::Everything | What::EverythingAsItIs => {
-                machine.during("going on", limit, guest.release()).await
+                let wake = Wake { identity: clock(), ..Wake::default() };
+                machine.during("going on", limit, guest.wake(wake)).await.map(drop)
             }
         }
     }

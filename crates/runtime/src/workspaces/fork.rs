@@ -156,7 +156,10 @@ impl Workspaces {
                 .map_err(|error| Failure::new(Code::Internal, format!("making a fork failed: {error}")))?;
             match result {
                 Ok(revived) => born.push((child, revived)),
-                Err(failure) if request.all_or_nothing => return Err(failure),
+                Err(failure) if request.all_or_nothing => {
+                    births.shutdown().await;
+                    return Err(failure);
+                }
                 Err(failure) => forks.push(Forked { name: child.name, result: Err(failure) }),
             }
         }

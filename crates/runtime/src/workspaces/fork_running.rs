@@ -10,15 +10,13 @@ use agentiso_core::ports::Freezing;
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::Workspace;
 use agentiso_proto::Inherit;
-use agentiso_vmm::link::Resync;
-use agentiso_vmm::{DeviceState, Fill, Host, RestoreFrom, Standby};
+use agentiso_vmm::{DeviceState, Fill, Hardware, Host, RestoreFrom, Standby};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::capture::What;
 use super::fork::{Child, ForkOutcome, ForkRequest};
 use super::restore::Revived;
-use super::snapshot::MemoryAbout;
 use super::{Attached, Workspaces};
 use crate::start::{BerthDisk, Identity, OnWake, Tier};
 
@@ -36,14 +34,14 @@ impl Workspaces {
         let intent = Self::fork_intent(&children, Some(fresh), switch);
         let undertaking = self.undertake("fork", Some(source.id), intent)?;
         let host = self.installation.host()?;
-        let about = MemoryAbout { restore_key: state.restore_key.clone(), hardware: state.record.hardware };
+        let (restore_key, hardware) = (state.restore_key.clone(), state.record.hardware);
         let base = Self::base_name(&state.record.memory);
         // Where disks are copies there is nothing yet that a child's QEMU could open.
         let early = self.installation.disks().freezing() == Freezing::Overlay;
         let mut waiting = Vec::new();
         for child in children {
             let standby = if early {
-                Some(self.standby_on(source, source.disk, &child, &host, &base, &about)?)
+                Some(self.standby_on(source, source.disk, &child, &host, &base, hardware)?)
             } else {
                 None
             };
@@ -58,17 +56,17 @@ impl Workspaces {
             device: DeviceState::Bytes(Arc::new(captured.device)),
             fill: Fill::Taken(Arc::new(captured.pages)),
             inherit: Inherit::Held,
-            resync: Resync::Unknown,
+            resync: captured.resync,
         };
         let mut births = JoinSet::new();
         for (standby, child) in waiting {
             let standby = match standby {
                 Some(standby) => standby,
-                None => self.standby_on(source, frozen, &child, &host, &base, &about)?,
+                None => self.standby_on(source, frozen, &child, &host, &base, hardware)?,
             };
-            let (workspaces, from, about) = (self.clone(), from.clone(), about.clone());
+            let (workspaces, from, restore_key) = (self.clone(), from.clone(), restore_key.clone());
             births.spawn(async move {
-                let born = workspaces.bear(&child, standby, from, about, Tier::Fork).await;
+                let born = workspaces.bear(&child, standby, from, restore_key, Tier::Fork).await;
                 (child, born)
             });
         }
@@ -83,11 +81,11 @@ impl Workspaces {
         child: &Child,
         host: &Host,
         base: &str,
-        about: &MemoryAbout,
+        hardware: Hardware,
     ) -> Result<Standby, Failure> {
         self.disk_on(source, disk, child)?;
         let berth = self.berth(child.berth, child.disk, BerthDisk::Existing, host)?;
-        self.standby(host, &berth, base, about)
+        self.standby(host, &berth, base, hardware)
     }
 
     /// Lets a child live: fills its memory, and makes it a machine of its own.
@@ -96,13 +94,13 @@ impl Workspaces {
         child: &Child,
         standby: Standby,
         from: RestoreFrom,
-        about: MemoryAbout,
+        restore_key: String,
         tier: Tier,
     ) -> Result<Revived, Failure> {
         let machine = standby.restore(from).await?;
         let identity = Identity { id: child.id, hostname: child.name.to_string() };
         let hooks = identity.give_to(&machine, OnWake::Fork).await?;
-        let state = self.lasting(&machine, child.berth, about.restore_key)?;
+        let state = self.lasting(&machine, child.berth, restore_key)?;
         Ok(Revived { machine, state, tier, hooks })
     }
 }

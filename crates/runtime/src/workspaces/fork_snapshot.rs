@@ -34,13 +34,14 @@ impl Workspaces {
             return self.fork_disk(source, from, request, undertaking, children, progress).await;
         };
         let host = self.installation.host()?;
-        let from = self.from_image(&memory)?;
+        let from = self.from_image(&memory, &about)?;
         let mut births = JoinSet::new();
         for child in children {
-            let standby = self.standby_on(source, snapshot.disk, &child, &host, &memory.base, &about)?;
-            let (workspaces, from, about) = (self.clone(), from.clone(), about.clone());
+            let standby =
+                self.standby_on(source, snapshot.disk, &child, &host, &memory.base, about.hardware)?;
+            let (workspaces, from, key) = (self.clone(), from.clone(), about.restore_key.clone());
             births.spawn(async move {
-                let born = workspaces.bear(&child, standby, from, about, Tier::Snapshot).await;
+                let born = workspaces.bear(&child, standby, from, key, Tier::Snapshot).await;
                 (child, born)
             });
         }

@@ -11,10 +11,9 @@ use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure};
 use agentiso_meta::{Memory, Snapshot, Workspace};
 use agentiso_proto::{HookReport, Inherit};
-use agentiso_vmm::link::Resync;
 use agentiso_vmm::qemu::DiskFile;
 use agentiso_vmm::template::restore_key;
-use agentiso_vmm::{DeviceState, Fill, Host, Launch, Machine, RestoreFrom, Standby};
+use agentiso_vmm::{DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -156,11 +155,11 @@ impl Workspaces {
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
         if let Some((memory, about)) = memory {
             let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
-            let standby = self.standby(&host, &berth, &memory.base, about)?;
+            let standby = self.standby(&host, &berth, &memory.base, about.hardware)?;
             if let Some((_, old)) = old {
                 old.qmp().execute("stop", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
             }
-            let machine = standby.restore(self.from_image(memory)?).await?;
+            let machine = standby.restore(self.from_image(memory, about)?).await?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
             let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
             return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
@@ -226,11 +225,11 @@ impl Workspaces {
         host: &Host,
         berth: &Berth,
         base: &str,
-        about: &MemoryAbout,
+        hardware: Hardware,
     ) -> Result<Standby, Failure> {
         let launch = Launch {
             dir: &berth.dir,
-            hardware: about.hardware,
+            hardware,
             disk: DiskFile::File {
                 path: berth.disk.clone(),
                 format: self.installation.disks().qemu_format(),
@@ -243,7 +242,7 @@ impl Workspaces {
     }
 
     /// The state in a memory image.
-    pub(crate) fn from_image(&self, memory: &Memory) -> Result<RestoreFrom, Failure> {
+    pub(crate) fn from_image(&self, memory: &Memory, about: &MemoryAbout) -> Result<RestoreFrom, Failure> {
         let files = self.memory();
         let image = files.open(memory.id).map_err(|error| {
             let message = format!("the memory of the snapshot cannot be read: {error}");
@@ -253,7 +252,7 @@ impl Workspaces {
             device: DeviceState::File(image.device()),
             fill: Fill::Image(files, Arc::new(image)),
             inherit: Inherit::Held,
-            resync: Resync::Unknown,
+            resync: about.resync,
         })
     }
 }

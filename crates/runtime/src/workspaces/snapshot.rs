@@ -5,6 +5,7 @@ use std::time::Duration;
 use agentiso_core::{Code, DiskId, Failure, MemoryId, SnapshotId, SnapshotName};
 use agentiso_meta::{Memory, MetaError, Snapshot, Workspace};
 use agentiso_vmm::Captured;
+use agentiso_vmm::link::Resync;
 use agentiso_vmm::memory::{MemoryImage, Written};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -50,6 +51,8 @@ pub(crate) struct MemoryAbout {
     pub restore_key: String,
     /// The shape of the machine.
     pub hardware: agentiso_vmm::Hardware,
+    /// What is known of its agent's place in the stream of frames.
+    pub resync: Resync,
 }
 
 impl Workspaces {
@@ -128,6 +131,7 @@ impl Workspaces {
         let hardware = attached.state.record.hardware;
         let parent = self.parent_memory(&attached.workspace, &base)?;
         let files = self.memory();
+        let resync = captured.resync;
         let (image, written) = blocking(move || {
             let Captured { device, pages, .. } = captured;
             let parent = parent.map(|parent| files.open(parent)).transpose()?;
@@ -136,7 +140,7 @@ impl Workspaces {
         })
         .await?
         .map_err(|error: std::io::Error| self.installation.io("write the memory of the snapshot", error))?;
-        let about = MemoryAbout { restore_key: attached.state.restore_key.clone(), hardware };
+        let about = MemoryAbout { restore_key: attached.state.restore_key.clone(), hardware, resync };
         let about =
             serde_json::to_value(&about).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         let memory = Memory { id, base, created: now(), pages: written.pages, about };

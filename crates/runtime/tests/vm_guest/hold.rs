@@ -146,6 +146,7 @@ async fn a_hold_ends_with_its_session_unless_the_machine_was_restored() {
     let held = assert_still(&session, "/root/count").await;
     assert_eq!(session.wake(Wake::default()).await.unwrap(), []);
     wait_for_growth(&session, "/root/count", held).await;
+    session.cut().await;
 
     // Not restored: the next session need not know of it.
     for inherit in [Inherit::Keep, Inherit::Kill] {

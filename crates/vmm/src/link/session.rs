@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentiso_proto::{Channel, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING, Request, encode, to_bytes};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
@@ -27,7 +28,8 @@ const BULK_PLACES: usize = 16;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// What is known of the guest's state when a session starts.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Resync {
     /// It waits at a frame boundary: freshly booted, or quiesced before it was frozen.
     Clean,
@@ -104,6 +106,13 @@ impl Guest {
     /// Waits for the end of the session and says what ended it.
     pub async fn closed(&self) -> LinkError {
         self.0.session.closed().await
+    }
+
+    /// Whether everything asked of the agent has been answered. Then no frame is on its way to the guest, and a copy of
+    /// the guest's memory waits at a frame boundary.
+    pub fn is_quiet(&self) -> bool {
+        let table = self.0.session.table();
+        table.streams.is_empty() && table.pings.is_empty()
     }
 
     /// Asks the agent for a sign of life and returns how long it took.

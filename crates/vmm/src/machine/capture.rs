@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 
 use super::Machine;
 use crate::VmError;
+use crate::link::Resync;
 use crate::memory::{GuestRam, Pages};
 use crate::qemu::node_name;
 use crate::qmp::{Event, Qmp};
@@ -60,6 +61,8 @@ pub struct Captured {
     pub pause: Duration,
     /// Whether it writes to the new disk from now on.
     pub switched: bool,
+    /// What is known of its agent's place in the stream of frames.
+    pub resync: Resync,
 }
 
 /// A capture that failed.
@@ -76,6 +79,7 @@ impl Machine {
     /// this process in the middle leaves it paused, and [`Machine::adopt`] wakes it then.
     pub async fn capture(&self, capture: Capture) -> Result<Captured, CaptureFailure> {
         let mut switched = false;
+        let resync = if self.guest.is_quiet() { Resync::Clean } else { Resync::Unknown };
         let work = self.capture_in_pause(capture, &mut switched);
         let done = tokio::select! {
             done = tokio::time::timeout(CAPTURE_LIMIT, work) => done.unwrap_or_else(|_| {
@@ -84,7 +88,7 @@ impl Machine {
             crash = self.crashed() => Err(crash),
         };
         match done {
-            Ok((device, pages, pause)) => Ok(Captured { device, pages, pause, switched }),
+            Ok((device, pages, pause)) => Ok(Captured { device, pages, pause, switched, resync }),
             Err(error) => {
                 // It must not stand still for ever; if it cannot be woken it has ended, which the error says.
                 let _ = self.qmp.execute("cont", json!({})).await;
@@ -103,7 +107,7 @@ impl Machine {
             self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
         }
         let mut events = self.qmp.events();
-        let taken = self.take_all(taker, &capture.disk).await;
+        let taken = self.take_all(taker).await;
         let frozen = match (&taken, capture.disk) {
             (Ok(_), Some(DiskFreeze::Switch { from, to, .. })) => {
                 let nodes = json!({ "node": node_name(&from), "overlay": node_name(&to) });
@@ -134,17 +138,10 @@ impl Machine {
     }
 
     /// Stops the machine and takes its state; the guest's pages are copied while QEMU writes the rest.
-    async fn take_all(
-        &self,
-        taker: Option<MemoryTaker>,
-        disk: &Option<DiskFreeze>,
-    ) -> Result<(Vec<u8>, Pages), VmError> {
+    async fn take_all(&self, taker: Option<MemoryTaker>) -> Result<(Vec<u8>, Pages), VmError> {
         let stop = self.qmp.send("stop", json!({}));
         let Some(mut taker) = taker else {
             stop.answer().await?;
-            if matches!(disk, Some(DiskFreeze::Copy(_))) {
-                tracing::debug!("the disk is copied while the machine stands still");
-            }
             return Ok((Vec::new(), Pages::default()));
         };
         let arguments = json!({ "filename": format!("/dev/fdset/{STATE_FDSET}"), "live": false });

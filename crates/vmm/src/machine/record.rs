@@ -22,6 +22,9 @@ use crate::transport::{Address, reach};
 /// How long a machine that runs may take to let us in.
 const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long an agent that waits at a frame boundary may take to answer.
+const QUICK_ANSWER: Duration = Duration::from_millis(300);
+
 /// All that is needed to find a running machine again.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MachineRecord {
@@ -77,16 +80,34 @@ impl Machine {
             .and_then(|stream| Console::record(&dir.join("console.log"), stream))
             .map_err(doing())?;
         let status = qmp.execute("query-status", json!({})).await?;
-        if status["status"] == "paused" {
+        // One that stands still because the host was full tries again; should there still be no room, it says so.
+        if status["status"] == "paused" || status["status"] == "io-error" {
             qmp.execute("cont", json!({})).await?;
         }
-        let stream = tokio::time::timeout(ADOPTION_LIMIT, reach(record.address, &sockets)).await;
-        let stream = stream.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())).map_err(doing())?;
-        let guest = Guest::open(stream, SessionOptions { resync: Resync::Unknown, inherit: Inherit::Keep });
+        let guest = meet_again(record.address, &sockets).await.map_err(doing())?;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
         let (dir, spare_port) = (dir.to_owned(), None);
         let Some(process) = process.take() else { return Ok(None) };
         Ok(Some(Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port }))
+    }
+}
+
+/// Opens a session with an agent that may have been left in the middle of a frame.
+///
+/// Nearly always it was not, and then there is nothing to skip. Only if it does not answer is it led to a boundary.
+async fn meet_again(address: Address, sockets: &SocketDir) -> std::io::Result<Guest> {
+    let options = |resync| SessionOptions { resync, inherit: Inherit::Keep };
+    let connect = || async {
+        let reached = tokio::time::timeout(ADOPTION_LIMIT, reach(address, sockets)).await;
+        reached.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
+    };
+    let guest = Guest::open(connect().await?, options(Resync::Clean));
+    match tokio::time::timeout(QUICK_ANSWER, guest.ready()).await {
+        Ok(Ok(_)) => Ok(guest),
+        _ => {
+            drop(guest);
+            Ok(Guest::open(connect().await?, options(Resync::Unknown)))
+        }
     }
 }
 

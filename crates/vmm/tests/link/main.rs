@@ -7,6 +7,7 @@ mod credit;
 mod files;
 mod hostile;
 mod starting;
+mod waking;
 
 use agentiso_core::{Code, Explain};
 use agentiso_proto::{Exec, Exit, ExitStatus, FileKind, Inherit, Metadata, Response, Usage};

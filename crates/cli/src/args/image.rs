@@ -1,0 +1,59 @@
+//! Flags of `image`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Verbs of `image`.
+#[derive(Debug, Subcommand)]
+pub enum ImageVerb {
+    /// Build an image from Debian packages
+    Build {
+        /// What to build
+        #[arg(value_name = "RECIPE")]
+        recipe: String,
+        /// How the image is called.
+        #[command(flatten)]
+        new: NewImage,
+    },
+    /// Import a tarball, a directory, or an OCI or docker archive
+    Import {
+        /// The tarball, directory or archive
+        source: PathBuf,
+        /// How the image is called.
+        #[command(flatten)]
+        new: NewImage,
+    },
+    /// Pull an OCI image from a registry
+    Pull {
+        /// Reference: name, name:tag, registry/name:tag or name@digest
+        reference: String,
+        /// How the image is called.
+        #[command(flatten)]
+        new: NewImage,
+    },
+    /// List images
+    Ls,
+    /// Show what is known about an image
+    Info {
+        /// The image
+        name: String,
+    },
+    /// Remove images
+    Rm {
+        /// The images
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+/// Flags of everything that makes an image.
+#[derive(Args, Debug)]
+pub struct NewImage {
+    /// Name of the image [default: made from where it comes from]
+    #[arg(long, short)]
+    pub name: Option<String>,
+    /// Replaces an image of that name
+    #[arg(long)]
+    pub replace: bool,
+}

@@ -1,0 +1,65 @@
+//! Flags of `snapshot`.
+
+use clap::{Args, Subcommand};
+
+/// Verbs of `snapshot`.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotVerb {
+    /// Take a snapshot of a workspace, running or stopped
+    Create(TakeSnapshot),
+    /// List the snapshots of a workspace as a tree
+    #[command(after_help = "A * marks the snapshot the workspace stands on. USED is what removing a snapshot would \
+                            free, REFERENCED\nall that it holds, its own or shared.")]
+    Ls {
+        /// The workspace
+        #[arg(value_name = "WS")]
+        workspace: String,
+    },
+    /// Take a workspace back to a snapshot; newer snapshots stay
+    Restore(Restore),
+    /// Remove a snapshot, whichever it is; refused while forks need it
+    Rm {
+        /// The workspace
+        #[arg(value_name = "WS")]
+        workspace: String,
+        /// The snapshot
+        name: String,
+    },
+}
+
+/// Flags of `snapshot create`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+                        agentiso snapshot create web clean\n  \
+                        agentiso snapshot create web before-upgrade --memory --description 'all services up'")]
+pub struct TakeSnapshot {
+    /// The workspace
+    #[arg(value_name = "WS")]
+    pub workspace: String,
+    /// Name of the snapshot
+    pub name: String,
+    /// Takes memory too, so that processes go on where they were when it is restored
+    #[arg(long, short)]
+    pub memory: bool,
+    /// What it is for
+    #[arg(long, short, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub description: String,
+}
+
+/// Flags of `snapshot restore`.
+#[derive(Args, Debug)]
+#[command(after_help = "With memory, processes go on where they were. Without, a workspace that runs is started \
+                        anew on\nthe snapshot's disk, and one that is stopped stays stopped.\n\n\
+                        Examples:\n  \
+                        agentiso snapshot restore web before-upgrade\n  \
+                        agentiso snapshot restore web before-upgrade --disk-only")]
+pub struct Restore {
+    /// The workspace
+    #[arg(value_name = "WS")]
+    pub workspace: String,
+    /// The snapshot
+    pub name: String,
+    /// Takes back the disk alone, even if the snapshot has memory
+    #[arg(long)]
+    pub disk_only: bool,
+}

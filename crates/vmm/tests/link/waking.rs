@@ -1,0 +1,88 @@
+//! Holding a guest and waking it.
+
+use agentiso_core::{Code, Explain};
+use agentiso_proto::{
+    Configure, ErrorKind, ExitStatus, GuestError, HookOutcome, HookReport, Inherit, Request, Response, Wake,
+    WakeEvent,
+};
+use agentiso_vmm::link::{LinkError, Resync, SessionOptions};
+
+use super::{acquainted, assert_alive, assert_ends_in_violation, assert_violation, strangers};
+
+fn hook(name: &str) -> HookReport {
+    let outcome = HookOutcome::Exited(ExitStatus::Code(3));
+    HookReport { name: name.to_owned(), outcome, output: b"no luck\n".to_vec() }
+}
+
+#[tokio::test]
+async fn a_guest_is_held_released_and_woken_with_one_word_each() {
+    let (guest, mut script) = acquainted().await;
+    for root in [false, true] {
+        let (held, ()) = tokio::join!(guest.hold(root), async {
+            let (stream, request) = script.request().await.unwrap();
+            assert_eq!(request, Request::Hold { root });
+            script.finish(stream, &Response::Done).await.unwrap();
+        });
+        held.unwrap();
+    }
+    let (released, ()) = tokio::join!(guest.release(), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::Release);
+        script.finish(stream, &Response::Done).await.unwrap();
+    });
+    released.unwrap();
+
+    let identity = Configure { hostname: Some("fork".to_owned()), ..Configure::default() };
+    let wake = Wake { identity, boot_id: Some([7; 16]), event: WakeEvent::Fork, hooks_ms: Some(9) };
+    let hooks = vec![hook("10-a.sh"), hook("20_B")];
+    let (woken, ()) = tokio::join!(guest.wake(wake.clone()), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::Wake(wake.clone()));
+        script.finish(stream, &Response::Woken { hooks: hooks.clone() }).await.unwrap();
+    });
+    assert_eq!(woken.unwrap(), hooks);
+}
+
+#[tokio::test]
+async fn a_guest_that_cannot_be_held_now_says_so_and_is_none_the_worse() {
+    let (guest, mut script) = acquainted().await;
+    let error = GuestError { kind: ErrorKind::Busy, errno: None, message: "restless".to_owned() };
+    let (held, ()) = tokio::join!(guest.hold(true), async {
+        let (stream, _) = script.request().await.unwrap();
+        script.finish(stream, &Response::Error(error.clone())).await.unwrap();
+    });
+    let held = held.unwrap_err();
+    assert!(matches!(&held, LinkError::Guest(said) if *said == error), "{held:?}");
+    assert_eq!(held.code(), Code::GuestFailed);
+    assert!(held.remedy().unwrap().contains("try again"));
+    assert_alive(&guest, &mut script).await;
+}
+
+#[tokio::test]
+async fn hooks_with_names_no_hook_can_have_are_a_violation() {
+    for name in ["", "a b", "../x", "\x1b[2J", &"x".repeat(256)] {
+        let (guest, mut script) = acquainted().await;
+        let (woken, ()) = tokio::join!(guest.wake(Wake::default()), async {
+            let (stream, _) = script.request().await.unwrap();
+            script.finish(stream, &Response::Woken { hooks: vec![hook("fine"), hook(name)] }).await.unwrap();
+        });
+        assert_violation(&woken.unwrap_err());
+        assert_ends_in_violation(&guest).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wake_answered_with_something_else_is_a_violation() {
+    let (guest, mut script) = acquainted().await;
+    let (woken, ()) = tokio::join!(guest.wake(Wake::default()), async {
+        let (stream, _) = script.request().await.unwrap();
+        script.finish(stream, &Response::Done).await.unwrap();
+    });
+    assert_violation(&woken.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_session_with_a_restored_guest_asks_it_to_stay_held() {
+    let (_guest, mut script) = strangers(SessionOptions { resync: Resync::Clean, inherit: Inherit::Held });
+    assert_eq!(script.hello().await.unwrap().inherit, Inherit::Held);
+}
