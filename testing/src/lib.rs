@@ -4,9 +4,11 @@
 
 pub mod disk_view;
 pub mod disks;
+mod faults;
 pub mod guest;
 mod home;
 mod xfs;
 
+pub use faults::Dice;
 pub use home::TestHome;
 pub use xfs::TestXfs;

@@ -8,10 +8,10 @@ use agentiso_runtime::paths::Paths;
 use agentiso_runtime::{ImageOrigin, Installation};
 use clap::Parser;
 
-use crate::args::{Cli, ImageVerb, Verb};
-use crate::commands::{bench, check, image, init, run};
+use crate::args::{Cli, ImageVerb, SnapshotVerb, Verb};
+use crate::commands::{COMMAND_FAILED, bench, check, exec, fork, image, init, run, snapshot, workspace};
 use crate::output::Output;
-use crate::ui::{Stream, report};
+use crate::ui::Stream;
 
 /// The exit code for failures of agentiso itself.
 const FAILED: u8 = 1;
@@ -23,7 +23,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
     let output = Output { json: cli.json, quiet: cli.quiet };
-    let failed = if matches!(cli.verb, Verb::Run(_)) { run::FAILED } else { FAILED };
+    let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_)) { COMMAND_FAILED } else { FAILED };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
@@ -39,8 +39,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            // If not even this can be written there is nobody to tell.
-            let _ = report(&failure, output.json, &mut Stream::stdout(), &mut Stream::stderr());
+            output.failure(&failure);
             ExitCode::from(failed)
         }
     }
@@ -52,21 +51,43 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
         return check::check(paths, output).await;
     }
     let installation = Installation::open(paths)?;
-    let make = |origin, new| image::make(&installation, origin, new, output);
+    let here = &installation;
     match cli.verb {
-        Verb::Run(flags) => run::run(&installation, flags, output).await,
-        Verb::Init(flags) => init::init(&installation, flags, output).await.map(|()| 0),
-        Verb::Bench(flags) => bench::bench(&installation, flags, output).await.map(|()| 0),
+        Verb::Run(flags) => run::run(here, flags, output).await,
+        Verb::Create(flags) => workspace::create(here, flags, output).await,
+        Verb::Ls => workspace::ls(here, output).await,
+        Verb::Info { workspace } => workspace::info(here, &workspace, output).await,
+        Verb::Start { workspace } => workspace::start(here, &workspace, output).await,
+        Verb::Stop(flags) => workspace::stop(here, flags, output).await,
+        Verb::Rm(flags) => workspace::rm(here, flags, output).await,
+        Verb::Exec(flags) => exec::exec(here, flags, output).await,
+        Verb::Snapshot(verb) => dispatch_snapshot(here, verb, output).await,
+        Verb::Fork(flags) => fork::fork(here, flags, output).await,
+        Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
+        Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
         Verb::Check => Ok(0),
-        Verb::Image(verb) => match verb {
-            ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
-            ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
-            ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
-            ImageVerb::Ls => image::ls(&installation, output),
-            ImageVerb::Info { name } => image::info(&installation, &name, output),
-            ImageVerb::Rm { names } => image::rm(&installation, &names, output),
-        }
-        .map(|()| 0),
+        Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
+    }
+}
+
+async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Output) -> Result<u8, Failure> {
+    match verb {
+        SnapshotVerb::Create(flags) => snapshot::create(here, flags, output).await,
+        SnapshotVerb::Ls { workspace } => snapshot::ls(here, &workspace, output).await,
+        SnapshotVerb::Restore(flags) => snapshot::restore(here, flags, output).await,
+        SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, &workspace, &name, output).await,
+    }
+}
+
+async fn dispatch_image(here: &Installation, verb: ImageVerb, output: Output) -> Result<(), Failure> {
+    let make = |origin, new| image::make(here, origin, new, output);
+    match verb {
+        ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
+        ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
+        ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
+        ImageVerb::Ls => image::ls(here, output),
+        ImageVerb::Info { name } => image::info(here, &name, output),
+        ImageVerb::Rm { names } => image::rm(here, &names, output),
     }
 }
 

@@ -7,7 +7,7 @@ use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure};
 use serde::Serialize;
 
-use crate::ui::{Stream, progress};
+use crate::ui::{Stream, progress, report};
 
 /// How results and progress are shown.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,12 @@ impl Output {
     /// Where progress goes.
     pub fn progress(&self) -> Arc<dyn Progress> {
         Arc::from(progress(self.quiet || self.json))
+    }
+
+    /// Shows what failed, to a person or a program.
+    pub fn failure(&self, failure: &Failure) {
+        // If not even this can be written there is nobody to tell.
+        let _ = report(failure, self.json, &mut Stream::stdout(), &mut Stream::stderr());
     }
 
     /// Prints a result: as JSON for a program, else with `text` for a person.

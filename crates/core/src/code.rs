@@ -17,6 +17,8 @@ pub enum Code {
     ImageNotFound,
     /// An image of that name exists already.
     ImageExists,
+    /// Workspaces need the image.
+    ImageInUse,
     /// An archive, registry answer or directory is not what it claims to be, or is hostile.
     ImageRejected,
     /// A registry or package source could not be reached or refused us.
@@ -81,6 +83,7 @@ impl Code {
             Self::InvalidConfig,
             Self::ImageNotFound,
             Self::ImageExists,
+            Self::ImageInUse,
             Self::ImageRejected,
             Self::FetchFailed,
             Self::KernelNotFound,
@@ -118,6 +121,7 @@ impl Code {
             Self::InvalidConfig => "invalid_config",
             Self::ImageNotFound => "image_not_found",
             Self::ImageExists => "image_exists",
+            Self::ImageInUse => "image_in_use",
             Self::ImageRejected => "image_rejected",
             Self::FetchFailed => "fetch_failed",
             Self::KernelNotFound => "kernel_not_found",

@@ -94,7 +94,8 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     if let (Ok(host), Some(_)) = (installation.host(), &prepared) {
         findings.extend(how_guests_run(installation, &host).await);
     }
-    findings.push(Finding::ok("disks", "qcow2 layers, which work on every file system"));
+    let (disks, why) = (installation.disks().name(), installation.why_those_disks());
+    findings.push(Finding::ok("disks", format!("{disks}: {why}")));
     findings.push(images(installation));
     findings.push(templates(installation));
 }

@@ -47,6 +47,11 @@ pub(crate) fn disk_id_of(path: &Path) -> Option<DiskId> {
     Uuid::try_parse(stem).ok().map(DiskId::from_uuid)
 }
 
+/// Whether a disk is a template's, kept for the machines that stand on it.
+pub(crate) fn is_held(disk: DiskId) -> bool {
+    disk.as_uuid().get_version() == Some(uuid::Version::Custom)
+}
+
 /// Names a file's content: the same template gives the same id, a template made anew another one.
 fn disk_id(path: &Path) -> io::Result<DiskId> {
     let digest = blake3::hash(stamp(path)?.as_bytes());

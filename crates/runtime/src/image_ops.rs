@@ -9,6 +9,7 @@ use agentiso_core::{Code, Failure, ImageName};
 use agentiso_images::source::{ImportLimits, OciSource, RootfsSource, open, pull};
 use agentiso_images::store::{Image, ImageMeta, PendingImage};
 use agentiso_images::{debian, ext4};
+use agentiso_meta::Meta;
 
 use crate::Installation;
 
@@ -64,6 +65,9 @@ impl Installation {
         replace: bool,
         progress: &Arc<dyn Progress>,
     ) -> Result<Image, Failure> {
+        if replace {
+            self.require_unused_image(name)?;
+        }
         let pending = self.images()?.begin(name, replace)?;
         let fs_bytes = self.config.defaults.resources().disk_bytes();
         let source = self.open_origin(origin, &pending, progress).await?;
@@ -91,9 +95,30 @@ impl Installation {
             fs_uuid: superblock.uuid,
             defaults: summary.defaults,
         };
+        if replace {
+            // Somebody may have made a workspace of the old one meanwhile.
+            self.require_unused_image(name)?;
+        }
         let image = blocking(move || pending.commit(&meta)).await??;
         progress.done(&format!("{} files", image.meta.entries));
         Ok(image)
+    }
+
+    /// Refuses an image that workspaces were made of: their disks stand on it, so it has to stay as it is.
+    pub fn require_unused_image(&self, name: &ImageName) -> Result<(), Failure> {
+        if !self.paths.state_file().exists() {
+            return Ok(());
+        }
+        let meta = Meta::open(&self.paths.state_file())?;
+        let users = meta.read(|read| read.workspaces())?;
+        let users: Vec<&str> =
+            users.iter().filter(|workspace| workspace.image == *name).map(|user| user.name.as_str()).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        let message = format!("the image {:?} is needed by: {}", name.as_str(), users.join(", "));
+        Err(Failure::new(Code::ImageInUse, message)
+            .with_remedy("remove those workspaces first, or give the new image another name"))
     }
 
     async fn open_origin(

@@ -8,8 +8,10 @@ pub enum SnapshotVerb {
     /// Take a snapshot of a workspace, running or stopped
     Create(TakeSnapshot),
     /// List the snapshots of a workspace as a tree
-    #[command(after_help = "A * marks the snapshot the workspace stands on. USED is what removing a snapshot would \
-                            free, REFERENCED\nall that it holds, its own or shared.")]
+    #[command(
+        after_help = "A * marks the snapshot the workspace stands on. USED is what removing a snapshot would \
+                            free, REFERENCED\nall that it holds, its own or shared."
+    )]
     Ls {
         /// The workspace
         #[arg(value_name = "WS")]
@@ -48,11 +50,13 @@ pub struct TakeSnapshot {
 
 /// Flags of `snapshot restore`.
 #[derive(Args, Debug)]
-#[command(after_help = "With memory, processes go on where they were. Without, a workspace that runs is started \
+#[command(
+    after_help = "With memory, processes go on where they were. Without, a workspace that runs is started \
                         anew on\nthe snapshot's disk, and one that is stopped stays stopped.\n\n\
                         Examples:\n  \
                         agentiso snapshot restore web before-upgrade\n  \
-                        agentiso snapshot restore web before-upgrade --disk-only")]
+                        agentiso snapshot restore web before-upgrade --disk-only"
+)]
 pub struct Restore {
     /// The workspace
     #[arg(value_name = "WS")]

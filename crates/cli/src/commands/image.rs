@@ -77,9 +77,10 @@ pub fn info(installation: &Installation, name: &str, output: Output) -> Result<(
 pub fn rm(installation: &Installation, names: &[String], output: Output) -> Result<(), Failure> {
     let store = installation.images()?;
     let names = names.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>()?;
-    // All are there, or none is removed.
+    // All are there and can go, or none is removed.
     for name in &names {
         store.get(name)?;
+        installation.require_unused_image(name)?;
     }
     for name in &names {
         store.remove(name)?;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use agentiso_core::Failure;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Stream;
 use super::style::harmless;
@@ -11,9 +11,7 @@ use super::style::harmless;
 /// Shows a failure: to a person on `err`, or with `as_json` to a program on `out`.
 pub fn report(failure: &Failure, as_json: bool, out: &mut Stream, err: &mut Stream) -> io::Result<()> {
     if as_json {
-        let (code, message, remedy) = (failure.code(), failure.message(), failure.remedy());
-        let object = json!({ "error": { "code": code, "message": message, "remedy": remedy } });
-        writeln!(out, "{object}")?;
+        writeln!(out, "{}", json!({ "error": error_object(failure) }))?;
         return out.flush();
     }
     let paint = err.paint();
@@ -23,6 +21,11 @@ pub fn report(failure: &Failure, as_json: bool, out: &mut Stream, err: &mut Stre
         writeln!(err, "  {} {}", paint.good("try:"), harmless(remedy))?;
     }
     err.flush()
+}
+
+/// A failure as programs read it.
+pub fn error_object(failure: &Failure) -> Value {
+    json!({ "code": failure.code(), "message": failure.message(), "remedy": failure.remedy() })
 }
 
 #[cfg(test)]

@@ -36,9 +36,34 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// A duration in milliseconds, as programs read it.
+pub fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// Formats an age with its largest unit: `12 s`, `3 min`, `5 h`, `9 d`.
+pub fn age(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_are_rounded_down_to_one_unit() {
+        for (seconds, text) in
+            [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (7_300, "2 h"), (200_000, "2 d")]
+        {
+            assert_eq!(age(Duration::from_secs(seconds)), text);
+        }
+    }
 
     #[test]
     fn sizes_use_the_unit_that_reads_best() {

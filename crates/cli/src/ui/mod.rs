@@ -9,8 +9,8 @@ mod stream;
 mod style;
 mod table;
 
-pub use error::report;
-pub use human::{bytes, duration};
+pub use error::{error_object, report};
+pub use human::{age, bytes, duration, milliseconds};
 pub use progress::{Bars, Lines, progress};
 pub use stream::{Capture, Stream};
 pub use style::Paint;

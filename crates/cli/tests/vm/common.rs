@@ -29,14 +29,20 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().to_owned()
 }
 
-/// A started `agentiso run`, killed if the test fails.
+/// A started `agentiso`, killed if the test fails.
 pub struct Started(pub Child);
 
 impl Started {
-    /// Starts a script and waits until it has printed the line `ready`.
+    /// Starts a script in a new machine and waits until it has printed the line `ready`.
     pub fn ready(home: &TestHome, script: &str) -> Self {
         let mut command = agentiso(home);
-        command.args(["run", "--", "sh", "-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(["run", "--", "sh", "-c", script]);
+        Self::until_ready(command)
+    }
+
+    /// Starts `agentiso` and waits until the line `ready` was printed.
+    pub fn until_ready(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut started = Self(command.spawn().expect("agentiso runs"));
         let mut byte = [0];
         let mut line = Vec::new();
@@ -74,6 +80,11 @@ impl Drop for Started {
 pub fn run_with_input(home: &TestHome, command: &[&str], input: &[u8]) -> Output {
     let mut agentiso = agentiso(home);
     agentiso.arg("run").arg("--").args(command);
+    with_input(agentiso, input)
+}
+
+/// Runs `agentiso` with something on its standard input.
+pub fn with_input(mut agentiso: Command, input: &[u8]) -> Output {
     agentiso.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = agentiso.spawn().expect("agentiso runs");
     let mut stdin = child.stdin.take().expect("a pipe");

@@ -4,6 +4,10 @@
 
 mod common;
 mod faults;
+mod forks;
 mod full_disk;
 mod image;
+mod place;
 mod run;
+mod snapshots;
+mod workspaces;

@@ -136,14 +136,17 @@ fn walk(dir: &Path, found: &mut Vec<String>) {
     }
 }
 
-pub async fn open(home: &Path) -> Workspaces {
-    let paths = Paths {
+pub fn paths(home: &Path) -> Paths {
+    Paths {
         home: home.to_owned(),
         run_dir: home.join("run"),
         config_file: home.join("config.toml"),
         config_named: true,
-    };
-    let installation = Installation::open(paths).unwrap_or_else(|failure| panic!("{failure:?}"));
+    }
+}
+
+pub async fn open(home: &Path) -> Workspaces {
+    let installation = Installation::open(paths(home)).unwrap_or_else(|failure| panic!("{failure:?}"));
     Workspaces::open(&installation).await.unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 

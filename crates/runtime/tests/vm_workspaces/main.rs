@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
-mod bench_by_hand;
 mod common;
+mod fork_correctness;
+mod in_flight;
+mod same_instant;

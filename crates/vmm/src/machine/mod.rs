@@ -12,6 +12,7 @@
 //!
 //! A machine that is dropped, whatever the reason, takes its process with it, unless it is released.
 
+mod backing;
 mod capture;
 mod freeze;
 mod launch;

@@ -1,44 +1,30 @@
-//! From flags to what is asked of the machine.
+//! From flags to what is asked of a machine.
 
 use std::os::unix::ffi::OsStringExt;
 
-use agentiso_core::{Code, Failure, Resources, WorkspaceId};
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::OciDefaults;
 use agentiso_runtime::guest::{Exec, User};
-use agentiso_runtime::{Installation, OciDefaults, StartRequest};
 
-use crate::args::Run;
+use crate::args::Command;
+use crate::output::Output;
 use crate::terminal;
 
 /// A name and a value, as the kernel knows them.
 type Variable = (Vec<u8>, Vec<u8>);
 
-/// The machine the flags ask for.
-pub fn start(installation: &Installation, flags: &Run) -> Result<StartRequest, Failure> {
-    let defaults = &installation.config.defaults;
-    let image = match &flags.image {
-        Some(name) => name.parse()?,
-        None => defaults.image_name()?,
-    };
-    let usual = defaults.resources();
-    let resources = Resources {
-        vcpus: flags.vcpus.unwrap_or(usual.vcpus),
-        memory_mb: flags.memory.unwrap_or(usual.memory_mb),
-        disk_gb: flags.disk.unwrap_or(usual.disk_gb),
-    };
-    resources.check(&installation.config.limits)?;
-    let id = WorkspaceId::from_uuid(uuid::Uuid::now_v7());
-    Ok(StartRequest { id, image, resources, cold: flags.cold })
-}
-
 /// The command the flags ask for.
-pub fn exec(flags: &Run) -> Result<Exec, Failure> {
+pub fn command(flags: &Command, output: Output) -> Result<Exec, Failure> {
+    if flags.tty && output.json {
+        return Err(invalid("--tty and --json cannot be used together"));
+    }
     let env = flags.env.iter().map(|text| variable(text)).collect::<Result<Vec<_>, _>>()?;
     if flags.timeout == Some(0) {
         return Err(invalid("--timeout must be at least 1 second"));
     }
     let tty = flags.tty.then(terminal::size);
     Ok(Exec {
-        argv: flags.command.iter().map(|word| word.clone().into_vec()).collect(),
+        argv: flags.words.iter().map(|word| word.clone().into_vec()).collect(),
         env: env.into_iter().flatten().collect(),
         workdir: flags.workdir.as_ref().map(|dir| dir.clone().into_bytes()),
         user: flags.user.as_deref().map(user).transpose()?,

@@ -7,7 +7,7 @@ use agentiso_runtime::guest::{ErrorKind, Exec, Exit, LinkError, Process, Process
 use agentiso_runtime::{Machine, VmError};
 use tokio::sync::mpsc;
 
-use super::report::{NOT_EXECUTABLE, NOT_FOUND};
+use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
 use super::signals::{Signals, Wish};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};

@@ -1,0 +1,187 @@
+//! An installation with workspaces, of which nothing is left when the test is over.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use agentiso_testing::TestHome;
+use serde_json::Value;
+
+use crate::common::{agentiso, text};
+
+/// An installation of a test's own. When it goes, its workspaces are removed, and nothing else may be left then.
+pub struct Place {
+    home: TestHome,
+}
+
+impl Place {
+    /// An installation without workspaces.
+    pub fn new() -> Self {
+        Self { home: TestHome::new() }
+    }
+
+    /// An installation with one running workspace.
+    pub fn with(name: &str) -> Self {
+        let place = Self::new();
+        place.json(&["create", "--name", name]);
+        place
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Its QEMUs.
+    pub fn processes(&self) -> Vec<u32> {
+        self.home.processes()
+    }
+
+    /// `agentiso` with these words.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = agentiso(&self.home);
+        command.args(words);
+        command
+    }
+
+    /// Runs `agentiso` to its end.
+    pub fn output(&self, words: &[&str]) -> Output {
+        self.command(words).output().expect("agentiso runs")
+    }
+
+    /// What a verb prints that must succeed.
+    pub fn text(&self, words: &[&str]) -> String {
+        let output = self.output(words);
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// What a verb that must succeed tells a program.
+    pub fn json(&self, words: &[&str]) -> Value {
+        let output = self.command(words).arg("--json").output().expect("agentiso runs");
+        assert!(output.status.success(), "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("one object")
+    }
+
+    /// The error of a verb that must fail.
+    pub fn refused(&self, words: &[&str]) -> Refusal {
+        // Before the verb: behind it there may be a command.
+        let output = self.command(&["--json"]).args(words).output().expect("agentiso runs");
+        assert!(!output.status.success(), "{words:?} succeeded: {}", text(&output.stdout));
+        let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
+        let word = |key: &str| object["error"][key].as_str().unwrap_or_default().to_owned();
+        Refusal { code: word("code"), said: format!("{} {}", word("message"), word("remedy")) }
+    }
+
+    /// What a script in a workspace prints, which must succeed.
+    pub fn sh(&self, workspace: &str, script: &str) -> String {
+        self.text(&["exec", workspace, "--", "sh", "-c", script])
+    }
+
+    /// The snapshots of a workspace.
+    pub fn snapshots(&self, workspace: &str) -> Vec<Value> {
+        self.json(&["snapshot", "ls", workspace]).as_array().expect("a list").clone()
+    }
+
+    /// The names of the workspaces.
+    pub fn names(&self) -> Vec<String> {
+        let list = self.json(&["ls"]);
+        let name = |view: &Value| view["name"].as_str().expect("a name").to_owned();
+        list.as_array().expect("a list").iter().map(name).collect()
+    }
+
+    /// Files and directories of workspaces.
+    pub fn left(&self) -> Vec<PathBuf> {
+        let dirs = ["disks", "memory", "workspaces", "bases"];
+        let entries =
+            dirs.iter().flat_map(|dir| std::fs::read_dir(self.path().join(dir)).into_iter().flatten());
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        // The back end's own files begin with a dot.
+        paths
+            .filter(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.'))
+            .collect()
+    }
+
+    fn remove_all(&self) -> Output {
+        let listed = self.command(&["ls", "--json"]).output().expect("agentiso runs");
+        let list: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        let names = list.as_array().into_iter().flatten().filter_map(|view| view["id"].as_str());
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            return listed;
+        }
+        self.command(&["rm", "--force"]).args(names).output().expect("agentiso runs")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let removed = self.remove_all();
+        let (left, processes) = (self.left(), self.processes());
+        for pid in &processes {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+        if !std::thread::panicking() {
+            assert!(removed.status.success(), "{}", text(&removed.stderr));
+            assert!(left.is_empty() && processes.is_empty(), "left behind: {left:?}, {processes:?}");
+        }
+    }
+}
+
+/// Why a verb failed.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The stable code.
+    pub code: String,
+    /// Message and remedy.
+    pub said: String,
+}
+
+impl Refusal {
+    /// Fails unless it has this code and says all these words.
+    pub fn is(&self, code: &str, words: &[&str]) {
+        assert_eq!(self.code, code, "{}", self.said);
+        for word in words {
+            assert!(self.said.contains(word), "{word:?} is not in: {}", self.said);
+        }
+    }
+}
+
+/// A process in a workspace that counts into a file it holds open.
+pub struct Counter<'a> {
+    place: &'a Place,
+    workspace: String,
+}
+
+impl<'a> Counter<'a> {
+    /// Starts one.
+    pub fn start(place: &'a Place, workspace: &str) -> Self {
+        let script = "exec 3>/root/count; i=0; while :; do i=$((i+1)); echo $i >&3; sleep 0.02; done";
+        let start = format!("setsid sh -c '{script}' </dev/null >/dev/null 2>&1 & echo $! > /root/counter");
+        place.sh(workspace, &start);
+        Self { place, workspace: workspace.to_owned() }
+    }
+
+    /// The copy of it in a fork.
+    pub fn in_fork(&self, fork: &str) -> Self {
+        Self { place: self.place, workspace: fork.to_owned() }
+    }
+
+    /// Waits until it has counted beyond `least`, and returns how far it is.
+    pub fn beyond(&self, least: u64) -> u64 {
+        let wait = format!(
+            "timeout 30 sh -c 'until [ \"$(tail -n1 /root/count)\" -gt {least} ]; do sleep 0.02; done'"
+        );
+        let last = self.place.sh(&self.workspace, &format!("{wait} && tail -n1 /root/count"));
+        last.parse().unwrap_or_else(|_| panic!("not a number: {last:?}"))
+    }
+
+    /// Its process, if it is still the one that was started.
+    pub fn pid(&self) -> String {
+        self.place.sh(&self.workspace, "kill -0 $(cat /root/counter) && cat /root/counter")
+    }
+
+    /// Fails if a number is missing or was written twice.
+    pub fn is_gapless(&self) {
+        self.place.sh(&self.workspace, "awk '$1 != NR { print NR, $1; exit 1 }' /root/count >&2");
+    }
+}

@@ -1,0 +1,155 @@
+//! Snapshots on real machines: taking, restoring, removing.
+
+use std::fs::{self, File};
+use std::process::Stdio;
+
+use crate::common::Started;
+use crate::place::{Counter, Place};
+
+#[test]
+fn a_disk_is_taken_back_whether_the_workspace_runs_or_not() {
+    let place = Place::with("web");
+    place.sh("web", "echo good > /root/file");
+    let taken = place.json(&["snapshot", "create", "web", "good", "--description", "all is well"]);
+    assert_eq!((&taken["memory"], &taken["written_bytes"]), (&false.into(), &0.into()));
+    place.sh("web", "echo bad > /root/file; touch /run/mark");
+    let restored = place.json(&["snapshot", "restore", "web", "good"]);
+    assert_eq!((&restored["state"], &restored["memory_restored"]), (&"running".into(), &false.into()));
+    assert_eq!(
+        place.sh("web", "cat /root/file; test -e /run/mark || echo started anew"),
+        "good\nstarted anew"
+    );
+
+    place.sh("web", "echo worse > /root/file");
+    place.json(&["stop", "web"]);
+    place.json(&["snapshot", "create", "web", "worse"]);
+    place.refused(&["snapshot", "create", "web", "x", "--memory"]).is("workspace_not_running", &["start"]);
+    assert_eq!(place.json(&["snapshot", "restore", "web", "good"])["state"], "stopped");
+    place.json(&["start", "web"]);
+    assert_eq!(place.sh("web", "cat /root/file"), "good");
+    place.json(&["snapshot", "restore", "web", "worse"]);
+    assert_eq!(place.sh("web", "cat /root/file"), "worse");
+}
+
+#[test]
+fn processes_go_on_from_the_moment_of_a_snapshot_with_memory() {
+    let place = Place::with("web");
+    let counter = Counter::start(&place, "web");
+    counter.beyond(3);
+    let pid = counter.pid();
+    // A clock that is wrong in the snapshot must not be wrong after it is restored.
+    place.sh("web", "date -s @1000000000 >/dev/null");
+    let before = counter.beyond(0);
+    let taken = place.json(&["snapshot", "create", "web", "then", "--memory"]);
+    assert!(taken["pause_ms"].as_f64().unwrap() > 0.0 && taken["written_bytes"].as_u64().unwrap() > 0);
+    let after = counter.beyond(before + 50);
+    place.sh("web", "rm -rf /root/* /etc /usr/lib/x86_64-linux-gnu/perl-base; kill -9 -1");
+
+    let restored = place.json(&["snapshot", "restore", "web", "then"]);
+    assert_eq!((&restored["tier"], &restored["memory_restored"]), (&"snapshot".into(), &true.into()));
+    let again = counter.beyond(0);
+    assert!((before..after).contains(&again), "{again} is not between {before} and {after}");
+    counter.beyond(again);
+    counter.is_gapless();
+    assert_eq!(counter.pid(), pid);
+    let guest: u64 = place.sh("web", "date +%s").parse().unwrap();
+    let host = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!(host.abs_diff(guest) < 30, "the guest says {guest}, the host {host}");
+
+    place.json(&["stop", "web"]);
+    assert_eq!(place.json(&["snapshot", "restore", "web", "then"])["state"], "running");
+    assert!((before..after).contains(&counter.beyond(0)));
+    assert_eq!(counter.pid(), pid);
+    assert_eq!(place.json(&["snapshot", "restore", "web", "then", "--disk-only"])["memory_restored"], false);
+    assert_eq!(place.sh("web", "kill -0 $(cat /root/counter) 2>/dev/null || echo gone"), "gone");
+}
+
+#[test]
+fn newer_snapshots_stay_in_the_tree_and_any_can_be_removed() {
+    let place = Place::with("web");
+    for name in ["a", "b", "c"] {
+        place.sh("web", &format!("echo {name} > /root/file"));
+        place.json(&["snapshot", "create", "web", name, "--memory"]);
+    }
+    place.refused(&["snapshot", "create", "web", "b"]).is("snapshot_exists", &["b"]);
+    place.json(&["snapshot", "restore", "web", "a"]);
+    place.json(&["snapshot", "create", "web", "d"]);
+    let parents = || {
+        let snapshots = place.snapshots("web");
+        let pair = |view: &serde_json::Value| {
+            assert!(
+                view["used_bytes"].as_u64().unwrap() <= view["referenced_bytes"].as_u64().unwrap(),
+                "{view}"
+            );
+            format!("{}<{}", view["name"].as_str().unwrap(), view["parent"].as_str().unwrap_or("-"))
+        };
+        snapshots.iter().map(pair).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(parents(), "a<- b<a c<b d<a");
+    let drawn = place.text(&["snapshot", "ls", "web"]);
+    let names: Vec<&str> = drawn.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(names, ["NAME", "a", "├─ b", "│  └─ c", "└─ d *"]);
+
+    place.refused(&["snapshot", "rm", "web", "bb"]).is("snapshot_not_found", &["bb"]);
+    assert_eq!(place.json(&["snapshot", "rm", "web", "b"])["removed"], "b");
+    assert_eq!(parents(), "a<- c<a d<a");
+    for name in ["c", "a", "d"] {
+        place.json(&["snapshot", "restore", "web", name]);
+        let expected = if name == "d" { "a" } else { name };
+        assert_eq!(place.sh("web", "cat /root/file"), expected);
+    }
+    place.text(&["snapshot", "rm", "web", "a"]);
+    place.text(&["snapshot", "rm", "web", "d"]);
+    place.json(&["snapshot", "restore", "web", "c"]);
+    assert_eq!(place.sh("web", "cat /root/file"), "c");
+    assert_eq!(parents(), "c<-");
+}
+
+#[test]
+fn a_restore_that_fails_leaves_the_machine_as_it_was() {
+    let place = Place::with("web");
+    let counter = Counter::start(&place, "web");
+    place.json(&["snapshot", "create", "web", "then", "--memory"]);
+    let image = fs::read_dir(place.path().join("memory")).unwrap().next().unwrap().unwrap().path();
+    let process = place.json(&["info", "web"])["pid"].clone();
+    place.refused(&["snapshot", "restore", "web", "than"]).is("snapshot_not_found", &["then"]);
+    for name in ["map", "pack", "device"] {
+        let count = counter.beyond(0);
+        let whole = fs::read(image.join(name)).unwrap();
+        fs::write(image.join(name), &whole[..whole.len() / 2]).unwrap();
+        let refusal = place.refused(&["snapshot", "restore", "web", "then"]);
+        refusal.is("data_damaged", &["--disk-only"]);
+        assert_eq!(place.json(&["info", "web"])["pid"], process, "{name}: another machine");
+        counter.beyond(count);
+        counter.is_gapless();
+        fs::write(image.join(name), &whole).unwrap();
+    }
+    assert_eq!(place.processes().len(), 1);
+    place.json(&["snapshot", "restore", "web", "then"]);
+    counter.beyond(counter.beyond(0));
+}
+
+#[test]
+fn a_signal_waits_until_a_snapshot_is_whole() {
+    let place = Place::with("web");
+    let id = place.json(&["info", "web"])["id"].as_str().unwrap().to_owned();
+    // As long as the test has the lock the command cannot get far.
+    let lock = File::options().write(true).open(place.path().join(format!("workspaces/{id}.lock"))).unwrap();
+    lock.lock().unwrap();
+    let mut command = place.command(&["snapshot", "create", "web", "whole", "--memory"]);
+    let started = Started(command.stderr(Stdio::piped()).spawn().unwrap());
+    let status = format!("/proc/{}/status", started.0.id());
+    let handled = || {
+        let status = fs::read_to_string(&status).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap()
+    };
+    while handled() & 0b10 == 0 {
+        std::thread::yield_now();
+    }
+    started.signal("INT");
+    lock.unlock().unwrap();
+    assert_eq!(started.finish(), (Some(130), String::new()));
+    assert_eq!(place.snapshots("web")[0]["name"], "whole");
+    place.json(&["snapshot", "restore", "web", "whole"]);
+}

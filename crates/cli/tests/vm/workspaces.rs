@@ -1,0 +1,135 @@
+//! Workspaces on real machines.
+
+use std::process::Command;
+
+use crate::common::{Started, text, with_input};
+use crate::place::Place;
+
+#[test]
+fn files_outlive_a_stop_and_processes_do_not() {
+    let place = Place::with("web");
+    place.sh(
+        "web",
+        "echo kept > /root/file; setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $! > /run/pid",
+    );
+    assert_eq!(place.sh("web", "kill -0 $(cat /run/pid) && echo alive"), "alive");
+    let stopped = place.json(&["stop", "web"]);
+    assert_eq!((&stopped["state"], &stopped["clean"]), (&"stopped".into(), &true.into()));
+    assert!(place.processes().is_empty());
+    place.refused(&["exec", "web", "--", "true"]).is("workspace_not_running", &["agentiso start web"]);
+    let started = place.json(&["start", "web"]);
+    assert_eq!(started["state"], "running");
+    assert_eq!(place.json(&["start", "web"])["pid"], started["pid"], "one that runs is left alone");
+    assert_eq!(place.sh("web", "cat /root/file; hostname; test -e /run/pid || echo gone"), "kept\nweb\ngone");
+}
+
+#[test]
+fn a_command_has_its_own_exit_code_output_input_and_environment() {
+    let place = Place::with("web");
+    let output = place.output(&["exec", "web", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("out".to_owned(), "err".to_owned()));
+    assert_eq!(output.status.code(), Some(7));
+    let code = |words: &[&str]| place.output(words).status.code();
+    assert_eq!(code(&["exec", "web", "--", "no-such-command"]), Some(127));
+    assert_eq!(code(&["exec", "web", "--timeout", "1", "--", "sleep", "100"]), Some(124));
+    assert_eq!(code(&["exec", "nobody", "--", "true"]), Some(125));
+    let flags = ["exec", "web", "-e", "WORD=a b", "-w", "/var/tmp", "-u", "nobody", "--"];
+    let script = ["sh", "-c", "echo $WORD; pwd; id -u"];
+    assert_eq!(place.text(&[&flags[..], &script[..]].concat()), "a b\n/var/tmp\n65534");
+    let input = b"line\n".repeat(100_000);
+    let echoed = with_input(place.command(&["exec", "web", "--", "cat"]), &input);
+    assert!(echoed.stdout == input, "{} bytes came back", echoed.stdout.len());
+    let output = place.output(&["exec", "web", "--json", "--", "sh", "-c", "echo out; echo err >&2; exit 3"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["stdout"], &report["stderr"]), (&"out\n".into(), &"err\n".into()));
+    assert_eq!((&report["workspace"], &report["exit_code"]), (&"web".into(), &3.into()));
+}
+
+#[test]
+fn an_interrupted_command_ends_and_its_workspace_goes_on() {
+    let place = Place::with("web");
+    let script = "echo $$ > /run/pid; echo ready; exec sleep 1000";
+    let started = Started::until_ready(place.command(&["exec", "web", "--", "sh", "-c", script]));
+    started.signal("INT");
+    assert_eq!(started.finish().0, Some(130));
+    assert_eq!(place.sh("web", "kill -0 $(cat /run/pid) 2>/dev/null || echo gone"), "gone");
+
+    let script = "trap 'echo ignored >&2' TERM; echo $$ > /run/pid; echo ready; while :; do sleep 0.1; done";
+    let mut started = Started::until_ready(place.command(&["exec", "web", "--", "sh", "-c", script]));
+    started.signal("TERM");
+    let mut said = Vec::new();
+    while !said.ends_with(b"ignored\n") {
+        let mut byte = [0];
+        std::io::Read::read_exact(started.0.stderr.as_mut().unwrap(), &mut byte).unwrap();
+        said.push(byte[0]);
+    }
+    started.signal("TERM");
+    assert_eq!(started.finish().0, Some(143));
+    let wait =
+        "timeout 20 sh -c 'while kill -0 $(cat /run/pid) 2>/dev/null; do sleep 0.02; done' && echo gone";
+    assert_eq!(place.sh("web", wait), "gone");
+}
+
+#[test]
+fn workspaces_are_apart_and_found_by_name_and_id() {
+    let place = Place::with("one");
+    let made = place.json(&["create", "--name", "two", "--memory", "512"]);
+    let id = made["id"].as_str().unwrap();
+    assert!(made["start_ms"].as_f64().unwrap() > 0.0 && made["tier"] == "warm_template");
+    place.sh("one", "echo 1 > /root/file");
+    assert_eq!(place.sh("two", "ls /root; hostname"), "two");
+    for asked in ["two", id, &id[id.len() - 8..]] {
+        assert_eq!(place.json(&["info", asked])["name"], "two", "{asked}");
+    }
+    assert_eq!(place.names(), ["one", "two"]);
+    let listed = place.text(&["ls"]);
+    assert!(listed.starts_with("NAME\tSTATE\tIMAGE\tVCPUS\tMEMORY\tDISK\tTIER\tAGE\tFROM\n"), "{listed}");
+    assert!(listed.contains("one\trunning\tdebian\t1\t512.0 MiB\t10.0 GiB\twarm_template\t"), "{listed}");
+    assert!(place.text(&["info", "two"]).contains(id));
+
+    place.refused(&["create", "--name", "one"]).is("workspace_exists", &["one"]);
+    place.refused(&["create", "--name", "a_b"]).is("invalid_argument", &["a_b"]);
+    place.refused(&["info", "tow"]).is("workspace_not_found", &["tow", "two"]);
+    place.refused(&["rm", "one", "tow"]).is("workspace_not_found", &["tow", "two"]);
+    place.refused(&["rm", "one", "two"]).is("workspace_running", &["one", "two", "--force"]);
+    assert_eq!(place.names(), ["one", "two"], "nothing was removed");
+    assert_eq!(place.json(&["rm", "--force", "one"])["removed"][0], "one");
+    assert_eq!(place.processes().len(), 1);
+    assert_eq!(place.sh("two", "echo still here"), "still here");
+    place.text(&["stop", "--force", "two"]);
+    place.text(&["rm", "two"]);
+    assert!(place.left().is_empty() && place.processes().is_empty());
+}
+
+#[test]
+fn a_machine_that_died_is_noticed_and_starts_again() {
+    let place = Place::with("web");
+    place.sh("web", "echo kept > /root/file; sync");
+    let pid = place.json(&["info", "web"])["pid"].to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    while !place.processes().is_empty() {
+        std::thread::yield_now();
+    }
+    let view = place.json(&["info", "web"]);
+    assert_eq!(view["state"], "stopped");
+    assert!(view["stop_reason"].as_str().unwrap().contains("unexpectedly"), "{view}");
+    place.refused(&["exec", "web", "--", "true"]).is("workspace_not_running", &[]);
+    place.json(&["start", "web"]);
+    assert_eq!(place.sh("web", "cat /root/file"), "kept");
+}
+
+#[test]
+fn an_interrupted_create_leaves_nothing() {
+    let place = Place::new();
+    let mut command = place.command(&["create", "--name", "web", "--cold"]);
+    command.stderr(std::process::Stdio::piped());
+    let started = Started(command.spawn().unwrap());
+    // QEMU runs long before a cold boot is over.
+    while place.processes().is_empty() {
+        std::thread::yield_now();
+    }
+    started.signal("INT");
+    let (code, said) = started.finish();
+    assert!(code == Some(1) && said.contains("error[cancelled]"), "{code:?} {said}");
+    assert!(place.names().is_empty() && place.left().is_empty() && place.processes().is_empty());
+}

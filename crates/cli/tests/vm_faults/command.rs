@@ -1,0 +1,117 @@
+//! Running `agentiso`, and striking while it runs.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::strike::{Strike, kill};
+
+/// How long any command may take on a busy host. One that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(90);
+/// Between two looks at a command that runs.
+const TICK: Duration = Duration::from_millis(1);
+
+/// `agentiso` with a home.
+pub struct Agentiso {
+    home: PathBuf,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub struct Answer {
+    /// What it printed, if that was whole.
+    pub printed: Option<Value>,
+    /// What it complained about.
+    pub said: String,
+    /// Whether it ended by itself.
+    pub ended: bool,
+    /// How long it ran.
+    pub took: Duration,
+}
+
+impl Answer {
+    /// Whether it told its user that what was asked for is done.
+    pub fn is_given(&self) -> bool {
+        self.printed.as_ref().is_some_and(|printed| printed.get("error").is_none())
+    }
+
+    /// The code of the error it reported.
+    pub fn error_code(&self) -> Option<&str> {
+        self.printed.as_ref()?.get("error")?.get("code")?.as_str()
+    }
+}
+
+impl Agentiso {
+    pub fn new(home: &Path) -> Self {
+        Self { home: home.to_owned() }
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Runs a command that must succeed.
+    pub fn must(&self, words: &[&str]) -> Value {
+        let answer = self.run(words, &mut Strike::none());
+        assert!(answer.is_given(), "agentiso {}: {answer:?}", words.join(" "));
+        answer.printed.unwrap()
+    }
+
+    /// Runs a command and strikes meanwhile.
+    pub fn run(&self, words: &[&str], strike: &mut Strike) -> Answer {
+        let (out, err) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let file = |named: &tempfile::NamedTempFile| -> File { named.reopen().unwrap() };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
+        command.args(["--json", "--quiet"]).args(words);
+        command.env("AGENTISO_HOME", &self.home).env_remove("AGENTISO_CONFIG");
+        command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
+        let began = Instant::now();
+        let mut child = command.spawn().expect("agentiso runs");
+        let mut ended = wait(&mut child, began + strike.after);
+        if strike.hits_agentiso() && !strike.machine_first {
+            ended = end(&mut child);
+        }
+        if let Some(qemu) = strike.choose_machine(&self.home) {
+            kill(qemu);
+        }
+        if strike.hits_agentiso() && strike.machine_first {
+            ended = end(&mut child);
+        }
+        if !ended {
+            ended = wait(&mut child, began + LIMIT);
+        }
+        if !ended {
+            end(&mut child);
+            let said = std::fs::read_to_string(err.path()).unwrap_or_default();
+            panic!("agentiso {} does not end: {said}", words.join(" "));
+        }
+        let printed = std::fs::read(out.path()).unwrap_or_default();
+        Answer {
+            printed: serde_json::from_slice(&printed).ok(),
+            said: std::fs::read_to_string(err.path()).unwrap_or_default(),
+            ended: child.wait().is_ok_and(|status| status.code().is_some()),
+            took: began.elapsed(),
+        }
+    }
+}
+
+/// Waits for a command's end, at most until then. Returns whether it has ended.
+fn wait(child: &mut Child, until: Instant) -> bool {
+    loop {
+        if child.try_wait().expect("a child of ours").is_some() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+fn end(child: &mut Child) -> bool {
+    let _ = child.kill();
+    child.wait().is_ok()
+}

@@ -1,0 +1,181 @@
+//! Which disks to make one of, so that reads do not slow down with every snapshot.
+//!
+//! Every snapshot and fork of a running machine leaves a frozen disk under the one it writes to. Two rules keep the
+//! chains short:
+//!
+//! * *Merging.* A frozen disk that nothing but one other disk needs becomes a part of that disk.
+//! * *Levels.* Eight disks in a row that hold about equally much become one: the newest of them takes over what the
+//!   seven below it hold, which stay for the snapshots that need them. A disk that took over eight is of the next
+//!   level, so nothing is copied more often than there are levels, and a chain of n snapshots has at most
+//!   7 · log8(n) disks. Where removals and forks have left chains that the rule does not fit, a limit on the length
+//!   of a chain holds instead.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use agentiso_core::{DiskId, WorkspaceId};
+use agentiso_meta::{Disk, MetaError, Read};
+
+use crate::hold::is_held;
+
+/// How many disks become one.
+const GROUP: usize = 8;
+/// The most frozen disks in a chain, besides the template at its bottom.
+pub(super) const LONGEST: usize = 24;
+/// How much dearer a disk is to copy if other chains go on needing it as it is.
+const SHARED_WEIGHT: u64 = 8;
+
+/// All disks, and who needs them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Forest {
+    disks: HashMap<DiskId, Disk>,
+    children: HashMap<DiskId, Vec<DiskId>>,
+    /// Disks that a workspace, a snapshot or a machine of the pool names.
+    named: HashSet<DiskId>,
+    writers: HashMap<DiskId, WorkspaceId>,
+}
+
+/// Disks that nobody needs, each standing on the next, and the only disk that reads through them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Merge {
+    /// The disk that takes them over.
+    pub child: DiskId,
+    /// Who writes to that disk, if it is not frozen.
+    pub writer: Option<WorkspaceId>,
+    /// The disks, newest first.
+    pub middles: Vec<DiskId>,
+}
+
+/// One frozen disk that takes over what is below it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Rewrite {
+    /// The disk.
+    pub disk: DiskId,
+    /// The last of the disks it takes over: it stands on what that one stands on from then on.
+    pub through: DiskId,
+    /// How many levels it holds then.
+    pub span: u32,
+}
+
+/// One frozen disk of a chain, as far as the rules look at it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Link {
+    span: u32,
+    /// Other chains go on reading through it, whatever becomes of this one.
+    shared: bool,
+}
+
+impl Forest {
+    /// Reads all disks.
+    pub fn read(read: &Read<'_>) -> Result<Self, MetaError> {
+        let mut forest = Self::default();
+        for disk in read.disks()? {
+            forest.plant(disk);
+        }
+        for workspace in read.workspaces()? {
+            forest.named.insert(workspace.disk);
+            forest.writers.insert(workspace.disk, workspace.id);
+            forest.named.extend(read.snapshots(workspace.id)?.iter().map(|snapshot| snapshot.disk));
+        }
+        forest.named.extend(read.pool()?.iter().map(|machine| machine.disk));
+        Ok(forest)
+    }
+
+    fn plant(&mut self, disk: Disk) {
+        if let Some(parent) = disk.parent {
+            self.children.entry(parent).or_default().push(disk.id);
+        }
+        self.disks.insert(disk.id, disk);
+    }
+
+    /// How many levels a disk holds.
+    pub fn span(&self, disk: DiskId) -> u32 {
+        self.disks.get(&disk).map_or(1, |disk| disk.span)
+    }
+
+    /// Everything that could be merged.
+    pub fn merges(&self) -> Vec<Merge> {
+        let mut merges = Vec::new();
+        for child in self.disks.values().filter(|disk| !self.is_spare(disk.id)) {
+            let middles: Vec<DiskId> =
+                self.below(child.id).take_while(|disk| self.is_spare(disk.id)).map(|disk| disk.id).collect();
+            let writer = self.writers.get(&child.id).copied();
+            if !middles.is_empty() && (child.frozen || writer.is_some()) {
+                merges.push(Merge { child: child.id, writer, middles });
+            }
+        }
+        merges.sort_by_key(|merge| merge.child);
+        merges
+    }
+
+    /// The first chain that is to be made shorter.
+    pub fn rewrite(&self) -> Option<Rewrite> {
+        let mut tips: Vec<DiskId> =
+            self.disks.keys().filter(|id| !self.children.contains_key(id)).copied().collect();
+        tips.sort();
+        tips.into_iter().find_map(|tip| self.rewrite_below(tip))
+    }
+
+    fn rewrite_below(&self, tip: DiskId) -> Option<Rewrite> {
+        let chain = self.frozen_chain(tip);
+        let links: Vec<Link> = chain
+            .iter()
+            .map(|disk| Link { span: disk.span, shared: self.children_of(disk.id).len() > 1 })
+            .collect();
+        let window = next_window(&links)?;
+        let span = links[window.clone()].iter().map(|link| link.span).sum();
+        Some(Rewrite { disk: chain[window.start].id, through: chain[window.end - 1].id, span })
+    }
+
+    /// The frozen disks a disk reads through, with itself if it is one, newest first, without the template.
+    fn frozen_chain(&self, tip: DiskId) -> Vec<&Disk> {
+        let own = self.disks.get(&tip).into_iter();
+        own.chain(self.below(tip)).filter(|disk| disk.frozen && !is_held(disk.id)).collect()
+    }
+
+    fn below(&self, disk: DiskId) -> impl Iterator<Item = &Disk> {
+        let parent = |disk: &Disk| disk.parent.and_then(|parent| self.disks.get(&parent));
+        std::iter::successors(self.disks.get(&disk).and_then(parent), move |disk| parent(disk))
+    }
+
+    fn children_of(&self, disk: DiskId) -> &[DiskId] {
+        self.children.get(&disk).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether nothing but one other disk needs it. A template is needed by machines that are yet to come.
+    fn is_spare(&self, disk: DiskId) -> bool {
+        self.disks.get(&disk).is_some_and(|disk| disk.frozen)
+            && !self.named.contains(&disk)
+            && self.children_of(disk).len() == 1
+            && !is_held(disk)
+    }
+}
+
+/// The disks of a chain, newest first, that are to become one: none if the chain is as it should be.
+fn next_window(links: &[Link]) -> Option<Range<usize>> {
+    let windows = || (0..(links.len() + 1).saturating_sub(GROUP)).map(|start| start..start + GROUP).rev();
+    let of_one_level = |window: &Range<usize>| {
+        let disks = &links[window.clone()];
+        disks.iter().all(|link| level(link.span) == level(disks[0].span))
+            && disks[1..].iter().all(|link| !link.shared)
+    };
+    if let Some(window) = windows().find(of_one_level) {
+        return Some(window);
+    }
+    let cost = |window: &Range<usize>| -> u64 {
+        let weight = |(index, link): (usize, &Link)| {
+            let weight = if link.shared && index > 0 { SHARED_WEIGHT } else { 1 };
+            weight * u64::from(link.span)
+        };
+        links[window.clone()].iter().enumerate().map(weight).sum()
+    };
+    // Of equally cheap ones the oldest: most chains share it.
+    if links.len() > LONGEST { windows().min_by_key(cost) } else { None }
+}
+
+fn level(span: u32) -> u32 {
+    span.max(1).ilog(GROUP as u32)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Machines that run while the disks under them are rewritten.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use agentiso_core::{DiskId, Failure, WorkspaceId};
+use agentiso_meta::Workspace;
+use uuid::Uuid;
+
+use super::Workspaces;
+use super::capture::What;
+use super::intent::Intent;
+use super::lock::WorkspaceLock;
+
+/// What the kernel puts behind the name of an open file that has none any more.
+const DELETED: &str = " (deleted)";
+
+impl Workspaces {
+    /// Moves machines that have old disks open to the new ones. Returns how many were moved, and how many were left
+    /// because somebody is at work on them.
+    pub(super) async fn refresh_machines(&self) -> Result<(u32, u32), Failure> {
+        let (mut moved, mut left) = (0, 0);
+        for workspace in self.meta.read(|read| read.workspaces())? {
+            if !self.reads_old_disks(&workspace)? {
+                continue;
+            }
+            match self.lock_if_free(workspace.id).await? {
+                None => left += 1,
+                Some((workspace, lock)) if self.reads_old_disks(&workspace)? => {
+                    self.refresh(workspace, lock).await?;
+                    moved += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        Ok((moved, left))
+    }
+
+    async fn refresh(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<(), Failure> {
+        let _disks = self.use_disks()?;
+        let disks = self.installation.disks();
+        let Some(below) = disks.parent(&self.installation.disk_path(workspace.disk))? else { return Ok(()) };
+        let attached = self.attach_locked(workspace, lock).await?;
+        Ok(attached.machine().reopen_below(below.path(), disks.qemu_format()).await?)
+    }
+
+    /// Freezes the disk of a workspace for no snapshot, so that what is below it can be merged into it. Returns
+    /// whether it was done: not while somebody is at work on the workspace.
+    pub(super) async fn freeze_for_merging(&self, id: WorkspaceId) -> Result<bool, Failure> {
+        let Some((workspace, lock)) = self.lock_if_free(id).await? else { return Ok(false) };
+        let _disks = self.use_disks()?;
+        let fresh = DiskId::from_uuid(Uuid::now_v7());
+        let intent =
+            Intent { disks: vec![fresh], switch: self.switch(&workspace, fresh), ..Intent::default() };
+        if self.runs(&workspace)? {
+            let attached = self.attach_locked(workspace, lock).await?;
+            let undertaking = self.undertake("merge", Some(id), intent)?;
+            self.freeze_running(&attached, &undertaking, What::DiskAsItIs, fresh).await?;
+            undertaking.finish(|_| Ok(()))?;
+        } else {
+            let undertaking = self.undertake("merge", Some(id), intent)?;
+            self.freeze_stopped(&workspace, &undertaking, fresh)?;
+            undertaking.finish(|_| Ok(()))?;
+        }
+        Ok(true)
+    }
+
+    /// Keeps every command from a workspace, unless one is at work on it.
+    async fn lock_if_free(&self, id: WorkspaceId) -> Result<Option<(Workspace, WorkspaceLock)>, Failure> {
+        let dir = self.installation.paths.workspaces_dir();
+        let taken = WorkspaceLock::take(&dir, id, Duration::ZERO).await;
+        let Some(lock) = taken.map_err(|error| self.installation.io("lock the workspace", error))? else {
+            return Ok(None);
+        };
+        match self.meta.read(|read| read.workspace(id)) {
+            Ok(workspace) => Ok(Some((workspace, lock))),
+            Err(_) => {
+                lock.remove(&dir, id);
+                Ok(None)
+            }
+        }
+    }
+
+    fn runs(&self, workspace: &Workspace) -> Result<bool, Failure> {
+        Ok(self.machine_of(workspace)?.is_some_and(|machine| machine.record.is_alive()))
+    }
+
+    /// Whether a machine has a disk open that was replaced or removed.
+    fn reads_old_disks(&self, workspace: &Workspace) -> Result<bool, Failure> {
+        let Some(machine) = self.machine_of(workspace)?.filter(|machine| machine.record.is_alive()) else {
+            return Ok(false);
+        };
+        let dir = self.installation.paths.disks_dir();
+        let dir = dir.canonicalize().map_err(|error| self.installation.io("find the disks", error))?;
+        Ok(has_deleted(machine.record.pid, &dir))
+    }
+}
+
+/// Whether a process has a file open that was once in `dir`.
+fn has_deleted(pid: u32, dir: &Path) -> bool {
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|name| {
+        name.to_str().is_some_and(|name| name.ends_with(DELETED)) && name.parent() == Some(dir)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_file_that_was_replaced_is_noticed_and_one_that_is_there_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        let (disk, fresh) = (path.join("a"), path.join("b"));
+        fs::write(&disk, "old").unwrap();
+        let _open = fs::File::open(&disk).unwrap();
+        assert!(!has_deleted(std::process::id(), &path));
+        fs::write(&fresh, "new").unwrap();
+        fs::rename(&fresh, &disk).unwrap();
+        assert!(has_deleted(std::process::id(), &path));
+        assert!(!has_deleted(std::process::id(), Path::new("/nowhere")));
+    }
+}

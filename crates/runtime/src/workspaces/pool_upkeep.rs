@@ -1,0 +1,141 @@
+//! Keeping the pool as it should be.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentiso_core::Failure;
+use agentiso_core::progress::Progress;
+use agentiso_meta::PoolMachine;
+
+use super::intent::Intent;
+use super::machine::MachineState;
+use super::maintain::Maintained;
+use super::pool::PoolShape;
+use super::recover::end;
+use super::{Workspaces, undertaking};
+use crate::start::image_identity;
+
+/// How long a machine for the pool waits for commands that are at work.
+const GIVE_WAY: Duration = Duration::from_secs(3);
+const RETRY: Duration = Duration::from_millis(25);
+
+/// A shape that is kept ready.
+struct Kept {
+    shape: PoolShape,
+    key: String,
+    count: usize,
+}
+
+impl Workspaces {
+    /// Whether the pool lacks machines or has some that nobody wants, as far as a glance tells.
+    pub(super) fn pool_needs_upkeep(&self) -> Result<bool, Failure> {
+        let pool = self.meta.read(|read| read.pool())?;
+        if self.installation.config.pool.size == 0 {
+            return Ok(!pool.is_empty());
+        }
+        let images = self.installation.images()?;
+        let mut wanted = 0;
+        for (shape, count) in self.wanted_shapes() {
+            let identity = image_identity(&images.get(&shape.image)?);
+            let fits = |one: &&PoolMachine| {
+                (&one.image, one.resources) == (&shape.image, shape.resources)
+                    && one.image_identity == identity
+                    && is_alive(one)
+            };
+            let have = pool.iter().filter(fits).count();
+            if have != count as usize {
+                return Ok(true);
+            }
+            wanted += have;
+        }
+        Ok(wanted != pool.len())
+    }
+
+    /// Ends the machines that nobody wants and makes those that are missing, one at a time.
+    pub(super) async fn keep_pool(
+        &self,
+        done: &mut Maintained,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<(), Failure> {
+        let mut kept = Vec::new();
+        for (shape, count) in self.wanted_shapes() {
+            let image = self.installation.images()?.get(&shape.image)?;
+            let with = self.installation.ingredients(&image, &shape.resources, progress).await?;
+            kept.push(Kept { key: self.shape_key(&with), shape, count: count as usize });
+        }
+        for unwanted in unwanted(&self.meta.read(|read| read.pool())?, &kept) {
+            self.dismiss(&unwanted)?;
+            done.dismissed += 1;
+        }
+        for Kept { shape, key, count } in &kept {
+            // Whoever takes one meanwhile asks for another look, so that this ends.
+            let have = self.meta.read(|read| read.pool())?.iter().filter(|one| one.shape == *key).count();
+            for _ in have..*count {
+                self.give_way().await?;
+                self.add_to_pool(shape, progress).await?;
+                done.made_ready += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a machine of the pool. Nobody can have it from the moment it is announced.
+    fn dismiss(&self, machine: &PoolMachine) -> Result<(), Failure> {
+        let state = MachineState::from_value(&machine.machine)?;
+        let intent = Intent { disks: vec![machine.disk], berths: vec![state.berth], ..Intent::default() };
+        let value = serde_json::to_value(&intent).map_err(undertaking::internal)?;
+        let taken = self.meta.write(|tx| {
+            if !tx.pool()?.iter().any(|one| one.id == machine.id) {
+                return Ok(None);
+            }
+            tx.remove_pool_machine(machine.id)?;
+            tx.begin("dismiss", Some(machine.id), &value).map(Some)
+        })?;
+        let Some(operation) = taken else { return Ok(()) };
+        let undertaking = self.resume_undertaking(operation, intent);
+        if state.record.is_alive() {
+            end(state.record.pid);
+        }
+        let dir = self.installation.paths.workspaces_dir();
+        state
+            .berth
+            .remove(&dir)
+            .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        self.remove_unneeded_if_at_rest()?;
+        undertaking.finish(|_| Ok(()))
+    }
+
+    /// Waits a while for commands that are at work, whose time is dearer.
+    async fn give_way(&self) -> Result<(), Failure> {
+        let me = std::process::id();
+        let deadline = Instant::now() + GIVE_WAY;
+        while Instant::now() < deadline {
+            let operations = self.meta.read(|read| read.operations())?;
+            if !operations.iter().any(|one| one.owner.pid != me && one.owner.is_alive()) {
+                return Ok(());
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+        Ok(())
+    }
+}
+
+/// The machines that are dead, of no wanted shape, or more than wanted.
+fn unwanted(pool: &[PoolMachine], kept: &[Kept]) -> Vec<PoolMachine> {
+    let mut room: Vec<(&str, usize)> = kept.iter().map(|one| (one.key.as_str(), one.count)).collect();
+    let has_place = |one: &&PoolMachine| {
+        let Some((_, left)) = room.iter_mut().find(|(key, left)| *key == one.shape && *left > 0) else {
+            return true;
+        };
+        if !is_alive(one) {
+            return true;
+        }
+        *left -= 1;
+        false
+    };
+    pool.iter().filter(has_place).cloned().collect()
+}
+
+fn is_alive(machine: &PoolMachine) -> bool {
+    MachineState::from_value(&machine.machine).is_ok_and(|state| state.record.is_alive())
+}

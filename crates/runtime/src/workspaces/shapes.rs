@@ -1,0 +1,126 @@
+//! Which machines the pool should have ready.
+
+use std::fs;
+
+use agentiso_core::{ImageName, Resources};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::pool::PoolShape;
+use super::{CreateRequest, Workspaces};
+
+/// The file with what was asked for lately.
+const FILE: &str = "shapes.json";
+/// How many shapes besides the configured one are kept ready.
+const RECENT: usize = 4;
+/// What nobody has asked for in this time is not kept ready.
+const LATELY: SignedDuration = SignedDuration::from_hours(24);
+
+/// A shape that was asked for.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+struct Asked {
+    image: ImageName,
+    resources: Resources,
+    at: Timestamp,
+}
+
+impl Workspaces {
+    /// Notes that a machine of this shape was asked for.
+    pub(super) fn remember_shape(&self, request: &CreateRequest) {
+        if self.installation.config.pool.size == 0 {
+            return;
+        }
+        let (image, resources) = (request.image.clone(), request.resources);
+        let asked = remembered(self.asked(), Asked { image, resources, at: Timestamp::now() });
+        let path = self.installation.paths.cache_dir().join(FILE);
+        let partial = path.with_extension(format!("{}.partial", std::process::id()));
+        let written = serde_json::to_vec(&asked)
+            .map_err(std::io::Error::from)
+            .and_then(|text| fs::write(&partial, text))
+            .and_then(|()| fs::rename(&partial, &path));
+        // A create must not fail because the next one might be slower.
+        if let Err(error) = written {
+            tracing::warn!(%error, "could not remember what was asked for");
+        }
+    }
+
+    /// The shapes to keep ready, each with how many: the configured one, and what was asked for lately.
+    pub(super) fn wanted_shapes(&self) -> Vec<(PoolShape, u32)> {
+        let config = &self.installation.config;
+        let mut shapes: Vec<PoolShape> = Vec::new();
+        if let Ok(image) = config.defaults.image_name() {
+            shapes.push(PoolShape { image, resources: config.defaults.resources() });
+        }
+        let now = Timestamp::now();
+        for Asked { image, resources, at } in self.asked() {
+            let shape = PoolShape { image, resources };
+            if now.duration_since(at) < LATELY && !shapes.contains(&shape) {
+                shapes.push(shape);
+            }
+        }
+        // Without its image a machine cannot be made.
+        shapes.retain(|shape| self.installation.images().is_ok_and(|images| images.get(&shape.image).is_ok()));
+        let memory: Vec<u32> = shapes.iter().map(|shape| shape.resources.memory_mb).collect();
+        let counts = allot(&memory, config.pool.size, config.pool.memory_mb);
+        shapes.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn asked(&self) -> Vec<Asked> {
+        // What cannot be read was not asked for.
+        let text = fs::read(self.installation.paths.cache_dir().join(FILE)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+}
+
+/// The latest first, each shape once.
+fn remembered(mut asked: Vec<Asked>, new: Asked) -> Vec<Asked> {
+    asked.retain(|one| (&one.image, one.resources) != (&new.image, new.resources));
+    asked.insert(0, new);
+    asked.truncate(RECENT);
+    asked
+}
+
+/// How many machines of each shape may be ready: one of each first, as far as their memory goes, then the next.
+fn allot(memory_mb: &[u32], size: u32, budget_mb: u32) -> Vec<u32> {
+    let mut counts = vec![0; memory_mb.len()];
+    let mut left = budget_mb;
+    for _ in 0..size {
+        for (count, &memory) in counts.iter_mut().zip(memory_mb) {
+            if let Some(rest) = left.checked_sub(memory) {
+                (left, *count) = (rest, *count + 1);
+            }
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(image: &str, memory_mb: u32, at: i64) -> Asked {
+        let resources = Resources { memory_mb, ..Resources::default() };
+        Asked { image: image.parse().unwrap(), resources, at: Timestamp::from_second(at).unwrap() }
+    }
+
+    #[test]
+    fn the_latest_shapes_are_remembered_each_once() {
+        let mut list = Vec::new();
+        for (at, memory) in [256, 512, 256, 128, 1024, 2048, 256].into_iter().enumerate() {
+            list = remembered(list, asked("debian", memory, at as i64));
+        }
+        let memory: Vec<u32> = list.iter().map(|one| one.resources.memory_mb).collect();
+        assert_eq!(memory, [256, 2048, 1024, 128]);
+        assert_eq!(list[0].at, Timestamp::from_second(6).unwrap());
+    }
+
+    #[test]
+    fn memory_is_shared_out_one_machine_of_each_shape_first() {
+        assert_eq!(allot(&[512, 256], 2, 1024), [1, 2]);
+        assert_eq!(allot(&[512, 256], 2, 1536), [2, 2]);
+        assert_eq!(allot(&[2048, 256], 3, 1024), [0, 3]);
+        assert_eq!(allot(&[512], 0, 1024), [0]);
+        assert_eq!(allot(&[512], 1000, 1024), [2]);
+        assert_eq!(allot(&[], 5, 1024), Vec::<u32>::new());
+    }
+}

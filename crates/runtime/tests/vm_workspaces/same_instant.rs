@@ -1,0 +1,99 @@
+//! Memory and disk of a snapshot or a fork are of the same instant.
+
+use agentiso_runtime::workspaces::ForkSource;
+
+use crate::common::{Home, silent};
+
+/// Counts in memory and on the disk, one after the other, never more than one apart.
+const LOCKSTEP: &str = r#"
+import os
+disk = os.open("/root/count", os.O_RDWR | os.O_CREAT | os.O_DSYNC)
+memory = os.open("/dev/shm/count", os.O_RDWR | os.O_CREAT)
+n = 0
+while True:
+    n += 1
+    line = b"%012d\n" % n
+    os.pwrite(memory, line, 0)
+    os.pwrite(disk, line, 0)
+"#;
+
+/// What the two say once nothing counts any more; the page cache is dropped so that the disk is really read.
+const ASK: &str = "pkill -9 -f [l]ockstep.py; while pgrep -f [l]ockstep.py >/dev/null; do :; done; \
+                   cat /dev/shm/count; sync; echo 3 > /proc/sys/vm/drop_caches; cat /root/count";
+
+async fn counting(home: &Home, name: &str) {
+    home.create(name).await;
+    let line = format!("cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py >/dev/null 2>&1 &");
+    home.sh(name, &line).await;
+    running(home, name).await;
+}
+
+async fn running(home: &Home, name: &str) {
+    let count = |line: &str| line.trim().parse::<u64>().unwrap_or(0);
+    let then = count(&home.until(name, "cat /dev/shm/count 2>/dev/null || true", |line| count(line) > 0).await);
+    home.until(name, "cat /dev/shm/count", |line| count(line) > then).await;
+}
+
+async fn assert_in_step(home: &Home, name: &str) {
+    let said = home.sh(name, ASK).await;
+    let numbers: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+    let [memory, disk] = numbers[..] else { panic!("{said:?}") };
+    assert!(memory == disk || memory == disk + 1, "{name}: memory {memory}, disk {disk}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_has_the_disk_of_its_memory() {
+    let home = Home::new().await;
+    counting(&home, "source").await;
+    for number in 0..3 {
+        let name = format!("fork{number}");
+        home.fork("source", &name, 1).await;
+        // It counts on, so what it had in flight has reached its own disk.
+        running(&home, &name).await;
+        assert_in_step(&home, &name).await;
+        running(&home, "source").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_machine_has_the_disk_of_its_memory() {
+    let home = Home::new().await;
+    counting(&home, "m").await;
+    home.snapshot("m", "s", true).await;
+    running(&home, "m").await;
+    home.workspaces.restore("m", "s", false, &silent()).await.unwrap();
+    running(&home, "m").await;
+    assert_in_step(&home, "m").await;
+    // And so has a fork of the same snapshot.
+    let source = ForkSource::Snapshot { name: "s".to_owned(), disk_only: false };
+    home.fork_from("m", source, "fork", 1).await;
+    running(&home, "fork").await;
+    assert_in_step(&home, "fork").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_comes_back_byte_for_byte() {
+    let home = Home::new().await;
+    home.create("m").await;
+    // Kept in memory only, and read back by a program that was not there when it was written.
+    let digest = "sha256sum /dev/shm/blob | cut -d' ' -f1";
+    let written = home.sh("m", &format!("head -c 40000000 /dev/urandom > /dev/shm/blob; {digest}")).await;
+    home.snapshot("m", "s1", true).await;
+    let changed = home
+        .sh("m", &format!("dd if=/dev/urandom of=/dev/shm/blob bs=1M seek=7 count=3 conv=notrunc 2>&1 >/dev/null | grep -v records | grep -v copied; {digest}"))
+        .await;
+    home.snapshot("m", "s2", true).await;
+    home.sh("m", "rm /dev/shm/blob").await;
+    assert_ne!(written, changed);
+    for (snapshot, expected) in [("s1", &written), ("s2", &changed), ("s1", &written)] {
+        home.workspaces.restore("m", snapshot, false, &silent()).await.unwrap();
+        assert_eq!(&home.sh("m", digest).await, expected, "{snapshot}");
+    }
+    // The first can go without the second losing what it only refers to.
+    home.workspaces.remove_snapshot("m", "s1").await.unwrap();
+    home.workspaces.restore("m", "s2", false, &silent()).await.unwrap();
+    assert_eq!(home.sh("m", digest).await, changed);
+    let outcome = home.fork("m", "fork", 1).await;
+    assert_eq!(outcome.forks.len(), 1);
+    assert_eq!(home.sh("fork", digest).await, changed);
+}
