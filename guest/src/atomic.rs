@@ -17,6 +17,8 @@ use crate::{
 
 const DEFAULT_MODE: u32 = 0o644;
 const SET_ID_BITS: u32 = 0o6000;
+/// Files up to this size are within one block of any file system.
+const IN_PLACE: i64 = 1024;
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// A new file under a temporary name, removed again unless it is put in place.
@@ -87,17 +89,23 @@ pub(crate) fn replace<T>(
 
 /// Writes a small file of the agent's own making, before any command could read it.
 ///
-/// A file of the same length is overwritten where it is: every clone does this on its way to the first command, and
-/// a new file and a rename would cost it several times as much.
+/// A small file is overwritten where it is: every clone does this on its way to the first command, and a new file and
+/// a rename would cost it several times as much.
 pub(crate) fn rewrite(path: &[u8], content: &[u8], mode: u32) -> Outcome<()> {
     let located = locate_through_links(path, false)?;
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     if let Ok(file) = rustix::fs::openat(&located.directory, &*located.name, flags, Mode::empty())
         && let Ok(stat) = rustix::fs::fstat(&file)
         && file_type(&stat) == FileType::RegularFile
-        && (stat.st_nlink, stat.st_size) == (1, content.len() as i64)
+        && stat.st_nlink == 1
+        && stat.st_size <= IN_PLACE
+        && content.len() as i64 <= IN_PLACE
     {
-        return write_all(file.as_fd(), content).during(|| format!("writing {}", shown(path)));
+        let written = write_all(file.as_fd(), content).and_then(|()| match content.len() as u64 {
+            length if length < stat.st_size as u64 => rustix::fs::ftruncate(&file, length),
+            _ => Ok(()),
+        });
+        return written.during(|| format!("writing {}", shown(path)));
     }
     replace(&located, Some(mode), |fd| write_all(fd, content).during(|| format!("writing {}", shown(path))))
 }

@@ -75,6 +75,7 @@ async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Outp
         SnapshotVerb::Create(flags) => snapshot::create(here, flags, output).await,
         SnapshotVerb::Ls { workspace } => snapshot::ls(here, &workspace, output).await,
         SnapshotVerb::Restore(flags) => snapshot::restore(here, flags, output).await,
+        SnapshotVerb::Diff(flags) => snapshot::diff(here, flags, output).await,
         SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, &workspace, &name, output).await,
     }
 }

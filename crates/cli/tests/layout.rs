@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/images", &["core"]),
     ("crates/meta", &["core"]),
     ("crates/vmm", &["core", "proto"]),
-    ("crates/runtime", &["core", "disks", "images", "meta", "proto", "vmm"]),
+    ("crates/runtime", &["core", "diff", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/cli", &["core", "runtime"]),
     ("guest", &["proto"]),
 ];

@@ -77,6 +77,12 @@ impl Tx<'_> {
         self.change_one("operation", id, "DELETE FROM operations WHERE id = ?1", [id.0])
     }
 
+    /// Leaves what there is still to do of an operation to whoever looks next: nobody owns it from now on.
+    pub fn abandon(&self, id: OperationId) -> Result<(), MetaError> {
+        let sql = "UPDATE operations SET owner_pid = 0, owner_started = 0 WHERE id = ?1";
+        self.change_one("operation", id, sql, [id.0])
+    }
+
     /// Makes this process the owner of an operation whose owner has died, so that one alone cleans up after it.
     ///
     /// Returns false if it has ended or another process was faster.

@@ -7,4 +7,4 @@ mod reference;
 
 pub use error::ConfigError;
 pub use load::{load, parse};
-pub use model::{Accel, Config, Defaults, DiskBackend, Link, Templates, Vm};
+pub use model::{Accel, Config, Defaults, DiskBackend, Link, Pool, Templates, Vm};

@@ -4,6 +4,7 @@ mod agent;
 pub mod bench;
 pub mod check;
 pub mod config;
+pub mod diff;
 mod disk_store;
 mod fill;
 pub mod guest;

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 pub use self::command::{Command, Exec, Run};
 pub use self::image::{ImageVerb, NewImage};
 pub use self::size::Size;
-pub use self::snapshot::{Restore, SnapshotVerb, TakeSnapshot};
+pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
 pub use self::workspace::{Create, Fork, Rm, Stop};
 
 /// Linux machines in which mistakes are cheap.

@@ -19,6 +19,8 @@ pub enum SnapshotVerb {
     },
     /// Take a workspace back to a snapshot; newer snapshots stay
     Restore(Restore),
+    /// Show what changed between two snapshots, or since one, file by file
+    Diff(Compare),
     /// Remove a snapshot, whichever it is; refused while forks need it
     Rm {
         /// The workspace
@@ -66,4 +68,30 @@ pub struct Restore {
     /// Takes back the disk alone, even if the snapshot has memory
     #[arg(long)]
     pub disk_only: bool,
+}
+
+/// Flags of `snapshot diff`.
+#[derive(Args, Debug)]
+#[command(after_help = "A is added, D removed, M modified, R renamed. Times alone are no change.\n\n\
+                        Examples:\n  \
+                        agentiso snapshot diff web clean                  since the snapshot clean\n  \
+                        agentiso snapshot diff web clean broken --under /etc\n  \
+                        agentiso snapshot diff web clean now --file /etc/hosts\n  \
+                        agentiso snapshot diff web clean web-1:now        against a fork")]
+pub struct Compare {
+    /// The workspace
+    #[arg(value_name = "WS")]
+    pub workspace: String,
+    /// A snapshot
+    #[arg(value_name = "A")]
+    pub before: String,
+    /// Another snapshot, or now; OTHER:NAME and OTHER:now are those of another workspace
+    #[arg(value_name = "B", default_value = "now")]
+    pub after: String,
+    /// Only this path and what is below it
+    #[arg(long, value_name = "PATH", conflicts_with = "file")]
+    pub under: Option<String>,
+    /// Shows how the text of this file changed
+    #[arg(long, value_name = "PATH")]
+    pub file: Option<String>,
 }

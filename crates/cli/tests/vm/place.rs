@@ -146,19 +146,25 @@ impl Refusal {
     }
 }
 
-/// A process in a workspace that counts into a file it holds open.
+/// A process in a workspace that counts into a file it holds open, and says a word with every number.
 pub struct Counter<'a> {
     place: &'a Place,
     workspace: String,
 }
 
 impl<'a> Counter<'a> {
-    /// Starts one.
+    /// Starts one, which says `first`.
     pub fn start(place: &'a Place, workspace: &str) -> Self {
-        let script = "exec 3>/root/count; i=0; while :; do i=$((i+1)); echo $i >&3; sleep 0.02; done";
-        let start = format!("setsid sh -c '{script}' </dev/null >/dev/null 2>&1 & echo $! > /root/counter");
+        // It starts no processes, which would take an emulated processor long.
+        let script = "exec 3>/root/count 4<> <(:); i=0; \
+                      while read word < /run/word; do i=$((i+1)); echo $i $word >&3; read -t 0.02 -u 4; done";
+        let start = format!(
+            "echo first > /run/word; setsid bash -c '{script}' </dev/null >/dev/null 2>&1 & echo $! > /root/counter"
+        );
         place.sh(workspace, &start);
-        Self { place, workspace: workspace.to_owned() }
+        let counter = Self { place, workspace: workspace.to_owned() };
+        counter.beyond(0);
+        counter
     }
 
     /// The copy of it in a fork.
@@ -166,13 +172,27 @@ impl<'a> Counter<'a> {
         Self { place: self.place, workspace: fork.to_owned() }
     }
 
+    /// Makes it say another word, and waits until it did.
+    pub fn say(&self, word: &str) {
+        let script =
+            format!("echo {word} > /run/new; mv /run/new /run/word; {}", until("grep -q {word} /root/count"));
+        self.place.sh(&self.workspace, &script.replace("{word}", word));
+    }
+
+    /// All words it has said.
+    pub fn words(&self) -> String {
+        self.place
+            .sh(&self.workspace, "cut -d' ' -f2 /root/count | sort -u | tr '\\n' ' '")
+            .trim_end()
+            .to_owned()
+    }
+
     /// Waits until it has counted beyond `least`, and returns how far it is.
     pub fn beyond(&self, least: u64) -> u64 {
-        let wait = format!(
-            "timeout 30 sh -c 'until [ \"$(tail -n1 /root/count)\" -gt {least} ]; do sleep 0.02; done'"
-        );
-        let last = self.place.sh(&self.workspace, &format!("{wait} && tail -n1 /root/count"));
-        last.parse().unwrap_or_else(|_| panic!("not a number: {last:?}"))
+        let last = "tail -n1 /root/count | cut -d\" \" -f1";
+        let wait = until(&format!("[ \"$({last})\" -gt {least} ]"));
+        let said = self.place.sh(&self.workspace, &format!("{wait} && {last}"));
+        said.parse().unwrap_or_else(|_| panic!("not a number: {said:?}"))
     }
 
     /// Its process, if it is still the one that was started.
@@ -184,4 +204,9 @@ impl<'a> Counter<'a> {
     pub fn is_gapless(&self) {
         self.place.sh(&self.workspace, "awk '$1 != NR { print NR, $1; exit 1 }' /root/count >&2");
     }
+}
+
+/// A script that waits, within reason, until a condition holds.
+fn until(condition: &str) -> String {
+    format!("timeout 30 sh -c 'until {condition} 2>/dev/null; do sleep 0.02; done'")
 }

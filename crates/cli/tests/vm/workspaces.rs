@@ -72,32 +72,32 @@ fn an_interrupted_command_ends_and_its_workspace_goes_on() {
 
 #[test]
 fn workspaces_are_apart_and_found_by_name_and_id() {
-    let place = Place::with("one");
-    let made = place.json(&["create", "--name", "two", "--memory", "512"]);
+    let place = Place::with("alpha");
+    let made = place.json(&["create", "--name", "beta", "--memory", "512"]);
     let id = made["id"].as_str().unwrap();
     assert!(made["start_ms"].as_f64().unwrap() > 0.0 && made["tier"] == "warm_template");
-    place.sh("one", "echo 1 > /root/file");
-    assert_eq!(place.sh("two", "ls /root; hostname"), "two");
-    for asked in ["two", id, &id[id.len() - 8..]] {
-        assert_eq!(place.json(&["info", asked])["name"], "two", "{asked}");
+    place.sh("alpha", "echo 1 > /root/file");
+    assert_eq!(place.sh("beta", "ls /root; hostname"), "beta");
+    for asked in ["beta", id, &id[id.len() - 8..]] {
+        assert_eq!(place.json(&["info", asked])["name"], "beta", "{asked}");
     }
-    assert_eq!(place.names(), ["one", "two"]);
+    assert_eq!(place.names(), ["alpha", "beta"]);
     let listed = place.text(&["ls"]);
     assert!(listed.starts_with("NAME\tSTATE\tIMAGE\tVCPUS\tMEMORY\tDISK\tTIER\tAGE\tFROM\n"), "{listed}");
-    assert!(listed.contains("one\trunning\tdebian\t1\t512.0 MiB\t10.0 GiB\twarm_template\t"), "{listed}");
-    assert!(place.text(&["info", "two"]).contains(id));
+    assert!(listed.contains("alpha\trunning\tdebian\t1\t512.0 MiB\t10.0 GiB\twarm_template\t"), "{listed}");
+    assert!(place.text(&["info", "beta"]).contains(id));
 
-    place.refused(&["create", "--name", "one"]).is("workspace_exists", &["one"]);
+    place.refused(&["create", "--name", "alpha"]).is("workspace_exists", &["alpha"]);
     place.refused(&["create", "--name", "a_b"]).is("invalid_argument", &["a_b"]);
-    place.refused(&["info", "tow"]).is("workspace_not_found", &["tow", "two"]);
-    place.refused(&["rm", "one", "tow"]).is("workspace_not_found", &["tow", "two"]);
-    place.refused(&["rm", "one", "two"]).is("workspace_running", &["one", "two", "--force"]);
-    assert_eq!(place.names(), ["one", "two"], "nothing was removed");
-    assert_eq!(place.json(&["rm", "--force", "one"])["removed"][0], "one");
+    place.refused(&["info", "betta"]).is("workspace_not_found", &["betta", "beta"]);
+    place.refused(&["rm", "alpha", "betta"]).is("workspace_not_found", &["betta", "beta"]);
+    place.refused(&["rm", "alpha", "beta"]).is("workspace_running", &["alpha", "beta", "--force"]);
+    assert_eq!(place.names(), ["alpha", "beta"], "nothing was removed");
+    assert_eq!(place.json(&["rm", "--force", "alpha"])["removed"][0], "alpha");
     assert_eq!(place.processes().len(), 1);
-    assert_eq!(place.sh("two", "echo still here"), "still here");
-    place.text(&["stop", "--force", "two"]);
-    place.text(&["rm", "two"]);
+    assert_eq!(place.sh("beta", "echo still here"), "still here");
+    place.text(&["stop", "--force", "beta"]);
+    place.text(&["rm", "beta"]);
     assert!(place.left().is_empty() && place.processes().is_empty());
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use agentiso_testing::Dice;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Whom a strike hits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,8 +84,14 @@ pub fn qemus(home: &Path) -> Vec<u32> {
     found
 }
 
+/// Kills a process and waits until it is gone.
 pub fn kill(pid: u32) {
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::KILL);
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
+    // One that has ended by itself meanwhile is as good.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if pidfd_send_signal(&process, Signal::KILL).is_ok() {
+        let mut watched = [PollFd::new(&process, PollFlags::IN)];
+        let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
+        assert_eq!(poll(&mut watched, Some(&limit)), Ok(1), "{pid:?} was killed and does not go");
     }
 }

@@ -20,6 +20,18 @@ pub struct Config {
     pub templates: Templates,
     /// Disks of workspaces.
     pub disks: Disks,
+    /// Machines that are ready before anyone asks for them.
+    pub pool: Pool,
+}
+
+/// Machines that are ready before anyone asks for them.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pool {
+    /// How many of each shape.
+    pub size: u32,
+    /// MiB of memory all of them together may have.
+    pub memory_mb: u32,
 }
 
 /// Disks of workspaces.
@@ -138,6 +150,12 @@ impl Default for Vm {
 impl Default for Templates {
     fn default() -> Self {
         Self { max_mb: 4096 }
+    }
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self { size: 0, memory_mb: 1024 }
     }
 }
 

@@ -88,6 +88,18 @@ pub(super) const SECTIONS: &[Section] = &[
              \"auto\". The first workspace decides for all.",
         )],
     },
+    Section {
+        name: "pool",
+        help: "Machines that are ready before anyone asks for them, of the default size and of those created lately.",
+        keys: &[
+            key("size", "0", "How many of each size and image; 0: none."),
+            key(
+                "memory_mb",
+                "1024",
+                "MiB of memory all of them together may have; what does not fit is not kept ready.",
+            ),
+        ],
+    },
 ];
 
 impl Config {

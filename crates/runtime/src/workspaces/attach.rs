@@ -55,9 +55,14 @@ impl Workspaces {
 
     /// Notes that a machine has ended by itself.
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
-        self.meta.write(|tx| tx.set_stopped(workspace.id, Some("its machine ended unexpectedly")))?;
+        // In this order: a directory that the database does not know is found by nobody.
         let dir = self.installation.paths.workspaces_dir();
-        state.berth.remove(&dir).map_err(|error| self.installation.io("remove a machine's directory", error))
+        state
+            .berth
+            .remove(&dir)
+            .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        self.meta.write(|tx| tx.set_stopped(workspace.id, Some("its machine ended unexpectedly")))?;
+        Ok(())
     }
 }
 

@@ -17,10 +17,18 @@ use crate::start::now_ns;
 pub(crate) enum What {
     /// Its disk, with everything the guest has written to it.
     Disk,
+    /// Its disk between any two writes.
+    DiskAsItIs,
     /// Its memory, and its disk with everything the guest has written to it.
     Everything,
     /// Its memory and its disk as the two are: what is not on the disk yet is in the memory.
     EverythingAsItIs,
+}
+
+impl What {
+    fn has_memory(self) -> bool {
+        matches!(self, Self::Everything | Self::EverythingAsItIs)
+    }
 }
 
 impl Workspaces {
@@ -42,7 +50,7 @@ impl Workspaces {
         let workspace = &attached.workspace;
         let disk = self.prepare_freeze(workspace, fresh)?;
         self.calm(attached, what).await?;
-        let capture = Capture { memory: what != What::Disk, disk: Some(disk) };
+        let capture = Capture { memory: what.has_memory(), disk: Some(disk) };
         let captured = attached.machine().capture(capture).await;
         let calmed = self.uncalm(attached, what).await;
         let switched = captured.as_ref().map_or_else(|failed| failed.switched, |done| done.switched);
@@ -97,6 +105,7 @@ impl Workspaces {
         let limit = super::snapshot::CALM_LIMIT;
         match what {
             What::Disk => machine.during("coming to rest", limit, guest.freeze()).await,
+            What::DiskAsItIs => Ok(()),
             What::Everything => machine.during("coming to rest", limit, guest.hold(true)).await,
             What::EverythingAsItIs => machine.during("coming to rest", limit, guest.hold(false)).await,
         }
@@ -112,6 +121,7 @@ impl Workspaces {
                 machine.during("going on", limit, guest.thaw()).await?;
                 machine.during("going on", limit, guest.configure(clock())).await
             }
+            What::DiskAsItIs => machine.during("going on", limit, guest.configure(clock())).await,
             What::Everything | What::EverythingAsItIs => {
                 let wake = Wake { identity: clock(), ..Wake::default() };
                 machine.during("going on", limit, guest.wake(wake)).await.map(drop)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentiso_core::progress::Progress;
 use agentiso_core::{DiskId, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
-use agentiso_meta::{Workspace, WorkspaceState};
+use agentiso_meta::{Tx, Workspace, WorkspaceState};
 use agentiso_vmm::Machine;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -80,10 +80,16 @@ impl Workspaces {
             tier: tier_name(started.tier),
         };
         let parent = self.parent_of(disk)?;
-        undertaking.finish(|tx| {
+        let write_down = |tx: &Tx<'_>| {
             insert_disk(tx, disk, parent)?;
             tx.insert_workspace(&workspace)
-        })?;
+        };
+        if request.cold || started.tier == Tier::WarmTemplate {
+            undertaking.finish(write_down)?;
+        } else {
+            // What a quicker start that failed was to stand on is still there.
+            undertaking.finish_in_part(write_down)?;
+        }
         started.machine.release();
         Ok(WorkspaceView::of(&workspace, Some(&machine)))
     }

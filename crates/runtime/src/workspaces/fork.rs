@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure, SnapshotId, WorkspaceId, WorkspaceName};
-use agentiso_meta::{Lineage, Workspace, WorkspaceState};
+use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
 use agentiso_proto::HookReport;
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -173,13 +173,18 @@ impl Workspaces {
             let row = fork_row(source, snapshot, child, revived)?;
             rows.push((row, self.parent_of(child.disk)?));
         }
-        undertaking.finish(|tx| {
+        let write_down = |tx: &Tx<'_>| {
             for (row, parent) in &rows {
                 insert_disk(tx, row.disk, *parent)?;
                 tx.insert_workspace(row)?;
             }
             Ok(())
-        })?;
+        };
+        if forks.is_empty() {
+            undertaking.finish(write_down)?;
+        } else {
+            undertaking.finish_in_part(write_down)?;
+        }
         for ((child, revived), (row, _)) in born.into_iter().zip(&rows) {
             let view = WorkspaceView::of(row, Some(&revived.state));
             revived.machine.release();

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::capture::What;
 use super::fork::{Child, ForkOutcome, ForkRequest};
-use super::restore::Revived;
+use super::restore::{Revived, not_restored};
 use super::{Attached, Workspaces};
 use crate::start::{BerthDisk, Identity, OnWake, Tier};
 
@@ -97,7 +97,8 @@ impl Workspaces {
         restore_key: String,
         tier: Tier,
     ) -> Result<Revived, Failure> {
-        let machine = standby.restore(from).await?;
+        let restored = standby.restore(from).await;
+        let machine = if tier == Tier::Snapshot { restored.map_err(not_restored)? } else { restored? };
         let identity = Identity { id: child.id, hostname: child.name.to_string() };
         let hooks = identity.give_to(&machine, OnWake::Fork).await?;
         let state = self.lasting(&machine, child.berth, restore_key)?;

@@ -21,6 +21,8 @@ impl Workspaces {
         }
         let image = self.installation.images()?.get(&workspace.image)?;
         let with = self.installation.ingredients(&image, &workspace.resources, progress).await?;
+        // What it stands on must not be removed before the database knows that it does.
+        let _disks = self.use_disks()?;
         let berth_name = BerthName::new(workspace.id);
         let intent = Intent { berths: vec![berth_name], ..Intent::default() };
         let undertaking = self.undertake("start", Some(workspace.id), intent)?;
@@ -61,12 +63,12 @@ impl Workspaces {
         };
         let reason =
             (!clean).then_some(if force { "it was switched off" } else { "it did not power off in time" });
-        self.meta.write(|tx| tx.set_stopped(workspace.id, reason))?;
         let dir = self.installation.paths.workspaces_dir();
         state
             .berth
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        self.meta.write(|tx| tx.set_stopped(workspace.id, reason))?;
         Ok(clean)
     }
 }

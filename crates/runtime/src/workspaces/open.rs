@@ -36,6 +36,7 @@ impl Workspaces {
     pub(crate) async fn lock(&self, asked: &str) -> Result<(Workspace, WorkspaceLock), Failure> {
         let found = self.meta.read(|read| read.find_workspace(asked))?;
         let lock = self.lock_id(found.id).await?;
+        self.recover_locked(found.id).await?;
         // It may have changed, or gone, while we waited.
         let workspace = self.meta.read(|read| read.workspace(found.id))?;
         Ok((workspace, lock))

@@ -45,9 +45,10 @@ impl Workspaces {
         image: &Image,
         with: &Ingredients,
     ) -> Result<Option<WorkspaceView>, Failure> {
+        self.remember_shape(request);
         let shape = self.shape_key(with);
         for _ in 0..TRIES {
-            let Some((ready, undertaking)) = self.claim(&shape)? else { return Ok(None) };
+            let Some((ready, undertaking)) = self.claim(&shape)? else { break };
             let name = request.name.clone().map_or_else(|| made_up_name(ready.id), Ok)?;
             match self.wake_claimed(&ready, name, image, undertaking).await {
                 Ok(view) => return Ok(Some(view)),
@@ -57,6 +58,9 @@ impl Workspaces {
                     self.remove_unneeded()?;
                 }
             }
+        }
+        if self.installation.config.pool.size > 0 {
+            self.leave_for_later()?;
         }
         Ok(None)
     }

@@ -101,7 +101,7 @@ impl Workspaces {
             .berth
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
-        self.remove_unneeded_if_at_rest()?;
+        // From then on its disk is one that nothing needs.
         undertaking.finish(|_| Ok(()))
     }
 

@@ -6,35 +6,88 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use agentiso_core::{Code, DiskId, Failure};
-use agentiso_meta::{Operation, Workspace};
-use agentiso_vmm::Machine;
+use agentiso_core::{Code, DiskId, Failure, WorkspaceId};
+use agentiso_meta::{Operation, OperationId, Workspace};
+use agentiso_vmm::{Machine, VmError};
 use serde_json::{Value, json};
 
 use super::Workspaces;
 use super::capture::commit_switch;
 use super::intent::{Intent, Switch};
+use super::lock::WorkspaceLock;
 use super::machine::MachineState;
 use crate::hold::disk_id_of;
 
+/// How long a guest may take to go on.
+const RELEASE_LIMIT: Duration = Duration::from_secs(10);
+
 impl Workspaces {
-    /// Finishes or undoes what dead commands left half done.
+    /// Finishes or undoes what dead commands left half done. What cannot be now stays for later, and keeps everyone
+    /// from its workspace until then.
     pub(crate) async fn recover(&self) -> Result<(), Failure> {
         let operations = self.meta.read(|read| read.operations())?;
-        let dead: Vec<&Operation> =
-            operations.iter().filter(|operation| !operation.owner.is_alive()).collect();
-        for operation in &dead {
-            if self.meta.write(|tx| tx.adopt(operation))? {
-                tracing::info!(kind = operation.kind, "cleaning up after a command that was killed");
-                self.recover_one(operation).await?;
-                self.meta.write(|tx| tx.complete(operation.id))?;
+        let mut done = Vec::new();
+        for operation in operations.iter().filter(|operation| !operation.owner.is_alive()) {
+            // Whoever is at work on the workspace has seen to this before.
+            let Ok(_lock) = self.lock_to_recover(operation).await? else { continue };
+            match self.take_on(operation).await {
+                Ok(true) => done.push(operation.id),
+                Ok(false) => {}
+                Err(failure) => tracing::warn!(%failure, kind = operation.kind, "could not clean up yet"),
             }
         }
-        if !dead.is_empty() {
-            self.remove_unneeded()?;
+        self.conclude_recovery(&done)
+    }
+
+    /// The same for one workspace, which the caller has locked.
+    pub(super) async fn recover_locked(&self, id: WorkspaceId) -> Result<(), Failure> {
+        let operations = self.meta.read(|read| read.operations_on(id))?;
+        let mut done = Vec::new();
+        for operation in operations.iter().filter(|operation| !operation.owner.is_alive()) {
+            if self.take_on(operation).await? {
+                done.push(operation.id);
+            }
         }
-        Ok(())
+        self.conclude_recovery(&done)
+    }
+
+    /// Keeps everyone from the workspace of an operation, if it has one. The outer error is a failure, the inner one
+    /// says that somebody else keeps us from it.
+    async fn lock_to_recover(&self, operation: &Operation) -> Result<Result<Option<WorkspaceLock>, ()>, Failure> {
+        let Some(id) = operation.workspace else { return Ok(Ok(None)) };
+        if self.meta.read(|read| read.workspace(id)).is_err() {
+            return Ok(Ok(None));
+        }
+        let dir = self.installation.paths.workspaces_dir();
+        let taken = WorkspaceLock::take(&dir, id, Duration::ZERO).await;
+        let taken = taken.map_err(|error| self.installation.io("lock the workspace", error))?;
+        Ok(taken.map(Some).ok_or(()))
+    }
+
+    /// Returns whether it was ours to do.
+    async fn take_on(&self, operation: &Operation) -> Result<bool, Failure> {
+        if !self.meta.write(|tx| tx.adopt(operation))? {
+            return Ok(false);
+        }
+        tracing::info!(kind = operation.kind, "cleaning up after a command that was killed or failed");
+        if let Err(failure) = self.recover_one(operation).await {
+            // Not ours any more: this process may live long, and others could try.
+            self.meta.write(|tx| tx.abandon(operation.id))?;
+            return Err(failure);
+        }
+        Ok(true)
+    }
+
+    /// Removes what operations left behind before they are forgotten.
+    fn conclude_recovery(&self, done: &[OperationId]) -> Result<(), Failure> {
+        if done.is_empty() {
+            return Ok(());
+        }
+        self.remove_unknown_berths()?;
+        self.remove_unneeded_after(done)?;
+        Ok(self.meta.write(|tx| done.iter().try_for_each(|&id| tx.complete(id)))?)
     }
 
     async fn recover_one(&self, operation: &Operation) -> Result<(), Failure> {
@@ -56,8 +109,12 @@ impl Workspaces {
             && let Some((_, machine)) = self.reach(&workspace).await?
         {
             // Coming back to it has made it go on, should it have been left standing still.
-            let _ = machine.guest().release().await;
+            let released = machine.during("going on", RELEASE_LIMIT, machine.guest().release()).await;
             machine.release();
+            // A machine that has ended meanwhile, or has nothing to release, is as good.
+            if let Err(error @ VmError::NoAnswer { .. }) = released {
+                return Err(error.into());
+            }
         }
         self.remove_unknown(&intent)
     }
@@ -110,7 +167,7 @@ impl Workspaces {
         Ok(())
     }
 
-    fn known_machines(&self) -> Result<Vec<MachineState>, Failure> {
+    pub(super) fn known_machines(&self) -> Result<Vec<MachineState>, Failure> {
         let (workspaces, pool) = self.meta.read(|read| Ok((read.workspaces()?, read.pool()?)))?;
         let machines =
             workspaces.iter().filter_map(Workspace::machine).chain(pool.iter().map(|one| &one.machine));
@@ -161,7 +218,7 @@ fn qemus_on(dir: &Path) -> Vec<(u32, DiskId)> {
 }
 
 /// Ends a process and waits until it is gone.
-fn end(pid: u32) {
+pub(super) fn end(pid: u32) {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };

@@ -28,18 +28,17 @@ impl Workspaces {
                 .with_remedy(format!("stop it first, or say: agentiso rm --force {}", workspace.name)));
             }
             machine.kill().await;
-            self.meta.write(|tx| tx.set_stopped(workspace.id, Some("it is being removed")))?;
             let dir = self.installation.paths.workspaces_dir();
             state
                 .berth
                 .remove(&dir)
                 .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+            self.meta.write(|tx| tx.set_stopped(workspace.id, Some("it is being removed")))?;
         }
         let undertaking = self.undertake("remove", Some(workspace.id), Intent::default())?;
         undertaking.settle(|tx| tx.remove_workspace(workspace.id))?;
         self.remove_unneeded()?;
-        undertaking.finish(|_| Ok(()))?;
         lock.remove(&self.installation.paths.workspaces_dir(), workspace.id);
-        Ok(())
+        undertaking.finish(|_| Ok(()))
     }
 }

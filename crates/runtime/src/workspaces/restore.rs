@@ -13,7 +13,7 @@ use agentiso_meta::{Memory, Snapshot, Workspace};
 use agentiso_proto::{HookReport, Inherit};
 use agentiso_vmm::qemu::DiskFile;
 use agentiso_vmm::template::restore_key;
-use agentiso_vmm::{DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby};
+use agentiso_vmm::{DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby, VmError};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -157,15 +157,15 @@ impl Workspaces {
             let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
             let standby = self.standby(&host, &berth, &memory.base, about.hardware)?;
             if let Some((_, old)) = old {
-                old.qmp().execute("stop", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
+                old.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
             }
-            let machine = standby.restore(self.from_image(memory, about)?).await?;
+            let machine = standby.restore(self.from_image(memory, about)?).await.map_err(not_restored)?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
             let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
             return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
         }
         if let Some((_, old)) = old {
-            old.qmp().execute("stop", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
+            old.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
         }
         self.revive_from_disk(workspace, &identity, berth_name, disk, OnWake::RestoreDisk, progress)
             .await
@@ -244,10 +244,7 @@ impl Workspaces {
     /// The state in a memory image.
     pub(crate) fn from_image(&self, memory: &Memory, about: &MemoryAbout) -> Result<RestoreFrom, Failure> {
         let files = self.memory();
-        let image = files.open(memory.id).map_err(|error| {
-            let message = format!("the memory of the snapshot cannot be read: {error}");
-            Failure::new(Code::DataDamaged, message).with_remedy("restore its disk alone: --disk-only")
-        })?;
+        let image = files.open(memory.id).map_err(|error| damaged(&error.to_string()))?;
         Ok(RestoreFrom {
             device: DeviceState::File(image.device()),
             fill: Fill::Image(files, Arc::new(image)),
@@ -255,4 +252,27 @@ impl Workspaces {
             resync: about.resync,
         })
     }
+}
+
+/// Why a state that is stored could not be restored: a QEMU that refuses it, or pages that are missing, mean that it is
+/// no longer what was written.
+pub(super) fn not_restored(error: VmError) -> Failure {
+    use std::io::ErrorKind;
+    match error {
+        VmError::BadTemplate { reason, .. } => damaged(reason.trim_end()),
+        VmError::Io { cause, .. }
+            if matches!(
+                cause.kind(),
+                ErrorKind::UnexpectedEof | ErrorKind::NotFound | ErrorKind::InvalidData
+            ) =>
+        {
+            damaged(&cause.to_string())
+        }
+        other => other.into(),
+    }
+}
+
+fn damaged(reason: &str) -> Failure {
+    let message = format!("the memory of the snapshot cannot be read: {reason}");
+    Failure::new(Code::DataDamaged, message).with_remedy("use its disk alone: --disk-only")
 }

@@ -1,14 +1,23 @@
 //! Removing what nobody needs any more.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use agentiso_core::{Failure, MemoryId};
+use agentiso_core::ports::is_partial_name;
+use agentiso_core::{DiskId, Failure, MemoryId, WorkspaceId};
+use agentiso_meta::{Operation, OperationId};
 use agentiso_vmm::memory::PageMap;
+use uuid::Uuid;
 
 use super::Workspaces;
+use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
+use crate::disk_store::DisksAtRest;
+use crate::hold::disk_id_of;
 
 /// How long somebody who makes disks is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -18,24 +27,104 @@ impl Workspaces {
     /// Removes disks, memory images and bases that nothing needs. While others make disks it gives up after a while;
     /// whoever tidies next removes what stayed.
     pub(crate) fn remove_unneeded(&self) -> Result<(), Failure> {
+        self.remove_unneeded_after(&[])
+    }
+
+    /// The same for whoever has cleaned up after some operations, which need nothing any more.
+    pub(super) fn remove_unneeded_after(&self, done: &[OperationId]) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
-        let _rest = loop {
+        loop {
             match self.installation.disks_at_rest()? {
-                Some(rest) => break rest,
+                Some(rest) => return self.remove_at_rest(&rest, done),
                 None if Instant::now() > deadline => return Ok(()),
                 None => std::thread::sleep(RETRY),
             }
-        };
-        self.remove_unneeded_disks()?;
+        }
+    }
+
+    /// The same without waiting. Returns whether it could be done.
+    pub(super) fn remove_unneeded_if_at_rest(&self) -> Result<bool, Failure> {
+        match self.installation.disks_at_rest()? {
+            Some(rest) => self.remove_at_rest(&rest, &[]).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn remove_at_rest(&self, _rest: &DisksAtRest, done: &[OperationId]) -> Result<(), Failure> {
+        self.remove_unneeded_disks(done)?;
         self.remove_unneeded_memories()?;
         let needed = self.needed_bases()?;
         self.remove_unneeded_bases(&needed)
-            .map_err(|error| self.installation.io("remove what memory images stood on", error))
+            .map_err(|error| self.installation.io("remove what memory images stood on", error))?;
+        self.remove_unknown_disks(done)?;
+        self.remove_unknown_memories()
     }
 
-    fn remove_unneeded_disks(&self) -> Result<(), Failure> {
+    /// What the operations of living processes make or have in hand.
+    fn in_hand(operations: &[Operation], done: &[OperationId]) -> Vec<Intent> {
+        let living = operations.iter().filter(|one| one.owner.is_alive() && !done.contains(&one.id));
+        living.filter_map(|one| serde_json::from_value(one.intent.clone()).ok()).collect()
+    }
+
+    /// Removes files of disks that nobody has announced: those of commands that were killed before they could write
+    /// down what they had.
+    fn remove_unknown_disks(&self, done: &[OperationId]) -> Result<(), Failure> {
+        // The files first: whatever is made later was announced before it was made.
+        let files = entries(&self.installation.paths.disks_dir())
+            .map_err(|error| self.installation.io("look at the disks", error))?;
+        let (disks, operations) = self.meta.read(|read| Ok((read.disks()?, read.operations()?)))?;
+        let busy: HashSet<DiskId> =
+            Self::in_hand(&operations, done).into_iter().flat_map(|intent| intent.disks).collect();
+        let known: HashSet<DiskId> = disks.into_iter().map(|disk| disk.id).collect();
+        for path in files {
+            let Some((id, is_whole)) = disk_of(&path) else { continue };
+            if !busy.contains(&id) && !(is_whole && known.contains(&id)) {
+                gone(fs::remove_file(&path)).map_err(|error| self.installation.io("remove a disk", error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for memory images. Whoever writes one keeps the disks from rest.
+    fn remove_unknown_memories(&self) -> Result<(), Failure> {
+        let failed = |error| self.installation.io("remove a memory image", error);
+        let found = self.memory().list().map_err(failed)?;
+        let known: HashSet<MemoryId> =
+            self.meta.read(|read| read.memories())?.into_iter().map(|memory| memory.id).collect();
+        found.into_iter().filter(|id| !known.contains(id)).try_for_each(|pack| self.settle_pack(pack))
+    }
+
+    /// The same for the directories of machines, and the locks of workspaces that are gone.
+    pub(super) fn remove_unknown_berths(&self) -> Result<(), Failure> {
+        let dir = self.installation.paths.workspaces_dir();
+        let failed = |error| self.installation.io("remove a machine's directory", error);
+        let mut found: Vec<BerthName> = Vec::new();
+        for workspace in entries(&dir).map_err(failed)? {
+            let Some(id) = workspace.file_stem().and_then(uuid_of) else { continue };
+            if workspace.extension().is_some_and(|extension| extension == "lock") {
+                if self.meta.read(|read| read.workspace(WorkspaceId::from_uuid(id))).is_err() {
+                    gone(fs::remove_file(&workspace)).map_err(failed)?;
+                }
+                continue;
+            }
+            let machines = entries(&workspace).map_err(failed)?;
+            let machines = machines.iter().filter_map(|path| path.file_name().and_then(uuid_of));
+            found.extend(machines.map(|machine| BerthName { workspace: WorkspaceId::from_uuid(id), machine }));
+        }
+        let operations = self.meta.read(|read| read.operations())?;
+        let busy = Self::in_hand(&operations, &[]).into_iter().flat_map(|intent| intent.berths);
+        let known: Vec<BerthName> =
+            self.known_machines()?.into_iter().map(|machine| machine.berth).chain(busy).collect();
+        found.iter().filter(|berth| !known.contains(berth)).try_for_each(|berth| berth.remove(&dir)).map_err(failed)
+    }
+
+    fn remove_unneeded_disks(&self, done: &[OperationId]) -> Result<(), Failure> {
         loop {
-            let unneeded = self.meta.read(|read| read.unneeded_disks())?;
+            let (mut unneeded, operations) =
+                self.meta.read(|read| Ok((read.unneeded_disks()?, read.operations()?)))?;
+            // A machine that was just taken from the pool is nobody's for a moment.
+            let busy = Self::in_hand(&operations, done);
+            unneeded.retain(|disk| !busy.iter().any(|intent| intent.disks.contains(&disk.id)));
             if unneeded.is_empty() {
                 return Ok(());
             }
@@ -95,6 +184,30 @@ impl Workspaces {
         }
         Ok(needed)
     }
+}
+
+/// What is in a directory; nothing if it is not there.
+fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(dir) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(Vec::new())
+        }
+        other => other?.map(|entry| Ok(entry?.path())).collect(),
+    }
+}
+
+/// The disk a file is, and whether it was finished. `None` if it is something else.
+fn disk_of(path: &Path) -> Option<(DiskId, bool)> {
+    let name = path.file_name()?;
+    if is_partial_name(name) {
+        let inner = name.to_str()?.strip_prefix('.')?.strip_suffix(".partial")?;
+        return Some((disk_id_of(Path::new(inner))?, false));
+    }
+    Some((disk_id_of(path)?, true))
+}
+
+fn uuid_of(name: &OsStr) -> Option<Uuid> {
+    Uuid::try_parse(name.to_str()?).ok()
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

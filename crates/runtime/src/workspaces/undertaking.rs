@@ -9,7 +9,8 @@ use agentiso_meta::{MetaError, OperationId, Tx};
 use super::Workspaces;
 use super::intent::Intent;
 
-/// A change that was announced. Dropped before it is finished, it is undone.
+/// A change that was announced. Dropped before it is finished, it is undone; what cannot be undone at once is left to
+/// the next command.
 pub(crate) struct Undertaking<'a> {
     workspaces: &'a Workspaces,
     id: Option<OperationId>,
@@ -76,6 +77,24 @@ impl Undertaking<'_> {
         Ok(done)
     }
 
+    /// Ends a change of which only a part was done: the rest is undone.
+    pub fn finish_in_part<T>(
+        mut self,
+        change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>,
+    ) -> Result<T, Failure> {
+        let Some(id) = self.id else { return Err(internal("an undertaking ended twice")) };
+        let done = self.workspaces.meta.write(|tx| {
+            let done = change(tx)?;
+            tx.abandon(id)?;
+            Ok(done)
+        })?;
+        self.id = None;
+        if let Err(failure) = self.workspaces.remove_unknown(&self.intent) {
+            tracing::warn!(%failure, "what failed could not be undone yet");
+        }
+        Ok(done)
+    }
+
     /// Writes a part of the change that stays even if the rest fails.
     pub fn settle<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
         Ok(self.workspaces.meta.write(change)?)
@@ -85,9 +104,15 @@ impl Undertaking<'_> {
 impl Drop for Undertaking<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
-        let undone = self.workspaces.remove_unknown(&self.intent);
-        // What could not be removed stays announced, and whoever comes next removes it.
-        if let Err(failure) = undone.and_then(|()| Ok(self.workspaces.meta.write(|tx| tx.complete(id))?)) {
+        let mut undo = self.intent.clone();
+        if let Some(switch) = undo.switch {
+            // Only QEMU knows whether the machine writes to it by now; whoever comes next asks.
+            undo.disks.retain(|&disk| disk != switch.to);
+        }
+        let undone = self.workspaces.remove_unknown(&undo);
+        // It stays announced: whoever comes next removes what stayed, and what was only needed for it.
+        let abandoned = self.workspaces.meta.write(|tx| tx.abandon(id)).map_err(Failure::from);
+        for failure in [undone, abandoned].into_iter().filter_map(Result::err) {
             tracing::warn!(%failure, "a failed change could not be undone yet");
         }
     }
@@ -100,6 +125,6 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn internal(error: impl std::fmt::Display) -> Failure {
+pub(super) fn internal(error: impl std::fmt::Display) -> Failure {
     Failure::new(agentiso_core::Code::Internal, error.to_string())
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
+mod compare;
 mod fork_correctness;
 mod in_flight;
 mod same_instant;

@@ -115,6 +115,8 @@ impl Standby {
                 Err(_) => Err(bad(format!("QEMU was not done after {} s", RESTORE_LIMIT.as_secs()))),
             },
             status = started.process.ended() => Err(match started.crash(status) {
+                // Whoever was killed says nothing about what it was given.
+                crash if started.process.was_killed() => crash,
                 VmError::Crashed { status, stderr, .. } => bad(format!("{status} {}", stderr.trim_end())),
                 other => other,
             }),

@@ -114,9 +114,18 @@ impl Process {
 
     /// Whether it ended because a file that is its memory could not be read, or could not grow.
     pub fn ended_by_bus_error(&self) -> bool {
+        self.ended_by(Signal::BUS)
+    }
+
+    /// Whether somebody ended it: a person, or a kernel without memory.
+    pub fn was_killed(&self) -> bool {
+        self.ended_by(Signal::KILL) || self.ended_by(Signal::TERM)
+    }
+
+    fn ended_by(&self, signal: Signal) -> bool {
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let status = child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-        status.and_then(|status| status.signal()) == Some(Signal::BUS.as_raw())
+        status.and_then(|status| status.signal()) == Some(signal.as_raw())
     }
 
     /// Ends it at once. Harmless if it has ended.

@@ -1,0 +1,78 @@
+//! A home on a disk of its own that fills up.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use agentiso_testing::TestHome;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+
+use crate::rounds::{Limits, Run};
+
+/// Runs its arguments with a small file system at `$SMALL`. Mounts are gone with the namespace.
+const ON_A_SMALL_DISK: &str = r#"
+set -e
+mount -t tmpfs -o "size=$SIZE,mode=755" small "$SMALL"
+for name in $SHARED; do ln -s "$PREPARED/$name" "$SMALL/$name"; done
+: > "$SMALL/config.toml"
+exec $AS "$@"
+"#;
+/// Room for templates, four workspaces and their snapshots.
+const SIZE: &str = "2G";
+/// Set when this test runs itself on the small disk.
+const SMALL: &str = "AGENTISO_FAULT_SMALL";
+
+/// A file that takes all the room there is.
+pub struct Filler {
+    file: PathBuf,
+}
+
+impl Filler {
+    pub fn new(file: PathBuf) -> Self {
+        Self { file }
+    }
+
+    /// Leaves no more room than `rest`.
+    pub fn fill(&self, rest: u64) {
+        let room = statvfs(self.file.parent().unwrap()).unwrap();
+        let bytes = (room.f_bavail * room.f_frsize).saturating_sub(rest).max(1);
+        let file = File::create(&self.file).unwrap();
+        fallocate(&file, FallocateFlags::empty(), 0, bytes).unwrap();
+    }
+
+    pub fn clear(&self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+#[test]
+fn a_full_disk_and_kills_lose_nothing_and_leak_nothing() {
+    if let Some(small) = std::env::var_os(SMALL) {
+        let small = Path::new(&small);
+        Run::new(small, Limits::from_environment(15)).filling(small.join("filler")).go();
+        return;
+    }
+    let home = TestHome::new();
+    let small = home.path().join("small");
+    fs::create_dir(&small).unwrap();
+    let owner = fs::metadata(&small).unwrap();
+    let mut command = Command::new("unshare");
+    if owner.uid() == 0 {
+        command.arg("--mount").env("AS", "");
+    } else {
+        // Mounting takes being root in a namespace; agentiso is run by the user it would be run by anyway.
+        command.args(["--user", "--map-root-user", "--mount"]);
+        command.env("AS", format!("unshare --user --map-user={} --map-group={}", owner.uid(), owner.gid()));
+    }
+    command.args(["--", "sh", "-c", ON_A_SMALL_DISK, "sh"]).arg(std::env::current_exe().unwrap());
+    command.args([
+        "--exact",
+        "full_disk::a_full_disk_and_kills_lose_nothing_and_leak_nothing",
+        "--nocapture",
+    ]);
+    command.env("SIZE", SIZE).env("SHARED", "kernel images cache").env("PREPARED", home.path());
+    command.env("SMALL", &small).env(SMALL, &small).stdin(Stdio::null());
+    let status = command.status().expect("unshare runs");
+    assert!(status.success(), "{status}");
+}

@@ -1,0 +1,99 @@
+//! Nothing may stay that nobody knows: processes, files, rows.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use agentiso_meta::Meta;
+
+use crate::strike::qemus;
+
+/// Checks that what is in a home and what its database knows are the same. What the memory of a machine that ended
+/// stood on may stay until something is removed the next time.
+pub fn check(home: &Path) {
+    let meta = Meta::open(&home.join("state.db")).expect("the state");
+    meta.verify().unwrap_or_else(|error| panic!("{error:?}"));
+    let state = meta.read(|read| Ok((read.workspaces()?, read.pool()?, read.operations()?))).unwrap();
+    let (workspaces, pool, operations) = state;
+    assert!(operations.is_empty(), "left undone: {operations:?}");
+    let machines: Vec<String> = workspaces
+        .iter()
+        .filter_map(|workspace| workspace.machine())
+        .chain(pool.iter().map(|one| &one.machine))
+        .map(ToString::to_string)
+        .collect();
+    let is_named = |name: &str| machines.iter().any(|machine| machine.contains(name));
+
+    let (disks, unneeded) = meta.read(|read| Ok((read.disks()?, read.unneeded_disks()?))).unwrap();
+    assert!(unneeded.is_empty(), "nobody needs the disks {unneeded:?}");
+    let known: BTreeSet<String> = disks.iter().map(|disk| disk.id.to_string()).collect();
+    let files = entries(&home.join("disks"));
+    let files = files.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend"));
+    let found: BTreeSet<String> =
+        files.map(|path| name(path).trim_end_matches(".qcow2").to_owned()).collect();
+    assert_eq!(found, known, "the files of disks (left) are those the state knows (right)");
+
+    let (memories, packs, unneeded) =
+        meta.read(|read| Ok((read.memories()?, read.packs()?, read.unneeded_memories()?))).unwrap();
+    assert!(unneeded.is_empty(), "nobody needs the memories {unneeded:?}");
+    let known: BTreeSet<String> =
+        memories.iter().map(|memory| memory.id).chain(packs).map(|id| id.to_string()).collect();
+    let found: BTreeSet<String> = entries(&home.join("memory")).iter().map(|path| name(path)).collect();
+    assert_eq!(found, known, "the directories of memories (left) are those the state knows (right)");
+
+    for path in entries(&home.join("workspaces")) {
+        let owner = name(&path);
+        let owner = owner.trim_end_matches(".lock");
+        if path.is_dir() {
+            let dirs = entries(&path);
+            assert!(dirs.iter().all(|dir| is_named(&name(dir))), "machines nobody has: {dirs:?}");
+            assert!(is_named(owner), "no machine of {owner} runs, but its directory is there");
+        } else {
+            assert!(workspaces.iter().any(|one| one.id.to_string() == owner), "a lock of nobody: {owner}");
+        }
+    }
+    assert_eq!(entries(&home.join("machines")), Vec::<PathBuf>::new());
+    let pids: Vec<String> = machines.iter().map(|machine| pid_of(machine)).collect();
+    let strays: Vec<u32> = qemus(home).into_iter().filter(|pid| !pids.contains(&pid.to_string())).collect();
+    assert!(strays.is_empty(), "QEMUs that belong to nobody: {strays:?}");
+}
+
+/// Checks that no memory is kept that nobody needs, after something was removed.
+pub fn check_bases(home: &Path) {
+    let meta = Meta::open(&home.join("state.db")).expect("the state");
+    let (memories, workspaces) = meta.read(|read| Ok((read.memories()?, read.workspaces()?))).unwrap();
+    let machines: Vec<String> =
+        workspaces.iter().filter_map(|one| one.machine()).map(ToString::to_string).collect();
+    for base in entries(&home.join("bases")) {
+        let base = name(&base);
+        let is_needed = memories.iter().any(|memory| memory.base == base)
+            || machines.iter().any(|machine| machine.contains(&base));
+        assert!(is_needed, "nobody needs {base}");
+    }
+}
+
+/// Checks that nothing at all is left.
+pub fn check_empty(home: &Path) {
+    check(home);
+    for dir in ["disks", "memory", "bases", "workspaces"] {
+        let left = entries(&home.join(dir));
+        let left: Vec<_> =
+            left.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend")).collect();
+        assert!(left.is_empty(), "left in {dir}: {left:?}");
+    }
+    assert_eq!(qemus(home), Vec::<u32>::new());
+}
+
+fn pid_of(machine: &str) -> String {
+    let machine: serde_json::Value = serde_json::from_str(machine).unwrap();
+    machine["record"]["pid"].to_string()
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(OsStr::new("")).to_string_lossy().into_owned()
+}

@@ -1,0 +1,62 @@
+//! What must be there, by what was answered.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::command::Agentiso;
+
+/// A workspace.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// What its disk may hold: more than one thing only after a restore that was not answered.
+    pub disk: Vec<String>,
+    /// What its memory holds, if something was put there since its machine started.
+    pub memory: Option<String>,
+    /// Its QEMU, while it runs.
+    pub pid: Option<u32>,
+    /// Its snapshots.
+    pub snapshots: BTreeMap<String, Kept>,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Kept {
+    pub token: String,
+    pub memory: bool,
+}
+
+/// A workspace as it is listed.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    pub name: String,
+    pub pid: Option<u32>,
+}
+
+impl Known {
+    /// A workspace whose disk holds one of these.
+    pub fn new(disk: Vec<String>, memory: Option<String>, pid: Option<u32>) -> Self {
+        Self { disk, memory, pid, snapshots: BTreeMap::new() }
+    }
+
+    pub fn runs(&self) -> bool {
+        self.pid.is_some()
+    }
+}
+
+/// All workspaces there are.
+pub fn listed(agentiso: &Agentiso) -> Vec<Listed> {
+    let all = agentiso.must(&["ls"]);
+    let one = |view: &Value| Listed {
+        name: view["name"].as_str().unwrap().to_owned(),
+        pid: view["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()),
+    };
+    all.as_array().unwrap().iter().map(one).collect()
+}
+
+/// The names of a workspace's snapshots, and whether they have memory.
+pub fn listed_snapshots(agentiso: &Agentiso, workspace: &str) -> BTreeMap<String, bool> {
+    let all = agentiso.must(&["snapshot", "ls", workspace]);
+    let one = |view: &Value| (view["name"].as_str().unwrap().to_owned(), view["memory"] == true);
+    all.as_array().unwrap().iter().map(one).collect()
+}

@@ -1,0 +1,125 @@
+//! What changed between two points of workspaces, file by file.
+
+use agentiso_core::ports::DiskView;
+use agentiso_core::{Code, DiskId, Failure};
+use agentiso_diff::{Changes, Ext4Error, FileContent, Options, TextDiff, compare, read_file, text_diff};
+use agentiso_meta::Workspace;
+use uuid::Uuid;
+
+use super::Workspaces;
+use super::capture::What;
+use super::intent::Intent;
+use super::lock::WorkspaceLock;
+use crate::image_ops::blocking;
+
+/// The name of the present.
+const NOW: &str = "now";
+/// The largest file whose content is compared line by line.
+const LARGEST_TEXT: u64 = 4 << 20;
+
+/// Two points to compare.
+#[derive(Clone, Debug)]
+pub struct CompareRequest {
+    /// The workspace.
+    pub workspace: String,
+    /// One of its snapshots.
+    pub before: String,
+    /// Another one, or `now`; `OTHER:NAME` and `OTHER:now` are points of another workspace.
+    pub after: String,
+    /// Only this path and what is below it.
+    pub under: Option<String>,
+}
+
+impl Workspaces {
+    /// Compares two points.
+    pub async fn compare(&self, request: &CompareRequest) -> Result<Changes, Failure> {
+        let (before, after) = self.views(request).await?;
+        let under = request.under.as_ref().map(|path| path.clone().into_bytes());
+        let options = Options { under, ..Options::default() };
+        Ok(blocking(move || compare(before.as_ref(), after.as_ref(), &options)).await??)
+    }
+
+    /// Compares the text of one file at two points.
+    pub async fn compare_file(&self, request: &CompareRequest, path: &str) -> Result<TextDiff, Failure> {
+        let (before, after) = self.views(request).await?;
+        let name = path.to_owned();
+        let (before, after) = blocking(move || {
+            let before = content(before.as_ref(), &name)?;
+            let after = content(after.as_ref(), &name)?;
+            Ok::<_, Ext4Error>((before, after))
+        })
+        .await??;
+        if before.is_none() && after.is_none() {
+            let message = format!("{path:?} is at neither of the two points");
+            return Err(Failure::new(Code::InvalidArgument, message).with_remedy("give the path from the root: /etc/hosts"));
+        }
+        Ok(blocking(move || text_diff(before.as_deref(), after.as_deref())).await?)
+    }
+
+    async fn views(&self, request: &CompareRequest) -> Result<(Box<dyn DiskView>, Box<dyn DiskView>), Failure> {
+        let before = self.point(&request.workspace, &request.before)?;
+        let after = self.point(&request.workspace, &request.after)?;
+        // Both are looked up before anything is frozen for the present.
+        Ok((self.view_of(before).await?, self.view_of(after).await?))
+    }
+
+    /// Finds what a name means.
+    fn point(&self, workspace: &str, name: &str) -> Result<Point, Failure> {
+        let (workspace, name) = name.split_once(':').unwrap_or((workspace, name));
+        let found = self.meta.read(|read| read.find_workspace(workspace))?;
+        if name == NOW {
+            return Ok(Point::Now(Box::new(found)));
+        }
+        let snapshot = self.meta.read(|read| read.find_snapshot(found.id, name))?;
+        Ok(Point::Disk(snapshot.disk))
+    }
+
+    async fn view_of(&self, point: Point) -> Result<Box<dyn DiskView>, Failure> {
+        let disk = match point {
+            Point::Disk(disk) => disk,
+            Point::Now(workspace) => {
+                let lock = self.lock_id(workspace.id).await?;
+                let workspace = self.meta.read(|read| read.workspace(workspace.id))?;
+                return self.view_of_now(workspace, lock).await;
+            }
+        };
+        self.open_view(disk).await
+    }
+
+    /// The disk of a workspace as it is. One that runs goes on with a new layer, so that what is looked at stays.
+    async fn view_of_now(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<Box<dyn DiskView>, Failure> {
+        let disk = workspace.disk;
+        let attached = match self.attach_locked(workspace.clone(), lock).await {
+            Err(failure) if failure.code() == Code::WorkspaceNotRunning => return self.open_view(disk).await,
+            other => other?,
+        };
+        let _disks = self.use_disks()?;
+        let fresh = DiskId::from_uuid(Uuid::now_v7());
+        let intent = Intent { disks: vec![fresh], switch: self.switch(&workspace, fresh), ..Intent::default() };
+        let undertaking = self.undertake("compare", Some(workspace.id), intent)?;
+        let (frozen, _) = self.freeze_running(&attached, &undertaking, What::Disk, fresh).await?;
+        let view = self.open_view(frozen).await?;
+        undertaking.finish(|_| Ok(()))?;
+        Ok(view)
+    }
+
+    async fn open_view(&self, disk: DiskId) -> Result<Box<dyn DiskView>, Failure> {
+        let (disks, path) = (self.installation.shared_disks(), self.installation.disk_path(disk));
+        Ok(blocking(move || disks.open(&path)).await??)
+    }
+}
+
+enum Point {
+    Disk(DiskId),
+    Now(Box<Workspace>),
+}
+
+/// What is in a file; a link's target stands for its content. `None` if there is no such file.
+fn content(view: &dyn DiskView, path: &str) -> Result<Option<Vec<u8>>, Ext4Error> {
+    match read_file(view, path.as_bytes(), LARGEST_TEXT + 1) {
+        Ok(FileContent::File { bytes, .. }) => Ok(Some(bytes)),
+        Ok(FileContent::Symlink { target }) => Ok(Some(target)),
+        Err(Ext4Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,71 @@
+//! What changed between points of workspaces, as real machines wrote it.
+
+use agentiso_core::Code;
+use agentiso_runtime::diff::{Change, ChangeKind, TextDiff};
+use agentiso_runtime::workspaces::CompareRequest;
+
+use crate::common::Home;
+
+fn request(before: &str, after: &str, under: &str) -> CompareRequest {
+    CompareRequest {
+        workspace: "m".to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+        under: Some(under.to_owned()),
+    }
+}
+
+/// Each change as a letter and a path.
+async fn changes(home: &Home, before: &str, after: &str) -> Vec<String> {
+    let found = home.workspaces.compare(&request(before, after, "/root")).await;
+    let found = found.unwrap_or_else(|failure| panic!("{failure:?}"));
+    found.entries.iter().map(line).collect()
+}
+
+fn line(change: &Change) -> String {
+    let path = String::from_utf8_lossy(&change.path);
+    match &change.kind {
+        ChangeKind::Added => format!("A {path}"),
+        ChangeKind::Removed => format!("D {path}"),
+        ChangeKind::Modified { aspects } => format!("M {path} {aspects:?}"),
+        ChangeKind::Renamed { from, .. } => format!("R {} {path}", String::from_utf8_lossy(from)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_change_is_found_between_snapshots_machines_and_forks() {
+    let home = Home::new().await;
+    home.create("m").await;
+    home.sh("m", "cd /root; echo one > kept; echo two > changed; echo three > gone; echo four > moved; mkdir d; touch d/x")
+        .await;
+    home.snapshot("m", "a", false).await;
+    assert_eq!(changes(&home, "a", "now").await, Vec::<String>::new());
+    home.sh("m", "cd /root; echo TWO > changed; rm gone; mv moved away; chmod 700 kept; touch new; chown 7 d/x").await;
+    let expected =
+        ["R /root/moved /root/away", "M /root/changed {Content}", "M /root/d/x {Owner}", "D /root/gone", "M /root/kept {Mode}", "A /root/new"];
+    let mut expected: Vec<String> = expected.map(str::to_owned).to_vec();
+    expected.sort();
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    // Of a running machine, of a snapshot with memory, of a fork, and of a stopped machine.
+    assert_eq!(sorted(changes(&home, "a", "now").await), expected);
+    home.snapshot("m", "b", true).await;
+    assert_eq!(sorted(changes(&home, "a", "b").await), expected);
+    home.fork("m", "f", 1).await;
+    home.sh("f", "rm /root/new").await;
+    assert_eq!(changes(&home, "b", "f:now").await, ["D /root/new"]);
+    home.workspaces.stop("m", false, None).await.unwrap();
+    assert_eq!(changes(&home, "b", "now").await, Vec::<String>::new());
+    // Backwards, everything is the other way round.
+    assert!(changes(&home, "b", "a").await.contains(&"A /root/gone".to_owned()));
+
+    let text = home.workspaces.compare_file(&request("a", "b", "/"), "/root/changed").await.unwrap();
+    let TextDiff::Text { unified, .. } = text else { panic!("{text:?}") };
+    assert!(unified.contains("-two\n+TWO\n"), "{unified}");
+    let missing = home.workspaces.compare_file(&request("a", "b", "/"), "/root/nowhere").await.unwrap_err();
+    assert_eq!(missing.code(), Code::InvalidArgument);
+    let unknown = home.workspaces.compare(&request("a", "c", "/root")).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::SnapshotNotFound);
+}
