@@ -95,6 +95,16 @@ need_rust() {
   have cargo || fail "cargo was not found: install a Rust toolchain (version 1.95 or newer) first"
 }
 
+# Where QEMU can get to: as root it runs as nobody, who may not enter root's own directories.
+reachable() {
+  mkdir -p "$1"
+  if [ "$(id -u)" -ne 0 ] || setpriv --reuid nobody --regid nogroup --clear-groups test -x "$1"; then
+    printf '%s' "$1"
+  else
+    printf '/var/tmp/agentiso-test%s' "$(printf '%s' "$1" | tr -c 'A-Za-z0-9\n' -)"
+  fi
+}
+
 # Seconds as "1 min 5 s".
 spell_seconds() {
   if [ "$1" -ge 60 ]; then printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); else printf '%d s' "$1"; fi

@@ -111,8 +111,11 @@ impl Installation {
         }
         let meta = Meta::open(&self.paths.state_file())?;
         let users = meta.read(|read| read.workspaces())?;
-        let users: Vec<&str> =
-            users.iter().filter(|workspace| workspace.image == *name).map(|user| user.name.as_str()).collect();
+        let users: Vec<&str> = users
+            .iter()
+            .filter(|workspace| workspace.image == *name)
+            .map(|user| user.name.as_str())
+            .collect();
         if users.is_empty() {
             return Ok(());
         }

@@ -135,6 +135,11 @@ impl Paths {
         self.home.join("bases")
     }
 
+    /// What is to be done in the background.
+    pub fn maintenance_dir(&self) -> PathBuf {
+        self.home.join("maintenance")
+    }
+
     /// The database.
     pub fn state_file(&self) -> PathBuf {
         self.home.join("state.db")
@@ -262,6 +267,7 @@ mod tests {
             paths.workspaces_dir(),
             paths.memory_dir(),
             paths.bases_dir(),
+            paths.maintenance_dir(),
             paths.state_file(),
         ] {
             assert!(dir.starts_with(&paths.home) && dir != paths.home, "{dir:?}");

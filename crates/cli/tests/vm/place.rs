@@ -96,9 +96,7 @@ impl Place {
             dirs.iter().flat_map(|dir| std::fs::read_dir(self.path().join(dir)).into_iter().flatten());
         let paths = entries.map(|entry| entry.expect("an entry").path());
         // The back end's own files begin with a dot.
-        paths
-            .filter(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.'))
-            .collect()
+        paths.filter(|path| path.file_name().is_none_or(|name| name.as_encoded_bytes()[0] != b'.')).collect()
     }
 
     fn remove_all(&self) -> Output {

@@ -154,7 +154,9 @@ impl Run {
         if let Some(&name) = self.dice.pick(&running) {
             let write = "head -c 8M /dev/urandom > /ballast; sync";
             let answer = self.agentiso.run(&["exec", name, "--", "sh", "-c", write], &mut Strike::none());
-            assert_eq!(answer.error_code(), Some("disk_full"), "{name} has written what there is no room for: {answer:?}");
+            // What its memory is based on is on the same disk, and on some file systems reading that takes room too.
+            let is_expected = matches!(answer.error_code(), Some("disk_full" | "vm_crashed"));
+            assert!(is_expected, "{name} has written what there is no room for: {answer:?}");
         }
     }
 

@@ -54,3 +54,17 @@ fn a_panic_in_a_change_undoes_it_and_spoils_nothing() {
     assert!(state.meta.read(|state| state.operations()).unwrap().is_empty());
     state.add("web");
 }
+
+#[test]
+fn an_abandoned_operation_is_anyones_to_clean_up_after_once() {
+    let state = State::new();
+    let id = state.meta.write(|tx| tx.begin("create", None, &json!({}))).unwrap();
+    state.meta.write(|tx| tx.abandon(id)).unwrap();
+    let [left] = state.meta.read(|state| state.operations()).unwrap().try_into().unwrap();
+    assert!(!left.owner.is_alive());
+    assert!(state.meta.write(|tx| tx.adopt(&left)).unwrap());
+    assert!(!state.meta.write(|tx| tx.adopt(&left)).unwrap(), "it has an owner again");
+    state.meta.write(|tx| tx.complete(id)).unwrap();
+    let gone = state.meta.write(|tx| tx.abandon(id)).unwrap_err();
+    assert!(matches!(gone, MetaError::Missing { what: "operation", .. }));
+}

@@ -11,8 +11,8 @@ use crate::Installation;
 use crate::guest::ProcessEvent;
 use crate::paths::Paths;
 use crate::workspaces::{
-    CreateRequest, ForkOutcome, ForkRequest, ForkSource, RemoveRequest, SnapshotRequest, Snapshotted, WorkspaceView,
-    Workspaces,
+    CreateRequest, ForkOutcome, ForkRequest, ForkSource, RemoveRequest, SnapshotRequest, Snapshotted,
+    WorkspaceView, Workspaces,
 };
 
 /// What is not made anew.
@@ -113,7 +113,7 @@ impl Aside {
         for workspace in self.workspaces.list()? {
             self.remove(workspace.name.as_str()).await?;
         }
-        self.workspaces.empty_pool().await
+        self.workspaces.empty_pool()
     }
 }
 

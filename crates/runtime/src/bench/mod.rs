@@ -2,11 +2,13 @@
 //!
 //! What is compared is measured in the same run, in turns, and a median is taken: hosts are shared and noisy.
 
+mod aside;
 mod execs;
 mod memory;
 mod report;
 mod starts;
 mod transfer;
+mod travel;
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ impl Installation {
     pub async fn bench(&self, options: Options, progress: &Arc<dyn Progress>) -> Result<Report, Failure> {
         let mut report = Report::new(self, progress).await?;
         report.extend(starts::measure(self, options, progress).await?);
+        report.extend(travel::measure(self, options, progress).await?);
         report.extend(execs::measure(self, options, progress).await?);
         report.extend(transfer::measure(self, options, progress).await?);
         if !options.short {

@@ -122,7 +122,8 @@ impl Samples {
             ratio("  against a create", &self.large, 2.2),
             Measurement::new("  the source stands still", "ms", &self.large_pause).at_most(start),
             Measurement::new(format!("{MANY_FORKS} forks in one call"), "ms", &self.many),
-            Measurement::one("  against one fork", "times", median(&self.many) / median(&self.small)).at_most(6.0),
+            Measurement::one("  against one fork", "times", median(&self.many) / median(&self.small))
+                .at_most(6.0),
             Measurement::new("memory snapshot, 10 MiB dirtied: written", "MiB", &self.written).at_most(14.0),
             Measurement::new("  the machine stands still", "ms", &self.memory_pause),
             Measurement::new("disk snapshot: the machine stands still", "ms", &self.disk_pause).at_most(10.0),
@@ -178,7 +179,8 @@ async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<M
     let write = |number: u32| format!("head -c 262144 /dev/urandom > /root/file-{number}; sync");
     let read = ["/bin/sh", "-c", "echo 3 > /proc/sys/vm/drop_caches; cat /usr/bin/python3* > /dev/null"];
     aside.create("chain", false).await?;
-    let (mut early, mut late, mut early_read, mut late_read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut early, mut late, mut early_read, mut late_read) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let disks = aside.workspaces.installation.paths.disks_dir();
     let mut sizes = Vec::new();
     progress.step("A chain of snapshots", Some(u64::from(LONG_CHAIN)));
@@ -210,9 +212,17 @@ async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<M
         Measurement::new(format!("snapshots {} to {LONG_CHAIN}", LONG_CHAIN - 9), "ms", &late),
         Measurement::one("  against the first", "times", median(&late) / median(&early)).at_most(1.5),
         Measurement::one("space of each of the first 10", "KiB", grown(0..9)),
-        Measurement::one("space of each of the last 10, merged copies included", "KiB", grown(last - 9..last)),
-        Measurement::one("reading after the last against after the first", "times", median(&late_read) / median(&early_read))
-            .at_most(1.5),
+        Measurement::one(
+            "space of each of the last 10, merged copies included",
+            "KiB",
+            grown(last - 9..last),
+        ),
+        Measurement::one(
+            "reading after the last against after the first",
+            "times",
+            median(&late_read) / median(&early_read),
+        )
+        .at_most(1.5),
     ])
 }
 

@@ -7,8 +7,9 @@
 //! * *Levels.* Eight disks in a row that hold about equally much become one: the newest of them takes over what the
 //!   seven below it hold, which stay for the snapshots that need them. A disk that took over eight is of the next
 //!   level, so nothing is copied more often than there are levels, and a chain of n snapshots has at most
-//!   7 · log8(n) disks. Where removals and forks have left chains that the rule does not fit, a limit on the length
-//!   of a chain holds instead.
+//!   7 · log8(n) disks. What other machines read through as well is left where it is, lest each of them gets a copy.
+//!   Where removals and forks have left chains that the rule does not fit, a limit on the length of a chain holds
+//!   instead.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -22,7 +23,7 @@ use crate::hold::is_held;
 const GROUP: usize = 8;
 /// The most frozen disks in a chain, besides the template at its bottom.
 pub(super) const LONGEST: usize = 24;
-/// How much dearer a disk is to copy if other chains go on needing it as it is.
+/// How much dearer a disk is to copy if other machines go on reading it where it is.
 const SHARED_WEIGHT: u64 = 8;
 
 /// All disks, and who needs them.
@@ -61,8 +62,8 @@ pub(super) struct Rewrite {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Link {
     span: u32,
-    /// Other chains go on reading through it, whatever becomes of this one.
-    shared: bool,
+    /// How many machines read through it.
+    machines: usize,
 }
 
 impl Forest {
@@ -93,18 +94,28 @@ impl Forest {
         self.disks.get(&disk).map_or(1, |disk| disk.span)
     }
 
-    /// Everything that could be merged.
+    /// Everything that could be merged, what is frozen first.
     pub fn merges(&self) -> Vec<Merge> {
         let mut merges = Vec::new();
         for child in self.disks.values().filter(|disk| !self.is_spare(disk.id)) {
             let middles: Vec<DiskId> =
                 self.below(child.id).take_while(|disk| self.is_spare(disk.id)).map(|disk| disk.id).collect();
-            let writer = self.writers.get(&child.id).copied();
-            if !middles.is_empty() && (child.frozen || writer.is_some()) {
-                merges.push(Merge { child: child.id, writer, middles });
+            let [first, rest @ ..] = &middles[..] else { continue };
+            // They can become one among themselves, whatever the disk above them is.
+            if !rest.is_empty() {
+                merges.push(Merge { child: *first, writer: None, middles: rest.to_vec() });
+            }
+            match self.writers.get(&child.id) {
+                // What is written to is frozen first, and stands between the two from then on: more than the one
+                // below it would be worth it for ever.
+                Some(&writer) => {
+                    merges.push(Merge { child: child.id, writer: Some(writer), middles: vec![*first] });
+                }
+                None if child.frozen => merges.push(Merge { child: child.id, writer: None, middles }),
+                None => {}
             }
         }
-        merges.sort_by_key(|merge| merge.child);
+        merges.sort_by_key(|merge| (merge.writer.is_some(), merge.child));
         merges
     }
 
@@ -113,15 +124,15 @@ impl Forest {
         let mut tips: Vec<DiskId> =
             self.disks.keys().filter(|id| !self.children.contains_key(id)).copied().collect();
         tips.sort();
-        tips.into_iter().find_map(|tip| self.rewrite_below(tip))
+        let machines = self.machines();
+        tips.into_iter().find_map(|tip| self.rewrite_below(tip, &machines))
     }
 
-    fn rewrite_below(&self, tip: DiskId) -> Option<Rewrite> {
+    fn rewrite_below(&self, tip: DiskId, machines: &HashMap<DiskId, usize>) -> Option<Rewrite> {
         let chain = self.frozen_chain(tip);
-        let links: Vec<Link> = chain
-            .iter()
-            .map(|disk| Link { span: disk.span, shared: self.children_of(disk.id).len() > 1 })
-            .collect();
+        let link =
+            |disk: &&Disk| Link { span: disk.span, machines: machines.get(&disk.id).copied().unwrap_or(0) };
+        let links: Vec<Link> = chain.iter().map(link).collect();
         let window = next_window(&links)?;
         let span = links[window.clone()].iter().map(|link| link.span).sum();
         Some(Rewrite { disk: chain[window.start].id, through: chain[window.end - 1].id, span })
@@ -131,6 +142,17 @@ impl Forest {
     fn frozen_chain(&self, tip: DiskId) -> Vec<&Disk> {
         let own = self.disks.get(&tip).into_iter();
         own.chain(self.below(tip)).filter(|disk| disk.frozen && !is_held(disk.id)).collect()
+    }
+
+    /// How many machines read through each disk.
+    fn machines(&self) -> HashMap<DiskId, usize> {
+        let mut machines = HashMap::new();
+        for &disk in self.writers.keys() {
+            for below in self.below(disk) {
+                *machines.entry(below.id).or_default() += 1;
+            }
+        }
+        machines
     }
 
     fn below(&self, disk: DiskId) -> impl Iterator<Item = &Disk> {
@@ -157,17 +179,18 @@ fn next_window(links: &[Link]) -> Option<Range<usize>> {
     let of_one_level = |window: &Range<usize>| {
         let disks = &links[window.clone()];
         disks.iter().all(|link| level(link.span) == level(disks[0].span))
-            && disks[1..].iter().all(|link| !link.shared)
+            && disks[1..].iter().all(|link| link.machines <= disks[0].machines)
     };
     if let Some(window) = windows().find(of_one_level) {
         return Some(window);
     }
     let cost = |window: &Range<usize>| -> u64 {
-        let weight = |(index, link): (usize, &Link)| {
-            let weight = if link.shared && index > 0 { SHARED_WEIGHT } else { 1 };
+        let disks = &links[window.clone()];
+        let weight = |link: &Link| {
+            let weight = if link.machines > disks[0].machines { SHARED_WEIGHT } else { 1 };
             weight * u64::from(link.span)
         };
-        links[window.clone()].iter().enumerate().map(weight).sum()
+        disks.iter().map(weight).sum()
     };
     // Of equally cheap ones the oldest: most chains share it.
     if links.len() > LONGEST { windows().min_by_key(cost) } else { None }

@@ -51,12 +51,16 @@ impl Workspaces {
         .await??;
         if before.is_none() && after.is_none() {
             let message = format!("{path:?} is at neither of the two points");
-            return Err(Failure::new(Code::InvalidArgument, message).with_remedy("give the path from the root: /etc/hosts"));
+            return Err(Failure::new(Code::InvalidArgument, message)
+                .with_remedy("give the path from the root: /etc/hosts"));
         }
-        Ok(blocking(move || text_diff(before.as_deref(), after.as_deref())).await?)
+        blocking(move || text_diff(before.as_deref(), after.as_deref())).await
     }
 
-    async fn views(&self, request: &CompareRequest) -> Result<(Box<dyn DiskView>, Box<dyn DiskView>), Failure> {
+    async fn views(
+        &self,
+        request: &CompareRequest,
+    ) -> Result<(Box<dyn DiskView>, Box<dyn DiskView>), Failure> {
         let before = self.point(&request.workspace, &request.before)?;
         let after = self.point(&request.workspace, &request.after)?;
         // Both are looked up before anything is frozen for the present.
@@ -87,7 +91,11 @@ impl Workspaces {
     }
 
     /// The disk of a workspace as it is. One that runs goes on with a new layer, so that what is looked at stays.
-    async fn view_of_now(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<Box<dyn DiskView>, Failure> {
+    async fn view_of_now(
+        &self,
+        workspace: Workspace,
+        lock: WorkspaceLock,
+    ) -> Result<Box<dyn DiskView>, Failure> {
         let disk = workspace.disk;
         let attached = match self.attach_locked(workspace.clone(), lock).await {
             Err(failure) if failure.code() == Code::WorkspaceNotRunning => return self.open_view(disk).await,
@@ -95,7 +103,8 @@ impl Workspaces {
         };
         let _disks = self.use_disks()?;
         let fresh = DiskId::from_uuid(Uuid::now_v7());
-        let intent = Intent { disks: vec![fresh], switch: self.switch(&workspace, fresh), ..Intent::default() };
+        let intent =
+            Intent { disks: vec![fresh], switch: self.switch(&workspace, fresh), ..Intent::default() };
         let undertaking = self.undertake("compare", Some(workspace.id), intent)?;
         let (frozen, _) = self.freeze_running(&attached, &undertaking, What::Disk, fresh).await?;
         let view = self.open_view(frozen).await?;

@@ -89,6 +89,8 @@ impl Workspaces {
         }
         let (source, lock) = self.lock(&request.workspace).await?;
         let children = self.plan(&source, request)?;
+        // A source that does not run must not be started meanwhile either.
+        let _lock = lock.clone();
         match &request.source {
             ForkSource::Now => match self.attach_locked(source.clone(), lock).await {
                 Ok(attached) => self.fork_running(&attached, request, children).await,

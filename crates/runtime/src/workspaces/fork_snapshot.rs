@@ -34,7 +34,7 @@ impl Workspaces {
             return self.fork_disk(source, from, request, undertaking, children, progress).await;
         };
         let host = self.installation.host()?;
-        let from = self.from_image(&memory, &about)?;
+        let from = self.state_of(&memory, &about)?;
         let mut births = JoinSet::new();
         for child in children {
             let standby =

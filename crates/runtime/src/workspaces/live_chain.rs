@@ -100,9 +100,8 @@ impl Workspaces {
 /// Whether a process has a file open that was once in `dir`.
 fn has_deleted(pid: u32, dir: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|name| {
-        name.to_str().is_some_and(|name| name.ends_with(DELETED)) && name.parent() == Some(dir)
-    })
+    open.filter_map(|entry| fs::read_link(entry.path()).ok())
+        .any(|name| name.to_str().is_some_and(|name| name.ends_with(DELETED)) && name.parent() == Some(dir))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentiso_core::WorkspaceId;
@@ -13,10 +14,11 @@ use rustix::io::Errno;
 /// Between two attempts to take a lock that another command holds.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Held while a command is at work on a workspace. The kernel lets go of it when its holder dies.
-#[derive(Debug)]
+/// Held while a command is at work on a workspace, by all its clones together. The kernel lets go of it when its holder
+/// dies.
+#[derive(Clone, Debug)]
 pub(crate) struct WorkspaceLock {
-    _file: File,
+    _file: Arc<File>,
 }
 
 impl WorkspaceLock {
@@ -28,7 +30,7 @@ impl WorkspaceLock {
         let deadline = Instant::now() + patience;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Self { _file: file })),
+                Ok(()) => return Ok(Some(Self { _file: Arc::new(file) })),
                 Err(Errno::WOULDBLOCK) if Instant::now() < deadline => tokio::time::sleep(RETRY).await,
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 Err(error) => return Err(error.into()),

@@ -25,11 +25,11 @@ const WORTH_A_LAYER: u64 = 1 << 20;
 const COPIES_PER_FREED: u64 = 8;
 
 /// Held by the one who maintains.
-const TURN: &str = "maintenance.lock";
+const TURN: &str = "lock";
 /// Asks the one who maintains to look once more.
-const AGAIN: &str = "maintenance.again";
+const AGAIN: &str = "again";
 /// Says that something had to be left for another time.
-const LEFT: &str = "maintenance.left";
+const LEFT: &str = "left";
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -185,7 +185,9 @@ impl Workspaces {
     }
 
     fn raise(&self, flag: &str) -> Result<(), Failure> {
-        fs::write(self.flag(flag), "").map_err(|error| self.installation.io("note what is to be done", error))
+        fs::create_dir_all(self.installation.paths.maintenance_dir())
+            .and_then(|()| fs::write(self.flag(flag), ""))
+            .map_err(|error| self.installation.io("note what is to be done", error))
     }
 
     /// Returns whether the flag was raised.
@@ -198,7 +200,7 @@ impl Workspaces {
     }
 
     fn flag(&self, name: &str) -> std::path::PathBuf {
-        self.installation.paths.cache_dir().join(name)
+        self.installation.paths.maintenance_dir().join(name)
     }
 }
 

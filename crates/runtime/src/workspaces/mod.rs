@@ -15,8 +15,8 @@
 mod attach;
 mod base;
 mod capture;
-mod compare;
 mod chains;
+mod compare;
 mod create;
 mod fork;
 mod fork_running;

@@ -51,6 +51,14 @@ impl Workspaces {
         Ok(wanted != pool.len())
     }
 
+    /// Ends every machine of the pool.
+    pub fn empty_pool(&self) -> Result<(), Failure> {
+        for machine in self.meta.read(|read| read.pool())? {
+            self.dismiss(&machine)?;
+        }
+        Ok(())
+    }
+
     /// Ends the machines that nobody wants and makes those that are missing, one at a time.
     pub(super) async fn keep_pool(
         &self,

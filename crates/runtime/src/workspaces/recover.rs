@@ -55,7 +55,10 @@ impl Workspaces {
 
     /// Keeps everyone from the workspace of an operation, if it has one. The outer error is a failure, the inner one
     /// says that somebody else keeps us from it.
-    async fn lock_to_recover(&self, operation: &Operation) -> Result<Result<Option<WorkspaceLock>, ()>, Failure> {
+    async fn lock_to_recover(
+        &self,
+        operation: &Operation,
+    ) -> Result<Result<Option<WorkspaceLock>, ()>, Failure> {
         let Some(id) = operation.workspace else { return Ok(Ok(None)) };
         if self.meta.read(|read| read.workspace(id)).is_err() {
             return Ok(Ok(None));

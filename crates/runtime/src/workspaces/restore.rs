@@ -159,7 +159,7 @@ impl Workspaces {
             if let Some((_, old)) = old {
                 old.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
             }
-            let machine = standby.restore(self.from_image(memory, about)?).await.map_err(not_restored)?;
+            let machine = standby.restore(self.state_of(memory, about)?).await.map_err(not_restored)?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
             let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
             return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
@@ -242,7 +242,7 @@ impl Workspaces {
     }
 
     /// The state in a memory image.
-    pub(crate) fn from_image(&self, memory: &Memory, about: &MemoryAbout) -> Result<RestoreFrom, Failure> {
+    pub(crate) fn state_of(&self, memory: &Memory, about: &MemoryAbout) -> Result<RestoreFrom, Failure> {
         let files = self.memory();
         let image = files.open(memory.id).map_err(|error| damaged(&error.to_string()))?;
         Ok(RestoreFrom {

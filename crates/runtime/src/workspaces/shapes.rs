@@ -32,10 +32,10 @@ impl Workspaces {
         }
         let (image, resources) = (request.image.clone(), request.resources);
         let asked = remembered(self.asked(), Asked { image, resources, at: Timestamp::now() });
-        let path = self.installation.paths.cache_dir().join(FILE);
-        let partial = path.with_extension(format!("{}.partial", std::process::id()));
-        let written = serde_json::to_vec(&asked)
-            .map_err(std::io::Error::from)
+        let dir = self.installation.paths.maintenance_dir();
+        let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}", std::process::id())));
+        let written = fs::create_dir_all(dir)
+            .and_then(|()| Ok(serde_json::to_vec(&asked)?))
             .and_then(|text| fs::write(&partial, text))
             .and_then(|()| fs::rename(&partial, &path));
         // A create must not fail because the next one might be slower.
@@ -59,7 +59,8 @@ impl Workspaces {
             }
         }
         // Without its image a machine cannot be made.
-        shapes.retain(|shape| self.installation.images().is_ok_and(|images| images.get(&shape.image).is_ok()));
+        shapes
+            .retain(|shape| self.installation.images().is_ok_and(|images| images.get(&shape.image).is_ok()));
         let memory: Vec<u32> = shapes.iter().map(|shape| shape.resources.memory_mb).collect();
         let counts = allot(&memory, config.pool.size, config.pool.memory_mb);
         shapes.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
@@ -67,7 +68,7 @@ impl Workspaces {
 
     fn asked(&self) -> Vec<Asked> {
         // What cannot be read was not asked for.
-        let text = fs::read(self.installation.paths.cache_dir().join(FILE)).unwrap_or_default();
+        let text = fs::read(self.installation.paths.maintenance_dir().join(FILE)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 }

@@ -61,6 +61,8 @@ impl Workspaces {
         let (workspace, lock) = self.lock(&request.workspace).await?;
         self.require_free_snapshot_name(&workspace, &request.name)?;
         let _disks = self.use_disks()?;
+        // One that does not run must not be started meanwhile either.
+        let _lock = lock.clone();
         let attached = match self.attach_locked(workspace.clone(), lock).await {
             Err(failure) if failure.code() == Code::WorkspaceNotRunning && !request.memory => None,
             other => Some(other?),

@@ -78,7 +78,8 @@ impl Workspaces {
         let known: HashSet<DiskId> = disks.into_iter().map(|disk| disk.id).collect();
         for path in files {
             let Some((id, is_whole)) = disk_of(&path) else { continue };
-            if !busy.contains(&id) && !(is_whole && known.contains(&id)) {
+            let needed = busy.contains(&id) || (is_whole && known.contains(&id));
+            if !needed {
                 gone(fs::remove_file(&path)).map_err(|error| self.installation.io("remove a disk", error))?;
             }
         }
@@ -109,13 +110,18 @@ impl Workspaces {
             }
             let machines = entries(&workspace).map_err(failed)?;
             let machines = machines.iter().filter_map(|path| path.file_name().and_then(uuid_of));
-            found.extend(machines.map(|machine| BerthName { workspace: WorkspaceId::from_uuid(id), machine }));
+            found
+                .extend(machines.map(|machine| BerthName { workspace: WorkspaceId::from_uuid(id), machine }));
         }
         let operations = self.meta.read(|read| read.operations())?;
         let busy = Self::in_hand(&operations, &[]).into_iter().flat_map(|intent| intent.berths);
         let known: Vec<BerthName> =
             self.known_machines()?.into_iter().map(|machine| machine.berth).chain(busy).collect();
-        found.iter().filter(|berth| !known.contains(berth)).try_for_each(|berth| berth.remove(&dir)).map_err(failed)
+        found
+            .iter()
+            .filter(|berth| !known.contains(berth))
+            .try_for_each(|berth| berth.remove(&dir))
+            .map_err(failed)
     }
 
     fn remove_unneeded_disks(&self, done: &[OperationId]) -> Result<(), Failure> {

@@ -40,9 +40,19 @@ async fn every_kind_of_change_is_found_between_snapshots_machines_and_forks() {
         .await;
     home.snapshot("m", "a", false).await;
     assert_eq!(changes(&home, "a", "now").await, Vec::<String>::new());
-    home.sh("m", "cd /root; echo TWO > changed; rm gone; mv moved away; chmod 700 kept; touch new; chown 7 d/x").await;
-    let expected =
-        ["R /root/moved /root/away", "M /root/changed {Content}", "M /root/d/x {Owner}", "D /root/gone", "M /root/kept {Mode}", "A /root/new"];
+    home.sh(
+        "m",
+        "cd /root; echo TWO > changed; rm gone; mv moved away; chmod 700 kept; touch new; chown 7 d/x",
+    )
+    .await;
+    let expected = [
+        "R /root/moved /root/away",
+        "M /root/changed {Content}",
+        "M /root/d/x {Owner}",
+        "D /root/gone",
+        "M /root/kept {Mode}",
+        "A /root/new",
+    ];
     let mut expected: Vec<String> = expected.map(str::to_owned).to_vec();
     expected.sort();
     let sorted = |mut lines: Vec<String>| {

@@ -65,7 +65,10 @@ async fn the_clock_of_a_restored_machine_is_right_and_its_uptime_does_not_jump()
     home.workspaces.restore("m", "then", false, &silent()).await.unwrap();
     for name in ["m"] {
         let (before, now, after) = clocks(&home, name).await;
-        assert!(now + CLOCK_TOLERANCE > before && now < after + CLOCK_TOLERANCE, "{before:?} {now:?} {after:?}");
+        assert!(
+            now + CLOCK_TOLERANCE > before && now < after + CLOCK_TOLERANCE,
+            "{before:?} {now:?} {after:?}"
+        );
     }
     // To the machine no time has passed: what it measures durations with goes on from where it was.
     let uptime_now = uptime(&home, "m").await;
@@ -79,7 +82,10 @@ async fn a_fork_has_the_right_time_and_its_source_loses_none() {
     home.fork("source", "fork", 1).await;
     for name in ["source", "fork"] {
         let (before, now, after) = clocks(&home, name).await;
-        assert!(now + CLOCK_TOLERANCE > before && now < after + CLOCK_TOLERANCE, "{name}: {before:?} {now:?}");
+        assert!(
+            now + CLOCK_TOLERANCE > before && now < after + CLOCK_TOLERANCE,
+            "{name}: {before:?} {now:?}"
+        );
     }
 }
 
@@ -116,7 +122,11 @@ while True:
     client.sendall(b"x")
     open("/dev/shm/n", "w").write(answers.readline())
 "#;
-    home.sh("source", &format!("cat > /root/s.py <<'END'\n{server}\nEND\npython3 /root/s.py >/dev/null 2>&1 &")).await;
+    home.sh(
+        "source",
+        &format!("cat > /root/s.py <<'END'\n{server}\nEND\npython3 /root/s.py >/dev/null 2>&1 &"),
+    )
+    .await;
     let grown = |line: &str| line.trim().parse::<u64>().is_ok_and(|n| n > 3);
     home.until("source", "cat /dev/shm/n 2>/dev/null || true", grown).await;
     home.fork("source", "fork", 1).await;

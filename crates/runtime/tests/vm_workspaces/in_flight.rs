@@ -31,7 +31,8 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     let machine = &running.machine;
     // A command that takes no input, and more input than anyone has room for: the host's last frame is cut wherever
     // the guest stopped reading. Its output nobody takes, so the guest's last frame is cut too.
-    let argv = ["/bin/sh", "-c", "yes; cat > /dev/null"].iter().map(|word| word.as_bytes().to_vec()).collect();
+    let argv =
+        ["/bin/sh", "-c", "yes; cat > /dev/null"].iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut process = machine.guest().exec(Exec { argv, stdin: true, ..Exec::default() }).await.unwrap();
     let mut input = process.take_stdin().unwrap();
     let sending = tokio::spawn(async move {
@@ -44,14 +45,16 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     let dir = home.path().join("machines").join(request.id.to_string());
     let from = dir.join("disk").with_extension(installation.disks().extension());
     let size = request.resources.disk_bytes();
-    let [to, copy] = ["to", "copy"].map(|name| dir.join(name).with_extension(installation.disks().extension()));
+    let [to, copy] =
+        ["to", "copy"].map(|name| dir.join(name).with_extension(installation.disks().extension()));
     for path in [&to, &copy] {
         installation.disks().create(path, &DiskSource::Layer(from.clone()), size).unwrap();
         hand_over(&dir, path);
     }
     let format = installation.disks().qemu_format();
     let disk = Some(DiskFreeze::Switch { from, to, format });
-    let captured = machine.capture(Capture { memory: true, disk }).await.unwrap_or_else(|failed| panic!("{failed:?}"));
+    let captured =
+        machine.capture(Capture { memory: true, disk }).await.unwrap_or_else(|failed| panic!("{failed:?}"));
     assert_eq!(captured.resync, Resync::Unknown);
     sending.abort();
 

@@ -23,14 +23,17 @@ const ASK: &str = "pkill -9 -f [l]ockstep.py; while pgrep -f [l]ockstep.py >/dev
 
 async fn counting(home: &Home, name: &str) {
     home.create(name).await;
-    let line = format!("cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py >/dev/null 2>&1 &");
+    let line = format!(
+        "cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py >/dev/null 2>&1 &"
+    );
     home.sh(name, &line).await;
     running(home, name).await;
 }
 
 async fn running(home: &Home, name: &str) {
     let count = |line: &str| line.trim().parse::<u64>().unwrap_or(0);
-    let then = count(&home.until(name, "cat /dev/shm/count 2>/dev/null || true", |line| count(line) > 0).await);
+    let then =
+        count(&home.until(name, "cat /dev/shm/count 2>/dev/null || true", |line| count(line) > 0).await);
     home.until(name, "cat /dev/shm/count", |line| count(line) > then).await;
 }
 

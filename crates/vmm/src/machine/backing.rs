@@ -113,9 +113,9 @@ async fn close_unused(qmp: &Qmp, used: &[&str]) -> Result<(), VmError> {
 /// The file that QEMU's name of a disk stands for.
 fn file_of(name: &str) -> PathBuf {
     let options = name.strip_prefix("json:").and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let file = options.as_ref().and_then(|options| {
-        options["file"]["filename"].as_str().or_else(|| options["filename"].as_str())
-    });
+    let file = options
+        .as_ref()
+        .and_then(|options| options["file"]["filename"].as_str().or_else(|| options["filename"].as_str()));
     PathBuf::from(file.unwrap_or(name))
 }
 

@@ -87,8 +87,12 @@ fn line(change: &Change) -> String {
         ChangeKind::Added => format!("A {path}"),
         ChangeKind::Removed => format!("D {path}"),
         ChangeKind::Modified { aspects } => format!("M {path} ({})", listed(aspects)),
-        ChangeKind::Renamed { from, aspects } if aspects.is_empty() => format!("R {} -> {path}", printable(from)),
-        ChangeKind::Renamed { from, aspects } => format!("R {} -> {path} ({})", printable(from), listed(aspects)),
+        ChangeKind::Renamed { from, aspects } if aspects.is_empty() => {
+            format!("R {} -> {path}", printable(from))
+        }
+        ChangeKind::Renamed { from, aspects } => {
+            format!("R {} -> {path} ({})", printable(from), listed(aspects))
+        }
     }
 }
 

@@ -37,7 +37,7 @@ impl World {
         let id = DiskId::from_uuid(Uuid::from_u128(self.made));
         self.forest.plant(Disk { id, parent: Some(parent), frozen: false, span: 1, workspace: None });
         self.forest.named.insert(id);
-        self.forest.writers.insert(id, WorkspaceId::from_uuid(Uuid::nil()));
+        self.forest.writers.insert(id, WorkspaceId::from_uuid(Uuid::from_u128(self.made)));
         id
     }
 
@@ -171,16 +171,14 @@ fn one_snapshot_in_each_of_many_forks_copies_nothing_of_what_they_share() {
     for _ in 0..6 {
         world.snapshot(0);
     }
-    for _ in 0..20 {
+    for _ in 0..10 {
         world.fork(0);
     }
-    world.maintain(true);
-    let copied = world.copied;
     for fork in 1..world.writers.len() {
         world.snapshot(fork);
     }
     world.maintain(true);
-    assert_eq!(world.copied, copied);
+    assert_eq!(world.copied, 0);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -199,11 +197,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn no_history_of_snapshots_forks_and_removals_makes_a_long_chain(
-        steps in proptest::collection::vec(step(), 1..300),
+        steps in proptest::collection::vec(step(), 1..200),
         merging: bool,
     ) {
         let mut world = World::new();
@@ -220,12 +218,10 @@ proptest! {
     }
 
     #[test]
-    fn a_window_is_eight_disks_of_the_chain(spans in proptest::collection::vec(1u32..600, 0..60), shared: u64) {
-        let links: Vec<Link> = spans
-            .iter()
-            .enumerate()
-            .map(|(index, &span)| Link { span, shared: shared >> (index % 64) & 1 == 1 })
-            .collect();
+    fn a_window_is_eight_disks_of_the_chain(
+        disks in proptest::collection::vec((1u32..600, 0usize..4), 0..60),
+    ) {
+        let links: Vec<Link> = disks.into_iter().map(|(span, machines)| Link { span, machines }).collect();
         match next_window(&links) {
             Some(window) => prop_assert!(window.len() == GROUP && window.end <= links.len()),
             None => prop_assert!(links.len() <= LONGEST),

@@ -1,0 +1,197 @@
+//! Chains of disks under machines that run: short, and read the same.
+
+use std::os::unix::fs::MetadataExt;
+
+use crate::common::*;
+
+/// Everything a test wrote, read from the disk and not from memory.
+const SUMS: &str = "echo 3 > /proc/sys/vm/drop_caches; sha256sum /root/f* /root/same";
+
+impl Home {
+    async fn maintain(&self) -> agentiso_runtime::workspaces::Maintained {
+        self.workspaces.maintain(&silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
+    }
+
+    /// How many files QEMU reads a workspace's disk from.
+    async fn depth(&self, workspace: &str) -> usize {
+        let attached = self.workspaces.attach(workspace).await.unwrap();
+        let chain = attached.machine().disk_chain().await.unwrap();
+        for file in &chain {
+            assert!(file.exists(), "{} is open and gone", file.display());
+        }
+        chain.len()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        let own = |file: &String| {
+            let metadata = std::fs::metadata(file).unwrap();
+            // A template's disk is not ours alone.
+            if metadata.nlink() == 1 { metadata.blocks() * 512 } else { 0 }
+        };
+        self.files("disks").iter().map(own).sum()
+    }
+}
+
+fn is_qcow2(home: &Home) -> bool {
+    home.files("disks").iter().any(|file| file.ends_with(".qcow2"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_taken() {
+    let home = Home::new().await;
+    home.create("one").await;
+    if !is_qcow2(&home) {
+        return;
+    }
+    let bare = home.depth("one").await;
+    let mut sums = Vec::new();
+    let mut deepest = 0;
+    for number in 0..40 {
+        let write = format!(
+            "head -c 300000 /dev/urandom > /root/f{number}; head -c 200000 /dev/urandom > /root/same; sync"
+        );
+        home.sh("one", &write).await;
+        sums.push(home.sh("one", SUMS).await);
+        home.snapshot("one", &format!("s{number}"), false).await;
+        if number % 3 == 2 {
+            home.maintain().await;
+            assert_eq!(home.sh("one", SUMS).await, sums[number], "after snapshot {number}");
+        }
+        deepest = deepest.max(home.depth("one").await);
+    }
+    assert!(home.maintain().await.moved >= 1);
+    assert!(!home.workspaces.needs_maintenance());
+    // Forty are five eights.
+    assert_eq!(home.depth("one").await, bare + 5);
+    assert!(deepest <= bare + 18, "{deepest} files");
+    for number in [0, 7, 8, 22, 39, 15] {
+        home.workspaces.restore("one", &format!("s{number}"), false, &silent()).await.unwrap();
+        assert_eq!(home.sh("one", SUMS).await, sums[number], "of snapshot {number}");
+        assert!(home.depth("one").await <= bare + 12);
+    }
+    assert!(home.workspaces.snapshots("one").unwrap().len() == 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() {
+    let home = Home::new().await;
+    home.create("one").await;
+    if !is_qcow2(&home) {
+        return;
+    }
+    let bare = home.depth("one").await;
+    let write =
+        "head -c 33554432 /dev/urandom > /root/same; cp /root/same /root/f; truncate -s 0 /root/f; sync";
+    home.sh("one", write).await;
+    home.snapshot("one", "a", false).await;
+    // In place, so that the same blocks are written.
+    home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=32 conv=notrunc status=none; sync").await;
+    let sums = home.sh("one", SUMS).await;
+    let before = home.disk_bytes();
+    home.workspaces.remove_snapshot("one", "a").await.unwrap();
+    assert!(home.workspaces.needs_maintenance());
+    let done = home.maintain().await;
+    assert_eq!((done.merged, done.moved), (1, 1));
+    let freed = before - home.disk_bytes();
+    assert!(freed >= 30 << 20, "{freed} bytes came back");
+    assert_eq!(home.depth("one").await, bare + 1);
+    assert_eq!(home.sh("one", SUMS).await, sums);
+    assert!(!home.workspaces.needs_maintenance());
+    // It is written to as before, and can be frozen, stopped and started.
+    home.sh("one", "echo more > /root/f; sync").await;
+    home.snapshot("one", "b", true).await;
+    let sums = home.sh("one", SUMS).await;
+    home.workspaces.stop("one", false, None).await.unwrap();
+    home.workspaces.start("one", &silent()).await.unwrap();
+    assert_eq!(home.sh("one", SUMS).await, sums);
+    home.workspaces.restore("one", "b", false, &silent()).await.unwrap();
+    assert_eq!(home.sh("one", SUMS).await, sums);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_workspace_gives_back_what_nobody_needs_and_starts_as_it_was() {
+    let home = Home::new().await;
+    home.create("one").await;
+    if !is_qcow2(&home) {
+        return;
+    }
+    home.sh("one", "head -c 8388608 /dev/urandom > /root/same; echo f > /root/f; sync").await;
+    home.snapshot("one", "a", false).await;
+    home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=8 conv=notrunc status=none; sync").await;
+    let sums = home.sh("one", SUMS).await;
+    home.workspaces.stop("one", false, None).await.unwrap();
+    home.workspaces.remove_snapshot("one", "a").await.unwrap();
+    let before = home.disk_bytes();
+    assert_eq!(home.maintain().await.merged, 1);
+    assert!(home.disk_bytes() < before);
+    home.workspaces.start("one", &silent()).await.unwrap();
+    assert_eq!(home.sh("one", SUMS).await, sums);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forks_share_what_was_shortened_under_them_and_outlive_their_source() {
+    let home = Home::new().await;
+    home.create("one").await;
+    if !is_qcow2(&home) {
+        return;
+    }
+    home.sh("one", "echo same > /root/same").await;
+    for number in 0..10 {
+        home.sh("one", &format!("head -c 100000 /dev/urandom > /root/f{number}; sync")).await;
+        home.snapshot("one", &format!("s{number}"), false).await;
+    }
+    home.fork("one", "two", 2).await;
+    let sums = home.sh("one", SUMS).await;
+    assert!(home.maintain().await.shortened >= 1);
+    for fork in ["one", "two-1", "two-2"] {
+        assert_eq!(home.sh(fork, SUMS).await, sums);
+    }
+    home.remove("one").await;
+    home.maintain().await;
+    assert_eq!(home.sh("two-1", SUMS).await, sums);
+    home.remove("two-1").await;
+    home.maintain().await;
+    assert_eq!(home.sh("two-2", SUMS).await, sums);
+    home.remove("two-2").await;
+    home.maintain().await;
+    assert_eq!(home.files("disks"), Vec::<String>::new());
+    assert!(!home.workspaces.needs_maintenance());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
+    let home = Home::new().await;
+    home.create("one").await;
+    if !is_qcow2(&home) {
+        return;
+    }
+    home.sh("one", "echo same > /root/same; echo f > /root/f; sync").await;
+    for number in 0..8 {
+        home.snapshot("one", &format!("s{number}"), false).await;
+    }
+    let sums = home.sh("one", SUMS).await;
+    let before = home.depth("one").await;
+    let attached = home.workspaces.attach("one").await.unwrap();
+    let done = home.maintain().await;
+    assert_eq!((done.shortened, done.moved), (1, 0));
+    assert!(home.workspaces.needs_maintenance());
+    drop(attached);
+    assert_eq!(home.maintain().await.moved, 1);
+    assert_eq!(home.depth("one").await, before - 7);
+    assert_eq!(home.sh("one", SUMS).await, sums);
+    assert!(!home.workspaces.needs_maintenance());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_finds_another_at_it_asks_for_another_look() {
+    let home = Home::new().await;
+    let dir = home.home.path().join("maintenance");
+    std::fs::create_dir_all(&dir).unwrap();
+    let lock = std::fs::File::create(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    home.maintain().await;
+    assert!(dir.join("again").exists());
+    lock.unlock().unwrap();
+    home.maintain().await;
+    assert!(!dir.join("again").exists());
+}

@@ -1,0 +1,143 @@
+//! Machines that are ready before anyone asks for them.
+
+use std::collections::HashSet;
+
+use agentiso_core::Resources;
+use agentiso_runtime::workspaces::{CreateRequest, Maintained};
+use agentiso_testing::TestHome;
+
+use crate::common::*;
+
+async fn with_pool(settings: &str) -> Home {
+    let home = TestHome::new();
+    home.configure(&format!("[defaults]\nmemory_mb = 256\n[pool]\n{settings}\n"));
+    Home::of(home).await
+}
+
+async fn fill(home: &Home) -> Maintained {
+    home.workspaces.maintain(&silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_takes_a_ready_machine_and_the_next_look_makes_another() {
+    let home = with_pool("size = 1").await;
+    assert!(home.workspaces.needs_maintenance());
+    assert_eq!(fill(&home).await.made_ready, 1);
+    assert!(!home.workspaces.needs_maintenance());
+    let taken = home.create("one").await;
+    assert!(taken.from_pool);
+    assert_eq!(taken.tier, "pool");
+    assert_eq!(home.sh("one", "hostname").await, "one\n");
+    assert!(home.workspaces.needs_maintenance());
+    let made = home.create("two").await;
+    assert!(!made.from_pool);
+    assert_ne!(made.tier, "pool");
+    let ids = "cat /etc/machine-id /proc/sys/kernel/random/boot_id";
+    assert_ne!(home.sh("one", ids).await, home.sh("two", ids).await);
+    assert_eq!(fill(&home).await.made_ready, 1);
+    assert!(home.create("three").await.from_pool);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_asks_for_anything_else_does_not_get_a_ready_machine() {
+    let home = with_pool("size = 1").await;
+    fill(&home).await;
+    let usual = request("other").resources;
+    let others = [
+        Resources { memory_mb: 320, ..usual },
+        Resources { vcpus: 2, ..usual },
+        Resources { disk_gb: usual.disk_gb + 1, ..usual },
+    ];
+    for resources in others {
+        let made = home.create_as(&CreateRequest { resources, ..request("other") }).await.unwrap();
+        assert!(!made.from_pool, "{resources:?}");
+        assert_eq!(made.resources, resources);
+        home.remove("other").await;
+    }
+    for (cold, pool) in [(true, true), (false, false)] {
+        let made = home.create_as(&CreateRequest { cold, pool, ..request("other") }).await.unwrap();
+        assert!(!made.from_pool, "cold {cold}, pool {pool}");
+        home.remove("other").await;
+    }
+    assert!(home.create("one").await.from_pool);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_for_lately_is_kept_ready_as_far_as_the_memory_goes() {
+    let home = with_pool("size = 2\nmemory_mb = 640").await;
+    let larger = Resources { memory_mb: 320, ..request("one").resources };
+    home.create_as(&CreateRequest { resources: larger, ..request("one") }).await.unwrap();
+    assert!(home.workspaces.needs_maintenance());
+    assert_eq!(fill(&home).await.made_ready, 2);
+    assert!(!home.workspaces.needs_maintenance());
+    let taken = home.create_as(&CreateRequest { resources: larger, ..request("two") }).await.unwrap();
+    assert!(taken.from_pool);
+    assert_eq!(taken.resources, larger);
+    assert!(home.create("three").await.from_pool);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_creates_at_once_never_get_the_same_machine() {
+    let home = with_pool("size = 2").await;
+    assert_eq!(fill(&home).await.made_ready, 2);
+    let requests = ["a", "b", "c"].map(request);
+    let (one, two, three) = tokio::join!(
+        home.create_as(&requests[0]),
+        home.create_as(&requests[1]),
+        home.create_as(&requests[2])
+    );
+    let views = [one.unwrap(), two.unwrap(), three.unwrap()];
+    assert_eq!(views.iter().filter(|view| view.from_pool).count(), 2);
+    assert_eq!(views.iter().filter_map(|view| view.pid).collect::<HashSet<_>>().len(), 3);
+    for name in ["a", "b", "c"] {
+        assert_eq!(home.sh(name, "hostname").await, format!("{name}\n"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ready_machine_that_died_is_passed_over_and_leaves_nothing() {
+    let home = with_pool("size = 2").await;
+    fill(&home).await;
+    kill_all(&home);
+    let made = home.create("one").await;
+    assert!(!made.from_pool);
+    assert_eq!(home.sh("one", "hostname").await, "one\n");
+    let done = fill(&home).await;
+    assert_eq!(done.made_ready, 2);
+    home.remove("one").await;
+    empty_pool(home).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_that_died_are_replaced_without_being_asked_for() {
+    let home = with_pool("size = 1").await;
+    fill(&home).await;
+    kill_all(&home);
+    assert!(home.workspaces.needs_maintenance());
+    assert_eq!(fill(&home).await, Maintained { made_ready: 1, dismissed: 1, ..Maintained::default() });
+    assert!(home.create("one").await.from_pool);
+    home.remove("one").await;
+    empty_pool(home).await;
+}
+
+/// Switches the pool off: nothing of it may be left.
+async fn empty_pool(mut home: Home) {
+    home.home.configure("");
+    home.workspaces = open(home.home.path()).await;
+    fill(&home).await;
+    assert!(!home.workspaces.needs_maintenance());
+    assert_eq!(home.home.processes(), Vec::<u32>::new());
+    assert_eq!(home.files("disks"), Vec::<String>::new());
+    assert_eq!(home.files("bases"), Vec::<String>::new());
+    assert_eq!(home.files("workspaces"), Vec::<String>::new());
+}
+
+fn kill_all(home: &Home) {
+    for pid in home.home.processes() {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL).unwrap();
+        let mut watched = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut watched, None).unwrap();
+    }
+}
