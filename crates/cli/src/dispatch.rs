@@ -9,7 +9,9 @@ use agentiso_runtime::{ImageOrigin, Installation};
 use clap::Parser;
 
 use crate::args::{Cli, ImageVerb, SnapshotVerb, Verb};
-use crate::commands::{COMMAND_FAILED, bench, check, exec, fork, image, init, run, snapshot, workspace};
+use crate::commands::{
+    COMMAND_FAILED, bench, check, exec, fork, image, init, maintain, run, snapshot, workspace,
+};
 use crate::output::Output;
 use crate::ui::Stream;
 
@@ -51,8 +53,25 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
         return check::check(paths, output).await;
     }
     let installation = Installation::open(paths)?;
-    let here = &installation;
-    match cli.verb {
+    let leaves_work = leaves_work(&cli.verb);
+    let code = carry_out(&installation, cli.verb, output).await?;
+    if leaves_work {
+        maintain::maintain_later(&installation).await;
+    }
+    Ok(code)
+}
+
+/// Whether there may be something to do in the background afterwards.
+fn leaves_work(verb: &Verb) -> bool {
+    match verb {
+        Verb::Create(_) | Verb::Rm(_) | Verb::Fork(_) => true,
+        Verb::Snapshot(verb) => !matches!(verb, SnapshotVerb::Ls { .. } | SnapshotVerb::Diff(_)),
+        _ => false,
+    }
+}
+
+async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8, Failure> {
+    match verb {
         Verb::Run(flags) => run::run(here, flags, output).await,
         Verb::Create(flags) => workspace::create(here, flags, output).await,
         Verb::Ls => workspace::ls(here, output).await,
@@ -67,6 +86,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
         Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
         Verb::Check => Ok(0),
         Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
+        Verb::Maintain { detached } => maintain::maintain(here, detached, output).await,
     }
 }
 

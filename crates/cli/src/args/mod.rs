@@ -75,6 +75,13 @@ pub enum Verb {
     /// Build, import, pull, list and remove images
     #[command(subcommand)]
     Image(ImageVerb),
+    /// Shorten chains of disks and fill the pool; commands start it by themselves
+    #[command(hide = true)]
+    Maintain {
+        /// Leaves the terminal
+        #[arg(long)]
+        detached: bool,
+    },
 }
 
 /// Flags of `init`.

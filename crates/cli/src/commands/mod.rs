@@ -9,6 +9,7 @@ mod hooks;
 pub mod image;
 pub mod init;
 mod interrupt;
+pub mod maintain;
 pub mod run;
 mod size;
 pub mod snapshot;

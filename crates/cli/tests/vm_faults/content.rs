@@ -13,7 +13,7 @@ echo $$ > /dev/shm/keeper; echo $0 > /dev/shm/ready
 while :; do sleep 1000 & wait $!; kill $! 2>/dev/null; done"#;
 
 const WRITE: &str = r#"set -e
-echo "$1" > /token; sync
+head -c 512K /dev/urandom > /ballast; echo "$1" > /token; sync
 [ ! -e /dev/shm/keeper ] || kill "$(cat /dev/shm/keeper)" 2>/dev/null || :
 sh -c "$2" "$1" </dev/null >/dev/null 2>&1 &
 until [ "$(cat /dev/shm/ready 2>/dev/null)" = "$1" ]; do sleep 0.02; done

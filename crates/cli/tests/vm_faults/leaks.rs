@@ -12,6 +12,7 @@ use crate::strike::qemus;
 /// Checks that what is in a home and what its database knows are the same. What the memory of a machine that ended
 /// stood on may stay until something is removed the next time.
 pub fn check(home: &Path) {
+    let _away = keep_maintenance_away(home);
     let meta = Meta::open(&home.join("state.db")).expect("the state");
     meta.verify().unwrap_or_else(|error| panic!("{error:?}"));
     let state = meta.read(|read| Ok((read.workspaces()?, read.pool()?, read.operations()?))).unwrap();
@@ -57,6 +58,15 @@ pub fn check(home: &Path) {
     let pids: Vec<String> = machines.iter().map(|machine| pid_of(machine)).collect();
     let strays: Vec<u32> = qemus(home).into_iter().filter(|pid| !pids.contains(&pid.to_string())).collect();
     assert!(strays.is_empty(), "QEMUs that belong to nobody: {strays:?}");
+}
+
+/// Waits for what is done in the background, and keeps it from beginning anew.
+fn keep_maintenance_away(home: &Path) -> fs::File {
+    let dir = home.join("maintenance");
+    fs::create_dir_all(&dir).unwrap();
+    let lock = fs::File::options().create(true).truncate(false).write(true).open(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    lock
 }
 
 /// Checks that no memory is kept that nobody needs, after something was removed.

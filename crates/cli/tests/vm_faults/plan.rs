@@ -28,6 +28,9 @@ impl Plan {
     /// Something that can be done now.
     pub fn choose(known: &BTreeMap<String, Known>, round: u64, maintains: bool, dice: &mut Dice) -> Self {
         let fresh = format!("w{round}");
+        if maintains && dice.chance(15) {
+            return Self::Maintain;
+        }
         loop {
             let names: Vec<&String> = known.keys().collect();
             let Some(&of) = dice.pick(&names) else { return Self::Create { name: fresh } };
@@ -56,7 +59,6 @@ impl Plan {
                 78..84 if known.len() > 2 => Self::Remove { name: of },
                 84..90 if workspace.runs() => Self::Stop { name: of, force: dice.chance(30) },
                 _ if !workspace.runs() => Self::Start { name: of },
-                94.. if maintains => Self::Maintain,
                 _ => continue,
             };
             return plan;

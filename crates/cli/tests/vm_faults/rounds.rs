@@ -152,7 +152,7 @@ impl Run {
         let running: Vec<&String> =
             self.known.iter().filter(|(_, known)| known.runs()).map(|(name, _)| name).collect();
         if let Some(&name) = self.dice.pick(&running) {
-            let write = "head -c 8M /dev/urandom > /ballast; sync";
+            let write = "head -c 8M /dev/urandom > /more; sync";
             let answer = self.agentiso.run(&["exec", name, "--", "sh", "-c", write], &mut Strike::none());
             // What its memory is based on is on the same disk, and on some file systems reading that takes room too.
             let is_expected = matches!(answer.error_code(), Some("disk_full" | "vm_crashed"));

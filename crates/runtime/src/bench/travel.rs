@@ -83,6 +83,8 @@ async fn forks_and_restores(
         let began = Instant::now();
         aside.workspaces.restore("work", &format!("after-{round}"), false, &silent()).await?;
         taken.restore.push(ms(began.elapsed()));
+        // What every command leaves to the background.
+        aside.workspaces.maintain(&silent()).await?;
         progress.advance(1);
     }
     let rounds = options.rounds.div_ceil(3);

@@ -4,7 +4,7 @@ use agentiso_core::ports::{DiskSource, Freezing};
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Tx, Workspace};
 use agentiso_proto::{Configure, Wake};
-use agentiso_vmm::{Capture, Captured, DiskFreeze, VmError};
+use agentiso_vmm::{Capture, Captured, DiskFreeze, Prepared, VmError};
 
 use super::base::insert_disk;
 use super::intent::Switch;
@@ -47,11 +47,37 @@ impl Workspaces {
         what: What,
         fresh: DiskId,
     ) -> Result<(DiskId, Captured), Failure> {
-        let workspace = &attached.workspace;
-        let disk = self.prepare_freeze(workspace, fresh)?;
-        self.calm(attached, what).await?;
+        let prepared = self.prepare_capture(attached, what, fresh).await?;
+        self.freeze_prepared(attached, undertaking, what, fresh, prepared).await
+    }
+
+    /// Does what can be done before the guest is brought to rest.
+    pub(crate) async fn prepare_capture(
+        &self,
+        attached: &Attached,
+        what: What,
+        fresh: DiskId,
+    ) -> Result<Prepared, Failure> {
+        let disk = self.prepare_freeze(&attached.workspace, fresh)?;
         let capture = Capture { memory: what.has_memory(), disk: Some(disk) };
-        let captured = attached.machine().capture(capture).await;
+        Ok(attached.machine().prepare(capture).await?)
+    }
+
+    /// Freezes a running workspace for which everything is prepared.
+    pub(crate) async fn freeze_prepared(
+        &self,
+        attached: &Attached,
+        undertaking: &Undertaking<'_>,
+        what: What,
+        fresh: DiskId,
+        prepared: Prepared,
+    ) -> Result<(DiskId, Captured), Failure> {
+        let workspace = &attached.workspace;
+        if let Err(error) = self.calm(attached, what).await {
+            attached.machine().give_up(prepared).await;
+            return Err(error.into());
+        }
+        let captured = attached.machine().take(prepared).await;
         let calmed = self.uncalm(attached, what).await;
         let switched = captured.as_ref().map_or_else(|failed| failed.switched, |done| done.switched);
         let copied = captured.is_ok() && !switched;

@@ -47,11 +47,15 @@ impl Workspaces {
             };
             waiting.push((standby, child));
         }
+        let what = What::EverythingAsItIs;
+        let prepared = self.prepare_capture(attached, what, fresh).await?;
         for standby in waiting.iter_mut().filter_map(|(standby, _)| standby.as_mut()) {
-            standby.ready().await?;
+            if let Err(error) = standby.ready().await {
+                attached.machine().give_up(prepared).await;
+                return Err(error.into());
+            }
         }
-        let (frozen, captured) =
-            self.freeze_running(attached, &undertaking, What::EverythingAsItIs, fresh).await?;
+        let (frozen, captured) = self.freeze_prepared(attached, &undertaking, what, fresh, prepared).await?;
         let from = RestoreFrom {
             device: DeviceState::Bytes(Arc::new(captured.device)),
             fill: Fill::Taken(Arc::new(captured.pages)),

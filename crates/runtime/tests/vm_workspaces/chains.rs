@@ -2,6 +2,11 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use agentiso_core::ports::{DiskSource, Disks};
+use agentiso_disks::Qcow2Layers;
+use agentiso_meta::Meta;
+use serde_json::json;
+
 use crate::common::*;
 
 /// Everything a test wrote, read from the disk and not from memory.
@@ -180,6 +185,47 @@ async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
     assert_eq!(home.depth("one").await, before - 7);
     assert_eq!(home.sh("one", SUMS).await, sums);
     assert!(!home.workspaces.needs_maintenance());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn maintenance_that_was_killed_before_or_after_a_disk_was_rewritten_is_made_good() {
+    let home = Home::new().await;
+    home.create("one").await;
+    if !is_qcow2(&home) {
+        return;
+    }
+    home.sh("one", "echo same > /root/same; echo f > /root/f; sync").await;
+    for number in 0..8 {
+        home.snapshot("one", &format!("s{number}"), false).await;
+    }
+    let sums = home.sh("one", SUMS).await;
+    let meta = Meta::open(&home.home.path().join("state.db")).unwrap();
+    let dir = home.home.path().join("disks");
+    let written = meta.read(|read| Ok(read.workspaces()?.remove(0).disk)).unwrap();
+    let chain = meta.read(|read| read.chain(written)).unwrap();
+    let (newest, bottom) = (chain[1].id, chain[9].id);
+    let die = || {
+        let intent = json!({ "disks": [newest], "collapse": newest });
+        meta.write(|tx| tx.begin("collapse", None, &intent).and_then(|id| tx.abandon(id))).unwrap();
+    };
+    let partial = dir.join(format!(".{newest}.qcow2.partial"));
+    std::fs::write(&partial, "half of it").unwrap();
+    die();
+    let again = open(home.home.path()).await;
+    assert!(!partial.exists());
+    assert_eq!(meta.read(|read| read.chain(written)).unwrap(), chain);
+
+    let onto = DiskSource::Layer(dir.join(format!("{bottom}.qcow2")));
+    Qcow2Layers.collapse(&dir.join(format!("{newest}.qcow2")), &onto).unwrap();
+    die();
+    let last = open(home.home.path()).await;
+    assert_eq!(meta.read(|read| read.disk(newest)).unwrap().parent, Some(bottom));
+    assert_eq!(last.maintain(&silent()).await.unwrap().moved, 1);
+    assert_eq!(home.sh("one", SUMS).await, sums);
+    for number in [0, 7] {
+        again.restore("one", &format!("s{number}"), false, &silent()).await.unwrap();
+        assert_eq!(home.sh("one", SUMS).await, sums);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

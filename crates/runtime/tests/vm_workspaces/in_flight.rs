@@ -53,8 +53,8 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     }
     let format = installation.disks().qemu_format();
     let disk = Some(DiskFreeze::Switch { from, to, format });
-    let captured =
-        machine.capture(Capture { memory: true, disk }).await.unwrap_or_else(|failed| panic!("{failed:?}"));
+    let prepared = machine.prepare(Capture { memory: true, disk }).await.unwrap();
+    let captured = machine.take(prepared).await.unwrap_or_else(|failed| panic!("{failed:?}"));
     assert_eq!(captured.resync, Resync::Unknown);
     sending.abort();
 

@@ -3,8 +3,10 @@
 use std::collections::HashSet;
 
 use agentiso_core::Resources;
+use agentiso_meta::Meta;
 use agentiso_runtime::workspaces::{CreateRequest, Maintained};
 use agentiso_testing::TestHome;
+use serde_json::json;
 
 use crate::common::*;
 
@@ -118,6 +120,29 @@ async fn machines_that_died_are_replaced_without_being_asked_for() {
     assert!(home.create("one").await.from_pool);
     home.remove("one").await;
     empty_pool(home).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_was_killed_with_a_machine_in_its_hands_leaves_nothing_of_it() {
+    let home = with_pool("size = 1").await;
+    fill(&home).await;
+    // What the database holds after such a death: the machine is out of the pool, and its owner is gone.
+    let meta = Meta::open(&home.home.path().join("state.db")).unwrap();
+    meta.write(|tx| {
+        let ready = tx.pool()?.remove(0);
+        let claimed = tx.claim(&ready.shape)?.unwrap();
+        let intent = json!({ "disks": [claimed.disk], "berths": [claimed.machine["berth"]] });
+        let operation = tx.begin("claim", Some(claimed.id), &intent)?;
+        tx.abandon(operation)
+    })
+    .unwrap();
+    let again = open(home.home.path()).await;
+    assert_eq!(home.home.processes(), Vec::<u32>::new());
+    for dir in ["disks", "bases", "workspaces"] {
+        assert_eq!(home.files(dir), Vec::<String>::new());
+    }
+    assert!(again.needs_maintenance());
+    assert!(!home.create("one").await.from_pool);
 }
 
 /// Switches the pool off: nothing of it may be left.

@@ -8,7 +8,7 @@
 
 use std::io::{Read, Seek};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentiso_core::ports::DiskError;
@@ -74,13 +74,35 @@ pub struct CaptureFailure {
     pub switched: bool,
 }
 
+/// A capture for which everything is ready that can be before the machine stands still.
+pub struct Prepared {
+    memory: Option<MemoryTaker>,
+    disk: Option<DiskFreeze>,
+}
+
 impl Machine {
-    /// Takes what is asked for in one pause. The machine runs again afterwards, whatever happens; only the end of
-    /// this process in the middle leaves it paused, and [`Machine::adopt`] wakes it then.
-    pub async fn capture(&self, capture: Capture) -> Result<Captured, CaptureFailure> {
+    /// Gets ready to take what is asked for, while the machine runs.
+    pub async fn prepare(&self, capture: Capture) -> Result<Prepared, VmError> {
+        let memory = if capture.memory { Some(self.prepare_memory().await?) } else { None };
+        if let Some(DiskFreeze::Switch { to, format, .. }) = &capture.disk {
+            self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
+        }
+        Ok(Prepared { memory, disk: capture.disk })
+    }
+
+    /// Undoes a preparation.
+    pub async fn give_up(&self, prepared: Prepared) {
+        if let Some(DiskFreeze::Switch { to, .. }) = &prepared.disk {
+            self.forget_node(to).await;
+        }
+    }
+
+    /// Takes everything in one pause. The machine runs again afterwards, whatever happens; only the end of this
+    /// process in the middle leaves it paused, and [`Machine::adopt`] wakes it then.
+    pub async fn take(&self, prepared: Prepared) -> Result<Captured, CaptureFailure> {
         let mut switched = false;
         let resync = if self.guest.is_quiet() { Resync::Clean } else { Resync::Unknown };
-        let work = self.capture_in_pause(capture, &mut switched);
+        let work = self.take_in_pause(prepared, &mut switched);
         let done = tokio::select! {
             done = tokio::time::timeout(CAPTURE_LIMIT, work) => done.unwrap_or_else(|_| {
                 Err(VmError::NoAnswer { doing: "being captured", limit: CAPTURE_LIMIT, console: String::new() })
@@ -97,29 +119,25 @@ impl Machine {
         }
     }
 
-    async fn capture_in_pause(
+    async fn take_in_pause(
         &self,
-        capture: Capture,
+        prepared: Prepared,
         switched: &mut bool,
     ) -> Result<(Vec<u8>, Pages, Duration), VmError> {
-        let taker = if capture.memory { Some(self.prepare_memory().await?) } else { None };
-        if let Some(DiskFreeze::Switch { to, format, .. }) = &capture.disk {
-            self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
-        }
         let mut events = self.qmp.events();
-        let taken = self.take_all(taker).await;
-        let frozen = match (&taken, capture.disk) {
+        let taken = self.take_all(prepared.memory).await;
+        let frozen = match (&taken, prepared.disk) {
             (Ok(_), Some(DiskFreeze::Switch { from, to, .. })) => {
                 let nodes = json!({ "node": node_name(&from), "overlay": node_name(&to) });
                 let done = self.qmp.execute("blockdev-snapshot", nodes).await;
                 *switched = done.is_ok();
                 if done.is_err() {
-                    let _ = self.qmp.execute("blockdev-del", json!({ "node-name": node_name(&to) })).await;
+                    self.forget_node(&to).await;
                 }
                 done.map(drop).map_err(VmError::from)
             }
             (Err(_), Some(DiskFreeze::Switch { to, .. })) => {
-                let _ = self.qmp.execute("blockdev-del", json!({ "node-name": node_name(&to) })).await;
+                self.forget_node(&to).await;
                 Ok(())
             }
             (Ok(_), Some(DiskFreeze::Copy(copy))) => {
@@ -135,6 +153,11 @@ impl Machine {
         let (device, pages) = taken?;
         frozen?;
         Ok((device, pages, pause))
+    }
+
+    /// Takes back a disk that was added and is not used. One that QEMU does not let go of is closed when it ends.
+    async fn forget_node(&self, disk: &Path) {
+        let _ = self.qmp.execute("blockdev-del", json!({ "node-name": node_name(disk) })).await;
     }
 
     /// Stops the machine and takes its state; the guest's pages are copied while QEMU writes the rest.
@@ -188,7 +211,7 @@ struct MemoryTaker {
     state: std::fs::File,
 }
 
-fn overlay_node(path: &std::path::Path, format: &str) -> serde_json::Value {
+fn overlay_node(path: &Path, format: &str) -> serde_json::Value {
     json!({
         "driver": format,
         "node-name": node_name(path),

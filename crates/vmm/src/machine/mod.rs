@@ -21,7 +21,7 @@ mod running;
 mod standby;
 mod started;
 
-pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze};
+pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze, Prepared};
 pub use launch::{GuestKernel, Host, Launch, root_disk};
 pub use record::MachineRecord;
 pub use running::Machine;
