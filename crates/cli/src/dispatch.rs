@@ -65,7 +65,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
 fn leaves_work(verb: &Verb) -> bool {
     match verb {
         Verb::Create(_) | Verb::Rm(_) | Verb::Fork(_) => true,
-        Verb::Snapshot(verb) => !matches!(verb, SnapshotVerb::Ls { .. } | SnapshotVerb::Diff(_)),
+        Verb::Snapshot(verb) => !matches!(verb, SnapshotVerb::Ls { .. }),
         _ => false,
     }
 }

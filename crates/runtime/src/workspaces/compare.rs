@@ -90,23 +90,26 @@ impl Workspaces {
         self.open_view(disk).await
     }
 
-    /// The disk of a workspace as it is. One that runs goes on with a new layer, so that what is looked at stays.
+    /// The disk of a workspace as it is. The workspace goes on with a new layer, so that what is looked at stays.
     async fn view_of_now(
         &self,
         workspace: Workspace,
         lock: WorkspaceLock,
     ) -> Result<Box<dyn DiskView>, Failure> {
-        let disk = workspace.disk;
-        let attached = match self.attach_locked(workspace.clone(), lock).await {
-            Err(failure) if failure.code() == Code::WorkspaceNotRunning => return self.open_view(disk).await,
-            other => other?,
-        };
         let _disks = self.use_disks()?;
         let fresh = DiskId::from_uuid(Uuid::now_v7());
         let intent =
             Intent { disks: vec![fresh], switch: self.switch(&workspace, fresh), ..Intent::default() };
+        let _lock = lock.clone();
+        let attached = match self.attach_locked(workspace.clone(), lock).await {
+            Err(failure) if failure.code() == Code::WorkspaceNotRunning => None,
+            other => Some(other?),
+        };
         let undertaking = self.undertake("compare", Some(workspace.id), intent)?;
-        let (frozen, _) = self.freeze_running(&attached, &undertaking, What::Disk, fresh).await?;
+        let frozen = match &attached {
+            Some(attached) => self.freeze_running(attached, &undertaking, What::Disk, fresh).await?.0,
+            None => self.freeze_stopped(&workspace, &undertaking, fresh)?,
+        };
         let view = self.open_view(frozen).await?;
         undertaking.finish(|_| Ok(()))?;
         Ok(view)

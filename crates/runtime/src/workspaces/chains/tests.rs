@@ -166,6 +166,17 @@ fn what_only_a_writable_disk_needs_names_its_writer() {
 }
 
 #[test]
+fn a_disk_frozen_to_be_merged_takes_over_what_is_below_it_and_is_not_frozen_for_that_again() {
+    let mut world = World::new();
+    let below = world.freeze(0);
+    let frozen = world.freeze(0);
+    let merges = world.forest.merges();
+    assert_eq!(merges[0], Merge { child: frozen, writer: None, middles: vec![below] });
+    assert_eq!((merges[1].child, &merges[1].middles[..]), (world.writers[0], &[frozen][..]));
+    assert_eq!(merges.len(), 2);
+}
+
+#[test]
 fn one_snapshot_in_each_of_many_forks_copies_nothing_of_what_they_share() {
     let mut world = World::new();
     for _ in 0..6 {
