@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use agentiso_testing::TestHome;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 
 use crate::rounds::{Limits, Run};
 
@@ -35,10 +36,19 @@ impl Filler {
 
     /// Leaves no more room than `rest`.
     pub fn fill(&self, rest: u64) {
-        let room = statvfs(self.file.parent().unwrap()).unwrap();
-        let bytes = (room.f_bavail * room.f_frsize).saturating_sub(rest).max(1);
         let file = File::create(&self.file).unwrap();
-        fallocate(&file, FallocateFlags::empty(), 0, bytes).unwrap();
+        loop {
+            let room = statvfs(self.file.parent().unwrap()).unwrap();
+            let bytes = (room.f_bavail * room.f_frsize).saturating_sub(rest);
+            if bytes == 0 {
+                return;
+            }
+            match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                // A machine was faster.
+                Err(Errno::NOSPC) => {}
+                other => return other.unwrap(),
+            }
+        }
     }
 
     pub fn clear(&self) {

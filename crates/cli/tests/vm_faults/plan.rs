@@ -26,9 +26,9 @@ pub enum Plan {
 
 impl Plan {
     /// Something that can be done now.
-    pub fn choose(known: &BTreeMap<String, Known>, round: u64, maintains: bool, dice: &mut Dice) -> Self {
+    pub fn choose(known: &BTreeMap<String, Known>, round: u64, dice: &mut Dice) -> Self {
         let fresh = format!("w{round}");
-        if maintains && dice.chance(15) {
+        if !known.is_empty() && dice.chance(15) {
             return Self::Maintain;
         }
         loop {

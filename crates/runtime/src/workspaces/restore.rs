@@ -3,8 +3,10 @@
 //! The machine of the snapshot is started beside the present one, which stands still meanwhile; only when the new one
 //! has answered does the old one end. Until then any failure leaves the workspace as it was.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentiso_core::ports::DiskSource;
 use agentiso_core::progress::Progress;
@@ -22,6 +24,7 @@ use super::create::tier_name;
 use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
 use super::snapshot::MemoryAbout;
+use super::undertaking::Undertaking;
 use super::{WorkspaceView, Workspaces};
 use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier};
 
@@ -46,6 +49,61 @@ pub(crate) struct Revived {
     pub hooks: Vec<HookReport>,
 }
 
+/// Where a workspace is taken back to.
+struct Destination<'a> {
+    snapshot: &'a Snapshot,
+    memory: Option<&'a (Memory, MemoryAbout)>,
+}
+
+/// A restore that the database knows, with the machine from before still there.
+struct Beside<'a> {
+    undertaking: Undertaking<'a>,
+    revived: Option<Revived>,
+    after: Workspace,
+    away: Duration,
+}
+
+/// The machine from before. Whatever goes wrong, it is let go and not ended.
+struct Present {
+    state: MachineState,
+    machine: Option<Machine>,
+}
+
+impl Present {
+    fn new((state, machine): (MachineState, Machine)) -> Self {
+        Self { state, machine: Some(machine) }
+    }
+
+    async fn stand_still(&self) -> Result<(), VmError> {
+        if let Some(machine) = &self.machine {
+            machine.qmp().execute("stop", json!({})).await?;
+        }
+        Ok(())
+    }
+
+    /// If it cannot go on it has ended, and whoever looks next will see that.
+    async fn go_on(self) {
+        if let Some(machine) = &self.machine {
+            let _ = machine.qmp().execute("cont", json!({})).await;
+        }
+    }
+
+    async fn end(mut self, workspaces_dir: &Path) -> io::Result<()> {
+        if let Some(machine) = self.machine.take() {
+            machine.kill().await;
+        }
+        self.state.berth.remove(workspaces_dir)
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        if let Some(machine) = self.machine.take() {
+            machine.release();
+        }
+    }
+}
+
 impl Workspaces {
     /// Takes a workspace back to one of its snapshots: with its memory if the snapshot has it, unless `disk_only`.
     pub async fn restore(
@@ -58,68 +116,19 @@ impl Workspaces {
         let (workspace, _lock) = self.lock(asked).await?;
         let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, snapshot))?;
         let memory = if disk_only { None } else { self.memory_to_restore(&snapshot)? };
-        let _disks = self.use_disks()?;
-        let old = self.reach(&workspace).await?;
-        let disk = DiskId::from_uuid(Uuid::now_v7());
-        let berth_name = BerthName::new(workspace.id);
-        let intent = Intent { disks: vec![disk], berths: vec![berth_name], ..Intent::default() };
-        let undertaking = match self.undertake("restore", Some(workspace.id), intent) {
-            Ok(undertaking) => undertaking,
+        let disks = self.use_disks()?;
+        let present = self.reach(&workspace).await?.map(Present::new);
+        let to = Destination { snapshot: &snapshot, memory: memory.as_ref() };
+        let beside = match self.restore_beside(&workspace, &to, present.as_ref(), progress).await {
+            Ok(beside) => beside,
             Err(failure) => {
-                if let Some((_, machine)) = old {
-                    machine.release();
+                if let Some(present) = present {
+                    present.go_on().await;
                 }
                 return Err(failure);
             }
         };
-        let began = std::time::Instant::now();
-        let revive =
-            self.revive(&workspace, &snapshot, memory.as_ref(), disk, berth_name, old.as_ref(), progress);
-        let revived = match revive.await {
-            Ok(revived) => revived,
-            Err(failure) => {
-                if let Some((_, machine)) = old {
-                    // If it cannot go on it has ended, and whoever looks next will see that.
-                    let _ = machine.qmp().execute("cont", json!({})).await;
-                    machine.release();
-                }
-                return Err(failure);
-            }
-        };
-        let away = began.elapsed();
-        let parent = self.parent_of(disk)?;
-        let value = revived.as_ref().map(|revived| revived.state.to_value()).transpose()?;
-        let after = undertaking.settle(|tx| {
-            insert_disk(tx, disk, parent)?;
-            tx.set_disk(workspace.id, disk)?;
-            tx.set_position(workspace.id, Some(snapshot.id))?;
-            match (&value, &revived) {
-                (Some(value), Some(revived)) => {
-                    tx.set_running(workspace.id, value)?;
-                    tx.set_tier(workspace.id, &tier_name(revived.tier))?;
-                }
-                _ => tx.set_stopped(workspace.id, None)?,
-            }
-            tx.workspace(workspace.id)
-        });
-        let after = match after {
-            Ok(after) => after,
-            Err(failure) => {
-                if let Some((_, machine)) = old {
-                    let _ = machine.qmp().execute("cont", json!({})).await;
-                    machine.release();
-                }
-                return Err(failure);
-            }
-        };
-        if let Some((state, machine)) = old {
-            machine.kill().await;
-            let dir = self.installation.paths.workspaces_dir();
-            state
-                .berth
-                .remove(&dir)
-                .map_err(|error| self.installation.io("remove a machine's directory", error))?;
-        }
+        let Beside { undertaking, revived, after, away } = beside;
         let view = WorkspaceView::of(&after, revived.as_ref().map(|revived| &revived.state));
         let hooks = match revived {
             Some(Revived { machine, hooks, .. }) => {
@@ -128,45 +137,77 @@ impl Workspaces {
             }
             None => Vec::new(),
         };
-        drop(_disks);
+        if let Some(present) = present {
+            let dir = self.installation.paths.workspaces_dir();
+            let ended = present.end(&dir).await;
+            ended.map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        }
+        drop(disks);
         self.remove_unneeded()?;
         undertaking.finish(|_| Ok(()))?;
         Ok(Restored { workspace: view, memory: memory.is_some(), away, hooks })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one private caller; a struct would only name them twice")]
+    /// Starts the machine of a snapshot and makes it the workspace's.
+    async fn restore_beside(
+        &self,
+        workspace: &Workspace,
+        to: &Destination<'_>,
+        present: Option<&Present>,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Beside<'_>, Failure> {
+        let disk = DiskId::from_uuid(Uuid::now_v7());
+        let berth = BerthName::new(workspace.id);
+        let intent = Intent { disks: vec![disk], berths: vec![berth], ..Intent::default() };
+        let undertaking = self.undertake("restore", Some(workspace.id), intent)?;
+        let began = Instant::now();
+        let revived = self.revive(workspace, to, (disk, berth), present, progress).await?;
+        let away = began.elapsed();
+        let parent = self.parent_of(disk)?;
+        let value = revived.as_ref().map(|revived| revived.state.to_value()).transpose()?;
+        let after = undertaking.settle(|tx| {
+            insert_disk(tx, disk, parent)?;
+            tx.set_disk(workspace.id, disk)?;
+            tx.set_position(workspace.id, Some(to.snapshot.id))?;
+            match (&value, &revived) {
+                (Some(value), Some(revived)) => {
+                    tx.set_running(workspace.id, value)?;
+                    tx.set_tier(workspace.id, &tier_name(revived.tier))?;
+                }
+                _ => tx.set_stopped(workspace.id, None)?,
+            }
+            tx.workspace(workspace.id)
+        })?;
+        Ok(Beside { undertaking, revived, after, away })
+    }
+
+    /// Starts a machine at the destination. `None` if there is nothing to run: no memory, and no machine before.
     async fn revive(
         &self,
         workspace: &Workspace,
-        snapshot: &Snapshot,
-        memory: Option<&(Memory, MemoryAbout)>,
-        disk: DiskId,
-        berth_name: BerthName,
-        old: Option<&(MachineState, Machine)>,
+        to: &Destination<'_>,
+        (disk, berth_name): (DiskId, BerthName),
+        present: Option<&Present>,
         progress: &Arc<dyn Progress>,
     ) -> Result<Option<Revived>, Failure> {
         let host = self.installation.host()?;
-        let source = DiskSource::Layer(self.installation.disk_path(snapshot.disk));
+        let source = DiskSource::Layer(self.installation.disk_path(to.snapshot.disk));
         let bytes = workspace.resources.disk_bytes();
         self.installation.create_disk(&self.installation.disk_path(disk), &source, bytes, host.run_as)?;
-        if memory.is_none() && old.is_none() {
-            return Ok(None);
-        }
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
-        if let Some((memory, about)) = memory {
+        if let Some((memory, about)) = to.memory {
             let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
             let standby = self.standby(&host, &berth, &memory.base, about.hardware)?;
-            if let Some((_, old)) = old {
-                old.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
+            if let Some(present) = present {
+                present.stand_still().await?;
             }
             let machine = standby.restore(self.state_of(memory, about)?).await.map_err(not_restored)?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
             let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
             return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
         }
-        if let Some((_, old)) = old {
-            old.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
-        }
+        let Some(present) = present else { return Ok(None) };
+        present.stand_still().await?;
         self.revive_from_disk(workspace, &identity, berth_name, disk, OnWake::RestoreDisk, progress)
             .await
             .map(Some)
