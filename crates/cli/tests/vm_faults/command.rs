@@ -56,7 +56,7 @@ impl Agentiso {
     /// Runs a command that must succeed.
     pub fn must(&self, words: &[&str]) -> Value {
         let answer = self.run(words, &mut Strike::none());
-        assert!(answer.is_given(), "agentiso {}: {answer:?}", words.join(" "));
+        assert!(answer.is_given(), "agentiso {}: {:?} {}", words.join(" "), answer.printed, answer.said);
         answer.printed.unwrap()
     }
 

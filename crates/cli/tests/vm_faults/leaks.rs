@@ -67,7 +67,7 @@ pub fn check(home: &Path) {
 }
 
 /// Waits for what is done in the background, and keeps it from beginning anew.
-fn keep_maintenance_away(home: &Path) -> fs::File {
+pub fn keep_maintenance_away(home: &Path) -> fs::File {
     let dir = home.join("maintenance");
     fs::create_dir_all(&dir).unwrap();
     let lock = fs::File::options().create(true).truncate(false).write(true).open(dir.join("lock")).unwrap();

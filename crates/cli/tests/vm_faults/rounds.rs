@@ -138,6 +138,8 @@ impl Run {
         if let Some(filler) = &self.filler {
             filler.clear();
         }
+        // Should it have failed for lack of room, the next command cleans up after it.
+        drop(leaks::keep_maintenance_away(self.agentiso.home()));
         eprintln!("  given: {}, {:?} after {:.0?}", answer.is_given(), answer.error_code(), answer.took);
         self.count(&plan, &strike, &answer, full);
         self.settle(&plan, &strike, &answer, full);
