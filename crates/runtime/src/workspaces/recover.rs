@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use agentiso_core::{Code, DiskId, Failure, WorkspaceId};
 use agentiso_meta::{Operation, OperationId, Workspace};
+use agentiso_vmm::qemu::node_name;
 use agentiso_vmm::{Machine, VmError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Workspaces;
 use super::capture::commit_switch;
@@ -131,10 +132,18 @@ impl Workspaces {
             return Ok(());
         }
         let switched = match self.reach(&workspace).await? {
-            Some((_, machine)) => {
-                let on_new = writes_to(&machine, &path).await;
+            Some((state, machine)) => {
+                let writes_to = disk_node(&machine).await;
                 machine.release();
-                on_new?
+                let writes_to = writes_to?;
+                let is_on = |disk| writes_to == node_name(&self.installation.disk_path(disk));
+                // The disk it writes to is never removed: if it is neither, nothing is touched.
+                if !is_on(switch.to) && !is_on(switch.from) {
+                    let message = format!("the machine of {} writes to an unknown disk", workspace.name);
+                    return Err(Failure::new(Code::Internal, message)
+                        .with_remedy(format!("end its QEMU and try again: kill {}", state.record.pid)));
+                }
+                is_on(switch.to)
             }
             // A disk that could not be made whole was never switched to.
             None => self.installation.disks().parent(&path).is_ok(),
@@ -190,13 +199,13 @@ impl Workspaces {
     }
 }
 
-/// Whether a machine's disk is the file at `path`.
-async fn writes_to(machine: &Machine, path: &Path) -> Result<bool, Failure> {
-    let blocks =
-        machine.qmp().execute("query-block", json!({})).await.map_err(agentiso_vmm::VmError::from)?;
-    let on_path =
-        |block: &Value| block["inserted"]["file"].as_str().is_some_and(|file| Path::new(file) == path);
-    Ok(blocks.as_array().is_some_and(|blocks| blocks.iter().any(on_path)))
+/// What QEMU calls the disk a machine writes to. What it says about the file's name depends on how its backing file was
+/// spelt.
+async fn disk_node(machine: &Machine) -> Result<String, Failure> {
+    let blocks = machine.qmp().execute("query-block", json!({})).await.map_err(VmError::from)?;
+    let root = blocks.as_array().and_then(|blocks| blocks.iter().find(|block| block["device"] == "root"));
+    let node = root.and_then(|root| root["inserted"]["node-name"].as_str()).unwrap_or_default();
+    Ok(node.to_owned())
 }
 
 /// Processes that have a disk of `dir` on their command line.

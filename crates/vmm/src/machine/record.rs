@@ -22,6 +22,9 @@ use crate::transport::{Address, reach};
 /// How long a machine that runs may take to let us in.
 const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long a QEMU that does not let us in may take to be gone.
+const DEATH_NOTICE: Duration = Duration::from_secs(5);
+
 /// How long an agent that waits at a frame boundary may take to answer.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
 
@@ -74,7 +77,17 @@ impl Machine {
             stream.set_nonblocking(true)?;
             UnixStream::from_std(stream)
         };
-        let qmp = Qmp::new(connect("monitor.sock").map_err(doing())?);
+        let monitor = match connect("monitor.sock") {
+            // A QEMU that is about to end has closed its sockets before it is gone.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                match tokio::time::timeout(DEATH_NOTICE, process.ended()).await {
+                    Ok(()) => return Ok(None),
+                    Err(_) => return Err(doing()(error)),
+                }
+            }
+            other => other.map_err(doing())?,
+        };
+        let qmp = Qmp::new(monitor);
         let disk = DiskWatch::over(qmp.events());
         let console = connect("console.sock")
             .and_then(|stream| Console::record(&dir.join("console.log"), stream))
@@ -115,6 +128,12 @@ async fn meet_again(address: Address, sockets: &SocketDir) -> std::io::Result<Gu
 struct Guarded(Option<Process>);
 
 impl Guarded {
+    async fn ended(&self) {
+        if let Some(process) = &self.0 {
+            process.ended().await;
+        }
+    }
+
     fn take(mut self) -> Option<Process> {
         self.0.take()
     }

@@ -17,7 +17,7 @@ use crate::VmError;
 use crate::link::{Resync, SessionOptions};
 use crate::memory::{GuestRam, MemoryFiles, MemoryImage, Pages};
 use crate::qemu::BootSource;
-use crate::qmp::{Event, Pending};
+use crate::qmp::{Event, Pending, QmpError};
 
 /// How long loading a device state may take.
 pub(super) const RESTORE_LIMIT: Duration = Duration::from_secs(20);
@@ -106,6 +106,13 @@ impl Standby {
             started.qmp.execute("migrate-incoming", json!({ "uri": "fd:state" })).await?;
             wait_for(&mut events, "RESUME").await;
             Ok(())
+        };
+        let resumed = async {
+            match resumed.await {
+                // The process is ending, and its end says why.
+                Err(VmError::Monitor(QmpError::Closed { .. })) => std::future::pending().await,
+                other => other,
+            }
         };
         let loaded = tokio::select! {
             done = tokio::time::timeout(RESTORE_LIMIT, resumed) => match done {

@@ -194,7 +194,7 @@ impl CommandLine<'_> {
 }
 
 /// What QEMU calls the disk in a file.
-pub(crate) fn node_name(disk: &Path) -> String {
+pub fn node_name(disk: &Path) -> String {
     /// The longest name QEMU takes.
     const LONGEST: usize = 31;
     let digest = blake3::hash(disk.file_stem().unwrap_or_default().as_encoded_bytes()).to_hex();

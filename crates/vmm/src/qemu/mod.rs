@@ -6,7 +6,8 @@ mod process;
 mod spawner;
 
 pub use binary::{MIN_VERSION, Qemu, find};
+pub use command::node_name;
 pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory};
-pub(crate) use command::{kernel_words, node_name, processor};
+pub(crate) use command::{kernel_words, processor};
 pub(crate) use process::read_tail;
 pub use process::{Credentials, Process, Spawn, lookup_user, start_time};
