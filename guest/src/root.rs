@@ -21,6 +21,8 @@ use crate::{
 
 /// Where a disk is mounted before it becomes the root.
 pub(crate) const NEW_ROOT: &str = "/newroot";
+/// Every clone would do this work again, right after its start.
+const NO_BACKGROUND_WORK: &CStr = c"noinit_itable,no_prefetch_block_bitmaps";
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 
 /// A kernel file system every root needs.
@@ -83,7 +85,8 @@ pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<Option<BootId>> {
         Err(errno) => return Err(refused(format!("making {NEW_ROOT}"), errno)),
     }
     let flags = if disk.read_only { MountFlags::RDONLY } else { MountFlags::empty() };
-    mount(disk.device.as_str(), NEW_ROOT, disk.fstype.as_str(), flags, None)
+    let options = (disk.fstype == "ext4").then_some(NO_BACKGROUND_WORK);
+    mount(disk.device.as_str(), NEW_ROOT, disk.fstype.as_str(), flags, options)
         .during(|| format!("mounting {} as {}", disk.device, disk.fstype))?;
     if !disk.enter {
         return Ok(None);

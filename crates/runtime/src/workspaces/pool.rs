@@ -23,8 +23,13 @@ use super::{CreateRequest, WorkspaceView, Workspaces};
 use crate::start::{BerthDisk, Identity, Ingredients, OnWake, Tier, image_identity};
 
 /// Commands a machine runs before it waits: what comes first in a workspace is then translated and in memory.
-const REHEARSAL: [&[&str]; 4] =
-    [&["/bin/true"], &["/bin/sh", "-c", "exit 0"], &["/bin/true"], &["/bin/sh", "-c", "exit 0"]];
+const REHEARSAL: [&[&str]; 3] = [
+    &["/bin/true"],
+    &["/bin/echo", "ready"],
+    &["/bin/sh", "-c", "cd /; pwd; id; uname -a; ls -l; cat /etc/os-release; test -e /root && echo ready"],
+];
+/// Some paths are only taken by what is not the first of its kind.
+const REHEARSALS: usize = 2;
 /// How often a machine that turns out to be gone is replaced by the next one.
 const TRIES: usize = 4;
 
@@ -86,10 +91,7 @@ impl Workspaces {
         undertaking: Undertaking<'_>,
     ) -> Result<WorkspaceView, Failure> {
         let state = MachineState::from_value(&ready.machine)?;
-        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
-        let machine = Machine::adopt(&dir, &state.record)
-            .await?
-            .ok_or_else(|| Failure::new(Code::VmCrashed, "a machine of the pool has ended by itself"))?;
+        let machine = self.come_back(&state).await?;
         let identity = Identity { id: ready.id, hostname: name.to_string() };
         identity.give_to(&machine, OnWake::Start).await?;
         let workspace = Workspace {
@@ -128,9 +130,9 @@ impl Workspaces {
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        rehearse(&started.machine, &identity).await?;
         let state = self.lasting(&started.machine, berth_name, with.restore_key())?;
-        started.machine.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
+        let machine = self.rehearsed(started.machine, &state, &identity).await?;
+        machine.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
         let ready = PoolMachine {
             id,
             shape: self.shape_key(&with),
@@ -147,8 +149,31 @@ impl Workspaces {
             insert_disk(tx, disk, parent)?;
             tx.insert_pool_machine(&ready)
         })?;
-        started.machine.release();
+        machine.release();
         Ok(())
+    }
+
+    /// Lets a machine do once what every workspace does first, from coming back to it to the end of a command.
+    async fn rehearsed(
+        &self,
+        mut machine: Machine,
+        state: &MachineState,
+        identity: &Identity,
+    ) -> Result<Machine, Failure> {
+        for _ in 0..REHEARSALS {
+            rehearse(&machine).await?;
+            machine.release();
+            machine = self.come_back(state).await?;
+            identity.give_to(&machine, OnWake::Start).await?;
+        }
+        Ok(machine)
+    }
+
+    /// Comes back to a machine that no workspace owns.
+    async fn come_back(&self, state: &MachineState) -> Result<Machine, Failure> {
+        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
+        let found = Machine::adopt(&dir, &state.record).await?;
+        found.ok_or_else(|| Failure::new(Code::VmCrashed, "a machine of the pool has ended by itself"))
     }
 
     /// Names everything a machine depends on: one of the same name is exactly what is asked for.
@@ -157,8 +182,8 @@ impl Workspaces {
     }
 }
 
-/// Lets a machine do once what every workspace does first.
-async fn rehearse(machine: &Machine, identity: &Identity) -> Result<(), VmError> {
+/// Runs the commands of the rehearsal.
+async fn rehearse(machine: &Machine) -> Result<(), VmError> {
     for argv in REHEARSAL {
         let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
         let run = async {
@@ -169,5 +194,5 @@ async fn rehearse(machine: &Machine, identity: &Identity) -> Result<(), VmError>
         };
         machine.during("its rehearsal", super::snapshot::CALM_LIMIT, run).await?;
     }
-    identity.give_to(machine, OnWake::Start).await.map(drop)
+    Ok(())
 }
