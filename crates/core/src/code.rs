@@ -61,6 +61,42 @@ pub enum Code {
     SnapshotInUse,
     /// The memory of a snapshot does not fit this host: another QEMU, kernel or processor.
     SnapshotIncompatible,
+    /// Another session owns the workspace.
+    NotOwner,
+    /// The session, or the installation, would have more than it may.
+    QuotaExceeded,
+    /// Too many calls in too short a time.
+    RateLimited,
+    /// Whoever asks has not said, or not proved, who it is.
+    Unauthorized,
+    /// The key was used for another request, or for one that has not ended.
+    IdempotencyConflict,
+    /// No background command of the workspace has that number.
+    JobNotFound,
+    /// There is no such file or directory in the workspace.
+    FileNotFound,
+    /// There is something at that path already.
+    FileExists,
+    /// The file is not text.
+    FileNotText,
+    /// The file, or the part of it that was asked for, is too large for this.
+    FileTooLarge,
+    /// The text to replace is not there, or there more than once.
+    EditMismatch,
+    /// The path on the host is not one an agent may touch.
+    PathNotAllowed,
+    /// The port is taken, reserved or not one that may be used.
+    PortUnavailable,
+    /// Workspaces have no network.
+    NetworkUnavailable,
+    /// Git refused or failed.
+    GitFailed,
+    /// The directory is not a git repository.
+    NotARepository,
+    /// The daemon could not be reached or started.
+    DaemonUnavailable,
+    /// This cannot be done here.
+    Unsupported,
     /// What is stored is not what was stored.
     DataDamaged,
     /// The disk is full.
@@ -105,6 +141,24 @@ impl Code {
             Self::SnapshotExists,
             Self::SnapshotInUse,
             Self::SnapshotIncompatible,
+            Self::NotOwner,
+            Self::QuotaExceeded,
+            Self::RateLimited,
+            Self::Unauthorized,
+            Self::IdempotencyConflict,
+            Self::JobNotFound,
+            Self::FileNotFound,
+            Self::FileExists,
+            Self::FileNotText,
+            Self::FileTooLarge,
+            Self::EditMismatch,
+            Self::PathNotAllowed,
+            Self::PortUnavailable,
+            Self::NetworkUnavailable,
+            Self::GitFailed,
+            Self::NotARepository,
+            Self::DaemonUnavailable,
+            Self::Unsupported,
             Self::DataDamaged,
             Self::DiskFull,
             Self::PermissionDenied,
@@ -143,6 +197,24 @@ impl Code {
             Self::SnapshotExists => "snapshot_exists",
             Self::SnapshotInUse => "snapshot_in_use",
             Self::SnapshotIncompatible => "snapshot_incompatible",
+            Self::NotOwner => "not_owner",
+            Self::QuotaExceeded => "quota_exceeded",
+            Self::RateLimited => "rate_limited",
+            Self::Unauthorized => "unauthorized",
+            Self::IdempotencyConflict => "idempotency_conflict",
+            Self::JobNotFound => "job_not_found",
+            Self::FileNotFound => "file_not_found",
+            Self::FileExists => "file_exists",
+            Self::FileNotText => "file_not_text",
+            Self::FileTooLarge => "file_too_large",
+            Self::EditMismatch => "edit_mismatch",
+            Self::PathNotAllowed => "path_not_allowed",
+            Self::PortUnavailable => "port_unavailable",
+            Self::NetworkUnavailable => "network_unavailable",
+            Self::GitFailed => "git_failed",
+            Self::NotARepository => "not_a_repository",
+            Self::DaemonUnavailable => "daemon_unavailable",
+            Self::Unsupported => "unsupported",
             Self::DataDamaged => "data_damaged",
             Self::DiskFull => "disk_full",
             Self::PermissionDenied => "permission_denied",

@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a clock, a file or the environment: what comes in decides what goes out.
 
+pub mod action;
 mod capture;
 mod code;
 mod failure;

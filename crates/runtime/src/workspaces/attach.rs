@@ -1,10 +1,14 @@
 //! Coming back to the machine of a workspace.
 
-use agentiso_core::{Code, Failure};
+use std::sync::Arc;
+
+use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::Workspace;
 use agentiso_vmm::Machine;
+use agentiso_vmm::link::Guest;
 
 use super::Workspaces;
+use super::held::Held;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
 
@@ -14,6 +18,7 @@ pub struct Attached {
     pub workspace: Workspace,
     pub(crate) state: MachineState,
     machine: Option<Machine>,
+    held: Arc<Held>,
     _lock: WorkspaceLock,
 }
 
@@ -24,13 +29,25 @@ impl Workspaces {
         self.attach_locked(workspace, lock).await
     }
 
+    /// The way to the agent of a running workspace, for calls that change nothing but what is in it.
+    pub async fn guest(&self, id: WorkspaceId) -> Result<Guest, Failure> {
+        if let Some(guest) = self.held.guest(id) {
+            return Ok(guest);
+        }
+        let attached = self.attach(&id.to_string()).await?;
+        Ok(attached.machine().guest().clone())
+    }
+
     pub(crate) async fn attach_locked(
         &self,
         workspace: Workspace,
         lock: WorkspaceLock,
     ) -> Result<Attached, Failure> {
         match self.reach(&workspace).await? {
-            Some((state, machine)) => Ok(Attached { workspace, state, machine: Some(machine), _lock: lock }),
+            Some((state, machine)) => {
+                let held = Arc::clone(&self.held);
+                Ok(Attached { workspace, state, machine: Some(machine), held, _lock: lock })
+            }
             None => Err(Failure::new(
                 Code::WorkspaceNotRunning,
                 format!("the workspace {:?} is not running", workspace.name.as_str()),
@@ -45,6 +62,9 @@ impl Workspaces {
         workspace: &Workspace,
     ) -> Result<Option<(MachineState, Machine)>, Failure> {
         let Some(state) = self.machine_of(workspace)? else { return Ok(None) };
+        if let Some(machine) = self.held.take(workspace.id, &state.record) {
+            return Ok(Some((state, machine)));
+        }
         let dir = state.berth.path(&self.installation.paths.workspaces_dir());
         if let Some(machine) = Machine::adopt(&dir, &state.record).await? {
             return Ok(Some((state, machine)));
@@ -55,6 +75,7 @@ impl Workspaces {
 
     /// Notes that a machine has ended by itself.
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
+        self.held.forget(workspace.id);
         // In this order: a directory that the database does not know is found by nobody.
         let dir = self.installation.paths.workspaces_dir();
         state
@@ -86,7 +107,7 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Some(machine) = self.machine.take() {
-            machine.release();
+            self.held.leave(self.workspace.id, machine);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Workspaces {
             // What a quicker start that failed was to stand on is still there.
             undertaking.finish_in_part(write_down)?;
         }
-        started.machine.release();
+        self.held.leave(id, started.machine);
         Ok(WorkspaceView::of(&workspace, Some(&machine)))
     }
 

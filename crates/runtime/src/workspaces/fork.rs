@@ -189,7 +189,7 @@ impl Workspaces {
         }
         for ((child, revived), (row, _)) in born.into_iter().zip(&rows) {
             let view = WorkspaceView::of(row, Some(&revived.state));
-            revived.machine.release();
+            self.held.leave(row.id, revived.machine);
             forks.push(Forked { name: child.name, result: Ok((view, revived.hooks)) });
         }
         forks.sort_by(|a, b| (a.name.as_str().len(), &a.name).cmp(&(b.name.as_str().len(), &b.name)));

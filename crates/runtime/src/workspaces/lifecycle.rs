@@ -16,7 +16,7 @@ impl Workspaces {
     pub async fn start(&self, asked: &str, progress: &Arc<dyn Progress>) -> Result<WorkspaceView, Failure> {
         let (workspace, _lock) = self.lock(asked).await?;
         if let Some((state, machine)) = self.reach(&workspace).await? {
-            machine.release();
+            self.held.leave(workspace.id, machine);
             return Ok(WorkspaceView::of(&workspace, Some(&state)));
         }
         let image = self.installation.images()?.get(&workspace.image)?;
@@ -40,7 +40,7 @@ impl Workspaces {
             tx.set_tier(workspace.id, &tier_name(started.tier))?;
             tx.workspace(workspace.id)
         })?;
-        started.machine.release();
+        self.held.leave(workspace.id, started.machine);
         Ok(WorkspaceView::of(&workspace, Some(&state)))
     }
 
@@ -53,6 +53,7 @@ impl Workspaces {
             other => other?,
         };
         let (machine, state, _) = attached.into_machine();
+        self.held.forget(workspace.id);
         let clean = match machine {
             Some(machine) if force => {
                 machine.kill().await;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::{Meta, Workspace};
 
+use super::held::Held;
 use super::intent::BerthName;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
@@ -20,14 +21,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Workspaces {
     pub(crate) installation: Installation,
     pub(crate) meta: Arc<Meta>,
+    pub(crate) held: Arc<Held>,
 }
 
 impl Workspaces {
     /// Opens them, and cleans up after commands that were killed.
     pub async fn open(installation: &Installation) -> Result<Self, Failure> {
+        Self::open_holding(installation, Held::none()).await
+    }
+
+    /// Opens them to stay: machines that were come back to once are kept.
+    pub async fn open_to_stay(installation: &Installation) -> Result<Self, Failure> {
+        Self::open_holding(installation, Held::all()).await
+    }
+
+    async fn open_holding(installation: &Installation, held: Held) -> Result<Self, Failure> {
         installation.open_disks()?;
         let meta = Meta::open(&installation.paths.state_file())?;
-        let workspaces = Self { installation: installation.clone(), meta: Arc::new(meta) };
+        let (meta, held) = (Arc::new(meta), Arc::new(held));
+        let workspaces = Self { installation: installation.clone(), meta, held };
         workspaces.recover().await?;
         Ok(workspaces)
     }

@@ -109,7 +109,7 @@ impl Workspaces {
             tier: tier_name(Tier::Pool),
         };
         undertaking.finish(|tx| tx.insert_workspace(&workspace))?;
-        machine.release();
+        self.held.leave(workspace.id, machine);
         Ok(WorkspaceView::of(&workspace, Some(&state)))
     }
 

@@ -114,7 +114,7 @@ impl Workspaces {
         {
             // Coming back to it has made it go on, should it have been left standing still.
             let released = machine.during("going on", RELEASE_LIMIT, machine.guest().release()).await;
-            machine.release();
+            self.held.leave(id, machine);
             // A machine that has ended meanwhile, or has nothing to release, is as good.
             if let Err(error @ VmError::NoAnswer { .. }) = released {
                 return Err(error.into());
@@ -134,7 +134,7 @@ impl Workspaces {
         let switched = match self.reach(&workspace).await? {
             Some((state, machine)) => {
                 let writes_to = disk_node(&machine).await;
-                machine.release();
+                self.held.leave(workspace.id, machine);
                 let writes_to = writes_to?;
                 let is_on = |disk| writes_to == node_name(&self.installation.disk_path(disk));
                 // The disk it writes to is never removed: if it is neither, nothing is touched.

@@ -20,7 +20,7 @@ impl Workspaces {
         let (workspace, lock) = self.lock(&request.workspace).await?;
         if let Some((state, machine)) = self.reach(&workspace).await? {
             if !request.force {
-                machine.release();
+                self.held.leave(workspace.id, machine);
                 return Err(Failure::new(
                     Code::WorkspaceRunning,
                     format!("the workspace {:?} is running", workspace.name.as_str()),
@@ -28,6 +28,7 @@ impl Workspaces {
                 .with_remedy(format!("stop it first, or say: agentiso rm --force {}", workspace.name)));
             }
             machine.kill().await;
+            self.held.forget(workspace.id);
             let dir = self.installation.paths.workspaces_dir();
             state
                 .berth

@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use super::base::insert_disk;
 use super::create::tier_name;
+use super::held::Held;
 use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
 use super::snapshot::MemoryAbout;
@@ -67,11 +68,12 @@ struct Beside<'a> {
 struct Present {
     state: MachineState,
     machine: Option<Machine>,
+    held: Arc<Held>,
 }
 
 impl Present {
-    fn new((state, machine): (MachineState, Machine)) -> Self {
-        Self { state, machine: Some(machine) }
+    fn new((state, machine): (MachineState, Machine), held: &Arc<Held>) -> Self {
+        Self { state, machine: Some(machine), held: Arc::clone(held) }
     }
 
     async fn stand_still(&self) -> Result<(), VmError> {
@@ -99,7 +101,7 @@ impl Present {
 impl Drop for Present {
     fn drop(&mut self) {
         if let Some(machine) = self.machine.take() {
-            machine.release();
+            self.held.leave(self.state.berth.workspace, machine);
         }
     }
 }
@@ -117,7 +119,7 @@ impl Workspaces {
         let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, snapshot))?;
         let memory = if disk_only { None } else { self.memory_to_restore(&snapshot)? };
         let disks = self.use_disks()?;
-        let present = self.reach(&workspace).await?.map(Present::new);
+        let present = self.reach(&workspace).await?.map(|found| Present::new(found, &self.held));
         let to = Destination { snapshot: &snapshot, memory: memory.as_ref() };
         let beside = match self.restore_beside(&workspace, &to, present.as_ref(), progress).await {
             Ok(beside) => beside,
@@ -132,7 +134,7 @@ impl Workspaces {
         let view = WorkspaceView::of(&after, revived.as_ref().map(|revived| &revived.state));
         let hooks = match revived {
             Some(Revived { machine, hooks, .. }) => {
-                machine.release();
+                self.held.leave(workspace.id, machine);
                 hooks
             }
             None => Vec::new(),

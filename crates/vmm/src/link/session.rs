@@ -108,6 +108,11 @@ impl Guest {
         self.0.session.closed().await
     }
 
+    /// Whether the session is over.
+    pub fn is_closed(&self) -> bool {
+        matches!(*self.0.session.phase.borrow(), Phase::Closed(_))
+    }
+
     /// Whether everything asked of the agent has been answered. Then no frame is on its way to the guest, and a copy of
     /// the guest's memory waits at a frame boundary.
     pub fn is_quiet(&self) -> bool {

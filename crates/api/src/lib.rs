@@ -1,0 +1,9 @@
+//! Actions over MCP, HTTP and a socket.
+//!
+//! Nothing here decides anything: a request becomes an action, a [`Backend`] carries it out, and its outcome becomes
+//! an answer.
+
+mod backend;
+pub mod catalogue;
+
+pub use backend::{Answer, Backend, Call};

@@ -1,0 +1,250 @@
+//! Git in a workspace.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+
+/// Clones a repository.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitClone {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// The repository: https, http, git or ssh, or `user@host:path`.
+    pub url: String,
+    /// Absolute path to clone to; `/workspace` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Branch or tag to check out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Only so many commits of history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// Seconds it may take; 300 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_secs: Option<u64>,
+}
+action!(GitClone -> GitCloned, "git_clone", "Clone a git repository", Changes, Exec, open_world: true;
+    "Clones a git repository into a workspace, which must be able to reach it. Credentials in the url are used and \
+     never shown; better set them with set_env (GIT_ASKPASS). Fails if path is there and not empty.");
+
+/// A repository that was cloned.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct GitCloned {
+    /// Always true.
+    pub success: bool,
+    /// Where it is.
+    pub path: String,
+    /// The commit that is checked out; null if the repository is empty.
+    pub commit_sha: Option<String>,
+    /// Where it came from, without credentials.
+    pub url: String,
+    /// The branch that is checked out.
+    pub branch: Option<String>,
+    /// The depth that was asked for.
+    pub depth: Option<u32>,
+}
+
+impl Outcome for GitCloned {
+    fn text(&self) -> String {
+        format!("{} cloned to {}", self.url, self.path)
+    }
+}
+
+/// Says what changed in a repository.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitStatus {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Absolute path of the repository; `/workspace` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+action!(GitStatus -> GitState, "git_status", "Show git status", Reads, Exec, idempotent: true;
+    "Says what changed in a git repository: branch, how far it is ahead and behind, and which files are staged, \
+     modified, untracked or in conflict.");
+
+/// What changed in a repository.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct GitState {
+    /// The branch; null if none is checked out.
+    pub branch: Option<String>,
+    /// The commit; null if there is none yet.
+    pub commit_sha: Option<String>,
+    /// The branch it follows.
+    pub upstream: Option<String>,
+    /// Commits that the branch it follows lacks.
+    pub ahead: u32,
+    /// Commits it lacks of the branch it follows.
+    pub behind: u32,
+    /// Files whose changes are staged.
+    pub staged: Vec<String>,
+    /// Files with changes that are not staged.
+    pub modified: Vec<String>,
+    /// Files git does not know.
+    pub untracked: Vec<String>,
+    /// Files in conflict.
+    pub conflicted: Vec<String>,
+    /// Whether there is anything to commit.
+    pub dirty: bool,
+}
+
+impl Outcome for GitState {
+    fn text(&self) -> String {
+        let branch = self.branch.as_deref().unwrap_or("no branch");
+        if !self.dirty {
+            return format!("{branch}, clean");
+        }
+        let mut lines = vec![branch.to_owned()];
+        for (name, files) in [
+            ("staged", &self.staged),
+            ("modified", &self.modified),
+            ("untracked", &self.untracked),
+            ("conflicted", &self.conflicted),
+        ] {
+            lines.extend(files.iter().map(|file| format!("{name}: {file}")));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Commits.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitCommit {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// The commit's message.
+    pub message: String,
+    /// Absolute path of the repository; `/workspace` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Stages all changes first; true if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add_all: Option<bool>,
+    /// The author's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author_name: Option<String>,
+    /// The author's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author_email: Option<String>,
+}
+action!(GitCommit -> GitCommitted, "git_commit", "Commit to git", Changes, Exec;
+    "Commits the changes in a repository, all of them unless add_all is false. With nothing to commit that is said, \
+     and is no error.");
+
+/// A commit.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct GitCommitted {
+    /// `committed` or `nothing_to_commit`.
+    pub status: String,
+    /// The commit.
+    pub commit_sha: Option<String>,
+    /// The same, shorter.
+    pub short_sha: Option<String>,
+    /// The branch.
+    pub branch: Option<String>,
+    /// The first line of the message.
+    pub summary: Option<String>,
+}
+
+impl Outcome for GitCommitted {
+    fn text(&self) -> String {
+        match (&self.short_sha, &self.summary) {
+            (Some(sha), Some(summary)) if self.status == "committed" => format!("{sha} {summary}"),
+            _ => "nothing to commit".to_owned(),
+        }
+    }
+}
+
+/// Pushes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitPush {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Absolute path of the repository; `/workspace` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Name of the remote; `origin` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// The branch; the one that is checked out if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// Replaces what the remote has, if it is what we think it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+    /// Follows the remote's branch from then on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub set_upstream: bool,
+    /// Seconds it may take; 120 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_secs: Option<u64>,
+}
+action!(GitPush -> GitPushed, "git_push", "Push to a git remote", Destroys, Exec, open_world: true;
+    "Pushes a branch to a remote, which the workspace must be able to reach. force uses --force-with-lease.");
+
+/// What was pushed.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct GitPushed {
+    /// The remote.
+    pub remote: String,
+    /// The branch.
+    pub branch: String,
+    /// Always true.
+    pub success: bool,
+    /// What git said, without credentials.
+    pub output: String,
+}
+
+impl Outcome for GitPushed {
+    fn text(&self) -> String {
+        format!("{} pushed to {}", self.branch, self.remote)
+    }
+}
+
+/// Shows changes in a repository.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct GitDiff {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Absolute path of the repository; `/workspace` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Shows what is staged instead of what is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub staged: bool,
+    /// Only a summary per file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stat: bool,
+    /// Only this file or directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_path: Option<String>,
+    /// Bytes shown, first and last halves; 65536 if absent, at most 4194304.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+}
+action!(GitDiff -> GitDiffed, "git_diff", "Show git diff", Reads, Exec, idempotent: true;
+    "Shows the changes in a repository as a unified diff, or with stat as a summary per file.");
+
+/// Changes in a repository.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct GitDiffed {
+    /// The diff, or the summary if that was asked for.
+    pub diff: String,
+    /// Whether some of it is left out.
+    pub truncated: bool,
+    /// The summary, if it was asked for.
+    pub stat: Option<String>,
+}
+
+impl Outcome for GitDiffed {
+    fn text(&self) -> String {
+        if self.diff.is_empty() { "no changes".to_owned() } else { self.diff.clone() }
+    }
+}

@@ -1,0 +1,22 @@
+//! What can be asked of agentiso, and what it answers.
+//!
+//! A tool of an agent, a route of the REST API and a verb of the command line all build the same action and get the
+//! same outcome. The types are the documentation: what is written here is what every schema says.
+
+mod about;
+mod exec;
+mod files;
+mod git;
+mod network;
+mod session;
+mod snapshots;
+mod workspace;
+
+pub use about::{About, Action, Effect, Outcome, Rate};
+pub use exec::*;
+pub use files::*;
+pub use git::*;
+pub use network::*;
+pub use session::*;
+pub use snapshots::*;
+pub use workspace::*;

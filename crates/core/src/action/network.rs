@@ -1,0 +1,160 @@
+//! Ports and networks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+use super::workspace::{Forward, NetworkRules, of_one};
+
+/// Forwards a port of the host into a workspace.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortForward {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Port in the workspace.
+    pub guest_port: u16,
+    /// Port on 127.0.0.1 of the host, at least 1024; a free one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_port: Option<u16>,
+}
+action!(PortForward -> PortForwarded, "port_forward_add", "Forward a port", Changes, Default, idempotent: true;
+    "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host, with no network in the workspace at all. It \
+     stays through restarts and restores until it is removed.");
+
+/// A port that is forwarded.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct PortForwarded {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Port in the workspace.
+    pub guest_port: u16,
+    /// Port on 127.0.0.1 of the host.
+    pub host_port: u16,
+}
+
+impl Outcome for PortForwarded {
+    fn text(&self) -> String {
+        format!("127.0.0.1:{} leads to port {} of the workspace", self.host_port, self.guest_port)
+    }
+}
+
+/// Removes a port forward.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortForwardRemove {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Port in the workspace.
+    pub guest_port: u16,
+}
+action!(PortForwardRemove -> PortForwardRemoved, "port_forward_remove", "Remove a port forward", Changes, Default,
+    idempotent: true; "Ends a port forward and the connections through it.");
+
+/// A port that is forwarded no more.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct PortForwardRemoved {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Port in the workspace.
+    pub guest_port: u16,
+    /// Whether there was such a forward.
+    pub removed: bool,
+}
+
+impl Outcome for PortForwardRemoved {
+    fn text(&self) -> String {
+        match self.removed {
+            true => format!("port {} is forwarded no more", self.guest_port),
+            false => format!("port {} was not forwarded", self.guest_port),
+        }
+    }
+}
+
+of_one! {
+    /// Lists port forwards.
+    PortForwardList
+}
+action!(PortForwardList -> PortForwards, "port_forward_list", "List port forwards", Reads, Default,
+    idempotent: true; "Lists the ports of the host that lead into a workspace.");
+
+/// Port forwards.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct PortForwards {
+    /// The forwards.
+    pub forwards: Vec<Forward>,
+}
+
+impl Outcome for PortForwards {
+    fn text(&self) -> String {
+        if self.forwards.is_empty() {
+            return "no port forwards".to_owned();
+        }
+        let line = |f: &Forward| format!("127.0.0.1:{} -> {}", f.host_port, f.guest_port);
+        self.forwards.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Changes what a workspace may do on a network.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkPolicy {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Whether it reaches the internet. Only false can be had so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_internet: Option<bool>,
+    /// Whether it reaches other workspaces. Only false can be had so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_inter_vm: Option<bool>,
+    /// TCP ports others may connect to. Only none can be had so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_ports: Option<Vec<u16>>,
+}
+action!(NetworkPolicy -> NetworkPolicySet, "network_policy", "Change network rules", Changes, Default,
+    idempotent: true;
+    "Says what a workspace may reach. Workspaces have no network yet: everything is off, asking for off is fine, and \
+     asking for on is refused and changes nothing. Port forwards work without a network.");
+
+/// The network rules of a workspace.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct NetworkPolicySet {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The rules.
+    pub network_policy: NetworkRules,
+}
+
+impl Outcome for NetworkPolicySet {
+    fn text(&self) -> String {
+        "the workspace has no network: internet off, other workspaces off, no open ports".to_owned()
+    }
+}
+
+of_one! {
+    /// Says a workspace's address.
+    WorkspaceIp
+}
+action!(WorkspaceIp -> WorkspaceAddress, "workspace_ip", "Say a workspace's address", Reads, Default,
+    idempotent: true;
+    "Says a workspace's address. Workspaces have no network yet, so it is null; use port_forward to reach a port.");
+
+/// A workspace's address.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkspaceAddress {
+    /// The workspace.
+    pub workspace_id: String,
+    /// Its address; null while it has no network.
+    pub ip: Option<String>,
+}
+
+impl Outcome for WorkspaceAddress {
+    fn text(&self) -> String {
+        match &self.ip {
+            Some(ip) => ip.clone(),
+            None => {
+                "the workspace has no network and so no address; use port_forward to reach a port".to_owned()
+            }
+        }
+    }
+}

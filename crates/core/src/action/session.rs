@@ -1,0 +1,144 @@
+//! Who is calling, how the server is, and what has happened.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{About, Action, Effect, Outcome, Rate, action};
+
+/// Shows what has happened.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timeline {
+    /// Id or name of a workspace, also of one that is gone; everything if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<String>,
+    /// Shows so many, the newest; 50 if absent, at most 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Only what came before the event of this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<i64>,
+}
+
+impl Action for Timeline {
+    type Outcome = TimelineShown;
+    const ABOUT: About = About {
+        name: "timeline",
+        title: "Show what has happened",
+        description: "Shows what was done to a workspace, or to all, by any client, newest first: who, what (without \
+                      secrets), when, how long it took, how it ended and what it changed.",
+        effect: Effect::Reads,
+        idempotent: true,
+        open_world: false,
+        rate: Rate::Default,
+    };
+}
+
+/// What has happened.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct TimelineShown {
+    /// The events, newest first.
+    pub events: Vec<TimelineEvent>,
+}
+
+/// Something that was done.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct TimelineEvent {
+    /// Its number.
+    pub id: i64,
+    /// When it began.
+    pub at: String,
+    /// The workspace's id.
+    pub workspace_id: Option<String>,
+    /// What the workspace was called then.
+    pub workspace_name: Option<String>,
+    /// What the client calls itself.
+    pub client: String,
+    /// What was asked for.
+    pub action: String,
+    /// Its parameters, without secrets and contents.
+    pub detail: serde_json::Value,
+    /// How long it took.
+    pub duration_ms: f64,
+    /// `ok` or a stable error code.
+    pub outcome: String,
+    /// What it changed.
+    pub changed: Option<String>,
+}
+
+impl Outcome for TimelineShown {
+    fn text(&self) -> String {
+        let line = |event: &TimelineEvent| {
+            let workspace = event.workspace_name.as_deref().unwrap_or("-");
+            let changed = event.changed.as_ref().map(|changed| format!(": {changed}")).unwrap_or_default();
+            format!(
+                "{} {workspace} {} by {} ({:.0} ms) {}{changed}",
+                event.at, event.action, event.client, event.duration_ms, event.outcome
+            )
+        };
+        self.events.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Says how the server is.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerStatus {}
+action!(no workspace: ServerStatus -> ServerState, "server_status", "Say how the server is", Reads, Default,
+    idempotent: true;
+    "Says the server's version, how long it has run, how many workspaces there are in which state, and what this \
+     session uses of its quota.");
+
+/// How the server is.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ServerState {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime_secs: u64,
+    /// Where its data is.
+    pub home: String,
+    /// Workspaces per state.
+    pub workspaces: BTreeMap<String, usize>,
+    /// Machines that wait in the pool.
+    pub pool: usize,
+    /// This session's id.
+    pub session_id: Option<String>,
+    /// What this session uses.
+    pub usage: QuotaUse,
+    /// What this session may use.
+    pub quota: QuotaUse,
+}
+
+/// What is used, or may be.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct QuotaUse {
+    /// Workspaces.
+    pub workspaces: u64,
+    /// Memory of all of them in MiB.
+    pub memory_mb: u64,
+    /// Disks of all of them in GiB.
+    pub disk_gb: u64,
+}
+
+impl Outcome for ServerState {
+    fn text(&self) -> String {
+        let states: Vec<String> =
+            self.workspaces.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        format!(
+            "agentiso {} (process {}), up {} s; workspaces: {}; this session uses {} of {} workspaces, {} of {} MiB",
+            self.version,
+            self.pid,
+            self.uptime_secs,
+            if states.is_empty() { "none".to_owned() } else { states.join(", ") },
+            self.usage.workspaces,
+            self.quota.workspaces,
+            self.usage.memory_mb,
+            self.quota.memory_mb
+        )
+    }
+}

@@ -1,0 +1,279 @@
+//! Snapshots: taken, listed, gone back to, compared and removed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+use super::workspace::of_one;
+
+/// A snapshot, in short.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotBrief {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it has memory.
+    pub has_memory: bool,
+    /// The snapshot its workspace stood on when it was taken.
+    pub parent: Option<String>,
+    /// When it was taken.
+    pub created_at: String,
+}
+
+/// Takes a snapshot.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotCreate {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Its name: letters, digits, hyphens, underscores and dots, at most 128.
+    pub name: String,
+    /// Memory too, so that it can be gone back to to the very instruction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include_memory: Option<bool>,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+action!(SnapshotCreate -> SnapshotTaken, "snapshot_create", "Take a snapshot", Changes, Default;
+    "Saves a workspace's disk, and with include_memory its memory and running processes, under a name. The machine \
+     stands still for some milliseconds and goes on. Only what changed since the last one takes space.");
+
+/// A snapshot that was taken.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotTaken {
+    /// Its id.
+    pub snapshot_id: String,
+    /// Its name.
+    pub name: String,
+    /// Its workspace.
+    pub workspace_id: String,
+    /// Whether it has memory.
+    pub has_memory: bool,
+    /// When it was taken.
+    pub created_at: String,
+    /// For how long the machine stood still.
+    pub pause_ms: f64,
+    /// Bytes its memory took, if it has any.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Outcome for SnapshotTaken {
+    fn text(&self) -> String {
+        let what = if self.has_memory { "disk and memory" } else { "disk" };
+        format!("snapshot {} taken ({what}); the machine stood still for {:.1} ms", self.name, self.pause_ms)
+    }
+}
+
+/// Goes back to a snapshot.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotRestore {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// The snapshot.
+    pub snapshot_name: String,
+    /// Starts anew on the snapshot's disk even if it has memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disk_only: bool,
+}
+action!(SnapshotRestore -> SnapshotRestored, "snapshot_restore", "Go back to a snapshot", Destroys, Default,
+    idempotent: true;
+    "Takes a workspace back to one of its snapshots, in place. What changed since is lost unless it is in another \
+     snapshot; newer snapshots stay. With memory its processes go on where they were; without, the machine starts \
+     anew. If it fails, the workspace is as it was.");
+
+/// A workspace that was taken back.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotRestored {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The snapshot.
+    pub snapshot_name: String,
+    /// Whether its memory was taken back too.
+    pub memory_restored: bool,
+    /// `running` or `stopped`.
+    pub state: String,
+    /// For how long it was away.
+    pub away_ms: f64,
+    /// Hooks of the workspace that failed.
+    pub failed_hooks: Vec<String>,
+}
+
+impl Outcome for SnapshotRestored {
+    fn text(&self) -> String {
+        let what = if self.memory_restored { "disk and memory" } else { "disk" };
+        format!("workspace is back at {} ({what}) and {}", self.snapshot_name, self.state)
+    }
+}
+
+of_one! {
+    /// Lists snapshots.
+    SnapshotList
+}
+action!(SnapshotList -> SnapshotListed, "snapshot_list", "List snapshots", Reads, Default, idempotent: true;
+    "Lists a workspace's snapshots, oldest first, with parent, time and sizes: used_bytes is what deleting one would \
+     free, referenced_bytes all that it holds.");
+
+/// Snapshots.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotListed {
+    /// The snapshots.
+    pub snapshots: Vec<SnapshotDetails>,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotDetails {
+    /// In short.
+    #[serde(flatten)]
+    pub brief: SnapshotBrief,
+    /// What it is for.
+    pub description: String,
+    /// Bytes that deleting it would free.
+    pub used_bytes: u64,
+    /// Bytes it holds, shared with others or not.
+    pub referenced_bytes: u64,
+    /// Whether the workspace stands on it.
+    pub current: bool,
+    /// Workspaces whose disks need it.
+    pub forks: Vec<String>,
+}
+
+impl Outcome for SnapshotListed {
+    fn text(&self) -> String {
+        if self.snapshots.is_empty() {
+            return "no snapshots".to_owned();
+        }
+        let line = |snapshot: &SnapshotDetails| {
+            let memory = if snapshot.brief.has_memory { ", with memory" } else { "" };
+            let parent = snapshot.brief.parent.as_ref().map(|p| format!(", after {p}")).unwrap_or_default();
+            format!(
+                "{}: {}{parent}{memory}, {} bytes of its own",
+                snapshot.brief.name, snapshot.brief.created_at, snapshot.used_bytes
+            )
+        };
+        self.snapshots.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Deletes a snapshot.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotDelete {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// The snapshot.
+    pub snapshot_name: String,
+}
+action!(SnapshotDelete -> SnapshotDeleted, "snapshot_delete", "Delete a snapshot", Destroys, Default;
+    "Deletes any snapshot, not only the newest. Refused while forks need it.");
+
+/// A snapshot that is gone.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotDeleted {
+    /// The workspace.
+    pub workspace_id: String,
+    /// The snapshot.
+    pub snapshot_name: String,
+    /// Always true.
+    pub deleted: bool,
+}
+
+impl Outcome for SnapshotDeleted {
+    fn text(&self) -> String {
+        format!("snapshot {} deleted", self.snapshot_name)
+    }
+}
+
+/// Compares two points of a workspace.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotDiff {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// The earlier point: a snapshot.
+    pub snapshot_name: String,
+    /// The later point: another snapshot, or `now`, the default; `OTHER:NAME` is a point of another workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<String>,
+    /// Only this path and what is below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Shows the changed lines of this one file instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Shows so many changes; 1000 if absent, at most 100000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_results: Option<usize>,
+}
+action!(SnapshotDiff -> SnapshotCompared, "snapshot_diff", "Compare snapshots", Reads, Default, idempotent: true;
+    "Says exactly which files were added, removed, modified or renamed between a snapshot and another one, or now; \
+     with file, which lines of it changed.");
+
+/// What differs.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SnapshotCompared {
+    /// Files and directories that differ, sorted by path.
+    pub changes: Vec<FileChange>,
+    /// How many were added.
+    pub added: usize,
+    /// How many were removed.
+    pub removed: usize,
+    /// How many were modified.
+    pub modified: usize,
+    /// How many were renamed.
+    pub renamed: usize,
+    /// Whether some are left out.
+    pub truncated: bool,
+    /// The changed lines of the file that was asked for.
+    pub diff: Option<String>,
+}
+
+/// A file that differs.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct FileChange {
+    /// Its path.
+    pub path: String,
+    /// `added`, `removed`, `modified` or `renamed`.
+    pub change: String,
+    /// What differs of a modified one: `content`, `mode`, `owner`, `type`, `xattrs`, `target`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub what: Vec<String>,
+    /// Where a renamed one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Its size before.
+    pub old_size: Option<u64>,
+    /// Its size after.
+    pub new_size: Option<u64>,
+}
+
+impl Outcome for SnapshotCompared {
+    fn text(&self) -> String {
+        if let Some(diff) = &self.diff {
+            return diff.clone();
+        }
+        let line = |change: &FileChange| {
+            let mark = match change.change.as_str() {
+                "added" => "A",
+                "removed" => "D",
+                "renamed" => "R",
+                _ => "M",
+            };
+            let from = change.from.as_ref().map(|from| format!("{from} -> ")).unwrap_or_default();
+            format!("{mark} {from}{}", change.path)
+        };
+        let mut lines: Vec<String> = self.changes.iter().map(line).collect();
+        lines.push(format!(
+            "{} added, {} removed, {} modified, {} renamed{}",
+            self.added,
+            self.removed,
+            self.modified,
+            self.renamed,
+            if self.truncated { "; not all are shown" } else { "" }
+        ));
+        lines.join("\n")
+    }
+}
