@@ -53,6 +53,11 @@ id! {
     MemoryId
 }
 
+id! {
+    /// Identifies one client's session. Random, so that nobody can guess another's.
+    SessionId
+}
+
 impl WorkspaceId {
     /// The last eight hex digits: the random part, short enough for a host name.
     pub fn short(&self) -> String {

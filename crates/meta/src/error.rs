@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentiso_core::{Code, DiskId, Explain};
+use agentiso_core::{Code, DiskId, Explain, LabelError};
 use rusqlite::ErrorCode;
 
 /// Why the state could not be read or changed.
@@ -45,6 +45,41 @@ pub enum MetaError {
     SnapshotExists {
         /// The name.
         name: String,
+    },
+    /// The labels of a workspace are not as labels must be.
+    #[error(transparent)]
+    Labels(#[from] LabelError),
+    /// The port of the host leads somewhere already.
+    #[error("port {host_port} of the host is forwarded to the workspace {workspace:?} already")]
+    PortTaken {
+        /// The port.
+        host_port: u16,
+        /// The name of the workspace it leads to.
+        workspace: String,
+    },
+    /// The port of the workspace is forwarded already.
+    #[error("port {guest_port} of the workspace is forwarded already: it is port {host_port} of the host")]
+    ForwardExists {
+        /// The port of the workspace.
+        guest_port: u16,
+        /// The port of the host that leads to it.
+        host_port: u16,
+    },
+    /// The port of the workspace is not forwarded.
+    #[error("port {guest_port} of the workspace is not forwarded")]
+    ForwardNotFound {
+        /// The port of the workspace.
+        guest_port: u16,
+    },
+    /// A text is longer than is kept.
+    #[error("the {what} is longer than {max} {unit}")]
+    TooLong {
+        /// What it is.
+        what: &'static str,
+        /// How long it may be.
+        max: usize,
+        /// In what that is counted.
+        unit: &'static str,
     },
     /// Something that was taken to be there is not: a fault of ours, or another command was faster.
     #[error("there is no {what} {id}")]
@@ -116,6 +151,15 @@ impl MetaError {
         Self::Missing { what, id: id.to_string() }
     }
 
+    /// Refuses a text that has more characters than are kept.
+    pub(crate) fn require_short(what: &'static str, text: &str, max: usize) -> Result<(), Self> {
+        // A text has at least a quarter as many characters as bytes: the long ones need no counting.
+        if text.len() > 4 * max || text.chars().count() > max {
+            return Err(Self::TooLong { what, max, unit: "characters" });
+        }
+        Ok(())
+    }
+
     pub(crate) fn damaged(path: &Path, reason: impl ToString) -> Self {
         Self::Damaged { path: path.to_owned(), reason: reason.to_string() }
     }
@@ -140,7 +184,12 @@ impl Explain for MetaError {
     fn code(&self) -> Code {
         match self {
             Self::WorkspaceNotFound { .. } => Code::WorkspaceNotFound,
-            Self::WorkspaceAmbiguous { .. } => Code::InvalidArgument,
+            Self::WorkspaceAmbiguous { .. }
+            | Self::PortTaken { .. }
+            | Self::ForwardExists { .. }
+            | Self::ForwardNotFound { .. }
+            | Self::TooLong { .. } => Code::InvalidArgument,
+            Self::Labels(error) => error.code(),
             Self::WorkspaceExists { .. } => Code::WorkspaceExists,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
@@ -164,6 +213,13 @@ impl Explain for MetaError {
             Self::SnapshotNotFound { .. } => {
                 Some("see 'agentiso snapshot ls' for those the workspace has".to_owned())
             }
+            Self::Labels(error) => error.remedy(),
+            Self::PortTaken { .. } => {
+                Some("choose another port of the host, or remove that forward first".to_owned())
+            }
+            Self::ForwardExists { .. } => Some("use that one, or remove it first".to_owned()),
+            Self::ForwardNotFound { .. } => Some("list the forwards the workspace has".to_owned()),
+            Self::TooLong { what, max, unit } => Some(format!("give a {what} of at most {max} {unit}")),
             Self::TooNew { .. } => Some("use the newer agentiso that wrote it".to_owned()),
             Self::Damaged { path, .. } => Some(format!(
                 "put a good copy of {} in its place; the disks themselves are not touched by this",

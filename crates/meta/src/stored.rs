@@ -1,7 +1,10 @@
 //! How values are written in columns.
 
+use std::collections::BTreeMap;
+
 use agentiso_core::{
-    DiskId, ImageName, MemoryId, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
+    DiskId, ImageName, MemoryId, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
+    check_labels,
 };
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -54,7 +57,7 @@ macro_rules! stored_ids {
     )* };
 }
 
-stored_ids! { WorkspaceId SnapshotId DiskId MemoryId }
+stored_ids! { WorkspaceId SnapshotId DiskId MemoryId SessionId }
 
 macro_rules! stored_names {
     ($($type:ident)*) => { $(
@@ -89,5 +92,20 @@ impl FromSql for Stored<Value> {
 impl ToSql for Stored<&Value> {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
         Ok(self.0.to_string().into())
+    }
+}
+
+impl FromSql for Stored<BTreeMap<String, String>> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let labels = serde_json::from_str(value.as_str()?).map_err(refused)?;
+        check_labels(&labels).map_err(refused)?;
+        Ok(Self(labels))
+    }
+}
+
+impl ToSql for Stored<&BTreeMap<String, String>> {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        let labels = serde_json::to_string(self.0);
+        Ok(labels.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?.into())
     }
 }

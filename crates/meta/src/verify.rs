@@ -14,6 +14,9 @@ const FAULTS: &[&str] = &[
     "SELECT 'disk ' || child.id || ' reads through one that still changes'
      FROM disks AS child JOIN disks AS parent ON parent.id = child.parent WHERE NOT parent.frozen",
     "SELECT 'a disk belongs to a workspace and to the pool' FROM workspaces JOIN pool USING (disk)",
+    "SELECT 'the outcome of request ' || key || ' is no JSON'
+     FROM idempotency WHERE outcome IS NOT NULL AND NOT json_valid(outcome)",
+    "SELECT 'the detail of event ' || id || ' is no JSON' FROM timeline WHERE NOT json_valid(detail)",
 ];
 
 impl Meta {
@@ -43,5 +46,8 @@ fn first_fault(read: &Read<'_>) -> Result<Option<String>, MetaError> {
     read.disks()?;
     read.pool()?;
     read.operations()?;
+    read.sessions()?;
+    read.all_settings()?;
+    read.forwards()?;
     Ok(None)
 }

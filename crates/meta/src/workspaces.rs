@@ -1,6 +1,8 @@
 //! Workspaces.
 
-use agentiso_core::{DiskId, ImageName, Resources, SnapshotId, WorkspaceId, WorkspaceName, nearest};
+use agentiso_core::{
+    DiskId, ImageName, Resources, SessionId, SnapshotId, WorkspaceId, WorkspaceName, nearest,
+};
 use jiff::Timestamp;
 use rusqlite::{Row, named_params};
 use serde_json::Value;
@@ -136,6 +138,13 @@ impl Read<'_> {
         let sql = "SELECT * FROM workspaces WHERE source_snapshot = ?1 ORDER BY created, id";
         self.all(sql, [Stored(snapshot)], read)
     }
+
+    /// Returns the workspaces of a session, oldest first.
+    pub fn owned_by(&self, owner: SessionId) -> Result<Vec<Workspace>, MetaError> {
+        let sql = "SELECT workspaces.* FROM settings JOIN workspaces ON workspaces.id = settings.workspace
+            WHERE owner = ?1 ORDER BY created, id";
+        self.all(sql, [Stored(owner)], read)
+    }
 }
 
 impl Tx<'_> {
@@ -227,7 +236,8 @@ impl Tx<'_> {
         self.change_workspace(id, sql, (Stored(id), position.map(Stored)))
     }
 
-    fn change_workspace(
+    /// Runs a change of one workspace, which must be there.
+    pub(crate) fn change_workspace(
         &self,
         id: WorkspaceId,
         sql: &str,
@@ -245,7 +255,7 @@ impl Tx<'_> {
     }
 }
 
-fn not_found(asked: String, nearest: Option<String>) -> MetaError {
+pub(crate) fn not_found(asked: String, nearest: Option<String>) -> MetaError {
     MetaError::WorkspaceNotFound { asked, nearest }
 }
 

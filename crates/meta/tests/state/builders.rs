@@ -1,8 +1,9 @@
 //! States to test with.
 
-use agentiso_core::{DiskId, MemoryId, Resources, SnapshotId, WorkspaceId};
+use agentiso_core::{DiskId, MemoryId, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_meta::{
-    Disk, Lineage, Memory, Meta, MetaError, PoolMachine, Snapshot, Workspace, WorkspaceState,
+    Disk, Lineage, Memory, Meta, MetaError, PoolMachine, Session, SessionKind, Snapshot, Workspace,
+    WorkspaceState,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -43,6 +44,13 @@ impl State {
             })
             .unwrap();
         workspace
+    }
+
+    /// Adds a session.
+    pub fn add_session(&self) -> Session {
+        let session = session();
+        self.meta.write(|tx| tx.insert_session(&session)).unwrap();
+        session
     }
 
     /// Takes a snapshot of a workspace as a command would.
@@ -143,6 +151,20 @@ pub fn pool_machine(shape: &str, disk: DiskId) -> PoolMachine {
         machine: json!({ "pid": 4242 }),
         tier: "warm".to_owned(),
         created: now(),
+    }
+}
+
+pub fn session() -> Session {
+    let id = Uuid::new_v4();
+    let mut token_hash = [7; 32];
+    token_hash[..16].copy_from_slice(id.as_bytes());
+    Session {
+        id: SessionId::from_uuid(id),
+        kind: SessionKind::Mcp,
+        client: "some client".to_owned(),
+        token_hash,
+        created: now(),
+        last_active: now(),
     }
 }
 

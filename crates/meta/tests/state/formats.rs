@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 
 use agentiso_core::{Code, Explain};
 use agentiso_meta::{Meta, MetaError, WorkspaceState};
@@ -10,7 +11,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::builders::State;
+use crate::builders::{State, session};
 
 /// A database of format 1 as it was first written. Never to be changed.
 const FORMAT_1: &str = include_str!("../samples/state-1.sql");
@@ -64,6 +65,158 @@ fn a_database_of_format_1_is_understood() {
     .unwrap();
 }
 
+/// Every row of the tables format 1 had.
+fn rows(path: &Path) -> Vec<String> {
+    let connection = Connection::open(path).unwrap();
+    ["disks", "workspaces", "memories", "memory_packs", "snapshots", "pool", "operations"]
+        .into_iter()
+        .flat_map(|table| {
+            let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
+            let columns = statement.column_count();
+            let row = |row: &rusqlite::Row<'_>| {
+                let values: Vec<_> = (0..columns).map(|column| row.get_ref_unwrap(column)).collect();
+                Ok(format!("{table}: {values:?}"))
+            };
+            statement.query_map([], row).unwrap().map(Result::unwrap).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn format_of(path: &Path) -> i64 {
+    Connection::open(path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
+    let (_dir, path) = database(FORMAT_1);
+    let before = rows(&path);
+    assert_eq!(before.len(), 13);
+    let meta = Meta::open(&path).unwrap();
+    assert_eq!((rows(&path), format_of(&path)), (before, 2));
+
+    let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
+    assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
+    let session = session();
+    meta.write(|tx| {
+        tx.insert_session(&session)?;
+        tx.set_owner(fork.id, Some(session.id))
+    })
+    .unwrap();
+    let meta = Meta::open(&path).unwrap();
+    assert_eq!(meta.read(|state| state.owned_by(session.id)).unwrap(), [fork]);
+    assert_eq!(meta.read(|state| state.usage(None)).unwrap().workspaces, 2);
+    meta.verify().unwrap();
+}
+
+#[test]
+fn a_database_that_cannot_be_brought_up_to_date_stays_as_it_was() {
+    let (_dir, path) = database(FORMAT_1);
+    // The last table of the new format cannot be made: those before it must not stay.
+    let spoil = "CREATE TABLE timeline (x)";
+    Connection::open(&path).unwrap().execute_batch(spoil).unwrap();
+    let before = (rows(&path), schema(&path));
+    Meta::open(&path).unwrap_err();
+    assert_eq!((rows(&path), schema(&path)), before);
+    assert_eq!(format_of(&path), 1);
+
+    Connection::open(&path).unwrap().execute_batch("DROP TABLE timeline").unwrap();
+    Meta::open(&path).unwrap().verify().unwrap();
+}
+
+#[test]
+fn many_who_open_an_old_database_at_once_all_find_it_ready() {
+    for _ in 0..5 {
+        let (_dir, path) = database(FORMAT_1);
+        let start = Barrier::new(4);
+        let open = || {
+            start.wait();
+            Meta::open(&path)?.read(|state| state.all_settings())
+        };
+        std::thread::scope(|scope| {
+            for thread in [(); 4].map(|()| scope.spawn(open)) {
+                assert_eq!(thread.join().unwrap().unwrap().len(), 2);
+            }
+        });
+    }
+}
+
+#[test]
+fn the_tables_refuse_what_is_never_written() {
+    let state = State::new();
+    let (web, session) = (state.add("web").id, state.add_session().id);
+    let connection = Connection::open(state.meta.path()).unwrap();
+    connection.pragma_update(None, "foreign_keys", true).unwrap();
+    let nobody = "01900000-0000-7000-8000-000000000000";
+    for (bad, why) in [
+        (format!("INSERT INTO sessions VALUES ('{nobody}', 'ftp', '', zeroblob(32), 0, 0)"), "CHECK"),
+        (format!("INSERT INTO sessions VALUES ('{nobody}', 'mcp', '', zeroblob(31), 0, 0)"), "CHECK"),
+        (format!("INSERT INTO sessions VALUES ('{session}', 'mcp', '', zeroblob(32), 0, 0)"), "UNIQUE"),
+        ("UPDATE sessions SET client = printf('%.129c', 'x')".to_owned(), "CHECK"),
+        ("UPDATE sessions SET last_active = 'now'".to_owned(), "cannot store TEXT"),
+        (format!("INSERT INTO settings (workspace, last_used) VALUES ('{nobody}', 0)"), "FOREIGN KEY"),
+        (
+            format!("INSERT INTO settings (workspace, owner, last_used) VALUES ('{web}', '{nobody}', 0)"),
+            "FOREIGN KEY",
+        ),
+        (
+            format!("INSERT INTO settings (workspace, suspended, last_used) VALUES ('{web}', '{nobody}', 0)"),
+            "FOREIGN KEY",
+        ),
+        (
+            format!("INSERT INTO settings (workspace, idle_stop_secs, last_used) VALUES ('{web}', -1, 0)"),
+            "CHECK",
+        ),
+        (format!("INSERT INTO forwards VALUES ('{nobody}', 80, 8080, 0)"), "FOREIGN KEY"),
+        (format!("INSERT INTO forwards VALUES ('{web}', 80, 65536, 0)"), "CHECK"),
+        (format!("INSERT INTO forwards VALUES ('{web}', 80, 8080, 0), ('{web}', 81, 8080, 0)"), "UNIQUE"),
+        (format!("INSERT INTO idempotency VALUES ('{nobody}', 'k', zeroblob(32), NULL, 0)"), "FOREIGN KEY"),
+        (format!("INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(1), NULL, 0)"), "CHECK"),
+        (
+            "INSERT INTO timeline (at, client, action, detail, duration_us, outcome)
+          VALUES (0, '', '', printf('%.4097c', 'x'), 0, 'ok')"
+                .to_owned(),
+            "CHECK",
+        ),
+    ] {
+        let refused = connection.execute_batch(&bad).unwrap_err();
+        assert!(refused.to_string().contains(why), "{bad}: {refused}");
+    }
+    state.meta.verify().unwrap();
+}
+
+#[test]
+fn what_makes_no_sense_about_clients_and_their_doings_is_damage() {
+    for spoil in [
+        "UPDATE sessions SET id = 'nobody'",
+        "PRAGMA ignore_check_constraints = ON; UPDATE sessions SET kind = 'ftp'",
+        "PRAGMA ignore_check_constraints = ON; UPDATE sessions SET token_hash = x'00'",
+        "UPDATE settings SET labels = '[]'",
+        "UPDATE settings SET labels = '{\"Team\":\"\"}'",
+        "UPDATE settings SET expires_at = 9223372036854775807",
+        "PRAGMA ignore_check_constraints = ON; UPDATE forwards SET host_port = 70000",
+        "UPDATE idempotency SET outcome = '{'",
+        "UPDATE timeline SET detail = '{'",
+    ] {
+        let state = State::new();
+        let (web, session) = (state.add("web").id, state.add_session().id);
+        Connection::open(state.meta.path())
+            .unwrap()
+            .execute_batch(&format!(
+                "PRAGMA foreign_keys = OFF;
+                 INSERT INTO settings (workspace, last_used) VALUES ('{web}', 0);
+                 INSERT INTO forwards VALUES ('{web}', 80, 8080, 0);
+                 INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(32), NULL, 0);
+                 INSERT INTO timeline (at, client, action, detail, duration_us, outcome)
+                 VALUES (0, '', '', '{{}}', 0, 'ok');"
+            ))
+            .unwrap();
+        state.meta.verify().unwrap();
+        let connection = Connection::open(state.meta.path()).unwrap();
+        connection.execute_batch(&format!("PRAGMA foreign_keys = OFF; {spoil}")).unwrap();
+        assert_eq!(state.meta.verify().unwrap_err().code(), Code::DataDamaged, "{spoil}");
+    }
+}
+
 #[test]
 fn an_old_database_brought_up_to_date_is_like_a_new_one() {
     let (_dir, old) = database(FORMAT_1);
@@ -77,7 +230,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 1, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 2, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }

@@ -4,11 +4,17 @@
 mod builders;
 mod disks;
 mod formats;
+mod forwards;
+mod idempotency;
 mod invariants;
 mod lookups;
 mod memories;
 mod operations;
 mod pool;
 mod processes;
+mod sessions;
+mod settings;
 mod snapshots;
+mod timeline;
+mod usage;
 mod workspaces;

@@ -1,0 +1,77 @@
+//! Requests that must not be carried out twice, however often they are sent.
+//!
+//! ```text
+//!  claimed ──► settled: the same request is answered with its outcome
+//!     │
+//!     └──────► dropped: it failed and changed nothing, so it may be tried again
+//! ```
+
+use agentiso_core::SessionId;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::stored::{Stored, get_if_any};
+use crate::{MetaError, Tx};
+
+/// The longest key that is kept, in characters.
+pub const MAX_KEY: usize = 255;
+
+/// What became of the attempt to claim a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// Nobody had it: the request is to be carried out.
+    New,
+    /// The same request has it and is at work.
+    InProgress,
+    /// The same request had it and this came of it.
+    Done(Value),
+    /// Another request has it.
+    Mismatch,
+}
+
+impl Tx<'_> {
+    /// Claims a key of a session for the request that has a hash.
+    pub fn claim_key(&self, session: SessionId, key: &str, hash: &[u8; 32]) -> Result<Claim, MetaError> {
+        MetaError::require_short("idempotency key", key, MAX_KEY)?;
+        let sql = "SELECT request_hash, outcome FROM idempotency WHERE session = ?1 AND key = ?2";
+        let known = self.one(sql, (Stored(session), key), |row| {
+            Ok((row.get::<_, [u8; 32]>("request_hash")?, get_if_any(row, "outcome")?))
+        })?;
+        match known {
+            Some((claimed, _)) if claimed != *hash => Ok(Claim::Mismatch),
+            Some((_, Some(outcome))) => Ok(Claim::Done(outcome)),
+            Some((_, None)) => Ok(Claim::InProgress),
+            None => {
+                self.session(session)?;
+                self.execute(
+                    "INSERT INTO idempotency (session, key, request_hash, created) VALUES (?1, ?2, ?3, ?4)",
+                    (Stored(session), key, hash, Stored(Timestamp::now())),
+                )?;
+                Ok(Claim::New)
+            }
+        }
+    }
+
+    /// Notes what came of the request that has a key, best in the transaction that makes it so.
+    pub fn settle_key(&self, session: SessionId, key: &str, outcome: &Value) -> Result<(), MetaError> {
+        let sql = "UPDATE idempotency SET outcome = ?3 WHERE session = ?1 AND key = ?2";
+        self.change_one("idempotency key", key, sql, (Stored(session), key, Stored(outcome)))
+    }
+
+    /// Frees a key, if it is claimed.
+    pub fn drop_key(&self, session: SessionId, key: &str) -> Result<(), MetaError> {
+        let sql = "DELETE FROM idempotency WHERE session = ?1 AND key = ?2";
+        self.execute(sql, (Stored(session), key))?;
+        Ok(())
+    }
+
+    /// Frees every key whose request never ended, because whoever was at it has died; returns how many.
+    pub fn drop_unsettled_keys(&self) -> Result<usize, MetaError> {
+        Ok(self.execute("DELETE FROM idempotency WHERE outcome IS NULL", [])?)
+    }
+
+    /// Frees the keys that were claimed before a moment and returns how many they were.
+    pub fn prune_keys(&self, older_than: Timestamp) -> Result<usize, MetaError> {
+        Ok(self.execute("DELETE FROM idempotency WHERE created < ?1", [Stored(older_than)])?)
+    }
+}

@@ -1,0 +1,131 @@
+//! Sessions: the clients that own workspaces.
+
+use agentiso_core::SessionId;
+use jiff::Timestamp;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use rusqlite::{Row, named_params};
+
+use crate::stored::{Stored, get};
+use crate::{MetaError, Read, Tx};
+
+/// The longest name of a client that is kept, in characters.
+pub const MAX_CLIENT: usize = 128;
+
+/// One client's identity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Who it is, for ever.
+    pub id: SessionId,
+    /// By which door it came.
+    pub kind: SessionKind,
+    /// What the client calls itself; at most [`MAX_CLIENT`] characters.
+    pub client: String,
+    /// The hash of the token that shows it is the same client again. The token itself is not stored.
+    pub token_hash: [u8; 32],
+    /// When it began, to the microsecond.
+    pub created: Timestamp,
+    /// When it last asked for anything, to the microsecond.
+    pub last_active: Timestamp,
+}
+
+/// By which door a session came.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum SessionKind {
+    /// As an MCP client.
+    Mcp,
+    /// Over the REST interface.
+    Http,
+    /// From the command line of the host.
+    Local,
+}
+
+impl SessionKind {
+    /// The kind as it is printed and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mcp => "mcp",
+            Self::Http => "http",
+            Self::Local => "local",
+        }
+    }
+}
+
+impl FromSql for Stored<SessionKind> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_str()? {
+            "mcp" => Ok(Self(SessionKind::Mcp)),
+            "http" => Ok(Self(SessionKind::Http)),
+            "local" => Ok(Self(SessionKind::Local)),
+            _ => Err(FromSqlError::InvalidType),
+        }
+    }
+}
+
+impl Read<'_> {
+    /// Returns a session by its id.
+    pub fn session(&self, id: SessionId) -> Result<Session, MetaError> {
+        self.one("SELECT * FROM sessions WHERE id = ?1", [Stored(id)], read)?
+            .ok_or_else(|| MetaError::missing("session", id))
+    }
+
+    /// Returns the session whose token has a hash, if there is one.
+    pub fn session_by_token(&self, hash: &[u8; 32]) -> Result<Option<Session>, MetaError> {
+        self.one("SELECT * FROM sessions WHERE token_hash = ?1", [hash], read)
+    }
+
+    /// Returns every session, oldest first.
+    pub fn sessions(&self) -> Result<Vec<Session>, MetaError> {
+        self.all("SELECT * FROM sessions ORDER BY created, id", [], read)
+    }
+}
+
+impl Tx<'_> {
+    /// Adds a session.
+    pub fn insert_session(&self, session: &Session) -> Result<(), MetaError> {
+        MetaError::require_short("client's name", &session.client, MAX_CLIENT)?;
+        self.execute(
+            "INSERT INTO sessions (id, kind, client, token_hash, created, last_active)
+             VALUES (:id, :kind, :client, :token_hash, :created, :last_active)",
+            named_params! {
+                ":id": Stored(session.id),
+                ":kind": session.kind.as_str(),
+                ":client": session.client,
+                ":token_hash": session.token_hash,
+                ":created": Stored(session.created),
+                ":last_active": Stored(session.last_active),
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Notes that a session asked for something.
+    pub fn touch_session(&self, id: SessionId, at: Timestamp) -> Result<(), MetaError> {
+        let sql = "UPDATE sessions SET last_active = ?2 WHERE id = ?1";
+        self.change_one("session", id, sql, (Stored(id), Stored(at)))
+    }
+
+    /// Removes a session and its idempotency keys. Its workspaces stay and belong to nobody.
+    pub fn remove_session(&self, id: SessionId) -> Result<(), MetaError> {
+        self.change_one("session", id, "DELETE FROM sessions WHERE id = ?1", [Stored(id)])
+    }
+
+    /// Removes the sessions that own nothing and were last active before a moment; returns how many they were.
+    pub fn prune_sessions(&self, older_than: Timestamp) -> Result<usize, MetaError> {
+        Ok(self.execute(
+            "DELETE FROM sessions
+             WHERE last_active < ?1 AND NOT EXISTS (SELECT 1 FROM settings WHERE owner = sessions.id)",
+            [Stored(older_than)],
+        )?)
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
+        id: get(row, "id")?,
+        kind: get(row, "kind")?,
+        client: row.get("client")?,
+        token_hash: row.get("token_hash")?,
+        created: get(row, "created")?,
+        last_active: get(row, "last_active")?,
+    })
+}

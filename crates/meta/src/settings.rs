@@ -1,0 +1,120 @@
+//! What was set for a workspace: whose it is, how long it lives, what is noted on it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use agentiso_core::{SessionId, SnapshotId, WorkspaceId, check_labels};
+use jiff::Timestamp;
+use rusqlite::{Row, named_params};
+
+use crate::stored::{Stored, get, get_if_any};
+use crate::workspaces::not_found;
+use crate::{MetaError, Read, Tx};
+
+/// What was set for a workspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Whose it is.
+    pub owner: Option<SessionId>,
+    /// What its user noted on it, as [`check_labels`] allows.
+    pub labels: BTreeMap<String, String>,
+    /// When its time is over, to the microsecond.
+    pub expires_at: Option<Timestamp>,
+    /// After how long without use it is to be stopped. Kept in seconds: what is left of one counts as a whole.
+    pub idle_stop: Option<Duration>,
+    /// When it was last used, to the microsecond: when it was made, unless it was used since.
+    pub last_used: Timestamp,
+    /// The snapshot it was suspended to.
+    pub suspended: Option<SnapshotId>,
+}
+
+/// The settings of every workspace, those of workspaces that nothing was set for too.
+const SETTINGS: &str = "SELECT workspaces.id, owner, labels, expires_at, idle_stop_secs,
+    coalesce(last_used, created) AS last_used, suspended
+    FROM workspaces LEFT JOIN settings ON settings.workspace = workspaces.id";
+
+impl Read<'_> {
+    /// Returns what was set for a workspace.
+    pub fn settings(&self, workspace: WorkspaceId) -> Result<Settings, MetaError> {
+        self.one(&format!("{SETTINGS} WHERE workspaces.id = ?1"), [Stored(workspace)], read)?
+            .ok_or_else(|| not_found(workspace.to_string(), None))
+    }
+
+    /// Returns what was set for each workspace there is.
+    pub fn all_settings(&self) -> Result<BTreeMap<WorkspaceId, Settings>, MetaError> {
+        let settings = self.all(SETTINGS, [], |row| Ok((get(row, "id")?, read(row)?)))?;
+        Ok(settings.into_iter().collect())
+    }
+}
+
+impl Tx<'_> {
+    /// Sets everything for a workspace. Its owner and the snapshot it was suspended to must be there.
+    pub fn set_settings(&self, workspace: WorkspaceId, settings: &Settings) -> Result<(), MetaError> {
+        check_labels(&settings.labels)?;
+        self.require_owner(settings.owner)?;
+        if let Some(snapshot) = settings.suspended {
+            self.snapshot(snapshot)?;
+        }
+        self.change_workspace(
+            workspace,
+            "INSERT INTO settings (workspace, owner, labels, expires_at, idle_stop_secs, last_used, suspended)
+             SELECT id, :owner, :labels, :expires_at, :idle_stop_secs, :last_used, :suspended
+             FROM workspaces WHERE id = :workspace
+             ON CONFLICT (workspace) DO UPDATE SET owner = :owner, labels = :labels, expires_at = :expires_at,
+               idle_stop_secs = :idle_stop_secs, last_used = :last_used, suspended = :suspended",
+            named_params! {
+                ":workspace": Stored(workspace),
+                ":owner": settings.owner.map(Stored),
+                ":labels": Stored(&settings.labels),
+                ":expires_at": settings.expires_at.map(Stored),
+                ":idle_stop_secs": settings.idle_stop.map(whole_seconds),
+                ":last_used": Stored(settings.last_used),
+                ":suspended": settings.suspended.map(Stored),
+            },
+        )
+    }
+
+    /// Gives a workspace to a session, or to nobody.
+    pub fn set_owner(&self, workspace: WorkspaceId, owner: Option<SessionId>) -> Result<(), MetaError> {
+        self.require_owner(owner)?;
+        self.change_workspace(
+            workspace,
+            "INSERT INTO settings (workspace, owner, last_used)
+             SELECT id, ?2, created FROM workspaces WHERE id = ?1
+             ON CONFLICT (workspace) DO UPDATE SET owner = ?2",
+            (Stored(workspace), owner.map(Stored)),
+        )
+    }
+
+    /// Notes that a workspace was used.
+    pub fn touch_workspace(&self, workspace: WorkspaceId, at: Timestamp) -> Result<(), MetaError> {
+        self.change_workspace(
+            workspace,
+            "INSERT INTO settings (workspace, last_used) SELECT id, ?2 FROM workspaces WHERE id = ?1
+             ON CONFLICT (workspace) DO UPDATE SET last_used = ?2",
+            (Stored(workspace), Stored(at)),
+        )
+    }
+
+    fn require_owner(&self, owner: Option<SessionId>) -> Result<(), MetaError> {
+        owner.map_or(Ok(()), |owner| self.session(owner).map(drop))
+    }
+}
+
+/// Never less than was asked for: a workspace is not stopped before its time.
+fn whole_seconds(duration: Duration) -> i64 {
+    let begun = u64::from(duration.subsec_nanos() > 0);
+    i64::try_from(duration.as_secs().saturating_add(begun)).unwrap_or(i64::MAX)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Settings> {
+    let idle_stop: Option<i64> = row.get("idle_stop_secs")?;
+    Ok(Settings {
+        owner: get_if_any(row, "owner")?,
+        labels: get_if_any(row, "labels")?.unwrap_or_default(),
+        expires_at: get_if_any(row, "expires_at")?,
+        idle_stop: idle_stop.map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
+        last_used: get(row, "last_used")?,
+        suspended: get_if_any(row, "suspended")?,
+    })
+}

@@ -1,0 +1,144 @@
+//! The timeline: what was done, by whom, and what came of it.
+
+use std::time::Duration;
+
+use agentiso_core::{SessionId, WorkspaceId, WorkspaceName};
+use jiff::Timestamp;
+use rusqlite::{Row, named_params};
+use serde_json::Value;
+
+use crate::sessions::MAX_CLIENT;
+use crate::stored::{Stored, get, get_if_any};
+use crate::{MetaError, Read, Tx};
+
+/// The longest detail of an event that is kept, in bytes of JSON.
+pub const MAX_DETAIL: usize = 4096;
+
+/// Something that was done. What is secret has been taken out of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    /// When it began, to the microsecond.
+    pub at: Timestamp,
+    /// To which workspace; it may be gone.
+    pub workspace: Option<WorkspaceId>,
+    /// What the workspace was called then.
+    pub workspace_name: Option<WorkspaceName>,
+    /// By whose order; the session may be gone.
+    pub session: Option<SessionId>,
+    /// What the client called itself; at most [`MAX_CLIENT`] characters.
+    pub client: String,
+    /// What was done.
+    pub action: String,
+    /// With what; at most [`MAX_DETAIL`] bytes.
+    pub detail: Value,
+    /// How long it took, to the microsecond.
+    pub duration: Duration,
+    /// `ok`, or the code of the error.
+    pub outcome: String,
+    /// What is different since.
+    pub changed: Option<String>,
+}
+
+/// Something that was done, and its place in the timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its place: greater than those of all before it, and never used again.
+    pub id: i64,
+    /// What was done.
+    pub done: NewEvent,
+}
+
+/// Which events are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EventFilter {
+    /// Only those of this workspace.
+    pub workspace: Option<WorkspaceId>,
+    /// Only those before this place: the last one that was seen.
+    pub before: Option<i64>,
+    /// How many at most.
+    pub limit: u32,
+}
+
+impl Read<'_> {
+    /// Returns events, newest first.
+    pub fn events(&self, filter: EventFilter) -> Result<Vec<Event>, MetaError> {
+        let EventFilter { workspace, before, limit } = filter;
+        let before = before.unwrap_or(i64::MAX);
+        match workspace {
+            Some(workspace) => self.all(
+                "SELECT * FROM timeline WHERE workspace = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
+                (Stored(workspace), before, limit),
+                read,
+            ),
+            None => self.all(
+                "SELECT * FROM timeline WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+                (before, limit),
+                read,
+            ),
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Adds an event at the end of the timeline and returns its place.
+    pub fn append_event(&self, event: &NewEvent) -> Result<i64, MetaError> {
+        MetaError::require_short("client's name", &event.client, MAX_CLIENT)?;
+        let detail = event.detail.to_string();
+        if detail.len() > MAX_DETAIL {
+            return Err(MetaError::TooLong { what: "detail", max: MAX_DETAIL, unit: "bytes" });
+        }
+        self.execute(
+            "INSERT INTO timeline (at, workspace, workspace_name, session, client, action, detail, duration_us,
+               outcome, changed)
+             VALUES (:at, :workspace, :workspace_name, :session, :client, :action, :detail, :duration_us,
+               :outcome, :changed)",
+            named_params! {
+                ":at": Stored(event.at),
+                ":workspace": event.workspace.map(Stored),
+                ":workspace_name": event.workspace_name.as_ref().map(WorkspaceName::as_str),
+                ":session": event.session.map(Stored),
+                ":client": event.client,
+                ":action": event.action,
+                ":detail": detail,
+                ":duration_us": i64::try_from(event.duration.as_micros()).unwrap_or(i64::MAX),
+                ":outcome": event.outcome,
+                ":changed": event.changed,
+            },
+        )?;
+        Ok(self.connection.last_insert_rowid())
+    }
+
+    /// Adds events at the end of the timeline, in the order given.
+    pub fn append_events(&self, events: &[NewEvent]) -> Result<(), MetaError> {
+        events.iter().try_for_each(|event| self.append_event(event).map(drop))
+    }
+
+    /// Forgets all events but the newest and returns how many were forgotten.
+    pub fn prune_events(&self, keep_newest: u64) -> Result<usize, MetaError> {
+        let keep = i64::try_from(keep_newest).unwrap_or(i64::MAX);
+        Ok(self.execute(
+            "DELETE FROM timeline
+             WHERE id <= (SELECT id FROM timeline ORDER BY id DESC LIMIT 1 OFFSET ?1)",
+            [keep],
+        )?)
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Event> {
+    let duration: i64 = row.get("duration_us")?;
+    Ok(Event {
+        id: row.get("id")?,
+        done: NewEvent {
+            at: get(row, "at")?,
+            workspace: get_if_any(row, "workspace")?,
+            workspace_name: get_if_any(row, "workspace_name")?,
+            session: get_if_any(row, "session")?,
+            client: row.get("client")?,
+            action: row.get("action")?,
+            detail: get(row, "detail")?,
+            duration: Duration::from_micros(duration.unsigned_abs()),
+            outcome: row.get("outcome")?,
+            changed: row.get("changed")?,
+        },
+    })
+}

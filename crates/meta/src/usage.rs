@@ -1,0 +1,49 @@
+//! How much is in use, to compare with what may be.
+
+use agentiso_core::SessionId;
+use rusqlite::Row;
+
+use crate::stored::Stored;
+use crate::{MetaError, Read};
+
+/// How much workspaces use. Machines in the pool are nobody's and do not count.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Usage {
+    /// How many workspaces there are.
+    pub workspaces: u64,
+    /// The memory of all of them, in MiB.
+    pub memory_mb: u64,
+    /// The memory of those that run, in MiB.
+    pub running_memory_mb: u64,
+    /// The disks of all of them, in GiB, as large as they may grow.
+    pub disk_gb: u64,
+}
+
+impl Read<'_> {
+    /// Returns how much a session's workspaces use, or all there are. Asked of a [`Tx`](crate::Tx), the answer
+    /// holds until that ends: nobody else can add a workspace meanwhile.
+    pub fn usage(&self, owner: Option<SessionId>) -> Result<Usage, MetaError> {
+        const SUMS: &str = "SELECT count(*), coalesce(sum(memory_mb), 0),
+            coalesce(sum(memory_mb) FILTER (WHERE state = 'running'), 0), coalesce(sum(disk_gb), 0)
+            FROM workspaces";
+        let usage = match owner {
+            Some(owner) => self.one(
+                &format!("{SUMS} JOIN settings ON settings.workspace = workspaces.id WHERE owner = ?1"),
+                [Stored(owner)],
+                read,
+            ),
+            None => self.one(SUMS, [], read),
+        };
+        Ok(usage?.unwrap_or_default())
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Usage> {
+    let number = |column| Ok::<_, rusqlite::Error>(row.get::<_, i64>(column)?.unsigned_abs());
+    Ok(Usage {
+        workspaces: number(0)?,
+        memory_mb: number(1)?,
+        running_memory_mb: number(2)?,
+        disk_gb: number(3)?,
+    })
+}

@@ -1,0 +1,88 @@
+use agentiso_core::{Code, Explain, WorkspaceId};
+use agentiso_meta::{Forward, MetaError};
+use uuid::Uuid;
+
+use crate::builders::{State, now};
+
+fn forward(workspace: WorkspaceId, guest_port: u16, host_port: u16) -> Forward {
+    Forward { workspace, guest_port, host_port, created: now() }
+}
+
+fn insert(state: &State, forward: &Forward) -> Result<(), MetaError> {
+    state.meta.write(|tx| tx.insert_forward(forward))
+}
+
+#[test]
+fn forwards_are_listed_by_workspace_and_all_together() {
+    let state = State::new();
+    let (web, db) = (state.add("web").id, state.add("db").id);
+    let [https, http, sql] = [forward(web, 443, 8443), forward(web, 80, u16::MAX), forward(db, u16::MAX, 1)];
+    for forward in [&https, &http, &sql] {
+        insert(&state, forward).unwrap();
+    }
+    assert_eq!(state.meta.read(|state| state.forwards_of(web)).unwrap(), [http.clone(), https.clone()]);
+    assert_eq!(state.meta.read(|state| state.forwards()).unwrap(), [http.clone(), https.clone(), sql]);
+
+    assert_eq!(state.meta.write(|tx| tx.remove_forward(web, 443)).unwrap(), https);
+    assert_eq!(state.meta.read(|state| state.forwards_of(web)).unwrap(), [http]);
+    let again = state.meta.write(|tx| tx.remove_forward(web, 443)).unwrap_err();
+    assert!(matches!(again, MetaError::ForwardNotFound { guest_port: 443 }));
+    assert_eq!(again.code(), Code::InvalidArgument);
+}
+
+#[test]
+fn a_taken_port_of_the_host_is_refused_with_the_name_of_who_has_it() {
+    let state = State::new();
+    let (web, db) = (state.add("web").id, state.add("db").id);
+    let first = forward(web, 80, 8080);
+    insert(&state, &first).unwrap();
+    for taken in [forward(db, 80, 8080), forward(web, 81, 8080)] {
+        let refused = insert(&state, &taken).unwrap_err();
+        assert!(
+            matches!(&refused, MetaError::PortTaken { host_port: 8080, workspace } if workspace == "web")
+        );
+        assert_eq!(
+            refused.to_string(),
+            "port 8080 of the host is forwarded to the workspace \"web\" already"
+        );
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.remedy().unwrap().contains("another port"));
+    }
+    assert_eq!(state.meta.read(|state| state.forwards()).unwrap(), [first]);
+}
+
+#[test]
+fn a_port_of_a_workspace_is_forwarded_once() {
+    let state = State::new();
+    let web = state.add("web").id;
+    insert(&state, &forward(web, 80, 8080)).unwrap();
+    for again in [forward(web, 80, 8081), forward(web, 80, 8080)] {
+        let refused = insert(&state, &again).unwrap_err();
+        assert!(matches!(refused, MetaError::ForwardExists { guest_port: 80, host_port: 8080 }), "{refused}");
+    }
+}
+
+#[test]
+fn there_is_no_port_zero_and_no_forward_to_nowhere() {
+    let state = State::new();
+    let web = state.add("web").id;
+    for bad in [forward(web, 0, 8080), forward(web, 80, 0)] {
+        assert_eq!(insert(&state, &bad).unwrap_err().code(), Code::Internal);
+    }
+    let nobody = WorkspaceId::from_uuid(Uuid::now_v7());
+    assert_eq!(insert(&state, &forward(nobody, 80, 8080)).unwrap_err().code(), Code::WorkspaceNotFound);
+    let removed = state.meta.write(|tx| tx.remove_forward(nobody, 80)).unwrap_err();
+    assert_eq!(removed.code(), Code::WorkspaceNotFound);
+    assert!(state.meta.read(|state| state.forwards()).unwrap().is_empty());
+}
+
+#[test]
+fn the_forwards_of_a_removed_workspace_free_their_ports() {
+    let state = State::new();
+    let (web, db) = (state.add("web").id, state.add("db").id);
+    insert(&state, &forward(web, 80, 8080)).unwrap();
+    state.meta.write(|tx| tx.remove_workspace(web)).unwrap();
+    let moved = forward(db, 80, 8080);
+    insert(&state, &moved).unwrap();
+    assert_eq!(state.meta.read(|state| state.forwards()).unwrap(), [moved]);
+}

@@ -1,0 +1,133 @@
+use std::time::Duration;
+
+use agentiso_core::{Code, Explain, WorkspaceId};
+use agentiso_meta::{Event, EventFilter, MAX_DETAIL, MetaError, NewEvent};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::builders::{State, now, session};
+
+const ALL: EventFilter = EventFilter { workspace: None, before: None, limit: u32::MAX };
+
+fn event(action: &str, workspace: Option<WorkspaceId>) -> NewEvent {
+    NewEvent {
+        at: now(),
+        workspace,
+        workspace_name: None,
+        session: None,
+        client: "test".to_owned(),
+        action: action.to_owned(),
+        detail: json!({}),
+        duration: Duration::from_micros(1500),
+        outcome: "ok".to_owned(),
+        changed: None,
+    }
+}
+
+fn events(state: &State, filter: EventFilter) -> Vec<Event> {
+    state.meta.read(|state| state.events(filter)).unwrap()
+}
+
+fn actions(state: &State, filter: EventFilter) -> Vec<String> {
+    events(state, filter).into_iter().map(|event| event.done.action).collect()
+}
+
+#[test]
+fn an_event_comes_back_as_it_went_in_though_its_workspace_and_session_are_gone() {
+    let state = State::new();
+    let (web, session) = (state.add("web"), state.add_session().id);
+    let full = NewEvent {
+        workspace_name: Some(web.name),
+        session: Some(session),
+        detail: json!({ "argv": ["ls", "ü"] }),
+        outcome: Code::Timeout.to_string(),
+        changed: Some("2 files".to_owned()),
+        ..event("exec", Some(web.id))
+    };
+    let id = state.meta.write(|tx| tx.append_event(&full)).unwrap();
+    state
+        .meta
+        .write(|tx| {
+            tx.remove_workspace(web.id)?;
+            tx.remove_session(session)
+        })
+        .unwrap();
+    let filter = EventFilter { workspace: Some(web.id), ..ALL };
+    assert_eq!(events(&state, filter), [Event { id, done: full }]);
+    state.meta.verify().unwrap();
+}
+
+#[test]
+fn events_are_read_newest_first_page_by_page_and_by_workspace() {
+    let state = State::new();
+    let (web, db) = (state.add("web").id, state.add("db").id);
+    let added = ["a", "b", "c", "d", "e"].map(|action| {
+        event(action, if action == "e" { None } else { Some(if action < "c" { web } else { db }) })
+    });
+    state.meta.write(|tx| tx.append_events(&added)).unwrap();
+    assert_eq!(actions(&state, ALL), ["e", "d", "c", "b", "a"]);
+    assert_eq!(actions(&state, EventFilter { workspace: Some(web), ..ALL }), ["b", "a"]);
+    assert_eq!(actions(&state, EventFilter { limit: 0, ..ALL }), [""; 0]);
+
+    let page = events(&state, EventFilter { limit: 2, ..ALL });
+    let before = page.last().map(|event| event.id);
+    assert_eq!(actions(&state, EventFilter { before, limit: 2, ..ALL }), ["c", "b"]);
+    assert_eq!(actions(&state, EventFilter { workspace: Some(db), before, ..ALL }), ["c"]);
+}
+
+#[test]
+fn only_the_newest_events_are_kept_and_places_are_not_used_again() {
+    let state = State::new();
+    let append = |action: &str| state.meta.write(|tx| tx.append_event(&event(action, None))).unwrap();
+    let prune = |keep| state.meta.write(|tx| tx.prune_events(keep)).unwrap();
+    let last = ["a", "b", "c"].map(append)[2];
+    assert_eq!((prune(u64::MAX), prune(3)), (0, 0));
+    assert_eq!(prune(2), 1);
+    assert_eq!(actions(&state, ALL), ["c", "b"]);
+    assert_eq!(prune(0), 2);
+    assert!(events(&state, ALL).is_empty());
+    assert!(append("d") > last);
+}
+
+#[test]
+fn an_event_with_too_much_to_say_is_refused_and_all_that_came_with_it() {
+    let state = State::new();
+    let fits = NewEvent { detail: Value::String("x".repeat(MAX_DETAIL - 2)), ..event("fits", None) };
+    state.meta.write(|tx| tx.append_event(&fits)).unwrap();
+
+    // As many characters as are allowed, but more bytes.
+    let detail = Value::String("ü".repeat(MAX_DETAIL / 2));
+    let too_long = [
+        NewEvent { detail, ..event("long", None) },
+        NewEvent { client: "x".repeat(129), ..event("long", None) },
+    ];
+    for event_too_long in too_long {
+        let together = [event("first", None), event_too_long];
+        let refused = state.meta.write(|tx| tx.append_events(&together)).unwrap_err();
+        assert!(matches!(refused, MetaError::TooLong { .. }), "{refused}");
+        assert_eq!(refused.code(), Code::InvalidArgument);
+    }
+    assert_eq!(actions(&state, ALL), ["fits"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_text_in_an_event_comes_back(
+        client in ".{0,128}", action in any::<String>(), text in ".{0,300}",
+        changed in any::<Option<String>>(), micros in 0..=i64::MAX.unsigned_abs(),
+    ) {
+        let state = State::new();
+        let done = NewEvent {
+            client,
+            detail: json!({ "text": text }),
+            changed,
+            session: Some(session().id),
+            duration: Duration::from_micros(micros),
+            ..event(&action, None)
+        };
+        let id = state.meta.write(|tx| tx.append_event(&done)).unwrap();
+        prop_assert_eq!(events(&state, ALL), [Event { id, done }]);
+    }
+}
