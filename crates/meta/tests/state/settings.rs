@@ -67,11 +67,11 @@ fn setting_one_thing_leaves_the_others() {
 fn settings_go_with_their_workspace_and_the_suspension_with_its_snapshot() {
     let state = State::new();
     let web = state.add("web");
-    let suspended = Some(state.snap(web.id, "asleep").id);
-    let settings = Settings { suspended, ..defaults(web.created) };
+    let snapshot = state.snap(web.id, "asleep").id;
+    let settings = Settings { suspended: Some(snapshot), ..defaults(web.created) };
     state.meta.write(|tx| tx.set_settings(web.id, &settings)).unwrap();
     assert_eq!(read(&state, web.id), settings);
-    state.meta.write(|tx| tx.remove_snapshot(suspended.unwrap())).unwrap();
+    state.meta.write(|tx| tx.remove_snapshot(snapshot)).unwrap();
     assert_eq!(read(&state, web.id), defaults(web.created));
 
     state.meta.write(|tx| tx.remove_workspace(web.id)).unwrap();

@@ -1,0 +1,171 @@
+//! All workspaces of an installation, with all that is needed to let many clients at them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentiso_core::{Failure, WorkspaceId};
+use agentiso_meta::Meta;
+use agentiso_runtime::Installation;
+use agentiso_runtime::config::Config;
+use agentiso_runtime::guest::Guest;
+use agentiso_runtime::workspaces::Workspaces;
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
+
+use crate::Event;
+use crate::events::{EventKind, Events};
+use crate::forwards::Forwards;
+use crate::metrics::Metrics;
+use crate::quota::Quotas;
+use crate::rates::Rates;
+use crate::rooms::Rooms;
+use crate::sessions::Activity;
+use crate::timeline::Timeline;
+
+/// All workspaces of an installation, and the door to them.
+pub struct Engine {
+    pub(crate) workspaces: Workspaces,
+    pub(crate) rooms: Rooms,
+    pub(crate) rates: Rates,
+    pub(crate) quota: Quotas,
+    pub(crate) sessions: Activity,
+    pub(crate) timeline: Timeline,
+    pub(crate) events: Events,
+    pub(crate) forwards: Forwards,
+    /// What is counted.
+    pub metrics: Metrics,
+    began: Instant,
+    installation: Installation,
+}
+
+/// What becomes of the machines when the daemon ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Shutdown {
+    /// They go on; the next daemon comes back to them.
+    LeaveMachines,
+    /// They are stopped, all at once, within so long.
+    StopMachines(Duration),
+}
+
+impl Engine {
+    /// Opens an installation: comes back to the machines that run, and cleans up after a daemon that was killed.
+    /// Ports in `own_ports` are ours and never forwarded.
+    pub async fn open(installation: &Installation, own_ports: Vec<u16>) -> Result<Arc<Self>, Failure> {
+        let workspaces = Workspaces::open_to_stay(installation).await?;
+        let meta = Arc::clone(workspaces.meta());
+        meta.write(|tx| tx.drop_unsettled_keys())?;
+        let engine = Arc::new(Self {
+            rooms: Rooms::default(),
+            rates: Rates::new(&installation.config.rate_limit),
+            quota: Quotas::default(),
+            sessions: Activity::default(),
+            timeline: Timeline::start(meta),
+            events: Events::new(),
+            forwards: Forwards::new(own_ports),
+            metrics: Metrics::new(),
+            began: Instant::now(),
+            installation: installation.clone(),
+            workspaces,
+        });
+        engine.come_back().await?;
+        engine.start_upkeep();
+        Ok(engine)
+    }
+
+    /// Comes back to the machines that run, and opens the ports that lead into workspaces.
+    async fn come_back(self: &Arc<Self>) -> Result<(), Failure> {
+        let mut visits = JoinSet::new();
+        for workspace in self.workspaces.list()? {
+            let engine = Arc::clone(self);
+            let running = workspace.state == "running";
+            visits.spawn(async move {
+                if running {
+                    let found = engine.workspaces.guest(workspace.id).await;
+                    match found {
+                        Ok(guest) => {
+                            // What an older agent does not know it has none of.
+                            let _ = engine.env_of(workspace.id, Some(&guest)).await;
+                            engine.watch(workspace.id);
+                        }
+                        Err(failure) => {
+                            tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
+                        }
+                    }
+                }
+                engine.open_forwards(workspace.id).await;
+            });
+        }
+        while visits.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.installation.config
+    }
+
+    /// The installation.
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    /// How long it has been open.
+    pub fn uptime(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Watches what happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.watch()
+    }
+
+    /// How many workspaces are in which state.
+    pub fn states(&self) -> Result<BTreeMap<String, usize>, Failure> {
+        let mut states = BTreeMap::new();
+        for workspace in self.briefs(None)? {
+            *states.entry(workspace.state).or_default() += 1;
+        }
+        Ok(states)
+    }
+
+    pub(crate) fn meta(&self) -> &Meta {
+        self.workspaces.meta()
+    }
+
+    /// The way into a workspace. Waits while it is being changed as a whole.
+    pub(crate) async fn guest(&self, id: WorkspaceId) -> Result<Guest, Failure> {
+        let room = self.rooms.of(id);
+        let _inside = room.enter().await;
+        self.workspaces.guest(id).await
+    }
+
+    /// Ends the engine's own work.
+    pub async fn shut_down(self: &Arc<Self>, how: Shutdown) {
+        if let Shutdown::StopMachines(limit) = how {
+            self.stop_all(limit).await;
+        }
+        self.forwards.close_all();
+        self.save_activity();
+        self.timeline.flush().await;
+    }
+
+    async fn stop_all(self: &Arc<Self>, limit: Duration) {
+        let mut stops = JoinSet::new();
+        for workspace in self.workspaces.list().unwrap_or_default() {
+            let engine = Arc::clone(self);
+            if workspace.state == "running" {
+                stops.spawn(async move {
+                    let room = engine.rooms.of(workspace.id);
+                    let _turn = room.change().await;
+                    let id = workspace.id.to_string();
+                    match engine.workspaces.stop(&id, false, Some(limit)).await {
+                        Ok(_) => engine.events.tell(EventKind::Stopped, workspace.id, &workspace.name.to_string(), None),
+                        Err(failure) => tracing::warn!(name = %workspace.name, %failure, "could not be stopped"),
+                    }
+                });
+            }
+        }
+        while stops.join_next().await.is_some() {}
+    }
+}

@@ -1,0 +1,88 @@
+//! What happens, for those who watch.
+
+use agentiso_core::WorkspaceId;
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+/// How many events a slow watcher may lag behind before it misses some.
+const LAG: usize = 256;
+
+/// Something that happened to a workspace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// What.
+    pub kind: EventKind,
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// What it is called.
+    pub name: String,
+    /// When.
+    pub at: Timestamp,
+    /// More about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// It was made.
+    Created,
+    /// It runs.
+    Started,
+    /// It was stopped.
+    Stopped,
+    /// Its machine ended by itself.
+    Crashed,
+    /// It was suspended.
+    Suspended,
+    /// It was taken back to a snapshot.
+    Restored,
+    /// A snapshot was taken.
+    Snapshot,
+    /// It was renamed.
+    Renamed,
+    /// It is gone.
+    Destroyed,
+}
+
+impl EventKind {
+    /// As it is printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Started => "started",
+            Self::Stopped => "stopped",
+            Self::Crashed => "crashed",
+            Self::Suspended => "suspended",
+            Self::Restored => "restored",
+            Self::Snapshot => "snapshot",
+            Self::Renamed => "renamed",
+            Self::Destroyed => "destroyed",
+        }
+    }
+}
+
+/// Tells all who watch.
+pub(crate) struct Events {
+    sender: broadcast::Sender<Event>,
+}
+
+impl Events {
+    pub fn new() -> Self {
+        Self { sender: broadcast::channel(LAG).0 }
+    }
+
+    /// Tells all who watch; nobody may.
+    pub fn tell(&self, kind: EventKind, workspace_id: WorkspaceId, name: &str, note: Option<String>) {
+        let event = Event { kind, workspace_id, name: name.to_owned(), at: Timestamp::now(), note };
+        let _ = self.sender.send(event);
+    }
+
+    /// Watches from now on.
+    pub fn watch(&self) -> broadcast::Receiver<Event> {
+        self.sender.subscribe()
+    }
+}

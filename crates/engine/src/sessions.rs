@@ -1,0 +1,153 @@
+//! Sessions: who a client is, and what is theirs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
+use agentiso_meta::{MAX_CLIENT, Session, SessionKind, Workspace};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::output::cut;
+use crate::rooms::locked;
+use crate::{Caller, Engine};
+
+/// Bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
+/// A session that has just begun.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// Its id.
+    pub id: SessionId,
+    /// What shows that it is the same client again. It is told once and never stored.
+    pub token: String,
+}
+
+/// When sessions were last active. Written to the database now and then, because every call would be too often.
+#[derive(Default)]
+pub(crate) struct Activity {
+    active: Mutex<BTreeMap<SessionId, Timestamp>>,
+}
+
+impl Activity {
+    /// Notes that a caller asked for something.
+    pub fn touch(&self, caller: &Caller) -> Result<(), Failure> {
+        if let Some(session) = caller.session {
+            locked(&self.active).insert(session, Timestamp::now());
+        }
+        Ok(())
+    }
+
+    /// When a session was last active, if it was since the database was told.
+    pub fn last(&self, session: SessionId) -> Option<Timestamp> {
+        locked(&self.active).get(&session).copied()
+    }
+
+    /// Which sessions were active since this was last asked.
+    pub fn take(&self) -> BTreeMap<SessionId, Timestamp> {
+        std::mem::take(&mut *locked(&self.active))
+    }
+}
+
+impl Engine {
+    /// Begins a session.
+    pub fn begin_session(&self, kind: SessionKind, client: &str) -> Result<NewSession, Failure> {
+        let id = SessionId::from_uuid(Uuid::new_v4());
+        let token = new_token()?;
+        let now = Timestamp::now();
+        let session = Session {
+            id,
+            kind,
+            client: plain(client),
+            token_hash: hash(&token),
+            created: now,
+            last_active: now,
+        };
+        self.meta().write(|tx| tx.insert_session(&session))?;
+        Ok(NewSession { id, token })
+    }
+
+    /// Who has a token.
+    pub fn caller_of(&self, token: &str) -> Result<Caller, Failure> {
+        let found = self.meta().read(|read| read.session_by_token(&hash(token)))?;
+        let session = found.ok_or_else(|| {
+            Failure::new(Code::Unauthorized, "no session has this token")
+                .with_remedy("begin a new session; workspaces of an ended one can be adopted")
+        })?;
+        Ok(Caller { session: Some(session.id), client: session.client })
+    }
+
+    /// Ends a session. What was its own is nobody's from then on.
+    pub fn end_session(&self, id: SessionId) -> Result<(), Failure> {
+        Ok(self.meta().write(|tx| tx.remove_session(id))?)
+    }
+
+    /// Lets only its owner at a workspace. One that nobody owns becomes the caller's.
+    pub(crate) fn require_owner(&self, caller: &Caller, workspace: &Workspace) -> Result<(), Failure> {
+        let Some(session) = caller.session else { return Ok(()) };
+        match self.meta().read(|read| read.settings(workspace.id))?.owner {
+            Some(owner) if owner == session => Ok(()),
+            Some(_) => Err(Failure::new(
+                Code::NotOwner,
+                format!("the workspace {:?} belongs to another session", workspace.name.as_str()),
+            )
+            .with_remedy("if its owner has gone, call workspace_adopt with force; or use another workspace")),
+            None => self.adopt(session, workspace.id, Duration::MAX),
+        }
+    }
+
+    /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
+    pub(crate) fn adopt(
+        &self,
+        session: SessionId,
+        workspace: WorkspaceId,
+        idle: Duration,
+    ) -> Result<(), Failure> {
+        let _one_at_a_time = self.quota.turn();
+        let (found, owner) = self.meta().read(|read| {
+            let owner = read.settings(workspace)?.owner;
+            let owner = owner.map(|owner| read.session(owner)).transpose()?;
+            Ok((read.workspace(workspace)?, owner))
+        })?;
+        if let Some(owner) = owner.filter(|owner| owner.id != session) {
+            let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
+            let idle_for = Timestamp::now().duration_since(last);
+            if Duration::try_from(idle_for).unwrap_or_default() < idle {
+                let message = format!(
+                    "the workspace {:?} belongs to a session that was active {} s ago",
+                    found.name.as_str(),
+                    idle_for.as_secs().max(0)
+                );
+                return Err(Failure::new(Code::NotOwner, message).with_remedy(format!(
+                    "try again with force when it has been idle for {} s",
+                    self.config().sessions.adopt_idle_secs
+                )));
+            }
+        }
+        self.quota.require(self, Some(session), crate::quota::Asked::of(&found.resources))?;
+        Ok(self.meta().write(|tx| tx.set_owner(workspace, Some(session)))?)
+    }
+}
+
+fn new_token() -> Result<String, Failure> {
+    let mut bytes = [0; TOKEN_BYTES];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| Failure::new(Code::Io, format!("could not read random bytes: {errno}")))?;
+    Ok(bytes.iter().fold(String::from("agentiso-"), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    *blake3::hash(token.as_bytes()).as_bytes()
+}
+
+/// A client's name as it can be shown in a table.
+fn plain(client: &str) -> String {
+    let shown: String = client.chars().filter(|c| !c.is_control()).take(MAX_CLIENT).collect();
+    if shown.trim().is_empty() { "unknown".to_owned() } else { cut(&shown, MAX_CLIENT).to_owned() }
+}
