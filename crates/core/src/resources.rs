@@ -26,6 +26,8 @@ pub struct Limits {
     pub max_memory_mb: u32,
     /// Largest disk in GiB.
     pub max_disk_gb: u32,
+    /// Most workspaces of one installation.
+    pub max_workspaces: u32,
 }
 
 /// The least memory a machine can boot and run a shell with, in MiB.
@@ -39,7 +41,7 @@ impl Default for Resources {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_vcpus: 8, max_memory_mb: 8192, max_disk_gb: 100 }
+        Self { max_vcpus: 8, max_memory_mb: 8192, max_disk_gb: 100, max_workspaces: 200 }
     }
 }
 

@@ -7,4 +7,6 @@ mod reference;
 
 pub use error::ConfigError;
 pub use load::{load, parse};
-pub use model::{Accel, Config, Defaults, DiskBackend, Link, Pool, Templates, Vm};
+pub use model::{
+    Accel, Config, Daemon, Defaults, DiskBackend, Link, Pool, RateLimit, Sessions, Templates, Vm,
+};

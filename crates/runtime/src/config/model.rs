@@ -1,5 +1,6 @@
 //! What a configuration holds.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +23,57 @@ pub struct Config {
     pub disks: Disks,
     /// Machines that are ready before anyone asks for them.
     pub pool: Pool,
+    /// The daemon and its doors.
+    pub daemon: Daemon,
+    /// What a session of an agent may have.
+    pub sessions: Sessions,
+    /// How often a session may call.
+    pub rate_limit: RateLimit,
+}
+
+/// The daemon and its doors.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Daemon {
+    /// Address to listen on besides the socket.
+    #[serde(deserialize_with = "address_unless_empty", skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// The file with the token that whoever comes over that address must have.
+    #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Port on 127.0.0.1 for metrics and health; 0 for none.
+    pub metrics_port: u16,
+    /// The directory of the host agents may copy from and to, instead of `transfers` in the data directory.
+    #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
+    pub transfer_dir: Option<PathBuf>,
+}
+
+/// What a session of an agent may have.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sessions {
+    /// Workspaces.
+    pub max_workspaces: u32,
+    /// MiB of memory of all of them.
+    pub max_memory_mb: u32,
+    /// GiB of disk of all of them.
+    pub max_disk_gb: u32,
+    /// Seconds without a call after which another session may take its workspaces over by force.
+    pub adopt_idle_secs: u32,
+}
+
+/// How often a session may call.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateLimit {
+    /// Whether calls are counted at all.
+    pub enabled: bool,
+    /// Calls a minute that start machines.
+    pub create_per_minute: u32,
+    /// Calls a minute that run commands.
+    pub exec_per_minute: u32,
+    /// All other calls a minute.
+    pub default_per_minute: u32,
 }
 
 /// Machines that are ready before anyone asks for them.
@@ -153,6 +205,18 @@ impl Default for Templates {
     }
 }
 
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { max_workspaces: 20, max_memory_mb: 16_384, max_disk_gb: 400, adopt_idle_secs: 60 }
+    }
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self { enabled: true, create_per_minute: 60, exec_per_minute: 600, default_per_minute: 3000 }
+    }
+}
+
 impl Default for Pool {
     fn default() -> Self {
         Self { size: 0, memory_mb: 1024 }
@@ -226,6 +290,19 @@ impl Config {
                 return Some(Nonsense { section: "vm", key, limit: None, reason });
             }
         }
+        let rates = [
+            ("create_per_minute", self.rate_limit.create_per_minute),
+            ("exec_per_minute", self.rate_limit.exec_per_minute),
+            ("default_per_minute", self.rate_limit.default_per_minute),
+        ];
+        if let Some((key, _)) = rates.iter().find(|(_, per_minute)| *per_minute == 0) {
+            let reason = "must be at least 1; enabled = false switches all limits off".to_owned();
+            return Some(Nonsense { section: "rate_limit", key, limit: None, reason });
+        }
+        if self.daemon.listen.is_some() && self.daemon.token_file.is_none() {
+            let reason = "needs token_file: nobody may come over the network without a token".to_owned();
+            return Some(Nonsense { section: "daemon", key: "listen", limit: None, reason });
+        }
         if self.vm.user.is_empty() {
             let reason = "must not be empty".to_owned();
             return Some(Nonsense { section: "vm", key: "user", limit: None, reason });
@@ -236,6 +313,15 @@ impl Config {
 
 fn image_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     ImageName::deserialize(deserializer).map(String::from)
+}
+
+fn address_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let bad = |_| serde::de::Error::custom(format!("{text:?} is not an address and port, as in 127.0.0.1:7070"));
+    text.parse().map(Some).map_err(bad)
 }
 
 /// An empty string stands for "not set", so that the commented file can show every key with its default.

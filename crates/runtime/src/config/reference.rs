@@ -46,6 +46,7 @@ pub(super) const SECTIONS: &[Section] = &[
             key("max_vcpus", "8", "Most virtual processors."),
             key("max_memory_mb", "8192", "Most memory in MiB."),
             key("max_disk_gb", "100", "Largest root file system in GiB."),
+            key("max_workspaces", "200", "Most workspaces of this installation, whoever made them."),
         ],
     },
     Section {
@@ -89,6 +90,53 @@ pub(super) const SECTIONS: &[Section] = &[
         )],
     },
     Section {
+        name: "daemon",
+        help: "The daemon and its doors. Its socket is only for the user it runs as.",
+        keys: &[
+            key(
+                "listen",
+                "\"\"",
+                "Address to listen on besides the socket, as in \"127.0.0.1:7070\"; empty: none. Needs token_file.",
+            ),
+            key(
+                "token_file",
+                "\"\"",
+                "Absolute path of a file, readable by nobody else, with the token that whoever comes over the \
+                 network must send; it is made if it is not there.",
+            ),
+            key("metrics_port", "0", "Port on 127.0.0.1 for /metrics and /healthz; 0: none."),
+            key(
+                "transfer_dir",
+                "\"\"",
+                "Absolute path of the directory agents may copy from and to; empty: transfers in the data directory.",
+            ),
+        ],
+    },
+    Section {
+        name: "sessions",
+        help: "What a session of an agent may have. The user of the command line is not limited.",
+        keys: &[
+            key("max_workspaces", "20", "Workspaces."),
+            key("max_memory_mb", "16384", "MiB of memory of all of them together."),
+            key("max_disk_gb", "400", "GiB of disk of all of them together."),
+            key(
+                "adopt_idle_secs",
+                "60",
+                "Seconds without a call after which another session may take its workspaces over by force.",
+            ),
+        ],
+    },
+    Section {
+        name: "rate_limit",
+        help: "How many calls a minute a session of an agent may make; all of them together ten times as many.",
+        keys: &[
+            key("enabled", "true", "Whether calls are counted."),
+            key("create_per_minute", "60", "Calls that start machines."),
+            key("exec_per_minute", "600", "Calls that run commands."),
+            key("default_per_minute", "3000", "All other calls."),
+        ],
+    },
+    Section {
         name: "pool",
         help: "Machines that are ready before anyone asks for them, of the default size and of those created lately.",
         keys: &[
@@ -125,7 +173,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::config::{Vm, parse};
+    use crate::config::{Daemon, Vm, parse};
 
     fn uncommented() -> String {
         let is_key = |line: &str| line.starts_with('#') && !line.starts_with("# ");
@@ -153,7 +201,13 @@ mod tests {
     fn the_reference_lists_exactly_the_keys_a_configuration_has() {
         let vm =
             Vm { qemu: Some(PathBuf::from("/q")), kernel: Some(PathBuf::from("/k")), ..Default::default() };
-        let full = serde_json::to_value(Config { vm, ..Config::default() }).unwrap();
+        let daemon = Daemon {
+            listen: Some("127.0.0.1:1".parse().unwrap()),
+            token_file: Some(PathBuf::from("/t")),
+            transfer_dir: Some(PathBuf::from("/d")),
+            ..Default::default()
+        };
+        let full = serde_json::to_value(Config { vm, daemon, ..Config::default() }).unwrap();
         let has: BTreeSet<String> = full
             .as_object()
             .unwrap()

@@ -1,0 +1,160 @@
+//! The door: one way in for every action of every client.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use agentiso_core::action::Action;
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Failure};
+use agentiso_meta::{NewEvent, Workspace};
+use agentiso_runtime::guest::Guest;
+use jiff::Timestamp;
+
+use crate::access::{Access, Perform};
+use crate::redact::redacted;
+use crate::{Caller, Engine};
+
+/// What an action has to work with.
+#[derive(Clone)]
+pub struct Context {
+    /// The engine.
+    pub(crate) engine: Arc<Engine>,
+    /// Who asks.
+    pub(crate) caller: Caller,
+    /// The workspace it is about.
+    workspace: Option<Workspace>,
+    /// Who is told how far it has come.
+    pub(crate) progress: Arc<dyn Progress>,
+}
+
+impl Context {
+    /// The workspace it is about.
+    pub(crate) fn workspace(&self) -> Result<&Workspace, Failure> {
+        self.workspace.as_ref().ok_or_else(|| Failure::new(Code::Internal, "an action without a workspace"))
+    }
+
+    /// The way into the workspace. Waits while it is being changed as a whole.
+    pub(crate) async fn guest(&self) -> Result<Guest, Failure> {
+        self.engine.guest(self.workspace()?.id).await
+    }
+}
+
+impl Engine {
+    /// Carries out what a caller asks for, if it may.
+    pub async fn act<A: Perform>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        action: A,
+        progress: Arc<dyn Progress>,
+    ) -> Result<A::Outcome, Failure> {
+        let mut record = Record::begin(self, caller, &action);
+        let result = self.admit(caller, &action, progress, &mut record);
+        let result = match result {
+            Ok(context) => run(action, context).await,
+            Err(failure) => Err(failure),
+        };
+        record.end(match &result {
+            Ok(outcome) => Ok(A::changed(outcome)),
+            Err(failure) => Err(failure.code()),
+        });
+        result
+    }
+
+    /// Decides whether a caller may do what it asks for.
+    fn admit<A: Perform>(
+        self: &Arc<Self>,
+        caller: &Caller,
+        action: &A,
+        progress: Arc<dyn Progress>,
+        record: &mut Record,
+    ) -> Result<Context, Failure> {
+        self.sessions.touch(caller)?;
+        self.rates.admit(caller, A::ABOUT.rate)?;
+        let workspace = match action.workspace() {
+            Some(asked) => Some(self.find(asked)?),
+            None => None,
+        };
+        if let Some(workspace) = &workspace {
+            record.about(workspace);
+            self.require_owner(caller, workspace)?;
+            self.rooms.touch(workspace.id);
+        }
+        Ok(Context { engine: Arc::clone(self), caller: caller.clone(), workspace, progress })
+    }
+
+    /// Finds a workspace by id, name, or the beginning of its short id.
+    pub(crate) fn find(&self, asked: &str) -> Result<Workspace, Failure> {
+        Ok(self.meta().read(|read| read.find_workspace(asked))?)
+    }
+}
+
+async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Failure> {
+    if A::ACCESS != Access::Changes {
+        return action.perform(&context).await;
+    }
+    // In a task of its own, so that a caller that goes away leaves nothing half done.
+    let task = tokio::spawn(async move {
+        let room = context.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
+        let _turn = match &room {
+            Some(room) => Some(room.change().await),
+            None => None,
+        };
+        action.perform(&context).await
+    });
+    task.await.map_err(|error| Failure::new(Code::Internal, format!("{}: {error}", A::ABOUT.name)))?
+}
+
+/// What will be remembered of an action. One whose caller went away is remembered as cancelled.
+struct Record {
+    engine: Arc<Engine>,
+    began: Instant,
+    event: Option<NewEvent>,
+}
+
+impl Record {
+    fn begin<A: Action>(engine: &Arc<Engine>, caller: &Caller, action: &A) -> Self {
+        let event = NewEvent {
+            at: Timestamp::now(),
+            workspace: None,
+            workspace_name: None,
+            session: caller.session,
+            client: caller.client.clone(),
+            action: A::ABOUT.name.to_owned(),
+            detail: redacted(action),
+            duration: std::time::Duration::ZERO,
+            outcome: Code::Cancelled.as_str().to_owned(),
+            changed: None,
+        };
+        Self { engine: Arc::clone(engine), began: Instant::now(), event: Some(event) }
+    }
+
+    fn about(&mut self, workspace: &Workspace) {
+        if let Some(event) = &mut self.event {
+            event.workspace = Some(workspace.id);
+            event.workspace_name = Some(workspace.name.clone());
+        }
+    }
+
+    fn end(mut self, result: Result<Option<String>, Code>) {
+        if let Some(event) = &mut self.event {
+            match result {
+                Ok(changed) => {
+                    "ok".clone_into(&mut event.outcome);
+                    event.changed = changed;
+                }
+                Err(code) => code.as_str().clone_into(&mut event.outcome),
+            }
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if let Some(mut event) = self.event.take() {
+            event.duration = self.began.elapsed();
+            self.engine.metrics.count(&event.action, &event.outcome, event.duration);
+            self.engine.timeline.append(event);
+        }
+    }
+}
+

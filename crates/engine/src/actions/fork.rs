@@ -1,0 +1,163 @@
+//! Forks.
+
+use std::time::Instant;
+
+use agentiso_core::action::{ForkFailure, ForkedFrom, Worker, WorkspaceFork, WorkspaceForked};
+use agentiso_core::{Code, Failure, WorkspaceName};
+use agentiso_meta::Workspace;
+use agentiso_runtime::workspaces::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
+use jiff::Timestamp;
+
+use crate::act::Context;
+use crate::events::EventKind;
+use crate::quota::Asked;
+use crate::views::shown;
+use crate::{Access, Perform};
+
+/// The most forks of one call.
+const MOST: u32 = 100;
+/// What the names of several begin with.
+const PREFIX: &str = "worker";
+
+impl Perform for WorkspaceFork {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceForked, Failure> {
+        let key = self.idempotency_key.clone();
+        context.once(key.as_deref(), &self, multiply(self.clone(), context)).await
+    }
+
+    fn changed(outcome: &WorkspaceForked) -> Option<String> {
+        let names: Vec<&str> = outcome.workers.iter().map(|worker| worker.name.as_str()).take(10).collect();
+        Some(format!("{} forks: {}", outcome.success_count, names.join(", ")))
+    }
+}
+
+async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceForked, Failure> {
+    let (source, engine) = (context.workspace()?, &context.engine);
+    let count = fork.count.unwrap_or(1);
+    if !(1..=MOST).contains(&count) {
+        let message = format!("count must be 1 to {MOST}, not {count}");
+        return Err(Failure::new(Code::InvalidArgument, message));
+    }
+    let name = name_of(&fork, count)?;
+    let source_kind = match &fork.snapshot_name {
+        Some(snapshot) => ForkSource::Snapshot { name: snapshot.clone(), disk_only: fork.disk_only },
+        None if fork.disk_only => {
+            return Err(Failure::new(Code::InvalidArgument, "disk_only needs a snapshot_name")
+                .with_remedy("take a snapshot first, or leave disk_only out"));
+        }
+        None => ForkSource::Now,
+    };
+    let _room =
+        engine.quota.reserve(engine, context.caller.session, Asked::of(&source.resources).times(count))?;
+    let request = ForkRequest {
+        workspace: source.id.to_string(),
+        source: source_kind,
+        name,
+        count,
+        all_or_nothing: fork.all_or_nothing,
+    };
+    let began = Instant::now();
+    let outcome = engine.workspaces.fork(&request, &context.progress).await?;
+    let made = settle(context, source, &outcome).await;
+    let from = ForkedFrom {
+        source_workspace_id: source.id.to_string(),
+        source_workspace_name: source.name.to_string(),
+        snapshot_name: fork.snapshot_name,
+        forked_at: shown(Timestamp::now()),
+        depth: source.depth() + 1,
+    };
+    report(count, from, made, outcome.pause.as_secs_f64() * 1000.0, began)
+}
+
+/// What became of each fork.
+struct Made {
+    workers: Vec<Worker>,
+    failures: Vec<ForkFailure>,
+}
+
+/// Gives the forks to the caller, with the variables of their source.
+async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome) -> Made {
+    let engine = &context.engine;
+    let mut made = Made { workers: Vec::new(), failures: Vec::new() };
+    for (index, fork) in (1..).zip(&outcome.forks) {
+        let failed = |failure: &Failure| ForkFailure {
+            index,
+            name: fork.name.to_string(),
+            code: failure.code().as_str().to_owned(),
+            error: failure.message().to_owned(),
+        };
+        let (view, _) = match &fork.result {
+            Ok(born) => born,
+            Err(failure) => {
+                made.failures.push(failed(failure));
+                continue;
+            }
+        };
+        let settled = match engine.own(context.caller.session, view.id) {
+            Ok(()) => engine.bequeath(source.id, view.id).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = settled {
+            made.failures.push(failed(&failure));
+            let remove = RemoveRequest { workspace: view.id.to_string(), force: true };
+            if let Err(failure) = engine.workspaces.remove(&remove).await {
+                tracing::warn!(%failure, "a fork that failed could not be removed");
+            }
+            continue;
+        }
+        engine.watch(view.id);
+        let note = Some(format!("a fork of {}", source.name));
+        engine.events.tell(EventKind::Created, view.id, view.name.as_str(), note);
+        made.workers.push(Worker {
+            workspace_id: view.id.to_string(),
+            name: view.name.to_string(),
+            ip: None,
+        });
+    }
+    made
+}
+
+fn report(
+    requested: u32,
+    forked_from: ForkedFrom,
+    made: Made,
+    source_pause_ms: f64,
+    began: Instant,
+) -> Result<WorkspaceForked, Failure> {
+    let Made { workers, failures } = made;
+    if let (true, Some(failure)) = (workers.is_empty(), failures.first()) {
+        let message = format!("no fork could be made: {}", failure.error);
+        return Err(Failure::new(Code::GuestFailed, message));
+    }
+    let only = if requested == 1 { workers.first().cloned() } else { None };
+    Ok(WorkspaceForked {
+        workspace_id: only.as_ref().map(|one| one.workspace_id.clone()),
+        name: only.as_ref().map(|one| one.name.clone()),
+        state: only.as_ref().map(|_| "running".to_owned()),
+        ip: None,
+        forked_from,
+        requested_count: requested,
+        success_count: u32::try_from(workers.len()).unwrap_or(u32::MAX),
+        failure_count: u32::try_from(failures.len()).unwrap_or(u32::MAX),
+        workers,
+        failures,
+        source_pause_ms,
+        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// The name of one fork, or what the names of several begin with.
+fn name_of(fork: &WorkspaceFork, count: u32) -> Result<Option<WorkspaceName>, Failure> {
+    match (&fork.new_name, &fork.name_prefix) {
+        (Some(_), Some(_)) => Err(Failure::new(Code::InvalidArgument, "give new_name or name_prefix, not both")),
+        (Some(_), None) if count > 1 => {
+            Err(Failure::new(Code::InvalidArgument, "new_name is for one fork")
+                .with_remedy("give name_prefix for several"))
+        }
+        (Some(name), None) | (None, Some(name)) => Ok(Some(name.parse()?)),
+        (None, None) if count > 1 => Ok(Some(PREFIX.parse()?)),
+        (None, None) => Ok(None),
+    }
+}

@@ -1,0 +1,98 @@
+//! Starting, stopping and renaming workspaces.
+
+use std::time::{Duration, Instant};
+
+use agentiso_core::Failure;
+use agentiso_core::action::{WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop};
+use agentiso_meta::Workspace;
+
+use crate::act::Context;
+use crate::events::EventKind;
+use crate::{Access, Perform};
+
+impl Perform for WorkspaceStart {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
+        context.start().await
+    }
+
+    fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
+        Some(outcome.state.clone())
+    }
+}
+
+impl Context {
+    /// Starts the workspace, or resumes it if it is suspended. The caller has the turn.
+    pub(super) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
+        let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
+        let settings = engine.meta().read(|read| read.settings(workspace.id))?;
+        if settings.suspended.is_some() {
+            return self.resume().await;
+        }
+        let before = engine.workspaces.info(&workspace.id.to_string())?;
+        if before.state == "running" {
+            return Ok(state_now(workspace, "running", began, Some("it was running already".to_owned())));
+        }
+        let view = engine.workspaces.start(&workspace.id.to_string(), &self.progress).await?;
+        engine.equip(workspace.id).await?;
+        engine.watch(workspace.id);
+        engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
+        Ok(state_now(workspace, view.state, began, None))
+    }
+}
+
+impl Perform for WorkspaceStop {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
+        let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
+        let before = engine.workspaces.info(&workspace.id.to_string())?;
+        if before.state != "running" {
+            return Ok(state_now(workspace, "stopped", began, Some("it was not running".to_owned())));
+        }
+        let limit = self.timeout_secs.map(Duration::from_secs);
+        let clean = engine.workspaces.stop(&workspace.id.to_string(), self.force, limit).await?;
+        engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None);
+        let note = (!clean).then(|| "it was switched off, not powered off".to_owned());
+        Ok(state_now(workspace, "stopped", began, note))
+    }
+
+    fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
+        Some(outcome.state.clone())
+    }
+}
+
+impl Perform for WorkspaceRename {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
+        let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
+        let name = self.new_name.parse()?;
+        let view = engine.workspaces.rename(&workspace.id.to_string(), &name).await?;
+        engine.events.tell(EventKind::Renamed, workspace.id, name.as_str(), Some(workspace.name.to_string()));
+        let note = Some(format!("it was called {}", workspace.name));
+        let renamed = Workspace { name, ..workspace.clone() };
+        Ok(state_now(&renamed, view.state, began, note))
+    }
+
+    fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
+        Some(format!("is now called {}", outcome.name))
+    }
+}
+
+pub(super) fn state_now(
+    workspace: &Workspace,
+    state: &str,
+    began: Instant,
+    note: Option<String>,
+) -> WorkspaceStateNow {
+    WorkspaceStateNow {
+        workspace_id: workspace.id.to_string(),
+        name: workspace.name.to_string(),
+        state: state.to_owned(),
+        ip: None,
+        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        note,
+    }
+}

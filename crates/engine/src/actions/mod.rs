@@ -1,0 +1,19 @@
+//! Each action, carried out.
+
+mod adopt;
+mod create;
+mod exec;
+mod files;
+mod fork;
+mod git;
+mod jobs;
+mod lifecycle;
+mod network;
+mod read;
+mod search;
+mod settings;
+mod snapshots;
+mod status;
+mod suspend;
+
+pub(crate) use files::about_path;

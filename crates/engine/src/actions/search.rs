@@ -1,0 +1,94 @@
+//! Files found by name and by content.
+
+use agentiso_core::action::{FileEntry, FileGlob, FileGrep, FilesFound, TextFound, TextMatch};
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::guest::{Find, Grep};
+
+use super::exec::bounded;
+use super::files::{about_path, absolute};
+use super::read::{kind, permissions};
+use crate::act::Context;
+use crate::{Access, Perform};
+
+const FOUND: u64 = 1000;
+const MOST_FOUND: u64 = 10_000;
+const MATCHES: u64 = 200;
+const MOST_MATCHES: u64 = 5000;
+const MOST_CONTEXT: u8 = 10;
+const LONGEST_PATTERN: usize = 1024;
+
+impl Perform for FileGlob {
+    const ACCESS: Access = Access::Works;
+
+    async fn perform(self, context: &Context) -> Result<FilesFound, Failure> {
+        let root = self.path.unwrap_or_else(|| "/".to_owned());
+        absolute(&root)?;
+        pattern(&self.pattern)?;
+        let max = bounded("max_results", self.max_results.map(u64::from), FOUND, 1, MOST_FOUND)?;
+        let find = Find {
+            root: root.as_bytes().to_vec().into(),
+            glob: self.pattern,
+            max: u32::try_from(max).unwrap_or(u32::MAX),
+            hidden: self.hidden,
+        };
+        let found = context.guest().await?.find(find).await.map_err(|error| about_path(error, &root))?;
+        let files = found.entries.iter().map(|file| FileEntry {
+            name: String::from_utf8_lossy(file.path.as_bytes()).into_owned(),
+            kind: kind(file.kind).to_owned(),
+            size: file.size,
+            permissions: permissions(file.mode),
+            modified: file.modified_ns.div_euclid(1_000_000_000),
+            target: None,
+        });
+        Ok(FilesFound { files: files.collect(), truncated: found.truncated })
+    }
+}
+
+impl Perform for FileGrep {
+    const ACCESS: Access = Access::Works;
+
+    async fn perform(self, context: &Context) -> Result<TextFound, Failure> {
+        let root = self.path.unwrap_or_else(|| "/".to_owned());
+        absolute(&root)?;
+        pattern(&self.pattern)?;
+        let max = bounded("max_results", self.max_results.map(u64::from), MATCHES, 1, MOST_MATCHES)?;
+        let lines = self.context.unwrap_or(0);
+        if lines > MOST_CONTEXT {
+            let message = format!("context must be at most {MOST_CONTEXT}, not {lines}");
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
+        let grep = Grep {
+            root: root.as_bytes().to_vec().into(),
+            pattern: self.pattern,
+            fixed: self.fixed,
+            ignore_case: self.ignore_case,
+            glob: self.glob,
+            max_matches: u32::try_from(max).unwrap_or(u32::MAX),
+            max_per_file: None,
+            context: lines,
+            hidden: self.hidden,
+        };
+        let found = context.guest().await?.grep(grep).await.map_err(|error| about_path(error, &root))?;
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+        let matches = found.matches.iter().map(|one| TextMatch {
+            path: String::from_utf8_lossy(one.path.as_bytes()).into_owned(),
+            line_number: one.line_number,
+            line: text(&one.line),
+            before: one.before.iter().map(text).collect(),
+            after: one.after.iter().map(text).collect(),
+        });
+        Ok(TextFound {
+            matches: matches.collect(),
+            files_searched: found.files_searched,
+            truncated: found.truncated,
+        })
+    }
+}
+
+fn pattern(pattern: &str) -> Result<(), Failure> {
+    if (1..=LONGEST_PATTERN).contains(&pattern.len()) {
+        return Ok(());
+    }
+    let message = format!("pattern must have 1 to {LONGEST_PATTERN} bytes, not {}", pattern.len());
+    Err(Failure::new(Code::InvalidArgument, message))
+}

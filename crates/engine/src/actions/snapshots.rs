@@ -1,0 +1,229 @@
+//! Snapshots.
+
+use agentiso_core::action::{
+    FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete, SnapshotDeleted,
+    SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore, SnapshotRestored, SnapshotTaken,
+};
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
+use agentiso_runtime::guest::{ExitStatus, HookOutcome, HookReport};
+use agentiso_runtime::workspaces::{CompareRequest, SnapshotRequest};
+
+use crate::act::Context;
+use crate::events::EventKind;
+use crate::views::shown;
+use crate::{Access, Perform};
+
+const LONGEST_DESCRIPTION: usize = 1024;
+const CHANGES: usize = 1000;
+const MOST_CHANGES: usize = 100_000;
+
+impl Perform for SnapshotCreate {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<SnapshotTaken, Failure> {
+        let (workspace, engine) = (context.workspace()?, &context.engine);
+        let description = self.description.unwrap_or_default();
+        if description.len() > LONGEST_DESCRIPTION {
+            let message = format!("description has more than {LONGEST_DESCRIPTION} bytes");
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
+        let request = SnapshotRequest {
+            workspace: workspace.id.to_string(),
+            name: self.name.parse()?,
+            description,
+            memory: self.include_memory.unwrap_or(false),
+        };
+        let taken = engine.workspaces.snapshot(&request).await?;
+        let note = Some(taken.snapshot.name.to_string());
+        engine.events.tell(EventKind::Snapshot, workspace.id, workspace.name.as_str(), note);
+        Ok(SnapshotTaken {
+            snapshot_id: taken.snapshot.id.to_string(),
+            name: taken.snapshot.name.to_string(),
+            workspace_id: workspace.id.to_string(),
+            has_memory: taken.snapshot.memory.is_some(),
+            created_at: shown(taken.snapshot.created),
+            pause_ms: taken.pause.as_secs_f64() * 1000.0,
+            memory_bytes: taken.memory.map(|memory| memory.bytes),
+        })
+    }
+
+    fn changed(outcome: &SnapshotTaken) -> Option<String> {
+        Some(format!("snapshot {}", outcome.name))
+    }
+}
+
+impl Perform for SnapshotRestore {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<SnapshotRestored, Failure> {
+        let (workspace, engine) = (context.workspace()?, &context.engine);
+        let (id, meta) = (workspace.id.to_string(), engine.meta());
+        let restored =
+            engine.workspaces.restore(&id, &self.snapshot_name, self.disk_only, &context.progress).await?;
+        // What it was suspended to is not where it is any more.
+        let mut settings = meta.read(|read| read.settings(workspace.id))?;
+        if let Some(suspended) = settings.suspended.take() {
+            let name = meta.read(|read| read.snapshot(suspended))?.name;
+            meta.write(|tx| tx.set_settings(workspace.id, &settings))?;
+            engine.workspaces.remove_snapshot(&id, name.as_str()).await?;
+        }
+        if restored.workspace.state == "running" {
+            engine.equip(workspace.id).await?;
+            engine.watch(workspace.id);
+        }
+        let note = Some(self.snapshot_name.clone());
+        engine.events.tell(EventKind::Restored, workspace.id, workspace.name.as_str(), note);
+        Ok(SnapshotRestored {
+            workspace_id: id,
+            snapshot_name: self.snapshot_name,
+            memory_restored: restored.memory,
+            state: restored.workspace.state.to_owned(),
+            away_ms: restored.away.as_secs_f64() * 1000.0,
+            failed_hooks: failed(&restored.hooks),
+        })
+    }
+
+    fn changed(outcome: &SnapshotRestored) -> Option<String> {
+        Some(format!("back at {}", outcome.snapshot_name))
+    }
+}
+
+fn failed(hooks: &[HookReport]) -> Vec<String> {
+    let went_well = |hook: &&HookReport| hook.outcome == HookOutcome::Exited(ExitStatus::Code(0));
+    hooks.iter().filter(|hook| !went_well(hook)).map(|hook| hook.name.clone()).collect()
+}
+
+impl Perform for SnapshotList {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<SnapshotListed, Failure> {
+        let (workspace, engine) = (context.workspace()?, &context.engine);
+        let hidden = engine.meta().read(|read| read.settings(workspace.id))?.suspended;
+        let views = engine.workspaces.snapshots(&workspace.id.to_string())?;
+        let visible = views.into_iter().filter(|view| hidden != Some(view.id));
+        let snapshots = visible.map(|view| SnapshotDetails {
+            brief: SnapshotBrief {
+                id: view.id.to_string(),
+                name: view.name.to_string(),
+                has_memory: view.memory,
+                parent: view.parent.map(|parent| parent.to_string()),
+                created_at: shown(view.created),
+            },
+            description: view.description,
+            used_bytes: view.used_bytes,
+            referenced_bytes: view.referenced_bytes,
+            current: view.current,
+            forks: view.forks,
+        });
+        Ok(SnapshotListed { snapshots: snapshots.collect() })
+    }
+}
+
+impl Perform for SnapshotDelete {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<SnapshotDeleted, Failure> {
+        let (workspace, engine) = (context.workspace()?, &context.engine);
+        engine.workspaces.remove_snapshot(&workspace.id.to_string(), &self.snapshot_name).await?;
+        Ok(SnapshotDeleted {
+            workspace_id: workspace.id.to_string(),
+            snapshot_name: self.snapshot_name,
+            deleted: true,
+        })
+    }
+
+    fn changed(outcome: &SnapshotDeleted) -> Option<String> {
+        Some(format!("snapshot {} deleted", outcome.snapshot_name))
+    }
+}
+
+impl Perform for SnapshotDiff {
+    // Comparing with the present freezes it for an instant.
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<SnapshotCompared, Failure> {
+        let (workspace, engine) = (context.workspace()?, &context.engine);
+        let after = self.other.unwrap_or_else(|| "now".to_owned());
+        if let Some((other, _)) = after.split_once(':') {
+            engine.require_owner(&context.caller, &engine.find(other)?)?;
+        }
+        let request = CompareRequest {
+            workspace: workspace.id.to_string(),
+            before: self.snapshot_name,
+            after,
+            under: self.path,
+        };
+        if let Some(file) = self.file {
+            let diff = engine.workspaces.compare_file(&request, &file).await?;
+            return Ok(SnapshotCompared { diff: Some(text(&diff)), ..empty() });
+        }
+        let most = self.max_results.unwrap_or(CHANGES).clamp(1, MOST_CHANGES);
+        Ok(compared(&engine.workspaces.compare(&request).await?, most))
+    }
+}
+
+fn empty() -> SnapshotCompared {
+    SnapshotCompared {
+        changes: Vec::new(),
+        added: 0,
+        removed: 0,
+        modified: 0,
+        renamed: 0,
+        truncated: false,
+        diff: None,
+    }
+}
+
+fn text(diff: &TextDiff) -> String {
+    match diff {
+        TextDiff::Same => "the file is the same at both points".to_owned(),
+        TextDiff::Binary => "the file is not text, and differs".to_owned(),
+        TextDiff::Text { unified, truncated: false } => unified.clone(),
+        TextDiff::Text { unified, truncated: true } => format!("{unified}[more lines differ]\n"),
+        TextDiff::TooLarge { .. } => "the file is too large to compare line by line".to_owned(),
+    }
+}
+
+fn compared(changes: &Changes, most: usize) -> SnapshotCompared {
+    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    SnapshotCompared {
+        changes: changes.entries.iter().take(most).map(file_change).collect(),
+        added: count(changes.totals.added),
+        removed: count(changes.totals.removed),
+        modified: count(changes.totals.modified),
+        renamed: count(changes.totals.renamed),
+        truncated: changes.entries.len() > most,
+        diff: None,
+    }
+}
+
+fn file_change(change: &Change) -> FileChange {
+    let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+    let (kind, what, from) = match &change.kind {
+        ChangeKind::Added => ("added", None, None),
+        ChangeKind::Removed => ("removed", None, None),
+        ChangeKind::Modified { aspects } => ("modified", Some(aspects), None),
+        ChangeKind::Renamed { from, aspects } => ("renamed", Some(aspects), Some(text(from))),
+    };
+    FileChange {
+        path: text(&change.path),
+        change: kind.to_owned(),
+        what: what.into_iter().flatten().map(|aspect| aspect_name(*aspect).to_owned()).collect(),
+        from,
+        old_size: change.before.as_ref().map(|entry| entry.size),
+        new_size: change.after.as_ref().map(|entry| entry.size),
+    }
+}
+
+fn aspect_name(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Content => "content",
+        Aspect::Mode => "mode",
+        Aspect::Owner => "owner",
+        Aspect::Type => "type",
+        Aspect::Xattr => "xattrs",
+        Aspect::Target => "target",
+        Aspect::Device => "device",
+    }
+}

@@ -1,0 +1,145 @@
+//! Lists, details, logs, and how the daemon is.
+
+use agentiso_core::action::{
+    ServerState, ServerStatus, Timeline, TimelineEvent, TimelineShown, WorkspaceDetails, WorkspaceInfo,
+    WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs,
+};
+use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_meta::EventFilter;
+
+use crate::act::Context;
+use crate::quota::quota;
+use crate::views::shown;
+use crate::{Access, Perform};
+
+const STATES: [&str; 3] = ["running", "stopped", "suspended"];
+const LOG_LINES: u32 = 100;
+const MOST_LOG_LINES: u32 = 10_000;
+const EVENTS: u32 = 50;
+const MOST_EVENTS: u32 = 1000;
+
+impl Perform for WorkspaceList {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceListed, Failure> {
+        if let Some(state) = &self.state_filter
+            && !STATES.contains(&state.as_str())
+        {
+            return Err(Failure::new(Code::InvalidArgument, format!("{state:?} is no state"))
+                .with_remedy(format!("state_filter is one of {}", STATES.join(", "))));
+        }
+        let mut workspaces = context.engine.briefs(Some(&context.caller))?;
+        workspaces.retain(|workspace| {
+            self.state_filter.as_ref().is_none_or(|state| workspace.state == *state)
+                && (!self.owned || workspace.owned)
+                && self.labels.iter().all(|(key, value)| workspace.labels.get(key) == Some(value))
+        });
+        Ok(WorkspaceListed { count: workspaces.len(), workspaces })
+    }
+}
+
+impl Perform for WorkspaceInfo {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceDetails, Failure> {
+        context.engine.details_of(context.workspace()?, &context.caller).await
+    }
+}
+
+impl Perform for WorkspaceLogs {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceLogged, Failure> {
+        let lines = self.max_lines.unwrap_or(LOG_LINES).min(MOST_LOG_LINES) as usize;
+        let (console, stderr) = match self.log_type.as_deref() {
+            None | Some("all") => (true, true),
+            Some("console") => (true, false),
+            Some("stderr") => (false, true),
+            Some(other) => {
+                return Err(Failure::new(Code::InvalidArgument, format!("{other:?} is no log"))
+                    .with_remedy("log_type is console, stderr or all"));
+            }
+        };
+        let logs = context.engine.workspaces.logs(context.workspace()?, lines)?;
+        Ok(WorkspaceLogged {
+            console: console.then_some(logs.console),
+            stderr: stderr.then_some(logs.qemu),
+        })
+    }
+}
+
+impl Perform for Timeline {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<TimelineShown, Failure> {
+        let engine = &context.engine;
+        // What was done a moment ago is to be there.
+        engine.timeline.flush().await;
+        let workspace = match &self.workspace_id {
+            Some(asked) => Some(engine.known(asked, context)?),
+            None => None,
+        };
+        let limit = self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
+        let filter = EventFilter { workspace, before: self.before, limit };
+        let events = engine.meta().read(|read| read.events(filter))?;
+        let mine = |event: &agentiso_meta::Event| {
+            // An agent sees what it did itself; what others did to other workspaces is none of its business.
+            context.caller.is_operator() || workspace.is_some() || event.done.session == context.caller.session
+        };
+        let events = events.into_iter().filter(mine).map(|event| TimelineEvent {
+            id: event.id,
+            at: shown(event.done.at),
+            workspace_id: event.done.workspace.map(|id| id.to_string()),
+            workspace_name: event.done.workspace_name.map(|name| name.to_string()),
+            client: event.done.client,
+            action: event.done.action,
+            detail: event.done.detail,
+            duration_ms: event.done.duration.as_secs_f64() * 1000.0,
+            outcome: event.done.outcome,
+            changed: event.done.changed,
+        });
+        Ok(TimelineShown { events: events.collect() })
+    }
+}
+
+impl crate::Engine {
+    /// A workspace whose past is asked about. The user may ask about one that is gone, by its id.
+    fn known(&self, asked: &str, context: &Context) -> Result<WorkspaceId, Failure> {
+        match self.find(asked) {
+            Ok(workspace) => {
+                self.require_owner(&context.caller, &workspace)?;
+                Ok(workspace.id)
+            }
+            Err(failure) => match asked.parse() {
+                Ok(id) if context.caller.is_operator() => Ok(id),
+                _ => Err(failure),
+            },
+        }
+    }
+}
+
+impl Perform for ServerStatus {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<ServerState, Failure> {
+        let engine = &context.engine;
+        let (usage, pool) = engine
+            .meta()
+            .read(|read| Ok((read.usage(context.caller.session)?, read.pool()?.len())))?;
+        Ok(ServerState {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_secs: engine.uptime().as_secs(),
+            home: engine.installation().paths.home.display().to_string(),
+            workspaces: engine.states()?,
+            pool,
+            session_id: context.caller.session.map(|id| id.to_string()),
+            usage: agentiso_core::action::QuotaUse {
+                workspaces: usage.workspaces,
+                memory_mb: usage.memory_mb,
+                disk_gb: usage.disk_gb,
+            },
+            quota: quota(engine),
+        })
+    }
+}

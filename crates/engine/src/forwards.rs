@@ -1,0 +1,214 @@
+//! Ports of this machine that lead into workspaces.
+//!
+//! A forward is a listener on 127.0.0.1 and, for each connection, a stream through the guest link: it needs no network
+//! in the workspace. It belongs to the workspace, not to its machine: while there is none, connections are refused by
+//! closing them, and they work again when there is.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_meta::Forward;
+use agentiso_runtime::guest::{ConnectionReader, ConnectionWriter, Guest};
+use jiff::Timestamp;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::Engine;
+use crate::rooms::locked;
+
+/// Ports below this need rights nobody should have.
+const LOWEST: u16 = 1024;
+/// Connections of one forward at once.
+const CONNECTIONS: usize = 256;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 128;
+/// Bytes carried at once.
+const BUFFER: usize = 64 * 1024;
+
+/// The listeners.
+pub(crate) struct Forwards {
+    own_ports: Vec<u16>,
+    open: Mutex<HashMap<(WorkspaceId, u16), Listening>>,
+}
+
+struct Listening {
+    host_port: u16,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Forwards {
+    pub fn new(own_ports: Vec<u16>) -> Self {
+        Self { own_ports, open: Mutex::default() }
+    }
+
+    /// Ends the forwards of a workspace that is gone.
+    pub fn close(&self, id: WorkspaceId) {
+        locked(&self.open).retain(|(workspace, _), _| *workspace != id);
+    }
+
+    /// Ends all of them.
+    pub fn close_all(&self) {
+        locked(&self.open).clear();
+    }
+}
+
+impl Engine {
+    /// Forwards a port: the one that is asked for, or a free one. A forward that is there already is left as it is.
+    pub(crate) async fn forward(
+        self: &Arc<Self>,
+        id: WorkspaceId,
+        guest_port: u16,
+        host_port: Option<u16>,
+    ) -> Result<u16, Failure> {
+        if guest_port == 0 {
+            return Err(Failure::new(Code::InvalidArgument, "guest_port must be 1 to 65535"));
+        }
+        let there = self.meta().read(|read| read.forwards_of(id))?;
+        if let Some(known) = there.iter().find(|forward| forward.guest_port == guest_port) {
+            if host_port.is_none_or(|asked| asked == known.host_port) {
+                return Ok(known.host_port);
+            }
+            let message = format!("port {guest_port} is forwarded already, from port {}", known.host_port);
+            return Err(Failure::new(Code::PortUnavailable, message)
+                .with_remedy("remove that forward first, or use its port"));
+        }
+        if let Some(port) = host_port {
+            self.require_usable(port)?;
+        }
+        let listener = self.listen(host_port)?;
+        let host_port = listener.local_addr().map_err(|error| unusable(host_port, &error))?.port();
+        let forward = Forward { workspace: id, guest_port, host_port, created: Timestamp::now() };
+        self.meta().write(|tx| tx.insert_forward(&forward))?;
+        self.serve(id, guest_port, host_port, listener);
+        Ok(host_port)
+    }
+
+    /// Ends a forward; says whether there was one.
+    pub(crate) fn end_forward(&self, id: WorkspaceId, guest_port: u16) -> Result<bool, Failure> {
+        locked(&self.forwards.open).remove(&(id, guest_port));
+        let there = self.meta().read(|read| read.forwards_of(id))?;
+        if !there.iter().any(|forward| forward.guest_port == guest_port) {
+            return Ok(false);
+        }
+        self.meta().write(|tx| tx.remove_forward(id, guest_port))?;
+        Ok(true)
+    }
+
+    /// Opens the forwards a workspace has, after the daemon was away. A port that somebody else has taken meanwhile is
+    /// said and left.
+    pub(crate) async fn open_forwards(self: &Arc<Self>, id: WorkspaceId) {
+        let known = self.meta().read(|read| read.forwards_of(id)).unwrap_or_default();
+        for Forward { guest_port, host_port, .. } in known {
+            match self.listen(Some(host_port)) {
+                Ok(listener) => self.serve(id, guest_port, host_port, listener),
+                Err(failure) => tracing::warn!(%failure, "a port cannot be forwarded any more"),
+            }
+        }
+    }
+
+    fn require_usable(&self, port: u16) -> Result<(), Failure> {
+        let reason = if port < LOWEST {
+            format!("ports below {LOWEST} are not forwarded")
+        } else if self.forwards.own_ports.contains(&port) {
+            "it is agentiso's own".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Failure::new(Code::PortUnavailable, format!("port {port} cannot be used: {reason}"))
+            .with_remedy("choose another, or none: a free one is taken"))
+    }
+
+    fn listen(&self, port: Option<u16>) -> Result<TcpListener, Failure> {
+        let bind = || -> io::Result<TcpListener> {
+            let socket = TcpSocket::new_v4()?;
+            // Connections that have just ended do not keep a forward from coming back.
+            socket.set_reuseaddr(true)?;
+            socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0))))?;
+            socket.listen(BACKLOG)
+        };
+        bind().map_err(|error| unusable(port, &error))
+    }
+
+    fn serve(self: &Arc<Self>, id: WorkspaceId, guest_port: u16, host_port: u16, listener: TcpListener) {
+        let engine = Arc::downgrade(self);
+        let task = tokio::spawn(async move {
+            let places = Arc::new(Semaphore::new(CONNECTIONS));
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                while connections.try_join_next().is_some() {}
+                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+                let Ok((client, _)) = listener.accept().await else { continue };
+                let Some(engine) = engine.upgrade() else { return };
+                connections.spawn(async move {
+                    if let Err(failure) = engine.carry_to(id, guest_port, client).await {
+                        tracing::debug!(%failure, guest_port, "a forwarded connection failed");
+                    }
+                    drop(place);
+                });
+            }
+        });
+        locked(&self.forwards.open).insert((id, guest_port), Listening { host_port, task });
+    }
+
+    async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
+        self.rooms.touch(id);
+        let guest = self.guest(id).await?;
+        carry(&guest, port, client).await
+    }
+
+    /// The ports of this machine that lead into a workspace and are open.
+    pub(crate) fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
+        let open = locked(&self.forwards.open);
+        open.iter().filter(|((whose, _), _)| *whose == id).map(|(_, one)| one.host_port).collect()
+    }
+}
+
+async fn carry(guest: &Guest, port: u16, client: TcpStream) -> Result<(), Failure> {
+    let (reader, writer) = guest.connect(port).await?;
+    // Small messages must not wait for more.
+    let _ = client.set_nodelay(true);
+    let (from_client, to_client) = client.into_split();
+    // Each direction ends by itself: one side may have said everything and still listen.
+    let (sent, received) = tokio::join!(into_guest(from_client, writer), out_of_guest(reader, to_client));
+    sent.and(received)
+}
+
+async fn into_guest(mut client: OwnedReadHalf, mut guest: ConnectionWriter) -> Result<(), Failure> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match client.read(&mut buffer).await {
+            Ok(0) => {
+                guest.finish();
+                return Ok(());
+            }
+            Ok(count) => guest.write(&buffer[..count]).await?,
+            Err(error) => return Err(Failure::new(Code::Io, format!("a forwarded connection broke: {error}"))),
+        }
+    }
+}
+
+async fn out_of_guest(mut guest: ConnectionReader, mut client: OwnedWriteHalf) -> Result<(), Failure> {
+    let broke = |error: io::Error| Failure::new(Code::Io, format!("a forwarded connection broke: {error}"));
+    while let Some(bytes) = guest.next().await? {
+        client.write_all(&bytes).await.map_err(broke)?;
+    }
+    client.shutdown().await.map_err(broke)
+}
+
+fn unusable(port: Option<u16>, error: &io::Error) -> Failure {
+    let which = port.map_or("a port".to_owned(), |port| format!("port {port}"));
+    Failure::new(Code::PortUnavailable, format!("{which} cannot be used: {error}"))
+        .with_remedy("choose another, or none: a free one is taken")
+}

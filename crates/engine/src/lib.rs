@@ -1,0 +1,38 @@
+//! The one door to all workspaces.
+//!
+//! ```text
+//!  a client's action ──► session ──► rate ──► workspace ──► owner ──► quota ──► done ──► timeline
+//! ```
+//!
+//! Every client's every action comes through [`Engine::act`]. What changes a workspace as a whole waits its turn at the
+//! workspace and is finished whatever becomes of its client; what only works inside goes on beside others and ends
+//! with its client.
+
+mod access;
+mod act;
+mod actions;
+mod caller;
+mod engine;
+mod env;
+mod events;
+mod forwards;
+mod metrics;
+mod output;
+mod quota;
+mod rates;
+mod redact;
+mod rooms;
+mod sessions;
+mod timeline;
+mod transfer;
+mod upkeep;
+mod views;
+mod watch;
+
+pub use access::{Access, Perform};
+pub use act::Context;
+pub use caller::Caller;
+pub use engine::{Engine, Shutdown};
+pub use events::{Event, EventKind};
+pub use metrics::Metrics;
+pub use sessions::NewSession;

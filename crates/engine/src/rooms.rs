@@ -1,0 +1,69 @@
+//! What belongs to a workspace while the daemon runs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agentiso_core::WorkspaceId;
+use jiff::Timestamp;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::env::Env;
+
+/// One room per workspace.
+#[derive(Default)]
+pub(crate) struct Rooms {
+    rooms: Mutex<HashMap<WorkspaceId, Arc<Room>>>,
+    used: Mutex<BTreeMap<WorkspaceId, Timestamp>>,
+}
+
+/// Where those who are at work on a workspace meet.
+#[derive(Default)]
+pub(crate) struct Room {
+    turn: RwLock<()>,
+    /// The variables its commands get.
+    pub env: Mutex<Env>,
+}
+
+impl Rooms {
+    /// The room of a workspace.
+    pub fn of(&self, id: WorkspaceId) -> Arc<Room> {
+        Arc::clone(locked(&self.rooms).entry(id).or_default())
+    }
+
+    /// Forgets a workspace that is gone.
+    pub fn close(&self, id: WorkspaceId) {
+        locked(&self.rooms).remove(&id);
+        locked(&self.used).remove(&id);
+    }
+
+    /// Notes that a workspace is used now.
+    pub fn touch(&self, id: WorkspaceId) {
+        locked(&self.used).insert(id, Timestamp::now());
+    }
+
+    /// Which workspaces were used since this was last asked.
+    pub fn take_used(&self) -> BTreeMap<WorkspaceId, Timestamp> {
+        std::mem::take(&mut *locked(&self.used))
+    }
+}
+
+impl Room {
+    /// Waits until nobody changes the workspace as a whole, and keeps everyone from it.
+    pub async fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.turn.read().await
+    }
+
+    /// Waits for its turn to change the workspace as a whole.
+    pub async fn change(&self) -> RwLockWriteGuard<'_, ()> {
+        self.turn.write().await
+    }
+
+    /// The turn, if nobody is at work.
+    pub fn change_if_free(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.turn.try_write().ok()
+    }
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

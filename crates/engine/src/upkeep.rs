@@ -1,0 +1,145 @@
+//! What the daemon does by itself: workspaces whose time is up, disks, the pool, and its own books.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::progress::{Progress, Silent};
+use agentiso_core::{Failure, WorkspaceId};
+use agentiso_runtime::workspaces::RemoveRequest;
+use jiff::Timestamp;
+use tokio::time::MissedTickBehavior;
+
+use crate::Engine;
+use crate::events::EventKind;
+use crate::timeline;
+
+/// Between two looks at what is due.
+const EVERY: Duration = Duration::from_secs(5);
+/// Between two cleanings of the books, in looks.
+const BOOKS: u64 = 120;
+/// A session that owns nothing is forgotten after this.
+const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// An idempotency key is good for this long.
+const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Why a workspace is to be stopped or removed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Due {
+    Idle,
+    Expired,
+}
+
+impl Engine {
+    pub(crate) fn start_upkeep(self: &Arc<Self>) {
+        let engine = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            for look in 0u64.. {
+                ticks.tick().await;
+                let Some(engine) = engine.upgrade() else { return };
+                engine.save_activity();
+                if let Err(failure) = engine.end_what_is_due().await {
+                    tracing::warn!(%failure, "could not look for workspaces whose time is up");
+                }
+                if engine.workspaces.needs_maintenance() {
+                    let progress: Arc<dyn Progress> = Arc::new(Silent);
+                    if let Err(failure) = engine.workspaces.maintain(&progress).await {
+                        tracing::warn!(%failure, "the maintenance failed");
+                    }
+                }
+                if look % BOOKS == 0 {
+                    engine.clean_books();
+                }
+            }
+        });
+    }
+
+    /// Writes down who and what was active since the last time.
+    pub(crate) fn save_activity(&self) {
+        let (sessions, workspaces) = (self.sessions.take(), self.rooms.take_used());
+        if sessions.is_empty() && workspaces.is_empty() {
+            return;
+        }
+        let saved = self.meta().write(|tx| {
+            for (&session, &at) in &sessions {
+                // It may have ended meanwhile.
+                if tx.session(session).is_ok() {
+                    tx.touch_session(session, at)?;
+                }
+            }
+            for (&workspace, &at) in &workspaces {
+                if tx.workspace(workspace).is_ok() {
+                    tx.touch_workspace(workspace, at)?;
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = saved {
+            tracing::warn!(%error, "could not note what was used");
+        }
+    }
+
+    async fn end_what_is_due(self: &Arc<Self>) -> Result<(), Failure> {
+        let now = Timestamp::now();
+        let settings = self.meta().read(|read| read.all_settings())?;
+        for (id, settings) in settings {
+            let idle = settings.idle_stop.is_some_and(|idle| {
+                Duration::try_from(now.duration_since(settings.last_used)).is_ok_and(|unused| unused >= idle)
+            });
+            if settings.expires_at.is_some_and(|at| at <= now) {
+                self.end(id, Due::Expired).await?;
+            } else if idle {
+                self.end(id, Due::Idle).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn end(self: &Arc<Self>, id: WorkspaceId, due: Due) -> Result<(), Failure> {
+        let view = self.workspaces.info(&id.to_string())?;
+        let room = self.rooms.of(id);
+        // One that somebody is at work on is not idle, and is looked at again.
+        let Some(_turn) = room.change_if_free() else { return Ok(()) };
+        match due {
+            Due::Expired => {
+                self.workspaces.remove(&RemoveRequest { workspace: id.to_string(), force: true }).await?;
+                self.forget(id);
+                let note = Some("its time was up".to_owned());
+                self.events.tell(EventKind::Destroyed, id, view.name.as_str(), note);
+            }
+            Due::Idle if view.state == "running" => {
+                let busy = match self.workspaces.guest(id).await {
+                    Ok(guest) => guest.status().await.is_ok_and(|status| status.running > 0),
+                    Err(_) => false,
+                };
+                if !busy {
+                    self.workspaces.stop(&id.to_string(), false, None).await?;
+                    let note = Some("it was idle".to_owned());
+                    self.events.tell(EventKind::Stopped, id, view.name.as_str(), note);
+                }
+            }
+            Due::Idle => {}
+        }
+        Ok(())
+    }
+
+    /// Forgets what was kept beside a workspace that is gone.
+    pub(crate) fn forget(&self, id: WorkspaceId) {
+        self.forwards.close(id);
+        self.rooms.close(id);
+    }
+
+    fn clean_books(&self) {
+        timeline::prune(self.meta());
+        self.rates.forget_idle();
+        let now = Timestamp::now();
+        let pruned = self.meta().write(|tx| {
+            tx.prune_sessions(now - SESSIONS_KEPT)?;
+            tx.prune_keys(now - KEYS_KEPT)
+        });
+        if let Err(error) = pruned {
+            tracing::warn!(%error, "could not clean the books");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Workspaces as their callers see them.
+
+use std::collections::BTreeMap;
+
+use agentiso_core::action::{
+    ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
+};
+use agentiso_core::{Failure, Resources};
+use agentiso_meta::{Settings, Snapshot, Workspace};
+use agentiso_runtime::workspaces::WorkspaceView;
+use jiff::Timestamp;
+
+use crate::{Caller, Engine};
+
+impl Engine {
+    /// All workspaces, oldest first; `caller` decides which are owned.
+    pub(crate) fn briefs(&self, caller: Option<&Caller>) -> Result<Vec<WorkspaceBrief>, Failure> {
+        let settings = self.meta().read(|read| read.all_settings())?;
+        let views = self.workspaces.list()?;
+        Ok(views.iter().map(|view| brief(view, settings.get(&view.id), caller)).collect())
+    }
+
+    pub(crate) fn brief_of(&self, workspace: &Workspace, caller: &Caller) -> Result<WorkspaceBrief, Failure> {
+        let settings = self.meta().read(|read| read.settings(workspace.id))?;
+        let view = self.workspaces.info(&workspace.id.to_string())?;
+        Ok(brief(&view, Some(&settings), Some(caller)))
+    }
+
+    pub(crate) async fn details_of(
+        &self,
+        workspace: &Workspace,
+        caller: &Caller,
+    ) -> Result<WorkspaceDetails, Failure> {
+        let view = self.workspaces.info(&workspace.id.to_string())?;
+        let (settings, snapshots, forwards) = self.meta().read(|read| {
+            let settings = read.settings(workspace.id)?;
+            Ok((settings, read.snapshots(workspace.id)?, read.forwards_of(workspace.id)?))
+        })?;
+        let env_names = self.env_of(workspace.id, None).await?.names();
+        let disk_used_bytes = self.workspaces.disk_used_bytes(workspace)?;
+        let visible = |snapshot: &&Snapshot| settings.suspended != Some(snapshot.id);
+        Ok(WorkspaceDetails {
+            brief: brief(&view, Some(&settings), Some(caller)),
+            stop_reason: view.stop_reason.clone(),
+            tier: view.tier.clone(),
+            accel: view.accel.map(|accel| accel.to_string()),
+            pid: view.pid,
+            from_pool: view.from_pool,
+            forked_from: forked_from(&view),
+            network: NetworkRules::default(),
+            port_forwards: forwards
+                .iter()
+                .map(|one| Forward { host_port: one.host_port, guest_port: one.guest_port })
+                .collect(),
+            snapshots: snapshots
+                .iter()
+                .filter(visible)
+                .map(|snapshot| snapshot_brief(snapshot, &snapshots))
+                .collect(),
+            disk_used_bytes,
+            disk_volsize_bytes: workspace.resources.disk_bytes(),
+            env_names,
+            expires_at: settings.expires_at.map(shown),
+            idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
+            last_used_at: shown(settings.last_used),
+        })
+    }
+}
+
+pub(crate) fn brief(
+    view: &WorkspaceView,
+    settings: Option<&Settings>,
+    caller: Option<&Caller>,
+) -> WorkspaceBrief {
+    let owner = settings.and_then(|settings| settings.owner);
+    let owned = caller.is_some_and(|caller| caller.is_operator() || (owner.is_some() && owner == caller.session));
+    let suspended = view.state == "stopped" && settings.is_some_and(|settings| settings.suspended.is_some());
+    WorkspaceBrief {
+        workspace_id: view.id.to_string(),
+        name: view.name.to_string(),
+        state: if suspended { "suspended" } else { view.state }.to_owned(),
+        ip: None,
+        owned,
+        base_image: view.image.to_string(),
+        resources: size(&view.resources),
+        created_at: shown(view.created),
+        labels: settings.map(|settings| settings.labels.clone()).unwrap_or_else(BTreeMap::new),
+    }
+}
+
+pub(crate) fn forked_from(view: &WorkspaceView) -> Option<ForkedFrom> {
+    view.forked_from.as_ref().map(|from| ForkedFrom {
+        source_workspace_id: from.id.to_string(),
+        source_workspace_name: from.name.to_string(),
+        snapshot_name: from.snapshot.as_ref().map(ToString::to_string),
+        forked_at: shown(from.at),
+        depth: from.depth,
+    })
+}
+
+pub(crate) fn snapshot_brief(snapshot: &Snapshot, all: &[Snapshot]) -> SnapshotBrief {
+    let parent = snapshot.parent.and_then(|id| all.iter().find(|other| other.id == id));
+    SnapshotBrief {
+        id: snapshot.id.to_string(),
+        name: snapshot.name.to_string(),
+        has_memory: snapshot.memory.is_some(),
+        parent: parent.map(|parent| parent.name.to_string()),
+        created_at: shown(snapshot.created),
+    }
+}
+
+pub(crate) fn size(resources: &Resources) -> Size {
+    let Resources { vcpus, memory_mb, disk_gb } = *resources;
+    Size { vcpus, memory_mb, disk_gb }
+}
+
+/// A time as it is shown.
+pub(crate) fn shown(time: Timestamp) -> String {
+    time.to_string()
+}
