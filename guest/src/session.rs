@@ -16,6 +16,7 @@ use crate::{
     filesystem, hold,
     link::{Arrived, Epoch, Link},
     log::log,
+    patron::Patron,
     requests::RequestJob,
     stream::Stream,
     sync::locked,

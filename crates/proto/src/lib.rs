@@ -22,6 +22,7 @@
 
 mod frame;
 mod hello;
+mod job;
 mod message;
 mod tree;
 mod wake;
@@ -31,6 +32,7 @@ pub use frame::{
     RESYNC_PADDING, TRAILER, WINDOW, encode, encode_header,
 };
 pub use hello::{HELLO_LEN, Hello, Inherit, VERSION_MAX, VERSION_MIN, WELCOME_LEN, Welcome, WelcomeScanner};
+pub use job::{JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
 pub use message::{
     Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata, RawPath,
     Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,

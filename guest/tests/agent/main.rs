@@ -7,5 +7,6 @@ mod exec_ending;
 mod files;
 mod flow;
 mod host;
+mod jobs;
 mod session;
 mod trees;

@@ -6,11 +6,12 @@ mod commands;
 mod credit;
 mod files;
 mod hostile;
+mod jobs;
 mod starting;
 mod waking;
 
 use agentiso_core::{Code, Explain};
-use agentiso_proto::{Exec, Exit, ExitStatus, FileKind, Inherit, Metadata, Response, Usage};
+use agentiso_proto::{Exec, Exit, ExitStatus, FileKind, Inherit, Metadata, Response, Usage, VERSION_MAX};
 use agentiso_testing::guest::ScriptedGuest;
 use agentiso_vmm::link::{Guest, LinkError, Process, ProcessEvent, Resync, SessionOptions};
 use tokio::net::UnixStream;
@@ -35,7 +36,7 @@ fn strangers(options: SessionOptions) -> (Guest, Script) {
 async fn acquainted() -> (Guest, Script) {
     let (guest, mut script) = strangers(CLEAN);
     script.welcome().await.unwrap();
-    assert_eq!(guest.ready().await.unwrap(), 1);
+    assert_eq!(guest.ready().await.unwrap(), VERSION_MAX);
     (guest, script)
 }
 
