@@ -6,6 +6,7 @@ use agentiso_proto::RootDisk;
 
 use crate::{
     boot_id::BootId,
+    environment::Environment,
     error::{Outcome, unsupported},
     groups::Groups,
     hold::Hold,
@@ -20,6 +21,7 @@ pub(crate) struct Agent {
     pub(crate) pool: Pool,
     pub(crate) running: Running,
     pub(crate) jobs: Arc<Jobs>,
+    pub(crate) environment: Environment,
     machine: Option<Machine>,
 }
 
@@ -68,7 +70,13 @@ impl Agent {
     }
 
     fn new(machine: Option<Machine>) -> Self {
-        Self { pool: Pool::new(), running: Running::new(), jobs: Arc::default(), machine }
+        Self {
+            pool: Pool::new(),
+            running: Running::new(),
+            jobs: Arc::default(),
+            environment: Environment::default(),
+            machine,
+        }
     }
 
     /// The control groups, if there are any to put commands into.

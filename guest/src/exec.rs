@@ -12,6 +12,7 @@ use crate::{
     agent::Agent,
     bell::{Bell, Wakeable},
     command,
+    environment::Variables,
     error::Outcome,
     frames::Scratch,
     groups::{Group, Groups},
@@ -79,7 +80,9 @@ pub(crate) fn carry_out(
     let marker = place.marker();
     let begun = Instant::now();
     let group = agent.groups().map(Groups::for_command).transpose()?;
-    let (child, ours) = start(exec, &marker, group.as_ref(), &mut scratch.stack)?;
+    let variables = agent.environment.variables();
+    let (child, ours) = start(exec, &variables, &marker, group.as_ref(), &mut scratch.stack)?;
+    drop(variables);
     started(child.pid);
     let supervised = Supervised {
         child,
@@ -99,13 +102,14 @@ pub(crate) fn carry_out(
 
 fn start(
     exec: &Exec,
+    variables: &Variables,
     marker: &str,
     group: Option<&Group>,
     stack: &mut ChildStack,
 ) -> Outcome<(spawn::Child, stdio::Ours)> {
     let identity = identity::find(exec.user.as_ref())?;
     let user = exec.user.as_ref().map(|_| &identity).filter(|user| !is_agent(user));
-    let command = command::prepare(exec, &identity, marker)?;
+    let command = command::prepare(exec, variables, &identity, marker)?;
     let (ours, theirs) = match exec.tty {
         Some(size) => stdio::terminal(size, user)?,
         None => stdio::pipes(exec.stdin, user)?,

@@ -17,6 +17,7 @@ mod boot;
 mod boot_id;
 mod command;
 mod configure;
+mod environment;
 mod error;
 mod exec;
 mod files;

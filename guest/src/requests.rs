@@ -102,5 +102,7 @@ fn answer(
         Request::WriteJob { id, bytes, close } => job::write(agent, stream, *id, bytes, *close),
         Request::SignalJob { id, signal } => job::signal(agent, *id, *signal),
         Request::ForgetJob { id } => agent.jobs.forget(*id).map(|()| Response::Done),
+        Request::SetEnv { changes } => agent.environment.set(changes),
+        Request::GetEnv => Ok(agent.environment.list()),
     }
 }

@@ -25,6 +25,7 @@ mod hello;
 mod job;
 mod message;
 mod tree;
+mod variables;
 mod wake;
 
 pub use frame::{
@@ -38,4 +39,5 @@ pub use message::{
     Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
 };
 pub use tree::{MAX_ENTRY, TreeDecoder, TreeEntry, TreeError, TreeItem, TreeKind, encode_entry};
+pub use variables::{MAX_VARIABLES, MAX_VARIABLES_BYTES, NameError, Secret, check_name};
 pub use wake::{HookOutcome, HookReport, Wake, WakeEvent};

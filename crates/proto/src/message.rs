@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     job::{JobInfo, JobRead},
+    variables::Secret,
     wake::{HookReport, Wake},
 };
 
@@ -152,6 +153,15 @@ pub enum Request {
         /// The job.
         id: u32,
     },
+    /// Changes the variables that every later command and job gets, below those of its own request. Checked as a
+    /// whole first: [`crate::check_name`], [`crate::MAX_VARIABLES`], [`crate::MAX_VARIABLES_BYTES`].
+    /// [`Response::EnvSet`].
+    SetEnv {
+        /// Names and values; a variable without a value is removed.
+        changes: Vec<(String, Option<Secret>)>,
+    },
+    /// The variables set so. [`Response::Env`].
+    GetEnv,
 }
 
 /// What makes this machine itself. Every field is optional: what is absent stays as it is.
@@ -189,7 +199,7 @@ pub struct RootDisk {
 pub struct Exec {
     /// Program and arguments; the program is looked up in the command's `PATH` unless it contains a slash.
     pub argv: Vec<Vec<u8>>,
-    /// Environment on top of the agent's defaults.
+    /// Environment on top of the agent's defaults and the machine's variables.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory; the user's home, else `/`, if absent.
     pub workdir: Option<RawPath>,
@@ -284,6 +294,13 @@ pub enum Response {
         /// Where the bytes of standard error begin.
         stderr_from: u64,
     },
+    /// The machine's variables were changed.
+    EnvSet {
+        /// How many there are now.
+        variables: u32,
+    },
+    /// The machine's variables, sorted by name.
+    Env(Vec<(String, Secret)>),
 }
 
 /// Why a request failed.

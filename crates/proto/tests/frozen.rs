@@ -8,8 +8,8 @@
 use agentiso_proto::{
     Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Hello,
     HookOutcome, HookReport, Inherit, JobInfo, JobRead, JobStream, JobWait, Kind, Metadata, Request,
-    Response, RootDisk, Status, TreeEntry, TreeKind, TreeOptions, Usage, User, Wake, WakeEvent, Welcome,
-    encode, encode_entry, from_bytes, to_bytes,
+    Response, RootDisk, Secret, Status, TreeEntry, TreeKind, TreeOptions, Usage, User, Wake, WakeEvent,
+    Welcome, encode, encode_entry, from_bytes, to_bytes,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -158,6 +158,17 @@ fn requests_about_jobs_have_these_bytes() {
     frozen(&Request::WriteJob { id: 1, bytes: path("b"), close: true }, "18 01 0162 01");
     frozen(&Request::SignalJob { id: 1, signal: 15 }, "19 01 1e");
     frozen(&Request::ForgetJob { id: 1 }, "1a 01");
+}
+
+#[test]
+fn the_environment_has_these_bytes() {
+    let secret = |text: &str| Secret::from(text.to_owned());
+    let changes = vec![("A".to_owned(), Some(secret("v"))), ("B".to_owned(), None)];
+    frozen(&Request::SetEnv { changes }, "1b 02 0141 01 0176 0142 00");
+    frozen(&Request::GetEnv, "1c");
+    frozen(&Response::EnvSet { variables: 300 }, "0c ac02");
+    frozen(&Response::Env(vec![("A".to_owned(), secret("v"))]), "0d 01 0141 0176");
+    assert_eq!((agentiso_proto::MAX_VARIABLES, agentiso_proto::MAX_VARIABLES_BYTES), (256, 131_072));
 }
 
 #[test]

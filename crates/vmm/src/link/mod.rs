@@ -18,6 +18,7 @@
 //! of a machine that an older agentiso started, so what it does not know yet fails with [`LinkError::OldAgent`].
 
 mod calls;
+mod environment;
 mod error;
 mod exchange;
 mod exec;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use agentiso_proto::{Channel, DirEntry, HookReport, JobInfo, Response, WINDOW};
+use agentiso_proto::{Channel, DirEntry, HookReport, JobInfo, Response, Secret, WINDOW};
 use tokio::sync::Notify;
 
 use super::LinkError;
@@ -239,6 +239,7 @@ fn lists_cost(response: &Response) -> usize {
         Response::Woken { hooks } => hooks.len() * size_of::<HookReport>(),
         Response::Jobs(jobs) => jobs.iter().map(job).sum(),
         Response::JobOutput { info, .. } => job(info),
+        Response::Env(variables) => variables.len() * size_of::<(String, Secret)>(),
         Response::Done
         | Response::Error(_)
         | Response::Started { .. }
@@ -246,7 +247,8 @@ fn lists_cost(response: &Response) -> usize {
         | Response::Metadata(_)
         | Response::Written { .. }
         | Response::Status(_)
-        | Response::JobStarted { .. } => 0,
+        | Response::JobStarted { .. }
+        | Response::EnvSet { .. } => 0,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod commands;
 mod credit;
+mod environment;
 mod files;
 mod hostile;
 mod jobs;
