@@ -17,6 +17,7 @@ mod boot;
 mod boot_id;
 mod command;
 mod configure;
+mod connect;
 mod environment;
 mod error;
 mod exec;

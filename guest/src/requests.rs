@@ -6,6 +6,7 @@ use agentiso_proto::{GuestError, Request, Response};
 
 use crate::{
     agent::Agent,
+    connect::connect,
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
     frames::Scratch,
@@ -104,5 +105,6 @@ fn answer(
         Request::ForgetJob { id } => agent.jobs.forget(*id).map(|()| Response::Done),
         Request::SetEnv { changes } => agent.environment.set(changes),
         Request::GetEnv => Ok(agent.environment.list()),
+        Request::Connect { port } => connect(agent, stream, *port, scratch),
     }
 }

@@ -153,6 +153,13 @@ impl Stream {
         self.send(frame.seal(channel, self.id)).map_err(|Ended| cancelled())
     }
 
+    /// Ends the data on a channel while the stream goes on.
+    pub(crate) fn send_eof(&self, channel: Channel) -> Outcome<()> {
+        let mut frame = Vec::new();
+        self.append(Kind::Eof, channel, &[], &mut frame);
+        self.send(&frame).map_err(|Ended| cancelled())
+    }
+
     /// Sends a response that is not the last.
     pub(crate) fn respond(&self, response: &Response) -> Outcome<()> {
         let mut frame = Vec::new();

@@ -29,8 +29,8 @@ mod variables;
 mod wake;
 
 pub use frame::{
-    Channel, DATA_PAYLOAD, Decoder, Event, Frame, FrameError, HEADER_LEN, Kind, MAX_PAYLOAD, OVERHEAD,
-    RESYNC_PADDING, TRAILER, WINDOW, encode, encode_header,
+    Channel, DATA_PAYLOAD, Decoder, Event, Frame, FrameError, HEADER_LEN, Kind, MAX_PAYLOAD, MAX_STREAMS,
+    MAX_STREAMS_1, OVERHEAD, RESYNC_PADDING, TRAILER, WINDOW, encode, encode_header,
 };
 pub use hello::{HELLO_LEN, Hello, Inherit, VERSION_MAX, VERSION_MIN, WELCOME_LEN, Welcome, WelcomeScanner};
 pub use job::{JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};

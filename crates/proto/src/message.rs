@@ -162,6 +162,13 @@ pub enum Request {
     },
     /// The variables set so. [`Response::Env`].
     GetEnv,
+    /// Connects to a TCP port of the guest's own, on 127.0.0.1 or else on ::1. [`Response::Connected`], then data on
+    /// the main channel both ways. Each side's end of data ends its way and leaves the other open; when both have
+    /// ended, final [`Response::Done`].
+    Connect {
+        /// The port.
+        port: u16,
+    },
 }
 
 /// What makes this machine itself. Every field is optional: what is absent stays as it is.
@@ -301,6 +308,8 @@ pub enum Response {
     },
     /// The machine's variables, sorted by name.
     Env(Vec<(String, Secret)>),
+    /// The connection is made.
+    Connected,
 }
 
 /// Why a request failed.
@@ -319,7 +328,7 @@ pub struct GuestError {
 pub enum ErrorKind {
     /// The request makes no sense or is out of bounds.
     Invalid,
-    /// There is no such file, program, user or job.
+    /// There is no such file, program, user or job, or nothing listens there.
     NotFound,
     /// It exists already.
     Exists,

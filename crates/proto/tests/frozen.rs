@@ -76,6 +76,7 @@ fn frames_have_these_bytes() {
 #[test]
 fn limits_are_part_of_the_format() {
     assert_eq!(agentiso_proto::MAX_PAYLOAD, 262_144);
+    assert_eq!((agentiso_proto::MAX_STREAMS_1, agentiso_proto::MAX_STREAMS), (256, 1024));
     assert_eq!(agentiso_proto::WINDOW, 1_048_576);
     assert_eq!(agentiso_proto::RESYNC_PADDING, 524_314);
     assert_eq!(agentiso_proto::MAX_ENTRY, 98_304);
@@ -169,6 +170,12 @@ fn the_environment_has_these_bytes() {
     frozen(&Response::EnvSet { variables: 300 }, "0c ac02");
     frozen(&Response::Env(vec![("A".to_owned(), secret("v"))]), "0d 01 0141 0176");
     assert_eq!((agentiso_proto::MAX_VARIABLES, agentiso_proto::MAX_VARIABLES_BYTES), (256, 131_072));
+}
+
+#[test]
+fn connections_have_these_bytes() {
+    frozen(&Request::Connect { port: 8080 }, "1d 903f");
+    frozen(&Response::Connected, "0e");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod connections;
 mod environment;
 mod exec;
 mod exec_ending;

@@ -55,6 +55,9 @@ pub enum LinkError {
     /// The command ended, so nobody takes its input any more.
     #[error("the command ended before it took all of its input")]
     InputEnded,
+    /// The connection in the guest ended, so nobody takes what is sent on it any more.
+    #[error("the connection in the guest ended before it took everything")]
+    Disconnected,
     /// A tree entry cannot be sent.
     #[error("the tree cannot be sent to the guest")]
     Tree(#[source] TreeError),
@@ -73,9 +76,11 @@ impl Explain for LinkError {
     fn code(&self) -> Code {
         match self {
             Self::Guest(error) if error.kind == ErrorKind::NoSpace => Code::DiskFull,
-            Self::Guest(_) | Self::AnswerTooLarge { .. } | Self::InputEnded | Self::OldAgent { .. } => {
-                Code::GuestFailed
-            }
+            Self::Guest(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::InputEnded
+            | Self::Disconnected
+            | Self::OldAgent { .. } => Code::GuestFailed,
             Self::Closed(_) => Code::VmCrashed,
             Self::Violation(_) | Self::Version { .. } => Code::ProtocolViolation,
             Self::TooLarge { .. } | Self::Tree(_) => Code::InvalidArgument,
@@ -92,7 +97,7 @@ impl Explain for LinkError {
             Self::Guest(error) if error.kind == ErrorKind::Busy => {
                 "try again when the machine is no longer held, or when its processes have finished their disk work"
             }
-            Self::Guest(_) | Self::InputEnded | Self::Unencodable(_) => return None,
+            Self::Guest(_) | Self::InputEnded | Self::Disconnected | Self::Unencodable(_) => return None,
             Self::Closed(_) => "see the guest's console log for why it ended, then start it again",
             Self::Violation(_) => "do not trust this guest any more: discard it and start a fresh one",
             Self::Version { .. } => "build the template again with this version of agentiso",

@@ -18,6 +18,7 @@
 //! of a machine that an older agentiso started, so what it does not know yet fails with [`LinkError::OldAgent`].
 
 mod calls;
+mod connection;
 mod environment;
 mod error;
 mod exchange;
@@ -30,6 +31,7 @@ mod stream;
 mod trees;
 mod writer;
 
+pub use connection::{ConnectionReader, ConnectionWriter};
 pub use error::LinkError;
 pub use exec::{Process, ProcessControl, ProcessEvent, Stdin};
 pub use files::{FileReader, FileWriter, WriteOptions};

@@ -31,6 +31,7 @@ pub(super) struct Shape {
 #[derive(Debug)]
 pub(super) enum Event {
     Data(Channel, Vec<u8>),
+    End(Channel),
     Response(Response),
     Last(Response),
 }
@@ -117,6 +118,11 @@ impl Stream {
         let mut state = self.lock();
         if !std::mem::take(&mut state.flows[channel as usize].open) {
             return Err(format!("end of data on stream {} where none may come", self.id));
+        }
+        if state.failed.is_none() {
+            state.events.push_back(Event::End(channel));
+            drop(state);
+            self.arrived.notify_one();
         }
         Ok(())
     }
@@ -248,7 +254,8 @@ fn lists_cost(response: &Response) -> usize {
         | Response::Written { .. }
         | Response::Status(_)
         | Response::JobStarted { .. }
-        | Response::EnvSet { .. } => 0,
+        | Response::EnvSet { .. }
+        | Response::Connected => 0,
     }
 }
 

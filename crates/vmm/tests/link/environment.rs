@@ -1,9 +1,9 @@
 //! The machine's environment.
 
-use agentiso_proto::{Request, Response, Secret, Welcome};
+use agentiso_proto::{Request, Response, Secret};
 use agentiso_vmm::link::LinkError;
 
-use super::{CLEAN, acquainted, assert_violation, strangers};
+use super::{acquainted, acquainted_with_older, assert_violation};
 
 fn secret(value: &str) -> Secret {
     Secret::from(value.to_owned())
@@ -51,9 +51,7 @@ async fn variables_no_machine_can_have_are_a_violation_and_no_error_tells_a_valu
 
 #[tokio::test]
 async fn an_older_agent_is_sent_no_variables() {
-    let (guest, mut script) = strangers(CLEAN);
-    let hello = script.hello().await.unwrap();
-    script.raw(&Welcome { nonce: hello.nonce, version: 1, min: 1, max: 1 }.encode()).await.unwrap();
+    let (guest, _script) = acquainted_with_older().await;
     for error in [guest.set_env(Vec::new()).await.unwrap_err(), guest.env().await.unwrap_err()] {
         assert!(matches!(error, LinkError::OldAgent { .. }), "{error:?}");
     }

@@ -1,12 +1,10 @@
 //! Jobs, and agents that do not know them yet.
 
 use agentiso_core::Explain;
-use agentiso_proto::{
-    Channel, JOB_INPUT, JobInfo, JobRead, JobStream, JobWait, Kind, Request, Response, Welcome,
-};
+use agentiso_proto::{Channel, JOB_INPUT, JobInfo, JobRead, JobStream, JobWait, Kind, Request, Response};
 use agentiso_vmm::link::{JobOutput, LinkError};
 
-use super::{CLEAN, EXIT, acquainted, assert_alive, assert_violation, command, strangers};
+use super::{EXIT, acquainted, acquainted_with_older, assert_alive, assert_violation, command};
 
 const READ: JobRead =
     JobRead { id: 3, stdout_from: 5, stderr_from: 0, max: 4, wait: JobWait::Exit, wait_ms: 10 };
@@ -124,9 +122,7 @@ async fn a_wait_nobody_is_interested_in_any_more_is_cancelled() {
 
 #[tokio::test]
 async fn an_older_agent_is_not_asked_and_the_error_says_what_helps() {
-    let (guest, mut script) = strangers(CLEAN);
-    let hello = script.hello().await.unwrap();
-    script.raw(&Welcome { nonce: hello.nonce, version: 1, min: 1, max: 1 }.encode()).await.unwrap();
+    let (guest, mut script) = acquainted_with_older().await;
     let errors = [
         guest.start_job(command(&["make"])).await.unwrap_err(),
         guest.jobs().await.unwrap_err(),
