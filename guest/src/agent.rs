@@ -6,9 +6,11 @@ use agentiso_proto::RootDisk;
 
 use crate::{
     boot_id::BootId,
+    environment::Environment,
     error::{Outcome, unsupported},
     groups::Groups,
     hold::Hold,
+    jobs::Jobs,
     pool::Pool,
     root::NEW_ROOT,
     running::Running,
@@ -18,6 +20,8 @@ use crate::{
 pub(crate) struct Agent {
     pub(crate) pool: Pool,
     pub(crate) running: Running,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) environment: Environment,
     machine: Option<Machine>,
 }
 
@@ -57,12 +61,22 @@ impl Agent {
     /// The init of a machine.
     pub(crate) fn of_machine() -> Self {
         let machine = Machine { hold: Mutex::default(), root: Mutex::default(), groups: Groups::mount() };
-        Self { pool: Pool::new(), running: Running::new(), machine: Some(machine) }
+        Self::new(Some(machine))
     }
 
     /// An ordinary process, which leaves the machine it runs on alone.
     pub(crate) fn of_process() -> Self {
-        Self { pool: Pool::new(), running: Running::new(), machine: None }
+        Self::new(None)
+    }
+
+    fn new(machine: Option<Machine>) -> Self {
+        Self {
+            pool: Pool::new(),
+            running: Running::new(),
+            jobs: Arc::default(),
+            environment: Environment::default(),
+            machine,
+        }
     }
 
     /// The control groups, if there are any to put commands into.

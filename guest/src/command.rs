@@ -5,6 +5,7 @@ use std::ffi::CString;
 use agentiso_proto::Exec;
 
 use crate::{
+    environment::Variables,
     error::{Outcome, invalid, shown},
     identity::Identity,
     running::MARKER,
@@ -26,14 +27,19 @@ pub(crate) struct Command {
     pub(crate) workdir_is_default: bool,
 }
 
-/// Prepares a command of a user.
-pub(crate) fn prepare(exec: &Exec, identity: &Identity, marker: &str) -> Outcome<Command> {
+/// Prepares a command of a user on a machine with these variables.
+pub(crate) fn prepare(
+    exec: &Exec,
+    machine: &Variables,
+    identity: &Identity,
+    marker: &str,
+) -> Outcome<Command> {
     let program = exec.argv.first().ok_or_else(|| invalid("the command is empty"))?;
     if program.is_empty() {
         return Err(invalid("the program's name is empty"));
     }
     let argv = exec.argv.iter().map(|argument| c_string(argument, "an argument")).collect::<Outcome<_>>()?;
-    let variables = environment(exec, identity, marker)?;
+    let variables = environment(exec, machine, identity, marker)?;
     let path = variables.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
     let candidates = candidates(program, path)?;
     let workdir = exec.workdir.as_deref().unwrap_or(&identity.home);
@@ -53,10 +59,12 @@ pub(crate) fn prepare(exec: &Exec, identity: &Identity, marker: &str) -> Outcome
     })
 }
 
-type Variables = Vec<(Vec<u8>, Vec<u8>)>;
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn environment(exec: &Exec, identity: &Identity, marker: &str) -> Outcome<Variables> {
-    let mut variables: Variables = Vec::new();
+/// The defaults, the machine's variables, the command's own, each over those before it. The command's own may have any
+/// name: see [`agentiso_proto::check_name`].
+fn environment(exec: &Exec, machine: &Variables, identity: &Identity, marker: &str) -> Outcome<Pairs> {
+    let mut variables: Pairs = Vec::new();
     let mut set = |name: &[u8], value: &[u8]| match variables.iter_mut().find(|(known, _)| known == name) {
         Some((_, known)) => *known = value.to_vec(),
         None => variables.push((name.to_vec(), value.to_vec())),
@@ -69,6 +77,9 @@ fn environment(exec: &Exec, identity: &Identity, marker: &str) -> Outcome<Variab
     set(b"LANG", b"C.UTF-8");
     if exec.tty.is_some() {
         set(b"TERM", b"xterm-256color");
+    }
+    for (name, value) in machine {
+        set(name.as_bytes(), value.reveal().as_bytes());
     }
     for (name, value) in &exec.env {
         if name.is_empty() || name.contains(&b'=') {
@@ -121,7 +132,7 @@ mod tests {
         let env = [("HOME", "/x"), ("AGENTISO_EXEC", "forged"), ("A", ""), ("A", "2")];
         let env = env.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
         let exec = Exec { argv: vec![b"true".to_vec()], env: env.to_vec(), ..Exec::default() };
-        let command = prepare(&exec, &root(), "mine").unwrap();
+        let command = prepare(&exec, &Variables::new(), &root(), "mine").unwrap();
         let variables = variables(&command);
         assert!(variables.contains(&&b"HOME=/x"[..]) && !variables.contains(&&b"HOME=/root"[..]));
         assert!(variables.contains(&&b"A=2"[..]) && !variables.contains(&&b"A="[..]));
@@ -130,10 +141,23 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_of_the_machine_replaces_the_default_and_gives_way_to_the_commands_own() {
+        let machine = [("HOME", "/m"), ("LANG", "de"), ("A", "m"), ("AGENTISO_EXEC", "forged")];
+        let machine = machine.map(|(name, value)| (name.to_owned(), value.to_owned().into())).into();
+        let env = vec![(b"A".to_vec(), b"own".to_vec()), (b"HOME".to_vec(), b"/own".to_vec())];
+        let exec = Exec { argv: vec![b"true".to_vec()], env, ..Exec::default() };
+        let command = prepare(&exec, &machine, &root(), "mine").unwrap();
+        let variables = variables(&command);
+        for expected in ["HOME=/own", "LANG=de", "A=own", "AGENTISO_EXEC=mine"] {
+            assert!(variables.contains(&expected.as_bytes()), "{expected}");
+        }
+    }
+
+    #[test]
     fn a_terminal_brings_its_type_and_pipes_do_not() {
         let mut exec = Exec { argv: vec![b"true".to_vec()], ..Exec::default() };
         let has_term = |exec: &Exec| {
-            let command = prepare(exec, &root(), "m").unwrap();
+            let command = prepare(exec, &Variables::new(), &root(), "m").unwrap();
             variables(&command).iter().any(|variable| variable.starts_with(b"TERM="))
         };
         assert!(!has_term(&exec));
@@ -145,7 +169,7 @@ mod tests {
     fn a_program_is_looked_up_in_the_commands_own_path() {
         let path = (b"PATH".to_vec(), b"/a::/b".to_vec());
         let exec = Exec { argv: vec![b"x".to_vec()], env: vec![path], ..Exec::default() };
-        let command = prepare(&exec, &root(), "m").unwrap();
+        let command = prepare(&exec, &Variables::new(), &root(), "m").unwrap();
         let tried: Vec<_> = command.candidates.iter().map(|path| path.to_str().unwrap()).collect();
         assert_eq!(tried, ["/a/x", "./x", "/b/x"]);
     }
@@ -159,7 +183,7 @@ mod tests {
                 workdir: workdir.map(<[u8]>::to_vec),
                 ..Exec::default()
             };
-            prepare(&exec, &root(), "m").unwrap_err().kind == ErrorKind::Invalid
+            prepare(&exec, &Variables::new(), &root(), "m").unwrap_err().kind == ErrorKind::Invalid
         };
         assert!(refused(&[], &[], None));
         assert!(refused(&[b""], &[], None));

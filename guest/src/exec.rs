@@ -1,29 +1,32 @@
 //! Running a command.
 
 use std::{
-    os::fd::OwnedFd,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use agentiso_proto::{Exec, ExitStatus, Response};
-use rustix::event::{EventfdFlags, eventfd};
+use agentiso_proto::{Channel, Exec, Exit, ExitStatus, Kind, Response};
+use rustix::process::Pid;
 
 use crate::{
     agent::Agent,
+    bell::{Bell, Wakeable},
     command,
-    error::{During, Outcome},
+    environment::Variables,
+    error::Outcome,
     frames::Scratch,
     groups::{Group, Groups},
     hold,
     identity::{self, Identity},
+    patron::Patron,
+    running::Place,
     spawn::{self, ChildStack},
     stdio,
     stream::Stream,
     supervise::{self, Supervised},
 };
 
-/// Runs a command to its end.
+/// Runs a command to its end, for a stream.
 pub(crate) fn run(
     agent: &Agent,
     stream: &Arc<Stream>,
@@ -31,10 +34,9 @@ pub(crate) fn run(
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
     hold::refuse_if_held(agent)?;
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let wake = Arc::new(eventfd(0, flags).during(|| "making an event descriptor")?);
-    stream.wake_through(Some(Arc::clone(&wake)));
-    let result = attend(agent, stream, exec, &wake, scratch);
+    let bell = Arc::new(Bell::new()?);
+    stream.wake_through(Some(Arc::clone(&bell) as Arc<dyn Wakeable>));
+    let result = attend(agent, stream, exec, &bell, scratch);
     // Closed before the host hears of the end, so that a command that ended holds nothing.
     stream.wake_through(None);
     result
@@ -44,47 +46,70 @@ fn attend(
     agent: &Agent,
     stream: &Arc<Stream>,
     exec: &Exec,
-    wake: &OwnedFd,
+    bell: &Bell,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
-    let place = agent.running.enter(stream);
+    let patron = Arc::clone(stream) as Arc<dyn Patron>;
+    let place = agent.running.enter(Arc::clone(&patron));
     // A session that ends from here on finds the command in the table; one that ended before is seen now.
     stream.check()?;
     if !exec.stdin {
         stream.finish_input();
     }
+    let started = |pid: Pid| {
+        // If the session has ended meanwhile, the supervisor learns it from the stream.
+        let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
+    };
+    let exit = carry_out(agent, exec, &place, &*patron, bell, scratch, started)?;
+    for channel in [Channel::Stdout, Channel::Stderr] {
+        stream.append(Kind::Eof, channel, &[], &mut scratch.tail);
+    }
+    Ok(Response::Exited(exit))
+}
+
+/// Starts a command, says so, and watches over it until it has ended.
+pub(crate) fn carry_out(
+    agent: &Agent,
+    exec: &Exec,
+    place: &Place<'_>,
+    patron: &dyn Patron,
+    bell: &Bell,
+    scratch: &mut Scratch,
+    started: impl FnOnce(Pid),
+) -> Outcome<Exit> {
     let marker = place.marker();
-    let started = Instant::now();
+    let begun = Instant::now();
     let group = agent.groups().map(Groups::for_command).transpose()?;
-    let (child, ours) = start(exec, &marker, group.as_ref(), &mut scratch.stack)?;
-    let pid = child.pid;
+    let variables = agent.environment.variables();
+    let (child, ours) = start(exec, &variables, &marker, group.as_ref(), &mut scratch.stack)?;
+    drop(variables);
+    started(child.pid);
     let supervised = Supervised {
         child,
         ours,
-        wake,
+        bell,
         marker: &marker,
         group: group.as_ref(),
-        started,
-        deadline: exec.timeout_ms.and_then(|limit| started.checked_add(Duration::from_millis(limit))),
+        started: begun,
+        deadline: exec.timeout_ms.and_then(|limit| begun.checked_add(Duration::from_millis(limit))),
     };
-    // If the session has ended meanwhile, the supervisor learns it from the stream.
-    let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
-    let exit = supervise::until_exit(stream, supervised, scratch)?;
+    let exit = supervise::until_exit(patron, supervised, scratch)?;
     // Into a group that was killed once, some kernels clone only processes that die at once.
     let was_killed = exit.timed_out || exit.cancelled || exit.status == ExitStatus::Signal(libc::SIGKILL);
     scratch.group = group.map(|group| if was_killed { group } else { group.reusable() });
-    Ok(Response::Exited(exit))
+    Ok(exit)
 }
 
 fn start(
     exec: &Exec,
+    variables: &Variables,
     marker: &str,
     group: Option<&Group>,
     stack: &mut ChildStack,
 ) -> Outcome<(spawn::Child, stdio::Ours)> {
     let identity = identity::find(exec.user.as_ref())?;
     let user = exec.user.as_ref().map(|_| &identity).filter(|user| !is_agent(user));
-    let command = command::prepare(exec, &identity, marker)?;
+    let command = command::prepare(exec, variables, &identity, marker)?;
     let (ours, theirs) = match exec.tty {
         Some(size) => stdio::terminal(size, user)?,
         None => stdio::pipes(exec.stdin, user)?,

@@ -30,6 +30,11 @@ impl DataFrame {
         self.filled
     }
 
+    /// The payload so far.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.bytes.get(HEADER_LEN..HEADER_LEN + self.filled).unwrap_or_default()
+    }
+
     /// The free part of the payload.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         if self.bytes.is_empty() {

@@ -16,6 +16,7 @@ use rustix::{
 use crate::{
     agent::{Agent, Machine},
     command,
+    environment::Variables,
     error::{Outcome, refused},
     groups::Group,
     identity,
@@ -102,7 +103,7 @@ impl Runner<'_> {
             ..Exec::default()
         };
         let marker = self.agent.running.marker();
-        let command = command::prepare(&exec, &identity::find(None)?, &marker)?;
+        let command = command::prepare(&exec, &Variables::new(), &identity::find(None)?, &marker)?;
         let (ours, theirs) = stdio::pipes(false, None)?;
         let group = self.group.as_ref().map(Group::open).transpose()?;
         let child = spawn::spawn(&command, None, &theirs, false, group.as_ref(), &mut self.stack)?;

@@ -6,10 +6,11 @@ use agentiso_proto::{GuestError, Request, Response};
 
 use crate::{
     agent::Agent,
+    connect::connect,
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
     frames::Scratch,
-    hold, list, paths,
+    hold, job, list, paths,
     pool::Job,
     power, remove,
     session::Streams,
@@ -62,7 +63,7 @@ impl Job for RequestJob {
 }
 
 fn answer(
-    agent: &Agent,
+    agent: &Arc<Agent>,
     stream: &Arc<Stream>,
     request: &Request,
     scratch: &mut Scratch,
@@ -96,5 +97,14 @@ fn answer(
         Request::PowerOff => agent.machine().map(|_| Response::Done),
         Request::Hold { root } => hold::hold(agent, stream, *root),
         Request::Release => hold::release(agent),
+        Request::StartJob(exec) => job::start(agent, exec),
+        Request::ListJobs => job::list(agent, stream),
+        Request::ReadJob(read) => job::read(agent, stream, read, scratch),
+        Request::WriteJob { id, bytes, close } => job::write(agent, stream, *id, bytes, *close),
+        Request::SignalJob { id, signal } => job::signal(agent, *id, *signal),
+        Request::ForgetJob { id } => agent.jobs.forget(*id).map(|()| Response::Done),
+        Request::SetEnv { changes } => agent.environment.set(changes),
+        Request::GetEnv => Ok(agent.environment.list()),
+        Request::Connect { port } => connect(agent, stream, *port, scratch),
     }
 }

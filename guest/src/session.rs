@@ -6,7 +6,8 @@ use std::{
 };
 
 use agentiso_proto::{
-    Channel, Control, Decoder, Event, Frame, FrameError, Hello, Inherit, Kind, Request, encode, from_bytes,
+    Channel, Control, Decoder, Event, Frame, FrameError, Hello, Inherit, Kind, MAX_STREAMS, Request, encode,
+    from_bytes,
 };
 
 use crate::{
@@ -16,14 +17,13 @@ use crate::{
     filesystem, hold,
     link::{Arrived, Epoch, Link},
     log::log,
+    patron::Patron,
     requests::RequestJob,
     stream::Stream,
     sync::locked,
     wake,
 };
 
-/// Streams open at once.
-const MAX_STREAMS: usize = 256;
 /// Bytes taken from the link at once: a full data frame and a little more.
 const READ_BUFFER: usize = 160 * 1024;
 

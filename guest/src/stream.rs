@@ -4,16 +4,17 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::OwnedFd,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use agentiso_proto::{Channel, Control, GuestError, Kind, Response, WINDOW, encode, to_bytes};
+use agentiso_proto::{Channel, Control, DATA_PAYLOAD, GuestError, Kind, Response, WINDOW, encode, to_bytes};
 
 use crate::{
+    bell::Wakeable,
     error::{Outcome, cancelled, invalid},
-    frames::DataFrame,
+    frames::{DataFrame, Scratch},
     link::{Ended, Epoch, Link},
+    patron::{Input, Patron, Signals},
     sync::locked,
 };
 
@@ -41,27 +42,7 @@ struct State {
     cancelled: bool,
     overrun: bool,
     ended: bool,
-    wake: Option<Arc<OwnedFd>>,
-}
-
-/// What became of a stream's input.
-pub(crate) enum Input {
-    /// A piece of it.
-    Data(Vec<u8>),
-    /// It is complete.
-    Eof,
-    /// Nothing has come yet.
-    Pending,
-}
-
-/// What a command's supervisor must act on.
-pub(crate) struct Signals {
-    /// The host wants it to end.
-    pub(crate) cancelled: bool,
-    /// The session ended: nobody listens.
-    pub(crate) ended: bool,
-    /// Controls that came since.
-    pub(crate) controls: VecDeque<Control>,
+    waiting: Option<Arc<dyn Wakeable>>,
 }
 
 impl Stream {
@@ -76,7 +57,7 @@ impl Stream {
             cancelled: false,
             overrun: false,
             ended: false,
-            wake: None,
+            waiting: None,
         };
         Self { id, link, epoch, state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -114,11 +95,6 @@ impl Stream {
         });
     }
 
-    /// The host wants the work to end.
-    pub(crate) fn cancel(&self) {
-        self.change(|state| state.cancelled = true);
-    }
-
     /// Something for the running command.
     pub(crate) fn control(&self, control: Control) {
         self.change(|state| {
@@ -140,9 +116,9 @@ impl Stream {
         stopped(&locked(&self.state))
     }
 
-    /// Has every change also signalled on this descriptor, for a worker that waits in poll.
-    pub(crate) fn wake_through(&self, fd: Option<Arc<OwnedFd>>) {
-        locked(&self.state).wake = fd;
+    /// Has every change also wake this, for a worker that waits for other things as well.
+    pub(crate) fn wake_through(&self, waiting: Option<Arc<dyn Wakeable>>) {
+        locked(&self.state).waiting = waiting;
     }
 
     /// Waits for the next piece of input; `None` at its end.
@@ -161,35 +137,6 @@ impl Stream {
         }
     }
 
-    /// The next piece of input, if it is there.
-    pub(crate) fn try_receive(&self) -> Input {
-        let mut state = locked(&self.state);
-        let input = self.take(&mut state);
-        self.give_back(state);
-        input
-    }
-
-    /// What a supervisor must act on now.
-    pub(crate) fn signals(&self) -> Signals {
-        let mut state = locked(&self.state);
-        Signals {
-            cancelled: state.cancelled || state.overrun,
-            ended: state.ended,
-            controls: std::mem::take(&mut state.controls),
-        }
-    }
-
-    /// Bytes that may be sent on a channel right now.
-    pub(crate) fn credit(&self, channel: Channel) -> usize {
-        locked(&self.state).credit[channel as usize] as usize
-    }
-
-    /// Uses up credit the caller saw.
-    pub(crate) fn spend(&self, channel: Channel, bytes: usize) {
-        let credit = &mut locked(&self.state).credit[channel as usize];
-        *credit = credit.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
-    }
-
     /// Sends a filled data frame as soon as there is credit for all of it.
     pub(crate) fn send_data(&self, channel: Channel, frame: &mut DataFrame) -> Outcome<()> {
         let need = frame.filled() as u32;
@@ -206,9 +153,11 @@ impl Stream {
         self.send(frame.seal(channel, self.id)).map_err(|Ended| cancelled())
     }
 
-    /// Sends a data frame for which credit was spent already.
-    pub(crate) fn send_spent(&self, channel: Channel, frame: &mut DataFrame) -> Result<(), Ended> {
-        self.send(frame.seal(channel, self.id))
+    /// Ends the data on a channel while the stream goes on.
+    pub(crate) fn send_eof(&self, channel: Channel) -> Outcome<()> {
+        let mut frame = Vec::new();
+        self.append(Kind::Eof, channel, &[], &mut frame);
+        self.send(&frame).map_err(|Ended| cancelled())
     }
 
     /// Sends a response that is not the last.
@@ -245,13 +194,18 @@ impl Stream {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = locked(&self.state);
         change(&mut state);
-        let wake = state.wake.clone();
+        let waiting = state.waiting.clone();
         drop(state);
         self.changed.notify_all();
-        if let Some(fd) = wake {
-            // A full counter means that the wake-up is already on its way.
-            let _ = rustix::io::write(&*fd, &1_u64.to_ne_bytes());
+        if let Some(waiting) = waiting {
+            waiting.wake();
         }
+    }
+
+    /// Uses up credit the caller saw.
+    fn spend(&self, channel: Channel, bytes: usize) {
+        let credit = &mut locked(&self.state).credit[channel as usize];
+        *credit = credit.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     fn take(&self, state: &mut State) -> Input {
@@ -281,6 +235,45 @@ impl Stream {
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Patron for Stream {
+    fn signals(&self) -> Signals {
+        let mut state = locked(&self.state);
+        Signals {
+            cancelled: state.cancelled || state.overrun,
+            ended: state.ended,
+            controls: std::mem::take(&mut state.controls),
+        }
+    }
+
+    fn try_receive(&self) -> Input {
+        let mut state = locked(&self.state);
+        let input = self.take(&mut state);
+        self.give_back(state);
+        input
+    }
+
+    fn room(&self, channel: Channel) -> usize {
+        let credit = locked(&self.state).credit[channel as usize];
+        (credit as usize).min(DATA_PAYLOAD)
+    }
+
+    fn take_output(&self, channel: Channel, scratch: &mut Scratch, at_last: bool) -> Result<(), Ended> {
+        self.spend(channel, scratch.data.filled());
+        if at_last {
+            self.append(Kind::Data, channel, scratch.data.payload(), &mut scratch.tail);
+            return Ok(());
+        }
+        self.send(scratch.data.seal(channel, self.id))
+    }
+
+    /// What the host still sends is taken in and discarded.
+    fn input_refused(&self) {}
+
+    fn cancel(&self) {
+        self.change(|state| state.cancelled = true);
     }
 }
 

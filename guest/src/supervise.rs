@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agentiso_proto::{Channel, Control, DATA_PAYLOAD, Exit, ExitStatus, Kind, Usage};
+use agentiso_proto::{Channel, Control, DATA_PAYLOAD, Exit, ExitStatus, Usage};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -13,13 +13,14 @@ use rustix::{
 };
 
 use crate::{
+    bell::Bell,
     error::{Outcome, last_errno, refused},
     frames::Scratch,
     groups::Group,
     kill::kill_tree,
+    patron::{Input, Patron},
     spawn::Child,
     stdio::{self, Ours},
-    stream::{Input, Stream},
 };
 
 /// What a terminal can hold back at most.
@@ -33,8 +34,8 @@ const TERMINAL_END: &[u8] = &[4, 4];
 pub(crate) struct Supervised<'a> {
     pub(crate) child: Child,
     pub(crate) ours: Ours,
-    /// Readable when the host sent something.
-    pub(crate) wake: &'a OwnedFd,
+    /// Rung when the patron has something new.
+    pub(crate) bell: &'a Bell,
     pub(crate) marker: &'a str,
     pub(crate) group: Option<&'a Group>,
     pub(crate) started: Instant,
@@ -43,17 +44,17 @@ pub(crate) struct Supervised<'a> {
 
 /// Passes input and output until the command's process ends; then what it left in the pipes is passed on too.
 pub(crate) fn until_exit(
-    stream: &Stream,
+    patron: &dyn Patron,
     supervised: Supervised<'_>,
     scratch: &mut Scratch,
 ) -> Outcome<Exit> {
-    let Supervised { child, ours, wake, marker, group, started, deadline } = supervised;
+    let Supervised { child, ours, bell, marker, group, started, deadline } = supervised;
     let is_terminal = ours.is_terminal;
     let mut supervisor = Supervisor {
-        stream,
+        patron,
         scratch,
         child,
-        wake,
+        bell,
         marker,
         group,
         deadline,
@@ -75,18 +76,14 @@ pub(crate) fn until_exit(
     watched?;
     usage.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     supervisor.drain();
-    let (timed_out, cancelled) = (supervisor.timed_out, supervisor.cancelled);
-    for channel in [Channel::Stdout, Channel::Stderr] {
-        stream.append(Kind::Eof, channel, &[], &mut scratch.tail);
-    }
-    Ok(Exit { status, timed_out, cancelled, usage })
+    Ok(Exit { status, timed_out: supervisor.timed_out, cancelled: supervisor.cancelled, usage })
 }
 
 struct Supervisor<'a> {
-    stream: &'a Stream,
+    patron: &'a dyn Patron,
     scratch: &'a mut Scratch,
     child: Child,
-    wake: &'a OwnedFd,
+    bell: &'a Bell,
     marker: &'a str,
     group: Option<&'a Group>,
     deadline: Option<Instant>,
@@ -120,11 +117,11 @@ impl Supervisor<'_> {
     /// Waits for the next thing to happen and deals with it; says whether the command's process has ended.
     fn step(&mut self) -> Outcome<bool> {
         // In this order, input never overtakes the resize or signal that came before it.
-        self.stdin.feed(self.stream);
+        self.stdin.feed(self.patron);
         self.obey();
         let room = self.outputs.each_ref().map(|output| self.room(output.channel));
         let mut fds =
-            vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.wake, PollFlags::IN)];
+            vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.bell, PollFlags::IN)];
         let mut listened = [None; 2];
         for (index, output) in self.outputs.iter().enumerate() {
             if let Some(fd) = output.fd.as_ref().filter(|_| room[index] > 0) {
@@ -144,8 +141,7 @@ impl Supervisor<'_> {
         let (ended, woken) = (happened(0), happened(1));
         let ready = listened.map(|index| index.is_some_and(happened));
         if woken {
-            // Whatever the count, everything it stands for is looked at next.
-            let _ = rustix::io::read(self.wake, &mut [0; 8]);
+            self.bell.silence();
         }
         for index in 0..ready.len() {
             if ready[index] {
@@ -157,7 +153,7 @@ impl Supervisor<'_> {
 
     /// Does what the host and the clock demand.
     fn obey(&mut self) {
-        let signals = self.stream.signals();
+        let signals = self.patron.signals();
         self.unheard |= signals.ended;
         for control in signals.controls {
             self.control(control);
@@ -197,7 +193,7 @@ impl Supervisor<'_> {
 
     /// How much output may be taken right now.
     fn room(&self, channel: Channel) -> usize {
-        if self.unheard { DATA_PAYLOAD } else { self.stream.credit(channel).min(DATA_PAYLOAD) }
+        if self.unheard { DATA_PAYLOAD } else { self.patron.room(channel) }
     }
 
     fn until_deadline(&self) -> Option<Timespec> {
@@ -225,13 +221,8 @@ impl Supervisor<'_> {
             }
         };
         if !self.unheard {
-            self.stream.spend(output.channel, count);
-            if at_last {
-                self.stream.append(Kind::Data, output.channel, &space[..count], &mut self.scratch.tail);
-            } else {
-                frame.advance(count);
-                self.unheard = self.stream.send_spent(output.channel, frame).is_err();
-            }
+            frame.advance(count);
+            self.unheard = self.patron.take_output(output.channel, self.scratch, at_last).is_err();
         }
         Pumped::Some(count)
     }
@@ -263,17 +254,17 @@ impl Supervisor<'_> {
             if self.room(self.outputs[index].channel) > 0 {
                 return true;
             }
-            let signals = self.stream.signals();
+            let signals = self.patron.signals();
             if signals.ended || signals.cancelled {
                 return false;
             }
-            let mut fds = [PollFd::new(self.wake, PollFlags::IN)];
+            let mut fds = [PollFd::new(self.bell, PollFlags::IN)];
             if let Err(errno) = poll(&mut fds, None)
                 && errno != Errno::INTR
             {
                 return false;
             }
-            let _ = rustix::io::read(self.wake, &mut [0; 8]);
+            self.bell.silence();
         }
     }
 }
@@ -295,19 +286,22 @@ impl Stdin {
     }
 
     /// Writes what the command takes without waiting. What nobody reads any more is discarded.
-    fn feed(&mut self, stream: &Stream) {
+    fn feed(&mut self, patron: &dyn Patron) {
         loop {
             if let Some(fd) = self.fd.as_ref().filter(|_| self.written < self.held.len()) {
                 match rustix::io::write(fd, &self.held[self.written..]) {
                     Ok(count) => self.written += count,
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => return,
-                    Err(_) => self.fd = None,
+                    Err(_) => {
+                        self.fd = None;
+                        patron.input_refused();
+                    }
                 }
                 continue;
             }
             self.written = 0;
-            self.held = match stream.try_receive() {
+            self.held = match patron.try_receive() {
                 Input::Data(data) => data,
                 Input::Pending => Vec::new(),
                 // A terminal's input cannot be closed, only said to be over.

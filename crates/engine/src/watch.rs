@@ -1,12 +1,9 @@
 //! Noticing at once that a machine has ended.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use agentiso_core::WorkspaceId;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use agentiso_runtime::process_end;
 
 use crate::events::EventKind;
 use crate::Engine;
@@ -16,12 +13,9 @@ impl Engine {
     pub(crate) fn watch(self: &Arc<Self>, id: WorkspaceId) {
         let Ok(view) = self.workspaces.info(&id.to_string()) else { return };
         let Some(pid) = view.pid else { return };
-        let Some(process) = open(pid) else { return };
         let engine = Arc::downgrade(self);
         tokio::spawn(async move {
-            if process.readable().await.is_err() {
-                return;
-            }
+            process_end(pid).await;
             let Some(engine) = engine.upgrade() else { return };
             // Whoever ends a machine on purpose has the turn and says so before it gives it back.
             let room = engine.rooms.of(id);
@@ -41,11 +35,3 @@ impl Engine {
         }
     }
 }
-
-/// Becomes readable when the process ends. `None` if it has ended and is gone already: whoever looks next sees that.
-fn open(pid: u32) -> Option<AsyncFd<OwnedFd>> {
-    let pid = Pid::from_raw(pid.cast_signed())?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    AsyncFd::with_interest(process, Interest::READABLE).ok()
-}
-

@@ -17,6 +17,10 @@ pub const MAX_PAYLOAD: usize = 256 * 1024;
 pub const DATA_PAYLOAD: usize = 128 * 1024 - OVERHEAD;
 /// Bytes one side may send on a channel before the other grants more.
 pub const WINDOW: u32 = 1024 * 1024;
+/// Streams that may be open at once. An agent of version 1 takes no more than [`MAX_STREAMS_1`].
+pub const MAX_STREAMS: usize = 1024;
+/// As [`MAX_STREAMS`], in version 1.
+pub const MAX_STREAMS_1: usize = 256;
 /// Zero bytes that bring any decoder to a frame boundary, or to searching for a Hello: they complete the largest
 /// frame that can be outstanding, twice over because a cut header may be completed first.
 pub const RESYNC_PADDING: usize = 2 * (MAX_PAYLOAD + OVERHEAD);

@@ -22,18 +22,22 @@
 
 mod frame;
 mod hello;
+mod job;
 mod message;
 mod tree;
+mod variables;
 mod wake;
 
 pub use frame::{
-    Channel, DATA_PAYLOAD, Decoder, Event, Frame, FrameError, HEADER_LEN, Kind, MAX_PAYLOAD, OVERHEAD,
-    RESYNC_PADDING, TRAILER, WINDOW, encode, encode_header,
+    Channel, DATA_PAYLOAD, Decoder, Event, Frame, FrameError, HEADER_LEN, Kind, MAX_PAYLOAD, MAX_STREAMS,
+    MAX_STREAMS_1, OVERHEAD, RESYNC_PADDING, TRAILER, WINDOW, encode, encode_header,
 };
 pub use hello::{HELLO_LEN, Hello, Inherit, VERSION_MAX, VERSION_MIN, WELCOME_LEN, Welcome, WelcomeScanner};
+pub use job::{JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
 pub use message::{
     Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata, RawPath,
     Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
 };
 pub use tree::{MAX_ENTRY, TreeDecoder, TreeEntry, TreeError, TreeItem, TreeKind, encode_entry};
+pub use variables::{MAX_VARIABLES, MAX_VARIABLES_BYTES, NameError, Secret, check_name};
 pub use wake::{HookOutcome, HookReport, Wake, WakeEvent};

@@ -1,11 +1,16 @@
-//! What requests, responses and controls say. Version 1.
+//! What requests, responses and controls say. Version 2.
 //!
 //! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a
-//! version, and `tests/frozen.rs` compares every message with bytes written down once.
+//! version, and `tests/frozen.rs` compares every message with bytes written down once. Version 2 only added
+//! requests, from [`Request::StartJob`] on, and their responses: all else is as it was in version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::wake::{HookReport, Wake};
+use crate::{
+    job::{JobInfo, JobRead},
+    variables::Secret,
+    wake::{HookReport, Wake},
+};
 
 /// A path in the guest, as the kernel sees it: any bytes but NUL.
 pub type RawPath = Vec<u8>;
@@ -119,6 +124,51 @@ pub enum Request {
     /// Makes a machine that may have been held itself and lets it go on. [`Response::Woken`]. As with
     /// [`Self::Configure`], frames behind it wait until it is finished, hooks included.
     Wake(Wake),
+    /// Starts a job: a command that outlives the session and whose output the agent keeps. A job has no terminal,
+    /// and its input comes by [`Self::WriteJob`]. [`Response::JobStarted`].
+    StartJob(Exec),
+    /// The jobs the agent remembers: any number of [`Response::Jobs`], final [`Response::Done`].
+    ListJobs,
+    /// Reads a job's output: data on stdout and stderr, final [`Response::JobOutput`].
+    ReadJob(JobRead),
+    /// Feeds a job's input, as soon as the job took what came before. [`Response::Written`].
+    WriteJob {
+        /// The job.
+        id: u32,
+        /// At most [`crate::JOB_INPUT`] bytes.
+        bytes: Vec<u8>,
+        /// They are the last.
+        close: bool,
+    },
+    /// Sends a signal to a job's process group; 9 ends everything that descends from the job. A job that has ended
+    /// is left alone. [`Response::Done`].
+    SignalJob {
+        /// The job.
+        id: u32,
+        /// The signal.
+        signal: i32,
+    },
+    /// Forgets a job that has ended, and its output. [`Response::Done`].
+    ForgetJob {
+        /// The job.
+        id: u32,
+    },
+    /// Changes the variables that every later command and job gets, below those of its own request. Checked as a
+    /// whole first: [`crate::check_name`], [`crate::MAX_VARIABLES`], [`crate::MAX_VARIABLES_BYTES`].
+    /// [`Response::EnvSet`].
+    SetEnv {
+        /// Names and values; a variable without a value is removed.
+        changes: Vec<(String, Option<Secret>)>,
+    },
+    /// The variables set so. [`Response::Env`].
+    GetEnv,
+    /// Connects to a TCP port of the guest's own, on 127.0.0.1 or else on ::1. [`Response::Connected`], then data on
+    /// the main channel both ways. Each side's end of data ends its way and leaves the other open; when both have
+    /// ended, final [`Response::Done`].
+    Connect {
+        /// The port.
+        port: u16,
+    },
 }
 
 /// What makes this machine itself. Every field is optional: what is absent stays as it is.
@@ -156,7 +206,7 @@ pub struct RootDisk {
 pub struct Exec {
     /// Program and arguments; the program is looked up in the command's `PATH` unless it contains a slash.
     pub argv: Vec<Vec<u8>>,
-    /// Environment on top of the agent's defaults.
+    /// Environment on top of the agent's defaults and the machine's variables.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Working directory; the user's home, else `/`, if absent.
     pub workdir: Option<RawPath>,
@@ -235,6 +285,31 @@ pub enum Response {
         /// What became of its hooks, in the order in which they ran.
         hooks: Vec<HookReport>,
     },
+    /// The job runs.
+    JobStarted {
+        /// Its number.
+        id: u32,
+    },
+    /// Some of the jobs.
+    Jobs(Vec<JobInfo>),
+    /// What a job had written at one moment; the bytes came as data.
+    JobOutput {
+        /// The job at that moment.
+        info: JobInfo,
+        /// Where the bytes of standard output begin.
+        stdout_from: u64,
+        /// Where the bytes of standard error begin.
+        stderr_from: u64,
+    },
+    /// The machine's variables were changed.
+    EnvSet {
+        /// How many there are now.
+        variables: u32,
+    },
+    /// The machine's variables, sorted by name.
+    Env(Vec<(String, Secret)>),
+    /// The connection is made.
+    Connected,
 }
 
 /// Why a request failed.
@@ -253,7 +328,7 @@ pub struct GuestError {
 pub enum ErrorKind {
     /// The request makes no sense or is out of bounds.
     Invalid,
-    /// There is no such file, program or user.
+    /// There is no such file, program, user or job, or nothing listens there.
     NotFound,
     /// It exists already.
     Exists,

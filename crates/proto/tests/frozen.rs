@@ -7,8 +7,9 @@
 
 use agentiso_proto::{
     Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Hello,
-    HookOutcome, HookReport, Inherit, Kind, Metadata, Request, Response, RootDisk, Status, TreeEntry,
-    TreeKind, TreeOptions, Usage, User, Wake, WakeEvent, Welcome, encode, encode_entry, from_bytes, to_bytes,
+    HookOutcome, HookReport, Inherit, JobInfo, JobRead, JobStream, JobWait, Kind, Metadata, Request,
+    Response, RootDisk, Secret, Status, TreeEntry, TreeKind, TreeOptions, Usage, User, Wake, WakeEvent,
+    Welcome, encode, encode_entry, from_bytes, to_bytes,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -75,6 +76,7 @@ fn frames_have_these_bytes() {
 #[test]
 fn limits_are_part_of_the_format() {
     assert_eq!(agentiso_proto::MAX_PAYLOAD, 262_144);
+    assert_eq!((agentiso_proto::MAX_STREAMS_1, agentiso_proto::MAX_STREAMS), (256, 1024));
     assert_eq!(agentiso_proto::WINDOW, 1_048_576);
     assert_eq!(agentiso_proto::RESYNC_PADDING, 524_314);
     assert_eq!(agentiso_proto::MAX_ENTRY, 98_304);
@@ -146,6 +148,37 @@ fn requests_have_these_bytes() {
 }
 
 #[test]
+fn requests_about_jobs_have_these_bytes() {
+    let exec = Exec { argv: vec![path("a")], timeout_ms: Some(9), ..Exec::default() };
+    frozen(&Request::StartJob(exec), "15 01 0161 00 00 00 00 00 01 09");
+    frozen(&Request::ListJobs, "16");
+    for (wait, byte) in [(JobWait::No, "00"), (JobWait::Output, "01"), (JobWait::Exit, "02")] {
+        let read = JobRead { id: 1, stdout_from: 300, stderr_from: 3, max: 4, wait, wait_ms: 5 };
+        frozen(&Request::ReadJob(read), &format!("17 01 ac02 03 04 {byte} 05"));
+    }
+    frozen(&Request::WriteJob { id: 1, bytes: path("b"), close: true }, "18 01 0162 01");
+    frozen(&Request::SignalJob { id: 1, signal: 15 }, "19 01 1e");
+    frozen(&Request::ForgetJob { id: 1 }, "1a 01");
+}
+
+#[test]
+fn the_environment_has_these_bytes() {
+    let secret = |text: &str| Secret::from(text.to_owned());
+    let changes = vec![("A".to_owned(), Some(secret("v"))), ("B".to_owned(), None)];
+    frozen(&Request::SetEnv { changes }, "1b 02 0141 01 0176 0142 00");
+    frozen(&Request::GetEnv, "1c");
+    frozen(&Response::EnvSet { variables: 300 }, "0c ac02");
+    frozen(&Response::Env(vec![("A".to_owned(), secret("v"))]), "0d 01 0141 0176");
+    assert_eq!((agentiso_proto::MAX_VARIABLES, agentiso_proto::MAX_VARIABLES_BYTES), (256, 131_072));
+}
+
+#[test]
+fn connections_have_these_bytes() {
+    frozen(&Request::Connect { port: 8080 }, "1d 903f");
+    frozen(&Response::Connected, "0e");
+}
+
+#[test]
 fn controls_have_these_bytes() {
     frozen(&Control::Resize { columns: 80, rows: 24 }, "00 50 18");
     frozen(&Control::Signal(15), "01 1e");
@@ -204,6 +237,33 @@ fn responses_have_these_bytes() {
 }
 
 #[test]
+fn responses_about_jobs_have_these_bytes() {
+    frozen(&Response::JobStarted { id: 7 }, "09 07");
+    let running = JobInfo {
+        id: 1,
+        argv: vec![path("a"), path("b")],
+        started_unix_nanos: 300,
+        running: true,
+        exit: None,
+        stdout: JobStream { first: 2, end: 3 },
+        stderr: JobStream { first: 4, end: 5 },
+        stdin_open: true,
+    };
+    frozen(&Response::Jobs(vec![running.clone()]), "0a 01 01 02 0161 0162 ac02 01 00 02 03 04 05 01");
+    let exit = Exit {
+        status: ExitStatus::Code(1),
+        timed_out: true,
+        cancelled: false,
+        usage: Usage { wall_us: 1, user_us: 2, system_us: 3, max_rss_kib: 4 },
+    };
+    let info = JobInfo { argv: Vec::new(), running: false, exit: Some(exit), stdin_open: false, ..running };
+    frozen(
+        &Response::JobOutput { info, stdout_from: 8, stderr_from: 9 },
+        "0b 01 00 ac02 00 01 00 02 01 00 01 02 03 04 02 03 04 05 00 08 09",
+    );
+}
+
+#[test]
 fn kinds_of_failure_have_these_bytes() {
     for (kind, byte) in [
         (ErrorKind::Invalid, "00"),
@@ -246,6 +306,6 @@ fn tree_entries_have_these_bytes() {
 #[test]
 fn a_message_with_bytes_left_over_is_refused() {
     assert!(from_bytes::<Request>(&unhex("0c00")).is_err());
-    assert!(from_bytes::<Request>(&unhex("15")).is_err());
+    assert!(from_bytes::<Request>(&unhex("ff00")).is_err());
     assert!(from_bytes::<Request>(&[]).is_err());
 }

@@ -22,6 +22,7 @@ pub mod workspaces;
 
 pub use agent::AGENT;
 pub use agentiso_images::store::{Image, ImageMeta, OciDefaults};
+pub use agentiso_vmm::qemu::process_end;
 pub use agentiso_vmm::{Accel, Machine, VmError};
 pub use image_ops::ImageOrigin;
 pub use installation::Installation;

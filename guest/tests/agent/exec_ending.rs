@@ -12,17 +12,17 @@ const DAEMON: &str = r#"
     echo ready
 "#;
 
-fn daemon_then(script: &str, directory: &Path) -> Exec {
+pub fn daemon_then(script: &str, directory: &Path) -> Exec {
     let env = vec![(b"DIR".to_vec(), directory.as_os_str().as_encoded_bytes().to_vec())];
     Exec { env, ..shell(&format!("{DAEMON}{script}")) }
 }
 
-fn is_alive(pid: &str) -> bool {
+pub fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-fn daemon_pid(directory: &Path) -> String {
+pub fn daemon_pid(directory: &Path) -> String {
     fs::read_to_string(directory.join("pid")).unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Many streams on one link.
 
-use agentiso_proto::{Channel, ErrorKind, Exec, Kind, Request, Response, WINDOW, to_bytes};
+use agentiso_proto::{Channel, ErrorKind, Exec, Kind, MAX_STREAMS, Request, Response, WINDOW, to_bytes};
 
 use crate::host::{Host, shell};
 
@@ -86,7 +86,7 @@ fn there_is_a_limit_to_the_streams_open_at_once() {
         append: false,
         parents: false,
     };
-    let open: Vec<u32> = (0..256).map(|number| host.open(&request(number))).collect();
+    let open: Vec<u32> = (0..MAX_STREAMS as u32).map(|number| host.open(&request(number))).collect();
     assert_eq!(host.call(&Request::Status).error(), ErrorKind::Invalid);
     for stream in open {
         host.send_eof(stream);

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod connections;
+mod environment;
 mod exec;
 mod exec_ending;
 mod files;
 mod flow;
 mod host;
+mod jobs;
 mod session;
 mod trees;

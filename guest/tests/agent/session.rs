@@ -2,7 +2,7 @@
 
 use agentiso_proto::{
     Channel, Configure, Control, ErrorKind, HEADER_LEN, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING,
-    Request, Wake, encode, to_bytes,
+    Request, VERSION_MAX, VERSION_MIN, Wake, encode, to_bytes,
 };
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use crate::host::{Host, shell};
 fn garbage_before_the_first_hello_is_passed_over() {
     let mut host = Host::start_silent();
     host.raw(b"\r\nlogin: \xa7iso\x01\x02\x03");
-    assert_eq!(host.hello(Inherit::Kill).version, 1);
+    assert_eq!(host.hello(Inherit::Kill).version, VERSION_MAX);
     host.ping(b"here");
 }
 
@@ -25,10 +25,10 @@ fn without_a_common_version_nothing_but_another_hello_is_answered() {
     for hello in [future, ancient] {
         host.raw(&hello.encode());
         let welcome = host.welcome(hello.nonce);
-        assert_eq!((welcome.version, welcome.min, welcome.max), (0, 1, 1));
+        assert_eq!((welcome.version, welcome.min, welcome.max), (0, VERSION_MIN, VERSION_MAX));
         host.frame(Kind::Ping, Channel::Main, 0, b"unheard");
     }
-    assert_eq!(host.hello(Inherit::Kill).version, 1);
+    assert_eq!(host.hello(Inherit::Kill).version, VERSION_MAX);
     host.ping(b"heard");
 }
 
@@ -47,7 +47,7 @@ fn a_session_cut_anywhere_in_a_frame_is_followed_by_another_after_padding() {
     for cut in cuts {
         host.raw(&cut);
         host.raw(&vec![0; RESYNC_PADDING]);
-        assert_eq!(host.hello(Inherit::Kill).version, 1);
+        assert_eq!(host.hello(Inherit::Kill).version, VERSION_MAX);
         host.exec(shell("exit 3")).assert_code(3);
     }
 }
@@ -162,7 +162,7 @@ proptest! {
         host.raw(&[0xff]);
         host.raw(&noise);
         host.raw(&vec![0; RESYNC_PADDING]);
-        prop_assert_eq!(host.hello(Inherit::Kill).version, 1);
+        prop_assert_eq!(host.hello(Inherit::Kill).version, VERSION_MAX);
         host.exec(shell("exit 5")).assert_code(5);
     }
 }

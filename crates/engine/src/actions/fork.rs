@@ -41,13 +41,19 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         return Err(Failure::new(Code::InvalidArgument, message));
     }
     let name = name_of(&fork, count)?;
-    let source_kind = match &fork.snapshot_name {
-        Some(snapshot) => ForkSource::Snapshot { name: snapshot.clone(), disk_only: fork.disk_only },
-        None if fork.disk_only => {
+    let suspended = engine.meta().read(|read| {
+        let suspended = read.settings(source.id)?.suspended;
+        suspended.map(|id| read.snapshot(id)).transpose()
+    })?;
+    let source_kind = match (&fork.snapshot_name, suspended) {
+        // As it is now is as it was when it was suspended.
+        (None, Some(last)) => ForkSource::Snapshot { name: last.name.to_string(), disk_only: fork.disk_only },
+        (Some(snapshot), _) => ForkSource::Snapshot { name: snapshot.clone(), disk_only: fork.disk_only },
+        (None, None) if fork.disk_only => {
             return Err(Failure::new(Code::InvalidArgument, "disk_only needs a snapshot_name")
                 .with_remedy("take a snapshot first, or leave disk_only out"));
         }
-        None => ForkSource::Now,
+        (None, None) => ForkSource::Now,
     };
     let _room =
         engine.quota.reserve(engine, context.caller.session, Asked::of(&source.resources).times(count))?;

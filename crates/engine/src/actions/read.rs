@@ -211,7 +211,7 @@ pub(super) fn entry(name: String, metadata: &Metadata) -> FileEntry {
         size: metadata.size,
         permissions: permissions(metadata.mode),
         modified: metadata.modified_ns.div_euclid(1_000_000_000),
-        target: metadata.target.as_ref().map(|target| String::from_utf8_lossy(target.as_bytes()).into_owned()),
+        target: metadata.target.as_ref().map(|target| String::from_utf8_lossy(target).into_owned()),
     }
 }
 

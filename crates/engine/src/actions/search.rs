@@ -26,14 +26,14 @@ impl Perform for FileGlob {
         pattern(&self.pattern)?;
         let max = bounded("max_results", self.max_results.map(u64::from), FOUND, 1, MOST_FOUND)?;
         let find = Find {
-            root: root.as_bytes().to_vec().into(),
+            root: root.as_bytes().to_vec(),
             glob: self.pattern,
             max: u32::try_from(max).unwrap_or(u32::MAX),
             hidden: self.hidden,
         };
         let found = context.guest().await?.find(find).await.map_err(|error| about_path(error, &root))?;
         let files = found.entries.iter().map(|file| FileEntry {
-            name: String::from_utf8_lossy(file.path.as_bytes()).into_owned(),
+            name: String::from_utf8_lossy(&file.path).into_owned(),
             kind: kind(file.kind).to_owned(),
             size: file.size,
             permissions: permissions(file.mode),
@@ -58,7 +58,7 @@ impl Perform for FileGrep {
             return Err(Failure::new(Code::InvalidArgument, message));
         }
         let grep = Grep {
-            root: root.as_bytes().to_vec().into(),
+            root: root.as_bytes().to_vec(),
             pattern: self.pattern,
             fixed: self.fixed,
             ignore_case: self.ignore_case,
@@ -71,7 +71,7 @@ impl Perform for FileGrep {
         let found = context.guest().await?.grep(grep).await.map_err(|error| about_path(error, &root))?;
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let matches = found.matches.iter().map(|one| TextMatch {
-            path: String::from_utf8_lossy(one.path.as_bytes()).into_owned(),
+            path: String::from_utf8_lossy(&one.path).into_owned(),
             line_number: one.line_number,
             line: text(&one.line),
             before: one.before.iter().map(text).collect(),

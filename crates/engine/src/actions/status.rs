@@ -111,7 +111,7 @@ impl crate::Engine {
                 Ok(workspace.id)
             }
             Err(failure) => match asked.parse() {
-                Ok(id) if context.caller.is_operator() => Ok(id),
+                Ok(id) if context.caller.is_operator() => Ok(WorkspaceId::from_uuid(id)),
                 _ => Err(failure),
             },
         }

@@ -142,7 +142,7 @@ impl Tree {
     }
 
     fn entry(&mut self, entry: &TreeEntry) -> io::Result<()> {
-        let path = Path::new(OsStr::from_bytes(entry.path.as_bytes()));
+        let path = Path::new(OsStr::from_bytes(&entry.path));
         let Some(name) = path.file_name() else { return Ok(()) };
         let parent = path.parent().unwrap_or(Path::new("")).as_os_str();
         let directory = below(&self.top, parent)?;
@@ -156,10 +156,10 @@ impl Tree {
                 self.file = Some(File::from(rustix::fs::openat(&directory, name, flags, mode)?));
             }
             TreeKind::Symlink { target } => {
-                rustix::fs::symlinkat(OsStr::from_bytes(target.as_bytes()), &directory, name)?;
+                rustix::fs::symlinkat(OsStr::from_bytes(target), &directory, name)?;
             }
             TreeKind::Hardlink { target } => {
-                let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+                let target = Path::new(OsStr::from_bytes(target));
                 let Some(old) = target.file_name() else { return Ok(()) };
                 let holder = below(&self.top, target.parent().unwrap_or(Path::new("")).as_os_str())?;
                 rustix::fs::linkat(&holder, old, &directory, name, AtFlags::empty())?;
@@ -178,7 +178,7 @@ mod tests {
 
     fn entry(path: &str, kind: TreeKind) -> TreeItem {
         TreeItem::Entry(TreeEntry {
-            path: path.as_bytes().to_vec().into(),
+            path: path.as_bytes().to_vec(),
             kind,
             mode: 0o4777,
             uid: 0,
@@ -198,10 +198,10 @@ mod tests {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut tree = tree(dir.path());
         let target = outside.path().as_os_str().as_bytes().to_vec();
-        tree.take(entry("link", TreeKind::Symlink { target: target.into() })).unwrap();
+        tree.take(entry("link", TreeKind::Symlink { target })).unwrap();
         assert!(tree.take(entry("link/file", TreeKind::File { size: 1 })).is_err());
         assert!(tree.take(entry("link/more", TreeKind::Directory)).is_err());
-        assert!(tree.take(entry("hard", TreeKind::Hardlink { target: b"link/x".to_vec().into() })).is_err());
+        assert!(tree.take(entry("hard", TreeKind::Hardlink { target: b"link/x".to_vec() })).is_err());
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 

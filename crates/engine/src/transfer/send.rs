@@ -139,7 +139,7 @@ fn walk(
         }
         path.extend_from_slice(&name);
         let entry = |kind| TreeEntry {
-            path: path.clone().into(),
+            path: path.clone(),
             kind,
             mode: stat.st_mode & 0o777,
             uid: 0,
@@ -162,7 +162,7 @@ fn walk(
             }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(directory, &*name, Vec::new())?;
-                let kind = TreeKind::Symlink { target: target.to_bytes().to_vec().into() };
+                let kind = TreeKind::Symlink { target: target.to_bytes().to_vec() };
                 to.blocking_send(Piece::Entry(entry(kind))).map_err(|_| gone())?;
             }
             _ => {}

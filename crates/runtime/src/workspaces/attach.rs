@@ -73,6 +73,18 @@ impl Workspaces {
         Ok(None)
     }
 
+    /// Notes that the machine a workspace had has ended by itself, unless that is known. Returns the workspace if it
+    /// was news.
+    pub async fn note_if_ended(&self, id: WorkspaceId, pid: u32) -> Result<Option<Workspace>, Failure> {
+        let Ok((workspace, _lock)) = self.lock(&id.to_string()).await else { return Ok(None) };
+        let Some(state) = self.machine_of(&workspace)? else { return Ok(None) };
+        if state.record.pid != pid || state.record.is_alive() {
+            return Ok(None);
+        }
+        self.note_end(&workspace, &state)?;
+        Ok(Some(workspace))
+    }
+
     /// Notes that a machine has ended by itself.
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
         self.held.forget(workspace.id);

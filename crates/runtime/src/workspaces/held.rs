@@ -44,7 +44,7 @@ impl Held {
             return Some(machine);
         }
         machines.remove(&id);
-        machine.release();
+        part(machine);
         None
     }
 
@@ -68,16 +68,23 @@ impl Held {
         machines.get(&id).map(|place| place.guest.clone()).filter(|guest| !guest.is_closed())
     }
 
-    /// Forgets a machine that has ended.
+    /// Forgets a machine that is not the workspace's any more.
     pub fn forget(&self, id: WorkspaceId) {
         if let Some(Place { machine: Some(machine), .. }) =
             self.machines().and_then(|mut machines| machines.remove(&id))
         {
-            machine.release();
+            part(machine);
         }
     }
 
     fn machines(&self) -> Option<MutexGuard<'_, HashMap<WorkspaceId, Place>>> {
         self.machines.as_ref().map(|machines| machines.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Leaves a machine; of one that has ended nothing is left.
+fn part(machine: Machine) {
+    if machine.record().is_ok_and(|record| record.is_alive()) {
+        machine.release();
     }
 }

@@ -44,6 +44,11 @@ impl Workspaces {
         Ok(workspaces)
     }
 
+    /// The state of the installation.
+    pub fn meta(&self) -> &Arc<Meta> {
+        &self.meta
+    }
+
     /// Finds a workspace by what a user calls it, and keeps every other command from it.
     pub(crate) async fn lock(&self, asked: &str) -> Result<(Workspace, WorkspaceLock), Failure> {
         let found = self.meta.read(|read| read.find_workspace(asked))?;

@@ -1,6 +1,6 @@
 //! Workspaces and snapshots as users see them.
 
-use agentiso_core::{Failure, ImageName, Resources, SnapshotName, WorkspaceId, WorkspaceName};
+use agentiso_core::{Failure, ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Snapshot, Workspace, WorkspaceState};
 use agentiso_vmm::Accel;
 use jiff::Timestamp;
@@ -62,6 +62,8 @@ pub struct ForkedFrom {
 /// A snapshot.
 #[derive(Clone, Debug, Serialize)]
 pub struct SnapshotView {
+    /// Its id.
+    pub id: SnapshotId,
     /// Its name.
     pub name: SnapshotName,
     /// What it is for.
@@ -153,6 +155,11 @@ impl Workspaces {
         snapshots.iter().map(|snapshot| self.snapshot_view(&workspace, snapshot, &snapshots)).collect()
     }
 
+    /// Bytes a workspace's own disk takes on the host, without what it stands on.
+    pub fn disk_used_bytes(&self, workspace: &Workspace) -> Result<u64, Failure> {
+        Ok(self.installation.disks().own_bytes(&self.installation.disk_path(workspace.disk))?)
+    }
+
     fn snapshot_view(
         &self,
         workspace: &Workspace,
@@ -178,6 +185,7 @@ impl Workspaces {
         }
         let parent = snapshot.parent.and_then(|id| all.iter().find(|other| other.id == id));
         Ok(SnapshotView {
+            id: snapshot.id,
             name: snapshot.name.clone(),
             description: snapshot.description.clone(),
             parent: parent.map(|parent| parent.name.clone()),

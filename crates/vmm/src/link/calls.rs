@@ -8,7 +8,7 @@ use super::{Guest, LinkError};
 /// An answer is one message; the second allows for its cost.
 const ANSWER: Shape = Shape { receives: &[], budget: 2 * agentiso_proto::MAX_PAYLOAD };
 /// A directory of a quarter of a million files.
-const LISTING: Shape = Shape { receives: &[], budget: 64 * 1024 * 1024 };
+pub(super) const LISTING: Shape = Shape { receives: &[], budget: 64 * 1024 * 1024 };
 
 impl Guest {
     /// Makes the machine a distinct one, and mounts and enters its disk if asked. Commands may be sent at once.
@@ -135,7 +135,7 @@ impl Guest {
         self.done(Request::PowerOff).await
     }
 
-    async fn done(&self, request: Request) -> Result<(), LinkError> {
+    pub(super) async fn done(&self, request: Request) -> Result<(), LinkError> {
         let (response, guest) = self.call(request).await?;
         match response {
             Response::Done => Ok(()),
@@ -143,9 +143,17 @@ impl Guest {
         }
     }
 
-    async fn call(&self, request: Request) -> Result<(Response, &Self), LinkError> {
+    pub(super) async fn call(&self, request: Request) -> Result<(Response, &Self), LinkError> {
         let exchange = self.start(&request, ANSWER).await?;
         Ok((exchange.only().await?, self))
+    }
+
+    /// Waits for the Welcome and fails if the agent is too old for what is to be asked of it.
+    pub(super) async fn needs_version(&self, needed: u16) -> Result<(), LinkError> {
+        match self.ready().await? {
+            version if version < needed => Err(LinkError::OldAgent { version, needed }),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn mismatch(&self, response: &Response) -> LinkError {

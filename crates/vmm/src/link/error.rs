@@ -26,6 +26,17 @@ pub enum LinkError {
         /// Newest version the guest speaks.
         max: u16,
     },
+    /// The guest's agent does not know this request yet.
+    #[error(
+        "this machine was started by an older agentiso, whose agent cannot do this \
+         (it speaks protocol version {version}, this needs {needed})"
+    )]
+    OldAgent {
+        /// The version of the session.
+        version: u16,
+        /// The first version that has the request.
+        needed: u16,
+    },
     /// The request does not fit into one message.
     #[error("the request takes {bytes} bytes and the guest link carries at most {MAX_PAYLOAD}")]
     TooLarge {
@@ -44,6 +55,9 @@ pub enum LinkError {
     /// The command ended, so nobody takes its input any more.
     #[error("the command ended before it took all of its input")]
     InputEnded,
+    /// The connection in the guest ended, so nobody takes what is sent on it any more.
+    #[error("the connection in the guest ended before it took everything")]
+    Disconnected,
     /// A tree entry cannot be sent.
     #[error("the tree cannot be sent to the guest")]
     Tree(#[source] TreeError),
@@ -62,7 +76,11 @@ impl Explain for LinkError {
     fn code(&self) -> Code {
         match self {
             Self::Guest(error) if error.kind == ErrorKind::NoSpace => Code::DiskFull,
-            Self::Guest(_) | Self::AnswerTooLarge { .. } | Self::InputEnded => Code::GuestFailed,
+            Self::Guest(_)
+            | Self::AnswerTooLarge { .. }
+            | Self::InputEnded
+            | Self::Disconnected
+            | Self::OldAgent { .. } => Code::GuestFailed,
             Self::Closed(_) => Code::VmCrashed,
             Self::Violation(_) | Self::Version { .. } => Code::ProtocolViolation,
             Self::TooLarge { .. } | Self::Tree(_) => Code::InvalidArgument,
@@ -79,10 +97,13 @@ impl Explain for LinkError {
             Self::Guest(error) if error.kind == ErrorKind::Busy => {
                 "try again when the machine is no longer held, or when its processes have finished their disk work"
             }
-            Self::Guest(_) | Self::InputEnded | Self::Unencodable(_) => return None,
+            Self::Guest(_) | Self::InputEnded | Self::Disconnected | Self::Unencodable(_) => return None,
             Self::Closed(_) => "see the guest's console log for why it ended, then start it again",
             Self::Violation(_) => "do not trust this guest any more: discard it and start a fresh one",
             Self::Version { .. } => "build the template again with this version of agentiso",
+            Self::OldAgent { .. } => {
+                "stop the machine and start it again: it then gets the agent of this agentiso"
+            }
             Self::TooLarge { .. } => "pass long content on standard input or in a file",
             Self::AnswerTooLarge { .. } => "ask for less at once, for example for a directory further down",
             Self::Tree(_) => "rename or leave out the entry",

@@ -28,6 +28,17 @@ impl Exchange {
 
     /// The next thing that arrived; the guest's error, if that is how it ended. Not to be called after the last.
     pub(super) async fn next(&mut self) -> Result<Event, LinkError> {
+        loop {
+            match self.next_or_end().await? {
+                // For most requests only the final response counts.
+                Event::End(_) => {}
+                event => return Ok(event),
+            }
+        }
+    }
+
+    /// As [`Self::next`], but tells the end of a channel's data too.
+    pub(super) async fn next_or_end(&self) -> Result<Event, LinkError> {
         let (event, due) = self.stream.next().await?;
         match event {
             Event::Data(channel, bytes) => {
@@ -49,10 +60,16 @@ impl Exchange {
         }
     }
 
+    /// Ignores whatever still comes, without cancelling the request.
+    pub(super) fn let_go(&self) {
+        self.guest.let_go(&self.stream);
+    }
+
     /// Ends the session: the guest sent something this request is never answered with.
     pub(super) fn unexpected(&self, event: &Event) -> LinkError {
         let what = match event {
             Event::Data(channel, _) => format!("data on {channel:?}"),
+            Event::End(channel) => format!("an end of data on {channel:?}"),
             Event::Response(response) | Event::Last(response) => {
                 format!("{response:?}").chars().take(80).collect()
             }

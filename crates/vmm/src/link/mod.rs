@@ -14,21 +14,27 @@
 //!
 //! Sad paths: the stream ends, so every waiter gets [`LinkError::Closed`]; the guest breaks the protocol, so
 //! everyone gets [`LinkError::Violation`]; no version in common, so everyone gets [`LinkError::Version`]; the
-//! caller loses interest, so the stream is cancelled and its id kept until the guest's final word on it.
+//! caller loses interest, so the stream is cancelled and its id kept until the guest's final word on it; the agent is
+//! of a machine that an older agentiso started, so what it does not know yet fails with [`LinkError::OldAgent`].
 
 mod calls;
+mod connection;
+mod environment;
 mod error;
 mod exchange;
 mod exec;
 mod files;
+mod jobs;
 mod reader;
 mod session;
 mod stream;
 mod trees;
 mod writer;
 
+pub use connection::{ConnectionReader, ConnectionWriter};
 pub use error::LinkError;
 pub use exec::{Process, ProcessControl, ProcessEvent, Stdin};
 pub use files::{FileReader, FileWriter, WriteOptions};
+pub use jobs::JobOutput;
 pub use session::{Guest, Resync, SessionOptions};
 pub use trees::{TreeReader, TreeWriter};

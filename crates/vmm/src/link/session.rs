@@ -6,7 +6,10 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use agentiso_proto::{Channel, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING, Request, encode, to_bytes};
+use agentiso_proto::{
+    Channel, Hello, Inherit, Kind, MAX_PAYLOAD, MAX_STREAMS, MAX_STREAMS_1, RESYNC_PADDING, Request, encode,
+    to_bytes,
+};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -16,9 +19,8 @@ use super::stream::{Shape, Stream};
 use super::writer::{Outgoing, Queues};
 use super::{LinkError, reader, writer};
 
-/// Streams that may be open at once, those included that were cancelled and the guest has not ended yet. The agent
-/// refuses more; here they wait.
-pub(super) const MAX_STREAMS: usize = 256;
+/// Connections that may be open at once: so many that there are always streams left for other requests.
+const MAX_CONNECTIONS: usize = MAX_STREAMS - MAX_STREAMS_1;
 /// Places for signals, resizes and pings in the control queue.
 const CONTROL_PLACES: usize = 64;
 /// Places for data frames in the bulk queue.
@@ -162,6 +164,17 @@ impl Guest {
         }
     }
 
+    /// Waits until one more connection may be open.
+    pub(super) async fn connection_place(&self) -> Result<OwnedSemaphorePermit, LinkError> {
+        self.0.session.place(&self.0.session.connection_places).await
+    }
+
+    /// Leaves a stream to the guest: whatever still comes is ignored.
+    pub(super) fn let_go(&self, stream: &Stream) {
+        self.0.session.abandon(stream.id);
+        stream.forget();
+    }
+
     /// Gives a stream up: it is cancelled and whatever still comes is ignored.
     pub(super) fn abandon(&self, stream: &Stream) {
         if self.0.session.abandon(stream.id) {
@@ -261,7 +274,10 @@ pub(super) struct Session {
     phase: watch::Sender<Phase>,
     table: Mutex<Table>,
     released: Notify,
+    /// For streams that may be open at once, those included that were cancelled and the guest has not ended yet. The
+    /// agent refuses more; here they wait.
     stream_places: Arc<Semaphore>,
+    connection_places: Arc<Semaphore>,
     control_places: Arc<Semaphore>,
     bulk_places: Arc<Semaphore>,
 }
@@ -288,7 +304,9 @@ impl Session {
             phase: watch::Sender::new(Phase::Greeting),
             table: Mutex::new(Table::default()),
             released: Notify::new(),
-            stream_places: Arc::new(Semaphore::new(MAX_STREAMS)),
+            // More once it is known that the agent takes them.
+            stream_places: Arc::new(Semaphore::new(MAX_STREAMS_1)),
+            connection_places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             control_places: Arc::new(Semaphore::new(CONTROL_PLACES)),
             bulk_places: Arc::new(Semaphore::new(BULK_PLACES)),
         }
@@ -299,6 +317,9 @@ impl Session {
     }
 
     pub(super) fn welcomed(&self, version: u16) {
+        if version >= 2 {
+            self.stream_places.add_permits(MAX_STREAMS - MAX_STREAMS_1);
+        }
         self.phase.send_if_modified(|phase| {
             let greeting = matches!(phase, Phase::Greeting);
             if greeting {
@@ -329,7 +350,8 @@ impl Session {
         for stream in streams.into_values().filter_map(|slot| slot.stream) {
             stream.fail(error.clone());
         }
-        for places in [&self.stream_places, &self.control_places, &self.bulk_places] {
+        for places in [&self.stream_places, &self.connection_places, &self.control_places, &self.bulk_places]
+        {
             places.close();
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use agentiso_proto::{Channel, DirEntry, Response, WINDOW};
+use agentiso_proto::{Channel, DirEntry, HookReport, JobInfo, Response, Secret, WINDOW};
 use tokio::sync::Notify;
 
 use super::LinkError;
@@ -31,6 +31,7 @@ pub(super) struct Shape {
 #[derive(Debug)]
 pub(super) enum Event {
     Data(Channel, Vec<u8>),
+    End(Channel),
     Response(Response),
     Last(Response),
 }
@@ -118,6 +119,11 @@ impl Stream {
         if !std::mem::take(&mut state.flows[channel as usize].open) {
             return Err(format!("end of data on stream {} where none may come", self.id));
         }
+        if state.failed.is_none() {
+            state.events.push_back(Event::End(channel));
+            drop(state);
+            self.arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -125,7 +131,7 @@ impl Stream {
     pub(super) fn response(&self, response: Response, size: usize, last: bool) {
         let mut state = self.lock();
         state.finished |= last;
-        state.response_bytes += size + RESPONSE_COST + entries_cost(&response);
+        state.response_bytes += size + RESPONSE_COST + lists_cost(&response);
         if state.response_bytes > self.shape.budget {
             state.failed.get_or_insert(LinkError::AnswerTooLarge { limit: self.shape.budget });
             state.events.clear();
@@ -231,11 +237,25 @@ impl Stream {
     }
 }
 
-/// A listing takes far more memory than it took on the wire, and is the only response that does.
-fn entries_cost(response: &Response) -> usize {
+/// Lists take far more memory than they took on the wire.
+fn lists_cost(response: &Response) -> usize {
+    let job = |info: &JobInfo| size_of::<JobInfo>() + info.argv.len() * size_of::<Vec<u8>>();
     match response {
         Response::Entries(entries) => entries.len() * size_of::<DirEntry>(),
-        _ => 0,
+        Response::Woken { hooks } => hooks.len() * size_of::<HookReport>(),
+        Response::Jobs(jobs) => jobs.iter().map(job).sum(),
+        Response::JobOutput { info, .. } => job(info),
+        Response::Env(variables) => variables.len() * size_of::<(String, Secret)>(),
+        Response::Done
+        | Response::Error(_)
+        | Response::Started { .. }
+        | Response::Exited(_)
+        | Response::Metadata(_)
+        | Response::Written { .. }
+        | Response::Status(_)
+        | Response::JobStarted { .. }
+        | Response::EnvSet { .. }
+        | Response::Connected => 0,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Both queues are bounded, though their channels are not, because every entry was admitted by something scarce:
 //!
 //! * *control* holds at most one request, one cancel and one grant per channel for each of the session's
-//!   [`super::session::MAX_STREAMS`] streams; signals, resizes and pings need one of its few places.
+//!   [`agentiso_proto::MAX_STREAMS`] streams; signals, resizes and pings need one of its few places.
 //! * *bulk* holds data, for which the stream's credit and then one of the queue's places must be had, and at most
 //!   one end of data per stream.
 //!

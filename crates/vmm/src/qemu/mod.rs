@@ -10,4 +10,4 @@ pub use command::node_name;
 pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory};
 pub(crate) use command::{kernel_words, processor};
 pub(crate) use process::read_tail;
-pub use process::{Credentials, Process, Spawn, lookup_user, start_time};
+pub use process::{Credentials, Process, Spawn, lookup_user, process_end, start_time};

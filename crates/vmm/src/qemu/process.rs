@@ -86,9 +86,17 @@ impl Process {
         Ok(Some(Self { child: Mutex::new(None), pid, pidfd, stderr, released: false }))
     }
 
-    /// Lets it run on without an owner.
+    /// Lets it run on without an owner. When it ends, and we still run, nothing of it stays.
     pub fn release(mut self) {
         self.released = true;
+        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(mut child), Ok(runtime)) = (child, tokio::runtime::Handle::try_current()) {
+            let pid = self.pid;
+            runtime.spawn(async move {
+                process_end(pid).await;
+                let _ = child.wait();
+            });
+        }
     }
 
     /// Its process id.
@@ -171,6 +179,13 @@ fn watch(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` names the same open descriptor for as long as it lives, and the `AsyncFd` owns it.
     let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
     Ok(watched?)
+}
+
+/// Waits for the end of a process, whoever's child it is. One that cannot be watched is gone.
+pub async fn process_end(pid: u32) {
+    if let Ok(watched) = watch(pid) {
+        let _ = watched.readable().await;
+    }
 }
 
 /// When a process started; `None` if there is none of that number, or nothing but its exit status is left of it.

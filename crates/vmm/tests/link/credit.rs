@@ -1,9 +1,13 @@
 //! Nobody sends more than the other side can take, and nobody waits for somebody else's data.
 
-use agentiso_proto::{Channel, DATA_PAYLOAD, Exec, Kind, Request, Response, WINDOW};
-use agentiso_vmm::link::{LinkError, ProcessEvent};
+use agentiso_proto::{
+    Channel, DATA_PAYLOAD, Exec, Kind, MAX_STREAMS, MAX_STREAMS_1, Request, Response, WINDOW,
+};
+use agentiso_vmm::link::{Guest, LinkError, ProcessEvent};
 
-use super::{EXIT, acquainted, assert_alive, assert_ends_in_violation, command, running};
+use super::{
+    EXIT, Script, acquainted, acquainted_with_older, assert_alive, assert_ends_in_violation, command, running,
+};
 
 #[tokio::test]
 async fn input_waits_for_the_guests_credit_and_others_do_not_wait_for_it() {
@@ -91,9 +95,13 @@ async fn each_channel_has_its_own_window() {
 
 #[tokio::test]
 async fn requests_beyond_what_the_agent_takes_at_once_wait_for_a_stream_to_end() {
-    let (guest, mut script) = acquainted().await;
+    waits_beyond(MAX_STREAMS, acquainted().await).await;
+    waits_beyond(MAX_STREAMS_1, acquainted_with_older().await).await;
+}
+
+async fn waits_beyond(limit: usize, (guest, mut script): (Guest, Script)) {
     let mut open = Vec::new();
-    for _ in 0..256 {
+    for _ in 0..limit {
         open.push(running(&guest, &mut script, command(&["sleep"])).await);
     }
     let late = tokio::spawn({

@@ -3,14 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod commands;
+mod connections;
 mod credit;
+mod environment;
 mod files;
 mod hostile;
+mod jobs;
 mod starting;
 mod waking;
 
 use agentiso_core::{Code, Explain};
-use agentiso_proto::{Exec, Exit, ExitStatus, FileKind, Inherit, Metadata, Response, Usage};
+use agentiso_proto::{
+    Exec, Exit, ExitStatus, FileKind, Inherit, Metadata, Response, Usage, VERSION_MAX, Welcome,
+};
 use agentiso_testing::guest::ScriptedGuest;
 use agentiso_vmm::link::{Guest, LinkError, Process, ProcessEvent, Resync, SessionOptions};
 use tokio::net::UnixStream;
@@ -35,6 +40,15 @@ fn strangers(options: SessionOptions) -> (Guest, Script) {
 async fn acquainted() -> (Guest, Script) {
     let (guest, mut script) = strangers(CLEAN);
     script.welcome().await.unwrap();
+    assert_eq!(guest.ready().await.unwrap(), VERSION_MAX);
+    (guest, script)
+}
+
+/// Both ends of a session with an agent from before jobs, variables, connections and searches.
+async fn acquainted_with_older() -> (Guest, Script) {
+    let (guest, mut script) = strangers(CLEAN);
+    let hello = script.hello().await.unwrap();
+    script.raw(&Welcome { nonce: hello.nonce, version: 1, min: 1, max: 1 }.encode()).await.unwrap();
     assert_eq!(guest.ready().await.unwrap(), 1);
     (guest, script)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agentiso_core::{Code, Explain};
 use agentiso_proto::{
-    Channel, Configure, Exec, Inherit, Kind, MAX_PAYLOAD, Request, Response, WINDOW, Welcome,
+    Channel, Configure, Exec, Inherit, Kind, MAX_PAYLOAD, Request, Response, VERSION_MAX, WINDOW, Welcome,
 };
 use agentiso_vmm::link::{LinkError, ProcessEvent, Resync, SessionOptions};
 
@@ -21,7 +21,7 @@ async fn what_an_earlier_session_left_in_the_stream_is_not_taken_for_an_answer()
     let answer = hello.answer().encode();
     script.raw(&answer[..20]).await.unwrap();
     script.raw(&answer[20..]).await.unwrap();
-    assert_eq!(guest.ready().await.unwrap(), 1);
+    assert_eq!(guest.ready().await.unwrap(), VERSION_MAX);
     let (synced, ()) = tokio::join!(guest.sync(), async {
         let (stream, _) = script.request().await.unwrap();
         script.finish(stream, &Response::Done).await.unwrap();

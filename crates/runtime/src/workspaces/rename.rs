@@ -1,0 +1,33 @@
+//! Giving a workspace another name.
+
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure, WorkspaceName};
+use agentiso_proto::Configure;
+
+use super::{WorkspaceView, Workspaces};
+
+/// How long a machine may take to learn its name.
+const LIMIT: Duration = Duration::from_secs(10);
+
+impl Workspaces {
+    /// Renames a workspace, and its machine if it runs. On failure it has the name it had.
+    pub async fn rename(&self, asked: &str, name: &WorkspaceName) -> Result<WorkspaceView, Failure> {
+        let (workspace, lock) = self.lock(asked).await?;
+        if workspace.name != *name {
+            self.require_free_name(name)?;
+            let _lock = lock.clone();
+            match self.attach_locked(workspace.clone(), lock).await {
+                Ok(attached) => {
+                    let identity = Configure { hostname: Some(name.to_string()), ..Configure::default() };
+                    let machine = attached.machine();
+                    machine.during("learning its name", LIMIT, machine.guest().configure(identity)).await?;
+                }
+                Err(failure) if failure.code() == Code::WorkspaceNotRunning => {}
+                Err(failure) => return Err(failure),
+            }
+            self.meta.write(|tx| tx.rename_workspace(workspace.id, name))?;
+        }
+        self.info(&workspace.id.to_string())
+    }
+}

@@ -1,0 +1,108 @@
+//! Jobs: commands that outlive the session and whose output the agent keeps.
+
+use agentiso_proto::{
+    Channel, Exec, JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, MAX_PAYLOAD, Request, Response,
+};
+
+use super::calls::LISTING;
+use super::stream::{Event, Shape};
+use super::{Guest, LinkError};
+
+/// Output on two channels, and one answer.
+const OUTPUT: Shape = Shape { receives: &[Channel::Stdout, Channel::Stderr], budget: 2 * MAX_PAYLOAD };
+
+/// What a job had written at one moment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JobOutput {
+    /// The job at that moment.
+    pub info: JobInfo,
+    /// Where [`Self::stdout`] begins: later than asked for if that is no longer kept.
+    pub stdout_from: u64,
+    /// Bytes of standard output.
+    pub stdout: Vec<u8>,
+    /// Where [`Self::stderr`] begins.
+    pub stderr_from: u64,
+    /// Bytes of standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Guest {
+    /// Starts a command as a job and returns its number. It goes on whatever becomes of this session, is in every
+    /// copy of the machine's memory, and the agent keeps the newest of its output. A job has no terminal.
+    pub async fn start_job(&self, exec: Exec) -> Result<u32, LinkError> {
+        self.needs_version(2).await?;
+        match self.call(Request::StartJob(exec)).await? {
+            (Response::JobStarted { id }, _) => Ok(id),
+            (other, guest) => Err(guest.mismatch(&other)),
+        }
+    }
+
+    /// The jobs the agent remembers, in the order in which they were started.
+    pub async fn jobs(&self) -> Result<Vec<JobInfo>, LinkError> {
+        self.needs_version(2).await?;
+        let mut exchange = self.start(&Request::ListJobs, LISTING).await?;
+        let mut found = Vec::new();
+        loop {
+            match exchange.next().await? {
+                Event::Response(Response::Jobs(jobs)) => found.extend(jobs),
+                Event::Last(Response::Done) => return Ok(found),
+                other => return Err(exchange.unexpected(&other)),
+            }
+        }
+    }
+
+    /// Reads a job's output, as soon as there is what the request waits for. Dropping the future ends the wait.
+    pub async fn read_job(&self, read: JobRead) -> Result<JobOutput, LinkError> {
+        self.needs_version(2).await?;
+        let limit = (read.max as usize).min(JOB_OUTPUT);
+        let mut exchange = self.start(&Request::ReadJob(read), OUTPUT).await?;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        loop {
+            match exchange.next().await? {
+                Event::Data(channel, bytes) => {
+                    let output = if channel == Channel::Stderr { &mut stderr } else { &mut stdout };
+                    output.extend_from_slice(&bytes);
+                    if output.len() > limit {
+                        return Err(self.violation("more of a job's output than asked for"));
+                    }
+                }
+                Event::Last(Response::JobOutput { info, stdout_from, stderr_from }) => {
+                    return Ok(JobOutput { info, stdout_from, stdout, stderr_from, stderr });
+                }
+                other => return Err(exchange.unexpected(&other)),
+            }
+        }
+    }
+
+    /// Feeds a job's standard input, as fast as the job reads; with `close` these are the last bytes. If the future is
+    /// dropped, some of them may have been fed.
+    pub async fn write_job(&self, id: u32, bytes: &[u8], close: bool) -> Result<(), LinkError> {
+        self.needs_version(2).await?;
+        let mut left = bytes;
+        loop {
+            let (now, later) = left.split_at(left.len().min(JOB_INPUT));
+            let request = Request::WriteJob { id, bytes: now.to_vec(), close: close && later.is_empty() };
+            match self.call(request).await? {
+                (Response::Written { bytes }, _) if bytes == now.len() as u64 => {}
+                (other, guest) => return Err(guest.mismatch(&other)),
+            }
+            if later.is_empty() {
+                return Ok(());
+            }
+            left = later;
+        }
+    }
+
+    /// Sends a signal to a job's process group; 9 ends everything that descends from the job, wherever it went. A
+    /// job that has ended is left alone.
+    pub async fn signal_job(&self, id: u32, signal: i32) -> Result<(), LinkError> {
+        self.needs_version(2).await?;
+        self.done(Request::SignalJob { id, signal }).await
+    }
+
+    /// Forgets a job that has ended, and its output.
+    pub async fn forget_job(&self, id: u32) -> Result<(), LinkError> {
+        self.needs_version(2).await?;
+        self.done(Request::ForgetJob { id }).await
+    }
+}

@@ -1,0 +1,142 @@
+//! Connections to servers in the guest.
+
+use agentiso_proto::{
+    Channel, ErrorKind, GuestError, Kind, MAX_STREAMS, MAX_STREAMS_1, Request, Response, from_bytes,
+};
+use agentiso_vmm::link::{ConnectionReader, ConnectionWriter, Guest, LinkError};
+
+use super::{
+    Script, acquainted, acquainted_with_older, assert_alive, assert_ends_in_violation, assert_violation,
+};
+
+async fn connected(guest: &Guest, script: &mut Script) -> (u32, ConnectionReader, ConnectionWriter) {
+    let (connection, stream) = tokio::join!(guest.connect(80), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::Connect { port: 80 });
+        script.respond(stream, &Response::Connected).await.unwrap();
+        stream
+    });
+    let (reader, writer) = connection.unwrap();
+    (stream, reader, writer)
+}
+
+async fn end(script: &mut Script, stream: u32) {
+    script.send(Kind::Eof, Channel::Main, false, stream, &[]).await.unwrap();
+}
+
+#[tokio::test]
+async fn each_way_ends_by_itself() {
+    let (guest, mut script) = acquainted().await;
+    let (stream, mut reader, mut writer) = connected(&guest, &mut script).await;
+    writer.write(b"request").await.unwrap();
+    assert_eq!(script.expect(Kind::Data).await.unwrap().payload, b"request");
+    script.data(stream, Channel::Main, b"answer").await.unwrap();
+    end(&mut script, stream).await;
+    assert_eq!(reader.next().await.unwrap().unwrap(), "answer");
+    assert_eq!(reader.next().await.unwrap(), None);
+    assert_eq!(reader.next().await.unwrap(), None);
+    // Writing goes on, even without the reader.
+    drop(reader);
+    writer.write(b"more").await.unwrap();
+    assert_eq!(script.expect(Kind::Data).await.unwrap().payload, b"more");
+    writer.finish();
+    assert_eq!(script.expect(Kind::Eof).await.unwrap().stream, stream);
+    // The agent may take its time, and is not told to stop.
+    assert_alive(&guest, &mut script).await;
+    script.credit(stream, 11).await.unwrap();
+    script.finish(stream, &Response::Done).await.unwrap();
+    assert_alive(&guest, &mut script).await;
+}
+
+#[tokio::test]
+async fn the_writer_ends_first_and_the_answer_still_comes() {
+    let (guest, mut script) = acquainted().await;
+    let (stream, mut reader, writer) = connected(&guest, &mut script).await;
+    writer.finish();
+    assert_eq!(script.expect(Kind::Eof).await.unwrap().stream, stream);
+    script.data(stream, Channel::Main, b"answer").await.unwrap();
+    end(&mut script, stream).await;
+    script.finish(stream, &Response::Done).await.unwrap();
+    assert_eq!(reader.next().await.unwrap().unwrap(), "answer");
+    assert_eq!(reader.next().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_reader_that_is_dropped_before_the_end_breaks_the_connection() {
+    let (guest, mut script) = acquainted().await;
+    let (stream, reader, mut writer) = connected(&guest, &mut script).await;
+    drop(reader);
+    assert_eq!(script.expect(Kind::Cancel).await.unwrap().stream, stream);
+    let cancelled = GuestError { kind: ErrorKind::Cancelled, errno: None, message: "cancelled".to_owned() };
+    script.finish(stream, &Response::Error(cancelled)).await.unwrap();
+    assert_alive(&guest, &mut script).await;
+    assert!(matches!(writer.write(b"late").await, Err(LinkError::Disconnected)));
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_an_error_after_what_was_sent() {
+    let (guest, mut script) = acquainted().await;
+    let (stream, mut reader, mut writer) = connected(&guest, &mut script).await;
+    script.data(stream, Channel::Main, b"first").await.unwrap();
+    let reset = GuestError { kind: ErrorKind::Io, errno: Some(104), message: "port 80 broke".to_owned() };
+    script.finish(stream, &Response::Error(reset.clone())).await.unwrap();
+    assert_eq!(reader.next().await.unwrap().unwrap(), "first");
+    assert!(matches!(reader.next().await, Err(LinkError::Guest(error)) if error == reset));
+    assert_eq!(reader.next().await.unwrap(), None);
+    assert!(matches!(writer.write(b"late").await, Err(LinkError::Disconnected)));
+    assert_alive(&guest, &mut script).await;
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_the_guests_error() {
+    let (guest, mut script) = acquainted().await;
+    let refused = GuestError { kind: ErrorKind::NotFound, errno: Some(111), message: "port 80".to_owned() };
+    let (connection, ()) = tokio::join!(guest.connect(80), async {
+        let (stream, _) = script.request().await.unwrap();
+        script.finish(stream, &Response::Error(refused.clone())).await.unwrap();
+    });
+    assert!(matches!(connection, Err(LinkError::Guest(error)) if error == refused));
+}
+
+#[tokio::test]
+async fn an_end_without_an_end_of_data_is_a_violation() {
+    let (guest, mut script) = acquainted().await;
+    let (stream, mut reader, _writer) = connected(&guest, &mut script).await;
+    script.finish(stream, &Response::Done).await.unwrap();
+    assert_violation(&reader.next().await.unwrap_err());
+    assert_ends_in_violation(&guest).await;
+}
+
+#[tokio::test]
+async fn an_older_agent_is_not_asked_to_connect() {
+    let (guest, _script) = acquainted_with_older().await;
+    assert!(matches!(guest.connect(80).await, Err(LinkError::OldAgent { .. })));
+}
+
+#[tokio::test]
+async fn however_many_connections_wait_commands_do_not() {
+    let (guest, mut script) = acquainted().await;
+    let mut open = Vec::new();
+    for _ in 0..MAX_STREAMS - MAX_STREAMS_1 {
+        open.push(connected(&guest, &mut script).await);
+    }
+    let late = tokio::spawn({
+        let guest = guest.clone();
+        async move { guest.connect(81).await.map(drop) }
+    });
+    let (synced, ()) = tokio::join!(guest.sync(), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::Sync);
+        script.finish(stream, &Response::Done).await.unwrap();
+    });
+    synced.unwrap();
+    drop(open.pop());
+    loop {
+        let frame = script.frame().await.unwrap();
+        if frame.kind == Kind::Request {
+            assert_eq!(from_bytes(&frame.payload), Ok(Request::Connect { port: 81 }));
+            break;
+        }
+    }
+    late.abort();
+}

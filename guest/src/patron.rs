@@ -1,0 +1,48 @@
+//! Whom a running command serves.
+
+use std::collections::VecDeque;
+
+use agentiso_proto::{Channel, Control};
+
+use crate::{frames::Scratch, link::Ended};
+
+/// Where a command's input comes from and its output goes to: a stream of the session, or a job.
+pub(crate) trait Patron: Send + Sync {
+    /// What must be acted on now.
+    fn signals(&self) -> Signals;
+
+    /// The next piece of input, if it is there.
+    fn try_receive(&self) -> Input;
+
+    /// How much output is taken right now.
+    fn room(&self, channel: Channel) -> usize;
+
+    /// Takes the output in the worker's data frame. At last it may go out with the exit status.
+    fn take_output(&self, channel: Channel, scratch: &mut Scratch, at_last: bool) -> Result<(), Ended>;
+
+    /// The command reads no more input.
+    fn input_refused(&self);
+
+    /// The command is to end.
+    fn cancel(&self);
+}
+
+/// What became of a command's input.
+pub(crate) enum Input {
+    /// A piece of it.
+    Data(Vec<u8>),
+    /// It is complete.
+    Eof,
+    /// Nothing has come yet.
+    Pending,
+}
+
+/// What a command's supervisor must act on.
+pub(crate) struct Signals {
+    /// The host wants it to end.
+    pub(crate) cancelled: bool,
+    /// Nobody listens any more.
+    pub(crate) ended: bool,
+    /// Controls that came since.
+    pub(crate) controls: VecDeque<Control>,
+}

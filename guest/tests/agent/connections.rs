@@ -1,0 +1,190 @@
+//! Connections to servers in the guest, which here are on the loopback interface of the machine of the test.
+
+use std::{
+    io::{ErrorKind as IoErrorKind, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::mpsc,
+    thread::{self, JoinHandle},
+};
+
+use agentiso_proto::{Channel, ErrorKind, Inherit, Kind, Request, Response, WINDOW};
+
+use crate::host::{Host, shell};
+
+/// A server for one connection.
+fn server<T: Send + 'static>(serve: impl FnOnce(TcpStream) -> T + Send + 'static) -> (u16, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (port, thread::spawn(move || serve(listener.accept().unwrap().0)))
+}
+
+/// Takes everything and says how much it was.
+fn count(mut connection: TcpStream) -> usize {
+    let mut taken = Vec::new();
+    connection.read_to_end(&mut taken).unwrap();
+    write!(connection, "{} bytes", taken.len()).unwrap();
+    taken.len()
+}
+
+fn connect(host: &mut Host, port: u16) -> u32 {
+    let stream = host.open(&Request::Connect { port });
+    host.wait_until(stream, |heard| heard.responses == [Response::Connected]);
+    stream
+}
+
+/// That a connection of its own works.
+fn assert_reachable(host: &mut Host) {
+    let (port, server) = server(count);
+    let stream = connect(host, port);
+    host.send(stream, b"four");
+    host.send_eof(stream);
+    let heard = host.finish(stream);
+    heard.assert_done();
+    assert_eq!((heard.main.as_slice(), server.join().unwrap()), (&b"4 bytes"[..], 4));
+}
+
+#[test]
+fn a_request_is_ended_and_its_answer_still_comes() {
+    let mut host = Host::start();
+    let (port, server) = server(count);
+    let stream = connect(&mut host, port);
+    host.send(stream, &vec![7; 5_000_000]);
+    host.send_eof(stream);
+    let heard = host.finish(stream);
+    heard.assert_done();
+    assert_eq!((heard.main.as_slice(), heard.eofs.as_slice()), (&b"5000000 bytes"[..], &[Channel::Main][..]));
+    assert_eq!(server.join().unwrap(), 5_000_000);
+}
+
+#[test]
+fn a_server_that_has_sent_everything_can_still_be_sent_to() {
+    let mut host = Host::start();
+    let (port, server) = server(|mut connection| {
+        connection.write_all(&vec![1; 3_000_000]).unwrap();
+        connection.shutdown(Shutdown::Write).unwrap();
+        let mut taken = Vec::new();
+        connection.read_to_end(&mut taken).unwrap();
+        taken
+    });
+    let stream = connect(&mut host, port);
+    host.wait_until(stream, |heard| heard.eofs == [Channel::Main]);
+    assert_eq!((host.heard(stream).main.len(), &host.heard(stream).last), (3_000_000, &None));
+    host.send(stream, b"afterwards");
+    host.send_eof(stream);
+    host.finish(stream).assert_done();
+    assert_eq!(server.join().unwrap(), b"afterwards");
+}
+
+#[test]
+fn a_host_that_does_not_read_holds_up_only_that_connection() {
+    let mut host = Host::start();
+    let (port, server) = server(|mut connection| {
+        let piece = [0; 65_536];
+        loop {
+            if let Err(error) = connection.write_all(&piece) {
+                return error.kind();
+            }
+        }
+    });
+    let stream = connect(&mut host, port);
+    host.stall(stream);
+    host.wait_until(stream, |heard| heard.main.len() == WINDOW as usize);
+    assert_reachable(&mut host);
+    host.exec(shell("true")).assert_code(0);
+    assert_eq!(host.heard(stream).main.len(), WINDOW as usize);
+    host.cancel(stream);
+    assert_eq!(host.finish(stream).error(), ErrorKind::Cancelled);
+    assert!(matches!(server.join().unwrap(), IoErrorKind::ConnectionReset | IoErrorKind::BrokenPipe));
+}
+
+#[test]
+fn a_server_that_does_not_read_holds_up_only_that_connection() {
+    let mut host = Host::start();
+    let (go, wait) = mpsc::channel::<()>();
+    let (port, server) = server(move |connection| {
+        wait.recv().unwrap();
+        count(connection)
+    });
+    let stream = connect(&mut host, port);
+    let piece = vec![3; WINDOW as usize / 8];
+    for _ in 0..8 {
+        host.frame(Kind::Data, Channel::Main, stream, &piece);
+    }
+    host.send_eof(stream);
+    assert_reachable(&mut host);
+    host.exec(shell("true")).assert_code(0);
+    go.send(()).unwrap();
+    let heard = host.finish(stream);
+    heard.assert_done();
+    assert_eq!((heard.main, server.join().unwrap()), (b"1048576 bytes".to_vec(), WINDOW as usize));
+}
+
+#[test]
+fn a_port_on_which_nothing_listens_is_not_found() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut host = Host::start();
+    let heard = host.call(&Request::Connect { port });
+    assert_eq!(heard.error(), ErrorKind::NotFound);
+    assert!(format!("{:?}", heard.last).contains(&format!("port {port}")));
+    assert_eq!(host.call(&Request::Connect { port: 0 }).error(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_connection_that_the_server_resets_is_an_error_after_what_it_sent() {
+    let mut host = Host::start();
+    let (port, server) = server(|mut connection| {
+        connection.write_all(b"first").unwrap();
+        // Closing with something unread resets.
+        connection.peek(&mut [0]).unwrap();
+    });
+    let stream = connect(&mut host, port);
+    host.wait_until(stream, |heard| heard.main == b"first");
+    host.send(stream, b"unread");
+    let heard = host.finish(stream);
+    assert_eq!((heard.main.as_slice(), heard.error()), (&b"first"[..], ErrorKind::Io));
+    assert_eq!(heard.eofs, []);
+    server.join().unwrap();
+}
+
+#[test]
+fn a_connection_of_a_session_that_is_lost_is_reset_and_not_ended() {
+    let mut host = Host::start();
+    let (port, server) =
+        server(|mut connection| connection.read_to_end(&mut Vec::new()).map_err(|error| error.kind()));
+    let stream = connect(&mut host, port);
+    host.send(stream, b"half of some");
+    host.hello(Inherit::Keep);
+    assert_eq!(server.join().unwrap(), Err(IoErrorKind::ConnectionReset));
+    assert_reachable(&mut host);
+}
+
+#[test]
+fn hundreds_of_connections_at_once_each_carry_their_own() {
+    const MANY: usize = 400;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let mut connections: Vec<TcpStream> = (0..MANY).map(|_| listener.accept().unwrap().0).collect();
+        for connection in &mut connections {
+            let mut word = [0; 4];
+            connection.read_exact(&mut word).unwrap();
+            connection.write_all(&word).unwrap();
+        }
+    });
+    let mut host = Host::start();
+    let streams: Vec<u32> = (0..MANY).map(|_| connect(&mut host, port)).collect();
+    host.exec(shell("true")).assert_code(0);
+    for (number, stream) in streams.iter().enumerate() {
+        host.send(*stream, &(number as u32).to_le_bytes());
+        host.send_eof(*stream);
+    }
+    for (number, stream) in streams.into_iter().enumerate() {
+        let heard = host.finish(stream);
+        heard.assert_done();
+        assert_eq!(heard.main, (number as u32).to_le_bytes());
+    }
+    server.join().unwrap();
+    // Workers nobody needs any more are on their way out.
+    while host.status().threads > 20 {}
+    assert!(host.status().open_fds < 20);
+}
