@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentiso_core::action::Action;
+use agentiso_core::action::Rate;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure};
 use agentiso_meta::{NewEvent, Workspace};
 use agentiso_runtime::guest::Guest;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::access::{Access, Perform};
 use crate::redact::redacted;
@@ -47,8 +48,8 @@ impl Engine {
         action: A,
         progress: Arc<dyn Progress>,
     ) -> Result<A::Outcome, Failure> {
-        let mut record = Record::begin(self, caller, &action);
-        let result = self.admit(caller, &action, progress, &mut record);
+        let mut record = Record::begin(self, caller, A::ABOUT.name, redacted(&action));
+        let result = self.admit(caller, action.workspace(), A::ABOUT.rate, progress, &mut record);
         let result = match result {
             Ok(context) => run(action, context).await,
             Err(failure) => Err(failure),
@@ -61,16 +62,17 @@ impl Engine {
     }
 
     /// Decides whether a caller may do what it asks for.
-    fn admit<A: Perform>(
+    pub(crate) fn admit(
         self: &Arc<Self>,
         caller: &Caller,
-        action: &A,
+        workspace: Option<&str>,
+        rate: Rate,
         progress: Arc<dyn Progress>,
         record: &mut Record,
     ) -> Result<Context, Failure> {
-        self.sessions.touch(caller)?;
-        self.rates.admit(caller, A::ABOUT.rate)?;
-        let workspace = match action.workspace() {
+        self.sessions.touch(caller);
+        self.rates.admit(caller, rate)?;
+        let workspace = match workspace {
             Some(asked) => Some(self.find(asked)?),
             None => None,
         };
@@ -105,22 +107,22 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
 }
 
 /// What will be remembered of an action. One whose caller went away is remembered as cancelled.
-struct Record {
+pub(crate) struct Record {
     engine: Arc<Engine>,
     began: Instant,
     event: Option<NewEvent>,
 }
 
 impl Record {
-    fn begin<A: Action>(engine: &Arc<Engine>, caller: &Caller, action: &A) -> Self {
+    pub fn begin(engine: &Arc<Engine>, caller: &Caller, action: &str, detail: Value) -> Self {
         let event = NewEvent {
             at: Timestamp::now(),
             workspace: None,
             workspace_name: None,
             session: caller.session,
             client: caller.client.clone(),
-            action: A::ABOUT.name.to_owned(),
-            detail: redacted(action),
+            action: action.to_owned(),
+            detail,
             duration: std::time::Duration::ZERO,
             outcome: Code::Cancelled.as_str().to_owned(),
             changed: None,
@@ -135,7 +137,7 @@ impl Record {
         }
     }
 
-    fn end(mut self, result: Result<Option<String>, Code>) {
+    pub fn end(mut self, result: Result<Option<String>, Code>) {
         if let Some(event) = &mut self.event {
             match result {
                 Ok(changed) => {

@@ -34,11 +34,10 @@ pub(crate) struct Activity {
 
 impl Activity {
     /// Notes that a caller asked for something.
-    pub fn touch(&self, caller: &Caller) -> Result<(), Failure> {
+    pub fn touch(&self, caller: &Caller) {
         if let Some(session) = caller.session {
             locked(&self.active).insert(session, Timestamp::now());
         }
-        Ok(())
     }
 
     /// When a session was last active, if it was since the database was told.

@@ -85,7 +85,7 @@ fn executed(exit: &Exit, stdout: &Capture, stderr: &Capture) -> Executed {
 }
 
 /// An exit code as a shell has it, and the signal if one ended the command.
-pub(super) fn code_and_signal(exit: &Exit) -> (i32, Option<i32>) {
+pub(crate) fn code_and_signal(exit: &Exit) -> (i32, Option<i32>) {
     match exit.status {
         ExitStatus::Code(code) => (code, None),
         ExitStatus::Signal(signal) => (128 + signal, Some(signal)),

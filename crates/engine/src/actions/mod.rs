@@ -16,4 +16,5 @@ mod snapshots;
 mod status;
 mod suspend;
 
+pub(crate) use exec::code_and_signal;
 pub(crate) use files::about_path;

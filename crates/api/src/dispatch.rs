@@ -1,0 +1,63 @@
+//! From an action's name and parameters to the engine, and back.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use agentiso_core::action::{Action, Outcome};
+use agentiso_core::progress::Progress;
+use agentiso_core::{Code, Failure};
+use agentiso_engine::{Caller, Engine, Perform};
+use serde_json::{Map, Value};
+
+use crate::catalogue::every_action;
+use crate::{Answer, Backend, Call};
+
+type Running = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
+type Run = fn(Arc<Engine>, Caller, Map<String, Value>, Arc<dyn Progress>) -> Running;
+
+macro_rules! runners {
+    ($($action:ident),* $(,)?) => {
+        &[$((agentiso_core::action::$action::ABOUT.name, run::<agentiso_core::action::$action> as Run)),*]
+    };
+}
+
+/// How each action is carried out.
+static RUNNERS: &[(&str, Run)] = every_action!(runners);
+
+fn run<A: Perform>(
+    engine: Arc<Engine>,
+    caller: Caller,
+    arguments: Map<String, Value>,
+    progress: Arc<dyn Progress>,
+) -> Running {
+    Box::pin(async move {
+        let action: A = serde_json::from_value(Value::Object(arguments)).map_err(|error| {
+            Failure::new(Code::InvalidArgument, format!("{}: {error}", A::ABOUT.name))
+                .with_remedy("the tool's schema says what it takes")
+        })?;
+        let outcome = engine.act(&caller, action, progress).await?;
+        let text = outcome.text();
+        let structured = serde_json::to_value(outcome)
+            .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        Ok(Answer { structured, text })
+    })
+}
+
+/// The engine itself, for one caller.
+#[derive(Clone)]
+pub struct Direct {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+impl Backend for Direct {
+    async fn call(&self, call: Call) -> Result<Answer, Failure> {
+        let Some((_, run)) = RUNNERS.iter().find(|(name, _)| *name == call.action) else {
+            return Err(Failure::new(Code::InvalidArgument, format!("there is no action {:?}", call.action)));
+        };
+        run(Arc::clone(&self.engine), self.caller.clone(), call.arguments, call.progress).await
+    }
+}

@@ -1,0 +1,173 @@
+//! Who comes through which door.
+
+use std::fmt;
+
+use agentiso_core::{Code, Failure};
+use agentiso_engine::Caller;
+use axum::extract::{FromRequestParts, Request, State as Extracted};
+use axum::http::HeaderMap;
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, USER_AGENT};
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use subtle::ConstantTimeEq;
+
+use super::answer::Failed;
+use super::router::State;
+
+/// By which door a request came.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// The socket, which only the daemon's own user can open.
+    Socket,
+    /// The network: nobody comes in without the token.
+    Network {
+        /// The token.
+        token: Token,
+        /// Names by which the daemon may be called, besides those of the loopback.
+        names: Vec<String>,
+    },
+}
+
+/// A secret that is never shown.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// Makes one.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    fn is(&self, other: &str) -> bool {
+        self.0.as_bytes().ct_eq(other.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Lets in who may come in, and tells the handlers who it is.
+pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Request, next: Next) -> Response {
+    match caller(&state, request.headers()) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(failure) => Failed(failure).into_response(),
+    }
+}
+
+fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
+    let token = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")));
+    match (&state.door, token) {
+        (Door::Socket, None) => Ok(Caller::operator(client(headers))),
+        (Door::Socket, Some(token)) => state.engine.caller_of(token),
+        (Door::Network { token: own, names }, token) => {
+            require_own_name(headers, names)?;
+            match token {
+                Some(given) if own.is(given) => Ok(Caller::operator(client(headers))),
+                Some(given) => state.engine.caller_of(given),
+                None => Err(Failure::new(Code::Unauthorized, "a token is needed")
+                    .with_remedy("send the token of daemon.token_file as Authorization: Bearer")),
+            }
+        }
+    }
+}
+
+/// Refuses requests a web page of somebody else's sends: they name another host, or come from another origin.
+pub(super) fn require_own_name(headers: &HeaderMap, names: &[String]) -> Result<(), Failure> {
+    let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    let host = text(HOST).map(host_of);
+    let origin = text(ORIGIN).map(|origin| host_of(origin.split_once("://").map_or(origin, |(_, rest)| rest)));
+    let own = |name: &str| {
+        matches!(name, "localhost" | "127.0.0.1" | "::1") || names.iter().any(|own| own == name)
+    };
+    match (host, origin) {
+        (Some(host), _) if !own(host) => Err(foreign("host", host)),
+        (_, Some(origin)) if !own(origin) => Err(foreign("origin", origin)),
+        _ => Ok(()),
+    }
+}
+
+fn foreign(what: &str, name: &str) -> Failure {
+    let name: String = name.chars().take(100).collect();
+    Failure::new(Code::PermissionDenied, format!("requests for the {what} {name:?} are not answered"))
+}
+
+/// A host without its port.
+fn host_of(authority: &str) -> &str {
+    if let Some(rest) = authority.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or_default();
+    }
+    authority.rsplit_once(':').map_or(authority, |(host, _)| host)
+}
+
+fn client(headers: &HeaderMap) -> String {
+    let said = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
+    said.chars().filter(|c| !c.is_control()).take(128).collect()
+}
+
+/// Who asks, in a handler.
+pub(super) struct Asking(pub Caller);
+
+impl<S: Send + Sync> FromRequestParts<S> for Asking {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller.map(Self).ok_or_else(|| Failed(Failure::new(Code::Unauthorized, "nobody is asking")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_str(host).unwrap());
+        if let Some(origin) = origin {
+            headers.insert(ORIGIN, HeaderValue::from_str(origin).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        let names = ["box.example".to_owned()];
+        for (host, origin) in [
+            ("localhost:1", None),
+            ("127.0.0.1", Some("http://127.0.0.1:9")),
+            ("[::1]:80", None),
+            ("box.example:7070", Some("https://box.example")),
+        ] {
+            require_own_name(&headers(host, origin), &names).unwrap();
+        }
+        for (host, origin) in [
+            ("evil.example", None),
+            ("evil.example:80", None),
+            ("localhost", Some("http://evil.example")),
+            ("localhost.evil.example", None),
+            ("localhost", Some("null")),
+        ] {
+            let refused = require_own_name(&headers(host, origin), &names).unwrap_err();
+            assert_eq!(refused.code(), Code::PermissionDenied, "{host} {origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_told_from_others_and_is_not_shown() {
+        let token = Token::new("geheim".to_owned());
+        assert!(token.is("geheim") && !token.is("gehei") && !token.is(""));
+        assert!(!format!("{token:?}").contains("geheim"));
+    }
+}

@@ -1,0 +1,20 @@
+//! The daemon's HTTP interface: REST under `/v1`, events, streams, metrics.
+
+mod answer;
+mod auth;
+mod events;
+mod exec;
+mod metrics;
+mod openapi;
+mod progress;
+mod router;
+mod routes;
+mod session;
+
+pub use answer::{ErrorBody, status_of};
+pub use auth::{Door, Token};
+pub use exec::{ExecControl, ExecSpec, ExecWord, STDERR, STDOUT};
+pub use metrics::metrics_router;
+pub use openapi::openapi;
+pub use router::{State, router};
+pub use session::{SessionBegun, SessionWish};

@@ -1,0 +1,223 @@
+//! Requests to actions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use agentiso_core::progress::{Progress, Silent};
+use agentiso_core::{Code, Failure};
+use agentiso_engine::Engine;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Query, State as Extracted};
+use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, delete, get, on, post};
+use axum::{Json, Router, middleware};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::answer::Failed;
+use super::auth::{Asking, Door, admit};
+use super::openapi::openapi;
+use super::routes::{ROUTES, Route};
+use super::{events, exec, metrics, progress, session};
+use crate::catalogue::{self, Entry};
+use crate::dispatch::Direct;
+use crate::{Backend, Call};
+
+/// The largest request: a file of 16 MiB, in base64 or escaped.
+const LARGEST: usize = 100 << 20;
+
+/// What all handlers share.
+#[derive(Clone)]
+pub struct State {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The door these requests come by.
+    pub door: Door,
+    /// Asks the daemon to end; true to stop the machines too.
+    pub shutdown: mpsc::Sender<bool>,
+}
+
+/// Everything under one roof.
+pub fn router(state: State) -> Router {
+    let mut routes = Router::new();
+    for route in ROUTES {
+        let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::POST);
+        routes = routes.route(route.path, on(filter, action_handler(route)));
+    }
+    routes
+        .route("/v1/actions/{name}", post(by_name))
+        .route("/v1/sessions", post(session::begin))
+        .route("/v1/sessions/current", delete(session::end))
+        .route("/v1/events", get(events::watch))
+        .route("/v1/workspaces/{workspace_id}/jobs/{job_id}/stream", get(events::job_output))
+        .route("/v1/workspaces/{workspace_id}/exec/stream", get(exec::stream))
+        .route("/v1/shutdown", post(shut_down))
+        .route("/v1/openapi.json", get(|| async { Json(openapi()) }))
+        .route("/metrics", get(metrics::metrics))
+        .layer(middleware::from_fn_with_state(state.clone(), admit))
+        .route("/healthz", get(metrics::health))
+        .layer(DefaultBodyLimit::max(LARGEST))
+        .fallback(|| async {
+            Failed(Failure::new(Code::InvalidArgument, "there is no such route")
+                .with_remedy("GET /v1/openapi.json lists all"))
+        })
+        .with_state(state)
+}
+
+type PathWords = Path<BTreeMap<String, String>>;
+type QueryWords = Query<BTreeMap<String, String>>;
+
+fn action_handler(
+    route: &'static Route,
+) -> impl Clone
++ Send
++ Sync
++ 'static
++ Fn(
+    Extracted<State>,
+    Asking,
+    HeaderMap,
+    PathWords,
+    QueryWords,
+    Bytes,
+) -> std::pin::Pin<Box<dyn Future<Output = Response> + Send>> {
+    move |Extracted(state), Asking(caller), headers, Path(path), Query(query), body| {
+        Box::pin(async move {
+            let Some(entry) = catalogue::find(route.action) else {
+                return Failed(Failure::new(Code::Internal, "a route without an action")).into_response();
+            };
+            let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
+            match arguments(entry, path, query, if has_body { &body } else { &[] }) {
+                Ok(arguments) => {
+                    answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await
+                }
+                Err(failure) => Failed(failure).into_response(),
+            }
+        })
+    }
+}
+
+/// Any action by its name: what our own clients use.
+async fn by_name(
+    Extracted(state): Extracted<State>,
+    Asking(caller): Asking,
+    headers: HeaderMap,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Response {
+    let Some(entry) = catalogue::find(&name) else {
+        let near = agentiso_core::nearest(&name, catalogue::ALL.iter().map(|entry| entry.about.name));
+        let failure = Failure::new(Code::InvalidArgument, "there is no such action");
+        return Failed(match near {
+            Some(near) => failure.with_remedy(format!("did you mean {near}?")),
+            None => failure,
+        })
+        .into_response();
+    };
+    match arguments(entry, BTreeMap::new(), BTreeMap::new(), &body) {
+        Ok(arguments) => answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await,
+        Err(failure) => Failed(failure).into_response(),
+    }
+}
+
+async fn answer(
+    backend: Direct,
+    entry: &'static Entry,
+    arguments: Map<String, Value>,
+    headers: &HeaderMap,
+) -> Response {
+    let action = entry.about.name;
+    let wants_events = headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/event-stream"));
+    if wants_events {
+        return progress::events(backend, action, arguments).into_response();
+    }
+    let progress: Arc<dyn Progress> = Arc::new(Silent);
+    match backend.call(Call { action, arguments, progress }).await {
+        Ok(answer) => Json(answer.structured).into_response(),
+        Err(failure) => Failed(failure).into_response(),
+    }
+}
+
+/// The parameters of an action: from its path, its query and its body.
+fn arguments(
+    entry: &Entry,
+    path: BTreeMap<String, String>,
+    query: BTreeMap<String, String>,
+    body: &[u8],
+) -> Result<Map<String, Value>, Failure> {
+    let mut arguments = match body.is_empty() {
+        true => Map::new(),
+        false => match serde_json::from_slice(body) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(_) => return Err(Failure::new(Code::InvalidArgument, "the body is not a JSON object")),
+            Err(error) => {
+                return Err(Failure::new(Code::InvalidArgument, format!("the body is not JSON: {error}")));
+            }
+        },
+    };
+    let schema = entry.input_schema().to_value();
+    for (name, text) in path.into_iter().chain(query) {
+        let value = typed(&schema["properties"][&name], &text);
+        if arguments.insert(name.clone(), value).is_some() {
+            return Err(Failure::new(Code::InvalidArgument, format!("{name} is given twice")));
+        }
+    }
+    Ok(arguments)
+}
+
+/// A word of a path or query, as the kind of value its parameter is.
+fn typed(schema: &Value, text: &str) -> Value {
+    let is = |kind: &str| match &schema["type"] {
+        Value::String(one) => one == kind,
+        Value::Array(many) => many.iter().any(|one| one == kind),
+        _ => false,
+    };
+    if is("integer")
+        && let Ok(number) = text.parse::<i64>()
+    {
+        return json!(number);
+    }
+    match text {
+        "true" | "false" if is("boolean") => json!(text == "true"),
+        _ => json!(text),
+    }
+}
+
+/// Ends the daemon, if the user says so.
+async fn shut_down(
+    Extracted(state): Extracted<State>,
+    Asking(caller): Asking,
+    Query(query): QueryWords,
+) -> Result<Json<Value>, Failed> {
+    if !caller.is_operator() {
+        return Err(Failed(Failure::new(Code::Unauthorized, "only the user can end the daemon")));
+    }
+    let stop_machines = query.get("stop_machines").is_some_and(|word| word == "true");
+    // If it is ending already, it is.
+    let _ = state.shutdown.try_send(stop_machines);
+    Ok(Json(json!({ "ending": true, "stop_machines": stop_machines })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_path_become_what_their_parameter_is() {
+        let entry = catalogue::find("exec_poll").unwrap();
+        let path = BTreeMap::from([
+            ("workspace_id".to_owned(), "123".to_owned()),
+            ("job_id".to_owned(), "7".to_owned()),
+        ]);
+        let query = BTreeMap::from([("wait".to_owned(), "exit".to_owned())]);
+        let arguments = arguments(entry, path.clone(), query, b"").unwrap();
+        assert_eq!(Value::Object(arguments), json!({ "workspace_id": "123", "job_id": 7, "wait": "exit" }));
+        let twice = super::arguments(entry, path, BTreeMap::new(), br#"{"job_id":8}"#).unwrap_err();
+        assert_eq!(twice.code(), Code::InvalidArgument);
+    }
+}
