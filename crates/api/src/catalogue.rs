@@ -4,7 +4,9 @@ use agentiso_core::action::{self, About, Action, Outcome};
 use agentiso_core::{Code, Failure};
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::mistake::Mistake;
 
 /// An action, without its type.
 #[derive(Clone, Copy)]
@@ -13,6 +15,7 @@ pub struct Entry {
     pub about: About,
     input: fn() -> Schema,
     output: fn() -> Schema,
+    check: fn(&Map<String, Value>) -> Result<(), serde_path_to_error::Error<serde_json::Error>>,
     text: fn(&Value) -> Result<String, Failure>,
 }
 
@@ -22,6 +25,7 @@ impl Entry {
             about: A::ABOUT,
             input: schema::<A>,
             output: schema::<A::Outcome>,
+            check: |arguments| serde_path_to_error::deserialize::<_, A>(arguments).map(drop),
             text: |value| {
                 let outcome: A::Outcome = serde_json::from_value(value.clone()).map_err(|error| {
                     let message =
@@ -41,6 +45,11 @@ impl Entry {
     /// The schema of its outcome.
     pub fn output_schema(&self) -> Schema {
         (self.output)()
+    }
+
+    /// Whether these are arguments the action takes.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Mistake> {
+        (self.check)(arguments).map_err(|error| Mistake::find(self, arguments, &error))
     }
 
     /// An outcome in words.

@@ -5,5 +5,8 @@
 
 mod backend;
 pub mod catalogue;
+pub mod mcp;
+mod mistake;
 
 pub use backend::{Answer, Backend, Call};
+pub use mistake::Mistake;
