@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::mistake::Mistake;
 
+/// Why arguments could not be read, and where.
+pub(crate) type Unreadable = serde_path_to_error::Error<serde_json::Error>;
+
 /// An action, without its type.
 #[derive(Clone, Copy)]
 pub struct Entry {
@@ -15,7 +18,7 @@ pub struct Entry {
     pub about: About,
     input: fn() -> Schema,
     output: fn() -> Schema,
-    check: fn(&Map<String, Value>) -> Result<(), serde_path_to_error::Error<serde_json::Error>>,
+    check: fn(&Map<String, Value>) -> Result<(), Unreadable>,
     text: fn(&Value) -> Result<String, Failure>,
 }
 

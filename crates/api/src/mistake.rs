@@ -3,7 +3,7 @@
 use agentiso_core::{Code, Explain, nearest};
 use serde_json::{Map, Value};
 
-use crate::catalogue::Entry;
+use crate::catalogue::{Entry, Unreadable};
 
 /// What is wrong with the arguments of a call. It names the parameter and never shows a value: it may be a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -42,11 +42,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// Says what is wrong with arguments that could not be read.
-    pub(crate) fn find(
-        entry: &Entry,
-        arguments: &Map<String, Value>,
-        error: &serde_path_to_error::Error<serde_json::Error>,
-    ) -> Self {
+    pub(crate) fn find(entry: &Entry, arguments: &Map<String, Value>, error: &Unreadable) -> Self {
         let schema = entry.input_schema().to_value();
         let properties = schema["properties"].as_object().cloned().unwrap_or_default();
         let about = |field: &str| {

@@ -74,7 +74,9 @@ impl Form {
             arguments.entry(*field).or_insert_with(|| Value::from(*value));
         }
         if let Some(field) = self.needs.iter().find(|field| !arguments.contains_key(**field)) {
-            return Err(Mistake::Missing { field: (*field).to_owned(), about: String::new() }.into());
+            let about = self.described.iter().find(|(described, _)| described == field);
+            let about = about.map(|(_, said)| (*said).to_owned()).unwrap_or_default();
+            return Err(Mistake::Missing { field: (*field).to_owned(), about }.into());
         }
         match mended(entry, arguments) {
             Ok(arguments) => Ok(Request { entry, arguments }),
@@ -242,7 +244,10 @@ mod tests {
             refused("file_upload", paths),
             "`direction` is not a parameter of file_upload; it takes guest_path, host_path, workspace_id"
         );
-        assert_eq!(refused("workspace_batch_fork", json!({"workspace_id": "a"})), "`count` is missing; -");
+        assert_eq!(
+            refused("workspace_batch_fork", json!({"workspace_id": "a"})),
+            "`count` is missing; count: How many forks, 1 to 100."
+        );
         assert_eq!(
             read_as("workspace_batch_fork", json!({"workspace_id": "a", "count": 3, "name_prefix": "w"}))
                 .unwrap()

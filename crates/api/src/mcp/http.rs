@@ -13,6 +13,9 @@ use crate::Backend;
 /// After so long without a message a session of an older client is over; it may begin another.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// A client that has gone is noticed when something is next sent to it, and only then is its call ended.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+
 /// From where requests are answered, beside loopback names: whoever makes a browser believe that their host is this
 /// machine gets nothing.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +47,7 @@ impl Endpoint {
             .with_allowed_hosts(loopback.into_iter().chain(allowed.hosts))
             .with_allowed_origins(loopback_origins.chain(allowed.origins))
             .enforce_origin_validation()
+            .with_sse_keep_alive(Some(HEARTBEAT))
             .with_max_request_body_bytes(LONGEST_MESSAGE);
         Self { sessions: Arc::new(sessions), config }
     }

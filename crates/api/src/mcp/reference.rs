@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::table::{Does, ToolSet};
+use super::table::ToolSet;
 use super::tools::{self, Tool};
+use crate::catalogue::Entry;
 
 /// Renders `docs/tools.md`.
 pub fn page() -> String {
@@ -42,19 +43,24 @@ fn section(tool: &Tool) -> String {
     let mut text = format!("## {}\n\n{}. {}\n\n", tool.spec.name, tool.title, tool.description);
     let _ = writeln!(text, "{}\n", hints(tool));
     text.push_str(&parameters(&tool.input));
-    for (word, form, entry) in &tool.forms {
-        let schema = entry.output_schema().to_value();
-        let of = match (word, &tool.spec.does) {
-            (Some(word), Does::Several(_)) => format!(" of {word}"),
-            _ => String::new(),
-        };
+    for (action, words) in actions(tool) {
+        let of = if words.is_empty() { String::new() } else { format!(" of {}", words.join(", ")) };
         let _ = writeln!(text, "\nResult{of}:\n");
-        text.push_str(&fields(&schema));
-        if form.action != tool.spec.name && word.is_none() {
-            let _ = writeln!(text, "\nIt is `{}` by another name.", form.action);
-        }
+        text.push_str(&fields(&action.output_schema().to_value()));
     }
     text
+}
+
+/// The actions a tool may become, each with the words for it.
+fn actions(tool: &Tool) -> Vec<(&'static Entry, Vec<&'static str>)> {
+    let mut actions: Vec<(&Entry, Vec<&str>)> = Vec::new();
+    for (word, _, entry) in &tool.forms {
+        match actions.iter_mut().find(|(known, _)| known.about.name == entry.about.name) {
+            Some((_, words)) => words.extend(word),
+            None => actions.push((entry, word.iter().copied().collect())),
+        }
+    }
+    actions
 }
 
 fn hints(tool: &Tool) -> String {
@@ -87,11 +93,9 @@ fn parameters(schema: &Map<String, Value>) -> String {
     let mut text = String::from("| parameter | type | |\n|---|---|---|\n");
     for (name, property) in first.into_iter().chain(rest) {
         let needed = if required.contains(&name.as_str()) { " **Required.**" } else { "" };
-        let default =
-            property["default"].as_str().map(|value| format!(" `{value}` if absent.")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| `{name}` | {} | {}{default}{needed} |",
+            "| `{name}` | {} | {}{needed} |",
             kind(property),
             cell(property["description"].as_str().unwrap_or_default())
         );

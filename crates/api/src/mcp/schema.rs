@@ -61,8 +61,9 @@ fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
         if form.without.contains(&field.as_str()) {
             continue;
         }
-        if !required.contains(&field) {
-            without_null(&mut property);
+        without_null(&mut property);
+        if let Some((_, said)) = form.described.iter().find(|(described, _)| *described == field) {
+            property["description"] = json!(said);
         }
         if let Some((_, value)) = form.defaults.iter().find(|(default, _)| *default == field) {
             property["default"] = json!(value);
@@ -163,7 +164,7 @@ fn tidy_in_place(schema: &mut Value) {
     }
 }
 
-/// A parameter that may be absent need not be null as well.
+/// A parameter that may be absent need not be null as well: null is taken for absent.
 fn without_null(property: &mut Value) {
     if let Some(Value::Array(types)) = property.get("type") {
         let types: Vec<&Value> = types.iter().filter(|it| **it != "null").collect();

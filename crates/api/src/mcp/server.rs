@@ -54,9 +54,8 @@ impl<B: Backend> Server<B> {
         let time_to_live = tasks::time_to_live(&request);
         let token = context.meta.get_progress_token();
         let (progress, mut reports) = progress::channel();
-        let backend = self.backend.clone();
         let call = Call { action: request.entry.about.name, arguments: request.arguments, progress };
-        let mut work: tasks::Work = Box::pin(async move { results::of(backend.call(call).await) });
+        let mut work = tasks::work(self.backend.clone(), client_of(&context), call);
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
@@ -171,6 +170,12 @@ impl<B: Backend> ServerHandler for Server<B> {
     ) -> Result<ListPromptsResult, ErrorData> {
         Ok(ListPromptsResult::with_all_items(Vec::new()))
     }
+}
+
+/// What a client calls itself, as far as it fits into a line.
+fn client_of(context: &RequestContext<RoleServer>) -> String {
+    let name = context.client_info().map(|client| format!("{} {}", client.name, client.version));
+    name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(100).collect()
 }
 
 fn unknown_tool(name: &str) -> ErrorData {

@@ -44,6 +44,8 @@ pub(super) struct Form {
     pub(super) about: Option<(&'static str, &'static str)>,
     /// A parameter that has another name here: here, and in the action. The action's name is understood too.
     pub(super) renamed: Option<(&'static str, &'static str)>,
+    /// Parameters of which something else is to be said here.
+    pub(super) described: &'static [(&'static str, &'static str)],
     /// Parameters with a value of their own if they are not given.
     pub(super) defaults: &'static [(&'static str, &'static str)],
     /// Parameters that cannot be given here.
@@ -54,7 +56,7 @@ pub(super) struct Form {
 
 /// The action as it is.
 const fn as_is(action: &'static str) -> Form {
-    Form { action, about: None, renamed: None, defaults: &[], without: &[], needs: &[] }
+    Form { action, about: None, renamed: None, described: &[], defaults: &[], without: &[], needs: &[] }
 }
 
 /// A snapshot is `name` in the bundle, whatever is done with it.
@@ -96,9 +98,25 @@ const EXEC_BACKGROUND: Bundle = Bundle {
                   it with all it started; list shows all. Jobs go on when the client or the server goes away; they \
                   end with the machine. The newest 1 MiB of each output is kept.",
     words: &[
-        ("start", as_is("exec_start")),
+        (
+            "start",
+            Form {
+                described: &[("stdin", "Keeps its standard input open for write.")],
+                ..as_is("exec_start")
+            },
+        ),
         ("poll", as_is("exec_poll")),
-        ("wait", Form { defaults: &[("wait", "exit")], ..as_is("exec_poll") }),
+        (
+            "wait",
+            Form {
+                described: &[(
+                    "wait",
+                    "Waits for its `exit`, the default, or for `output` beyond the offsets.",
+                )],
+                defaults: &[("wait", "exit")],
+                ..as_is("exec_poll")
+            },
+        ),
         ("write", as_is("exec_write")),
         ("kill", as_is("exec_kill")),
         ("list", as_is("exec_list")),
@@ -143,6 +161,10 @@ const BATCH_FORK: Form = Form {
          called PREFIX-1, PREFIX-2 and so on, run at once, and each uses memory of its own. Those that cannot be \
          made are reported, unless all_or_nothing.",
     )),
+    described: &[
+        ("count", "How many forks, 1 to 100."),
+        ("snapshot_name", "The snapshot to fork; `golden` if absent."),
+    ],
     defaults: &[("snapshot_name", "golden"), ("name_prefix", "worker")],
     without: &["new_name"],
     needs: &["count"],

@@ -1,8 +1,12 @@
-//! Calls that take long, for clients that would rather ask later than wait.
+//! Calls on their way, and those that take long, for clients that would rather ask later than wait.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
+use agentiso_core::{Code, Failure};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult, CreateTaskResult};
 use rmcp::service::RequestContext;
@@ -11,9 +15,26 @@ use serde_json::Value;
 
 use super::arguments::Request;
 use super::progress::Reports;
+use super::results;
+use crate::{Backend, Call};
 
 /// A call that is being carried out.
 pub(super) type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
+
+/// Carries a call out. A fault of ours must not leave a client waiting for ever.
+pub(super) fn work<B: Backend>(backend: B, client: String, call: Call) -> Work {
+    let action = call.action;
+    let mut work = Box::pin(async move { backend.call_for(&client, call).await });
+    Box::pin(async move {
+        let outcome = poll_fn(|context| {
+            // A future that panicked is not polled again, so nothing it left behind is seen.
+            catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))).unwrap_or_else(|_| {
+                Poll::Ready(Err(Failure::new(Code::Internal, format!("{action} ended with a fault of ours"))))
+            })
+        });
+        results::of(outcome.await)
+    })
+}
 
 /// Most calls end sooner: then there is nothing to ask for later.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

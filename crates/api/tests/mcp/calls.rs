@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use agentiso_api::mcp::ToolSet;
+use agentiso_api::mcp::{Server, ToolSet, serve_streams};
 use rmcp::ClientLifecycleMode;
 use rmcp::model::{CallToolResponse, CancelTaskParams, DetailedTask, GetTaskParams, TaskPayload, TaskStatus};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::sleep;
 
 use crate::client::{Client, Connected, call, connect, connected, newest};
@@ -34,6 +35,26 @@ async fn a_client_is_told_how_far_a_call_has_come_and_it_only_grows() {
         assert_eq!((last.progress, last.total), (102.0, Some(102.0)));
         assert_eq!(last.message.as_deref(), Some("unpacking: 100 files"));
         assert!(told.windows(2).all(|pair| pair[0].progress < pair[1].progress));
+    }
+}
+
+#[tokio::test]
+async fn a_fault_in_a_call_is_its_failure_and_the_connection_goes_on() {
+    let fake = Fake::default();
+    fake.reply("exec", Reply::Panics);
+    let client = connected(fake.clone()).await;
+    let result = client.call_tool(call("exec", exec())).await.unwrap();
+    assert_eq!(result.structured_content.unwrap()["error"]["code"], "internal");
+    assert_eq!(client.call_tool(call("server_status", json!({}))).await.unwrap().is_error, Some(false));
+}
+
+#[tokio::test]
+async fn a_call_says_who_is_calling() {
+    for mode in [ClientLifecycleMode::Initialize, newest()] {
+        let fake = Fake::default();
+        let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
+        client.call_tool(call("exec", exec())).await.unwrap();
+        assert_eq!(fake.client(), "a test 1");
     }
 }
 
@@ -68,19 +89,46 @@ async fn a_call_of_a_client_that_goes_away_is_dropped() {
     assert!(pending.await.unwrap().is_err());
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_client_that_never_reads_stops_only_itself() {
-    use tokio::io::AsyncWriteExt;
-
+    let fake = Fake::default();
     let (mut near, far) = tokio::io::duplex(256);
     let (read, write) = tokio::io::split(far);
-    let server = agentiso_api::mcp::Server::new(Fake::default(), ToolSet::Full);
-    let served = tokio::spawn(agentiso_api::mcp::serve_streams(server, read, write));
+    let mute = tokio::spawn(serve_streams(Server::new(fake.clone(), ToolSet::Full), read, write));
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "mute", "version": "1"}}});
     near.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
+    let other = connected(fake).await;
+    for _ in 0..100 {
+        assert_eq!(other.call_tool(call("exec", exec())).await.unwrap().is_error, Some(false));
+    }
+    assert!(!mute.is_finished());
     drop(near);
-    served.await.unwrap().unwrap_err();
+    mute.await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_passed_over() {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let (read, write) = tokio::io::split(far);
+    tokio::spawn(serve_streams(Server::new(Fake::default(), ToolSet::Full), read, write));
+    let (read, mut write) = tokio::io::split(near);
+    let mut lines = BufReader::new(read).lines();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "odd", "version": "1"}}});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    write.write_all(format!("{hello}\n{ready}\n").as_bytes()).await.unwrap();
+    lines.next_line().await.unwrap().unwrap();
+    let ping = json!({"jsonrpc": "2.0", "id": "after", "method": "ping"});
+    write.write_all(format!("{{\nnonsense\n[1]\n\u{0}\n{ping}\n").as_bytes()).await.unwrap();
+    loop {
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        if answer["id"] == "after" {
+            assert_eq!(answer["result"], json!({}));
+            return;
+        }
+        assert!(answer["error"]["code"].is_number(), "{answer}");
+    }
 }
 
 #[tokio::test]
@@ -88,8 +136,7 @@ async fn whoever_comes_and_goes_without_a_word_has_done_nothing_wrong() {
     let (near, far) = tokio::io::duplex(256);
     let (read, write) = tokio::io::split(far);
     drop(near);
-    let server = agentiso_api::mcp::Server::new(Fake::default(), ToolSet::Full);
-    agentiso_api::mcp::serve_streams(server, read, write).await.unwrap();
+    serve_streams(Server::new(Fake::default(), ToolSet::Full), read, write).await.unwrap();
 }
 
 async fn with_tasks(fake: &Fake) -> Connected {

@@ -16,6 +16,7 @@ pub struct Fake(Arc<Inner>);
 struct Inner {
     calls: Mutex<Vec<(&'static str, Value)>>,
     answers: Mutex<HashMap<&'static str, Reply>>,
+    client: Mutex<String>,
     /// A call that hangs has begun.
     begun: Notify,
     /// A call that hangs was dropped.
@@ -37,6 +38,8 @@ pub enum Reply {
     Reports,
     /// Reports a step, then does not end until released.
     Hangs,
+    /// Has a fault.
+    Panics,
 }
 
 struct Dropped(Arc<Inner>);
@@ -59,6 +62,11 @@ impl Fake {
         std::mem::take(&mut self.0.calls.lock().unwrap())
     }
 
+    /// What the last client called itself.
+    pub fn client(&self) -> String {
+        self.0.client.lock().unwrap().clone()
+    }
+
     /// Until a call that hangs has begun.
     pub async fn begun(&self) {
         self.0.begun.notified().await;
@@ -76,6 +84,11 @@ impl Fake {
 }
 
 impl Backend for Fake {
+    async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
+        client.clone_into(&mut self.0.client.lock().unwrap());
+        self.call(call).await
+    }
+
     async fn call(&self, call: Call) -> Result<Answer, Failure> {
         let entry = catalogue::find(call.action).expect("only actions there are");
         self.0.calls.lock().unwrap().push((call.action, Value::Object(call.arguments.clone())));
@@ -103,6 +116,7 @@ impl Backend for Fake {
                 std::mem::forget(guard);
                 fitting(&entry.output_schema().to_value())
             }
+            Some(Reply::Panics) => panic!("as it was told to"),
             Some(Reply::IsBinary) | None => fitting(&entry.output_schema().to_value()),
         };
         let text = entry.text(&structured)?;
