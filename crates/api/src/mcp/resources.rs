@@ -18,6 +18,22 @@ const ONE: &str = "agentiso://workspace/";
 /// What a name may have in an address as it is.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// Who reads, and from what.
+pub(super) struct Caller<'a, B> {
+    pub(super) backend: &'a B,
+    pub(super) client: String,
+}
+
+impl<B: Backend> Caller<'_, B> {
+    async fn call(&self, action: &'static str, arguments: Value) -> Result<Answer, Failure> {
+        let arguments = match arguments {
+            Value::Object(arguments) => arguments,
+            _ => Map::new(),
+        };
+        self.backend.call_for(&self.client, Call { action, arguments, progress: Arc::new(Silent) }).await
+    }
+}
+
 /// What an address stands for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Address {
@@ -51,9 +67,9 @@ fn decoded(part: &str) -> Option<String> {
 }
 
 /// The resources every client can begin with: the list of workspaces, and each one's logs.
-pub(super) async fn list<B: Backend>(backend: &B) -> Result<ListResourcesResult, ErrorData> {
+pub(super) async fn list<B: Backend>(caller: &Caller<'_, B>) -> Result<ListResourcesResult, ErrorData> {
     let answer =
-        call(backend, "workspace_list", json!({})).await.map_err(|failure| resource_error(&failure))?;
+        caller.call("workspace_list", json!({})).await.map_err(|failure| resource_error(&failure))?;
     let mut resources = vec![
         Resource::new(ALL, "workspaces").with_title("All workspaces").with_mime_type("application/json"),
     ];
@@ -95,21 +111,26 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads a resource.
-pub(super) async fn read<B: Backend>(backend: &B, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read<B: Backend>(
+    caller: &Caller<'_, B>,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let Some(address) = Address::parse(uri) else {
         return Err(ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri}))));
     };
     let contents = match address {
-        Address::Workspaces => call(backend, "workspace_list", json!({})).await.map(|answer| {
+        Address::Workspaces => caller.call("workspace_list", json!({})).await.map(|answer| {
             ResourceContents::text(answer.structured.to_string(), uri).with_mime_type("application/json")
         }),
-        Address::File { workspace, path } => file(backend, uri, &workspace, &path).await,
-        Address::Logs { workspace } => call(backend, "workspace_logs", json!({"workspace_id": workspace}))
+        Address::File { workspace, path } => file(caller, uri, &workspace, &path).await,
+        Address::Logs { workspace } => caller
+            .call("workspace_logs", json!({"workspace_id": workspace}))
             .await
             .map(|answer| ResourceContents::text(answer.text, uri)),
         Address::Diff { workspace, snapshot } => {
             let arguments = json!({"workspace_id": workspace, "snapshot_name": snapshot});
-            call(backend, "snapshot_diff", arguments)
+            caller
+                .call("snapshot_diff", arguments)
                 .await
                 .map(|answer| ResourceContents::text(answer.text, uri))
         }
@@ -122,30 +143,22 @@ pub(super) async fn read<B: Backend>(backend: &B, uri: &str) -> Result<ReadResou
 
 /// A file as text if it is text, else as it is.
 async fn file<B: Backend>(
-    backend: &B,
+    caller: &Caller<'_, B>,
     uri: &str,
     workspace: &str,
     path: &str,
 ) -> Result<ResourceContents, Failure> {
     let content = |answer: &Answer| answer.structured["content"].as_str().unwrap_or_default().to_owned();
     let mut arguments = json!({"workspace_id": workspace, "path": path});
-    match call(backend, "file_read", arguments.clone()).await {
+    match caller.call("file_read", arguments.clone()).await {
         Ok(answer) => Ok(ResourceContents::text(content(&answer), uri)),
         Err(failure) if failure.code() == Code::FileNotText => {
             arguments["encoding"] = json!("base64");
-            let answer = call(backend, "file_read", arguments).await?;
+            let answer = caller.call("file_read", arguments).await?;
             Ok(ResourceContents::blob(content(&answer), uri).with_mime_type("application/octet-stream"))
         }
         Err(failure) => Err(failure),
     }
-}
-
-async fn call<B: Backend>(backend: &B, action: &'static str, arguments: Value) -> Result<Answer, Failure> {
-    let arguments = match arguments {
-        Value::Object(arguments) => arguments,
-        _ => Map::new(),
-    };
-    backend.call(Call { action, arguments, progress: Arc::new(Silent) }).await
 }
 
 #[cfg(test)]

@@ -44,6 +44,10 @@ impl<B: Backend> Server<B> {
         self.tasks.shutdown();
     }
 
+    fn caller(&self, context: &RequestContext<RoleServer>) -> resources::Caller<'_, B> {
+        resources::Caller { backend: &self.backend, client: client_of(context) }
+    }
+
     /// Carries a call out. It ends early when the client takes it back, which ends the work too.
     async fn carry_out(
         &self,
@@ -58,9 +62,7 @@ impl<B: Backend> Server<B> {
         let mut work = tasks::work(self.backend.clone(), client_of(&context), call);
         tokio::select! {
             biased;
-            () = context.ct.cancelled() => {
-                return Err(ErrorData::internal_error("the client took the call back", None));
-            }
+            () = context.ct.cancelled() => return Err(taken_back()),
             result = &mut work => {
                 reports.tell_the_last(&context.peer, token.as_ref()).await;
                 return Ok(result.into());
@@ -138,9 +140,10 @@ impl<B: Backend> ServerHandler for Server<B> {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        let caller = self.caller(&context);
         tokio::select! {
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the client took the call back", None)),
-            listed = resources::list(&self.backend) => listed,
+            () = context.ct.cancelled() => Err(taken_back()),
+            listed = resources::list(&caller) => listed,
         }
     }
 
@@ -157,9 +160,10 @@ impl<B: Backend> ServerHandler for Server<B> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let caller = self.caller(&context);
         tokio::select! {
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the client took the call back", None)),
-            read = resources::read(&self.backend, &request.uri) => read.map(Into::into),
+            () = context.ct.cancelled() => Err(taken_back()),
+            read = resources::read(&caller, &request.uri) => read.map(Into::into),
         }
     }
 
@@ -176,6 +180,11 @@ impl<B: Backend> ServerHandler for Server<B> {
 fn client_of(context: &RequestContext<RoleServer>) -> String {
     let name = context.client_info().map(|client| format!("{} {}", client.name, client.version));
     name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(100).collect()
+}
+
+/// Nobody reads it: who takes a call back does not wait for its answer.
+fn taken_back() -> ErrorData {
+    ErrorData::internal_error("the client took the call back", None)
 }
 
 fn unknown_tool(name: &str) -> ErrorData {

@@ -59,6 +59,16 @@ async fn a_call_says_who_is_calling() {
 }
 
 #[tokio::test]
+async fn a_reader_of_resources_says_who_it_is() {
+    let fake = Fake::default();
+    for mode in [ClientLifecycleMode::Initialize, newest()] {
+        let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
+        client.list_all_resources().await.unwrap();
+        assert_eq!(fake.client(), "a test 1");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_is_taken_back_is_dropped() {
     for mode in [ClientLifecycleMode::Initialize, newest()] {
         let fake = hanging();
