@@ -1,6 +1,6 @@
 //! The Model Context Protocol: every action as a tool, files, logs and diffs as resources.
 //!
-//! Tools are data: [`table`] says which there are and which actions they are, and schemas, documentation and the
+//! Tools are data: `table` says which there are and which actions they are, and schemas, documentation and the
 //! reading of arguments all follow from it.
 
 mod arguments;
