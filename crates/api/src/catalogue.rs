@@ -4,7 +4,12 @@ use agentiso_core::action::{self, About, Action, Outcome};
 use agentiso_core::{Code, Failure};
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::mistake::Mistake;
+
+/// Why arguments could not be read, and where.
+pub(crate) type Unreadable = serde_path_to_error::Error<serde_json::Error>;
 
 /// An action, without its type.
 #[derive(Clone, Copy)]
@@ -13,6 +18,7 @@ pub struct Entry {
     pub about: About,
     input: fn() -> Schema,
     output: fn() -> Schema,
+    check: fn(&Map<String, Value>) -> Result<(), Unreadable>,
     text: fn(&Value) -> Result<String, Failure>,
 }
 
@@ -22,6 +28,7 @@ impl Entry {
             about: A::ABOUT,
             input: schema::<A>,
             output: schema::<A::Outcome>,
+            check: |arguments| serde_path_to_error::deserialize::<_, A>(arguments).map(drop),
             text: |value| {
                 let outcome: A::Outcome = serde_json::from_value(value.clone()).map_err(|error| {
                     let message =
@@ -43,6 +50,11 @@ impl Entry {
         (self.output)()
     }
 
+    /// Whether these are arguments the action takes.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Mistake> {
+        (self.check)(arguments).map_err(|error| Mistake::find(self, arguments, &error))
+    }
+
     /// An outcome in words.
     pub fn text(&self, outcome: &Value) -> Result<String, Failure> {
         (self.text)(outcome)
@@ -57,57 +69,28 @@ fn schema<T: schemars::JsonSchema>() -> Schema {
         .into_root_schema_for::<T>()
 }
 
+/// Hands every action, in the order in which they are shown, to a macro.
+macro_rules! every_action {
+    ($list:ident) => {
+        $list![
+            WorkspaceCreate, WorkspaceDestroy, WorkspaceStart, WorkspaceStop, WorkspaceList, WorkspaceInfo,
+            WorkspaceLogs, WorkspaceRename, WorkspaceUpdate, WorkspaceSuspend, WorkspaceResume,
+            WorkspaceFork, WorkspaceAdopt, WorkspaceIp, Exec, JobStart, JobPoll, JobKill, JobList,
+            JobWrite, SetEnv, FileRead, FileWrite, FileEdit, FileList, FileStat, FileMove, FileDelete,
+            FileMkdir, FileGlob, FileGrep, FileTransfer, SnapshotCreate, SnapshotRestore, SnapshotList,
+            SnapshotDelete, SnapshotDiff, PortForward, PortForwardRemove, PortForwardList, NetworkPolicy,
+            GitClone, GitStatus, GitCommit, GitPush, GitDiff, Timeline, ServerStatus,
+        ]
+    };
+}
+pub(crate) use every_action;
+
+macro_rules! entries {
+    ($($action:ident),* $(,)?) => { &[$(Entry::of::<action::$action>()),*] };
+}
+
 /// Every action, in the order in which they are shown.
-pub static ALL: &[Entry] = &[
-    Entry::of::<action::WorkspaceCreate>(),
-    Entry::of::<action::WorkspaceDestroy>(),
-    Entry::of::<action::WorkspaceStart>(),
-    Entry::of::<action::WorkspaceStop>(),
-    Entry::of::<action::WorkspaceList>(),
-    Entry::of::<action::WorkspaceInfo>(),
-    Entry::of::<action::WorkspaceLogs>(),
-    Entry::of::<action::WorkspaceRename>(),
-    Entry::of::<action::WorkspaceUpdate>(),
-    Entry::of::<action::WorkspaceSuspend>(),
-    Entry::of::<action::WorkspaceResume>(),
-    Entry::of::<action::WorkspaceFork>(),
-    Entry::of::<action::WorkspaceAdopt>(),
-    Entry::of::<action::WorkspaceIp>(),
-    Entry::of::<action::Exec>(),
-    Entry::of::<action::JobStart>(),
-    Entry::of::<action::JobPoll>(),
-    Entry::of::<action::JobKill>(),
-    Entry::of::<action::JobList>(),
-    Entry::of::<action::JobWrite>(),
-    Entry::of::<action::SetEnv>(),
-    Entry::of::<action::FileRead>(),
-    Entry::of::<action::FileWrite>(),
-    Entry::of::<action::FileEdit>(),
-    Entry::of::<action::FileList>(),
-    Entry::of::<action::FileStat>(),
-    Entry::of::<action::FileMove>(),
-    Entry::of::<action::FileDelete>(),
-    Entry::of::<action::FileMkdir>(),
-    Entry::of::<action::FileGlob>(),
-    Entry::of::<action::FileGrep>(),
-    Entry::of::<action::FileTransfer>(),
-    Entry::of::<action::SnapshotCreate>(),
-    Entry::of::<action::SnapshotRestore>(),
-    Entry::of::<action::SnapshotList>(),
-    Entry::of::<action::SnapshotDelete>(),
-    Entry::of::<action::SnapshotDiff>(),
-    Entry::of::<action::PortForward>(),
-    Entry::of::<action::PortForwardRemove>(),
-    Entry::of::<action::PortForwardList>(),
-    Entry::of::<action::NetworkPolicy>(),
-    Entry::of::<action::GitClone>(),
-    Entry::of::<action::GitStatus>(),
-    Entry::of::<action::GitCommit>(),
-    Entry::of::<action::GitPush>(),
-    Entry::of::<action::GitDiff>(),
-    Entry::of::<action::Timeline>(),
-    Entry::of::<action::ServerStatus>(),
-];
+pub static ALL: &[Entry] = every_action!(entries);
 
 /// The action of a name.
 pub fn find(name: &str) -> Option<&'static Entry> {

@@ -5,5 +5,13 @@
 
 mod backend;
 pub mod catalogue;
+mod client;
+mod dispatch;
+pub mod http;
+pub mod mcp;
+mod mistake;
 
 pub use backend::{Answer, Backend, Call};
+pub use client::{Client, ExecStream};
+pub use dispatch::Direct;
+pub use mistake::Mistake;

@@ -1,0 +1,23 @@
+//! The Model Context Protocol: every action as a tool, files, logs and diffs as resources.
+//!
+//! Tools are data: `table` says which there are and which actions they are, and schemas, documentation and the
+//! reading of arguments all follow from it.
+
+mod arguments;
+mod http;
+mod instructions;
+mod progress;
+pub mod reference;
+mod resources;
+mod results;
+mod schema;
+mod server;
+mod stdio;
+mod table;
+mod tasks;
+mod tools;
+
+pub use http::{Allowed, Endpoint};
+pub use server::Server;
+pub use stdio::{ServeError, serve_stdio, serve_streams};
+pub use table::ToolSet;

@@ -1,0 +1,162 @@
+//! The reference page of all tools.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::table::ToolSet;
+use super::tools::{self, Tool};
+use crate::catalogue::Entry;
+
+/// Renders `docs/tools.md`.
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Tools\n\n\
+         What an agent can do, over the Model Context Protocol: `agentiso serve` on standard input and output, `/mcp` on\n\
+         HTTP. `--tools core|standard|full` chooses what is listed; every tool below can be called, listed or not.\n\n\
+         `workspace_id` takes the id or the name of a workspace. A failed call is a result with `isError`, and in its\n\
+         structured content `error` with a stable `code` (see [errors](errors.md)), a `message` and, where there is\n\
+         something to be done, a `remedy`.\n\n\
+         | tool | what it does | listed in |\n|---|---|---|\n",
+    );
+    for tool in tools::all() {
+        let name = tool.spec.name;
+        let _ = writeln!(page, "| [`{name}`](#{name}) | {} | {} |", tool.title, sets(tool));
+    }
+    for tool in tools::all() {
+        page.push('\n');
+        page.push_str(&section(tool));
+    }
+    page
+}
+
+fn sets(tool: &Tool) -> String {
+    let name = |set: &ToolSet| match set {
+        ToolSet::Core => "core",
+        ToolSet::Standard => "standard",
+        ToolSet::Full => "full",
+    };
+    tool.spec.sets.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn section(tool: &Tool) -> String {
+    let mut text = format!("## {}\n\n{}. {}\n\n", tool.spec.name, tool.title, tool.description);
+    let _ = writeln!(text, "{}\n", hints(tool));
+    text.push_str(&parameters(&tool.input));
+    for (action, words) in actions(tool) {
+        let of = if words.is_empty() { String::new() } else { format!(" of {}", words.join(", ")) };
+        let _ = writeln!(text, "\nResult{of}:\n");
+        text.push_str(&fields(&action.output_schema().to_value()));
+    }
+    text
+}
+
+/// The actions a tool may become, each with the words for it.
+fn actions(tool: &Tool) -> Vec<(&'static Entry, Vec<&'static str>)> {
+    let mut actions: Vec<(&Entry, Vec<&str>)> = Vec::new();
+    for (word, _, entry) in &tool.forms {
+        match actions.iter_mut().find(|(known, _)| known.about.name == entry.about.name) {
+            Some((_, words)) => words.extend(word),
+            None => actions.push((entry, word.iter().copied().collect())),
+        }
+    }
+    actions
+}
+
+fn hints(tool: &Tool) -> String {
+    let mut words = vec![match (tool.hints.read_only, tool.hints.destructive) {
+        (true, _) => "Only reads",
+        (false, false) => "Changes things",
+        (false, true) => "May destroy things",
+    }];
+    words.push(if tool.hints.idempotent { "idempotent" } else { "not idempotent" });
+    if tool.hints.open_world {
+        words.push("reaches beyond the workspace");
+    }
+    format!("*{}.*", words.join(", "))
+}
+
+fn parameters(schema: &Map<String, Value>) -> String {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    // Those that must be given first, each group by name.
+    let (first, rest): (Vec<_>, Vec<_>) = properties.partition(|(name, _)| required.contains(&name.as_str()));
+    if first.is_empty() && rest.is_empty() {
+        return "No parameters.\n".to_owned();
+    }
+    let mut text = String::from("| parameter | type | |\n|---|---|---|\n");
+    for (name, property) in first.into_iter().chain(rest) {
+        let needed = if required.contains(&name.as_str()) { " **Required.**" } else { "" };
+        let _ = writeln!(
+            text,
+            "| `{name}` | {} | {}{needed} |",
+            kind(property),
+            cell(property["description"].as_str().unwrap_or_default())
+        );
+    }
+    text
+}
+
+fn fields(schema: &Value) -> String {
+    let mut text = String::from("| field | type | |\n|---|---|---|\n");
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for name in &required {
+        field(&mut text, name, &schema["properties"][name]);
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        if !required.contains(&name.as_str()) {
+            field(&mut text, name, property);
+        }
+    }
+    text
+}
+
+fn field(text: &mut String, name: &str, property: &Value) {
+    let about = cell(property["description"].as_str().unwrap_or_default());
+    let _ = writeln!(text, "| `{name}` | {} | {about} |", kind(property));
+}
+
+/// The type of a value, in a word or two.
+fn kind(schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        return words
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(" or ");
+    }
+    match &schema["type"] {
+        Value::String(kind) if kind == "array" => format!("array of {}", kind_of_items(&schema["items"])),
+        Value::String(kind) => kind.clone(),
+        Value::Array(kinds) => {
+            let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
+            kinds.join(" or ")
+        }
+        _ => match schema["anyOf"].as_array() {
+            Some(kinds) => kinds.iter().map(kind).collect::<Vec<_>>().join(" or "),
+            None => "anything".to_owned(),
+        },
+    }
+}
+
+fn kind_of_items(items: &Value) -> String {
+    match items["properties"].as_object() {
+        Some(properties) => {
+            let names: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
+            format!("object ({})", names.join(", "))
+        }
+        None => kind(items),
+    }
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -1,0 +1,49 @@
+//! Outcomes and failures as what a client gets.
+
+use agentiso_core::{Code, Failure};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Value, json};
+
+use crate::Answer;
+
+/// What a client gets: the outcome for programs, and in words.
+pub(super) fn of(outcome: Result<Answer, Failure>) -> CallToolResult {
+    match outcome {
+        Ok(answer) => {
+            let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+            result.structured_content = Some(answer.structured);
+            result
+        }
+        Err(failure) => {
+            let mut result = CallToolResult::error(vec![ContentBlock::text(in_words(&failure))]);
+            result.structured_content = Some(json!({"error": for_programs(&failure)}));
+            result
+        }
+    }
+}
+
+/// A failure of a resource, for which there is only the protocol's own kind of error.
+pub(super) fn resource_error(failure: &Failure) -> ErrorData {
+    let data = Some(for_programs(failure));
+    let message = failure.message().to_owned();
+    match failure.code() {
+        Code::WorkspaceNotFound | Code::SnapshotNotFound | Code::FileNotFound => {
+            ErrorData::resource_not_found(message, data)
+        }
+        Code::InvalidArgument => ErrorData::invalid_params(message, data),
+        _ => ErrorData::internal_error(message, data),
+    }
+}
+
+fn in_words(failure: &Failure) -> String {
+    let text = format!("{}: {}", failure.code().as_str(), failure.message());
+    match failure.remedy() {
+        Some(remedy) => format!("{text}\n{remedy}"),
+        None => text,
+    }
+}
+
+fn for_programs(failure: &Failure) -> Value {
+    json!({"code": failure.code().as_str(), "message": failure.message(), "remedy": failure.remedy()})
+}

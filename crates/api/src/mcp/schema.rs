@@ -1,0 +1,262 @@
+//! Schemas as clients want them: plain, complete, and nothing they do not know.
+
+use serde_json::{Map, Value, json};
+
+use super::table::{Does, Form, Spec};
+use crate::catalogue::Entry;
+
+/// The schema of what a tool takes.
+pub(super) fn input(
+    spec: &Spec,
+    forms: &[(Option<&'static str>, Form, &'static Entry)],
+) -> Map<String, Value> {
+    let parts: Vec<(Option<&str>, Map<String, Value>)> =
+        forms.iter().map(|(word, form, entry)| (*word, of_form(form, entry))).collect();
+    match &spec.does {
+        Does::One(_) => parts.into_iter().next().map(|(_, schema)| schema).unwrap_or_default(),
+        Does::Several(bundle) => union(&parts, bundle.otherwise.map(|(word, _)| word)),
+    }
+}
+
+/// The schema of what comes of a tool. A failure is part of it: some clients check failures against it as well.
+pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> Map<String, Value> {
+    let error = json!({
+        "description": "Why it failed; absent if it did not.",
+        "type": "object",
+        "properties": {
+            "code": {"description": "What went wrong, for programs.", "type": "string"},
+            "message": {"description": "What failed and why.", "type": "string"},
+            "remedy": {"description": "What to do next.", "type": ["string", "null"]},
+        },
+        "required": ["code", "message"],
+    });
+    if let [(_, _, entry)] = forms {
+        let mut schema = tidy(entry.output_schema().to_value());
+        let required = schema.remove("required").unwrap_or_else(|| json!([]));
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            properties.insert("error".to_owned(), error);
+        }
+        schema.insert("anyOf".to_owned(), json!([{"required": required}, {"required": ["error"]}]));
+        return schema;
+    }
+    let mut outcomes: Vec<Value> = Vec::new();
+    for (_, _, entry) in forms {
+        let schema = Value::Object(tidy(entry.output_schema().to_value()));
+        if !outcomes.contains(&schema) {
+            outcomes.push(schema);
+        }
+    }
+    outcomes.push(json!({"type": "object", "properties": {"error": error}, "required": ["error"]}));
+    object(json!({"type": "object", "anyOf": outcomes}))
+}
+
+/// The schema of an action's parameters in the form a tool offers it.
+fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
+    let mut schema = tidy(entry.input_schema().to_value());
+    schema.remove("description");
+    let mut required: Vec<String> = strings(schema.get("required"));
+    required.extend(form.needs.iter().map(|field| (*field).to_owned()));
+    let mut properties = Map::new();
+    for (field, mut property) in object(schema.remove("properties").unwrap_or_default()) {
+        if form.without.contains(&field.as_str()) {
+            continue;
+        }
+        without_null(&mut property);
+        if let Some((_, said)) = form.described.iter().find(|(described, _)| *described == field) {
+            property["description"] = json!(said);
+        }
+        if let Some((_, value)) = form.defaults.iter().find(|(default, _)| *default == field) {
+            property["default"] = json!(value);
+        }
+        properties.insert(form.name_here(&field), property);
+    }
+    let required: Vec<String> = required
+        .iter()
+        .filter(|field| !form.without.contains(&field.as_str()))
+        .map(|field| form.name_here(field))
+        .collect();
+    schema.insert("properties".to_owned(), Value::Object(properties));
+    schema.insert("required".to_owned(), json!(required));
+    schema
+}
+
+/// One schema for all a tool can do: every parameter says which words use it.
+fn union(parts: &[(Option<&str>, Map<String, Value>)], otherwise: Option<&str>) -> Map<String, Value> {
+    let words: Vec<&str> = parts.iter().filter_map(|(word, _)| *word).collect();
+    let mut required: Vec<String> =
+        parts.first().map(|(_, part)| strings(part.get("required"))).unwrap_or_default();
+    for (_, part) in parts {
+        let here = strings(part.get("required"));
+        required.retain(|field| here.contains(field));
+    }
+    let about = match otherwise {
+        Some(word) => format!("What to do; {word} if absent."),
+        None => {
+            required.insert(0, "action".to_owned());
+            "What to do.".to_owned()
+        }
+    };
+    let mut properties = Map::new();
+    properties.insert("action".to_owned(), json!({"description": about, "type": "string", "enum": words}));
+    let mut uses: Vec<(String, Vec<(&str, &Value)>)> = Vec::new();
+    for (word, part) in parts {
+        for (field, property) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let used = (word.unwrap_or_default(), property);
+            match uses.iter_mut().find(|(known, _)| known == field) {
+                Some((_, users)) => users.push(used),
+                None => uses.push((field.clone(), vec![used])),
+            }
+        }
+    }
+    for (field, users) in uses {
+        properties.insert(field, shared(&users, words.len()));
+    }
+    object(json!({
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+    }))
+}
+
+/// A parameter that several words use, with what it is for each of them.
+fn shared(users: &[(&str, &Value)], words: usize) -> Value {
+    let mut meanings: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (word, property) in users {
+        let meaning = property["description"].as_str().unwrap_or_default();
+        match meanings.iter_mut().find(|(_, known)| *known == meaning) {
+            Some((words, _)) => words.push(word),
+            None => meanings.push((vec![word], meaning)),
+        }
+    }
+    let mut property = users.first().map(|(_, property)| (*property).clone()).unwrap_or_default();
+    property.as_object_mut().map(|property| property.remove("default"));
+    property["description"] = match meanings.as_slice() {
+        [(_, meaning)] if users.len() == words => json!(meaning),
+        _ => {
+            let parts =
+                meanings.iter().map(|(words, meaning)| format!("For {}: {meaning}", words.join(", ")));
+            json!(parts.collect::<Vec<_>>().join(" "))
+        }
+    };
+    property
+}
+
+/// Takes out what Rust adds and clients do not know, at any depth.
+fn tidy(schema: Value) -> Map<String, Value> {
+    let mut schema = object(schema);
+    schema.remove("$schema");
+    schema.remove("title");
+    schema.remove("format");
+    for (key, value) in &mut schema {
+        match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => properties.values_mut().for_each(tidy_in_place),
+            ("anyOf" | "allOf" | "oneOf", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(tidy_in_place)
+            }
+            ("items" | "additionalProperties", value) => tidy_in_place(value),
+            _ => {}
+        }
+    }
+    schema
+}
+
+fn tidy_in_place(schema: &mut Value) {
+    if schema.is_object() {
+        *schema = Value::Object(tidy(schema.take()));
+    }
+}
+
+/// A parameter that may be absent need not be null as well: null is taken for absent.
+fn without_null(property: &mut Value) {
+    if let Some(Value::Array(types)) = property.get("type") {
+        let types: Vec<&Value> = types.iter().filter(|it| **it != "null").collect();
+        property["type"] = match types.as_slice() {
+            [one] => (*one).clone(),
+            many => json!(many),
+        };
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+fn strings(value: Option<&Value>) -> Vec<String> {
+    value
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::tools;
+
+    fn input_of(tool: &str) -> Value {
+        Value::Object(tools::find(tool).unwrap().input.clone())
+    }
+
+    #[test]
+    fn a_bundle_says_of_every_parameter_which_words_use_it() {
+        let schema = input_of("snapshot");
+        assert_eq!(schema["required"], json!(["action", "workspace_id"]));
+        let properties = &schema["properties"];
+        assert_eq!(properties["action"]["enum"], json!(["create", "restore", "list", "diff", "delete"]));
+        assert_eq!(properties["workspace_id"]["description"], "Id or name of the workspace.");
+        assert_eq!(
+            properties["name"]["description"],
+            "For create: Its name: letters, digits, hyphens, underscores and dots, at most 128. For restore, delete: \
+             The snapshot. For diff: The earlier point: a snapshot."
+        );
+        assert_eq!(properties.get("snapshot_name"), None);
+    }
+
+    #[test]
+    fn parameters_that_share_a_name_share_a_type() {
+        for tool in tools::all() {
+            let mut types: Vec<(String, Value)> = Vec::new();
+            for (_, form, entry) in &tool.forms {
+                for (field, property) in of_form(form, entry)["properties"].as_object().unwrap() {
+                    match types.iter().find(|(known, _)| known == field) {
+                        Some((_, known)) => {
+                            assert_eq!(*known, property["type"], "{} {field}", tool.spec.name)
+                        }
+                        None => types.push((field.clone(), property["type"].clone())),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_form_shows_its_defaults_and_neither_what_it_fixes_nor_formats_of_rust() {
+        let schema = input_of("workspace_batch_fork");
+        assert_eq!(schema["properties"]["snapshot_name"]["default"], "golden");
+        assert_eq!(schema["required"], json!(["workspace_id", "count"]));
+        assert_eq!(input_of("file_upload")["properties"].get("direction"), None);
+        assert_eq!(input_of("workspace_adopt_all")["required"], json!([]));
+        for tool in tools::all() {
+            let text = json!(tool.listed()).to_string();
+            for word in ["\"format\"", "$schema", "$ref"] {
+                assert!(!text.contains(word), "{} has {word}", tool.spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_schema_is_an_object_and_lets_failures_through() {
+        for tool in tools::all() {
+            assert_eq!(tool.input["type"], "object");
+            assert_eq!(tool.input["additionalProperties"], false, "{}", tool.spec.name);
+            let output = tool.listed().output_schema.unwrap();
+            assert_eq!(output["type"], "object");
+            let ways = output["anyOf"].as_array().unwrap();
+            assert_eq!(ways.last().unwrap()["required"], json!(["error"]), "{}", tool.spec.name);
+        }
+    }
+}

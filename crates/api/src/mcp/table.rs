@@ -1,0 +1,267 @@
+//! Which tools there are, and which actions they are.
+
+/// Which tools are listed. Every tool can be called, listed or not.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ToolSet {
+    /// The eight that cover most of what there is to do, for small models.
+    Core,
+    /// Everything, with what belongs together in one tool.
+    #[default]
+    Standard,
+    /// Everything, and a tool for every action as well.
+    Full,
+}
+
+/// A tool.
+pub(super) struct Spec {
+    pub(super) name: &'static str,
+    pub(super) sets: &'static [ToolSet],
+    pub(super) does: Does,
+}
+
+/// What a tool does.
+pub(super) enum Does {
+    /// One thing.
+    One(Form),
+    /// One of several things.
+    Several(Bundle),
+}
+
+/// A tool whose parameter `action` says what it does.
+pub(super) struct Bundle {
+    pub(super) title: &'static str,
+    pub(super) description: &'static str,
+    pub(super) words: &'static [(&'static str, Form)],
+    /// The word that is meant if there is none, but this parameter.
+    pub(super) otherwise: Option<(&'static str, &'static str)>,
+}
+
+/// An action in the form in which a tool offers it.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) action: &'static str,
+    /// Title and description, if not the action's own.
+    pub(super) about: Option<(&'static str, &'static str)>,
+    /// A parameter that has another name here: here, and in the action. The action's name is understood too.
+    pub(super) renamed: Option<(&'static str, &'static str)>,
+    /// Parameters of which something else is to be said here.
+    pub(super) described: &'static [(&'static str, &'static str)],
+    /// Parameters with a value of their own if they are not given.
+    pub(super) defaults: &'static [(&'static str, &'static str)],
+    /// Parameters that cannot be given here.
+    pub(super) without: &'static [&'static str],
+    /// Parameters that must be given here.
+    pub(super) needs: &'static [&'static str],
+}
+
+/// The action as it is.
+const fn as_is(action: &'static str) -> Form {
+    Form { action, about: None, renamed: None, described: &[], defaults: &[], without: &[], needs: &[] }
+}
+
+/// A snapshot is `name` in the bundle, whatever is done with it.
+const fn of_snapshot(action: &'static str) -> Form {
+    Form { renamed: Some(("name", "snapshot_name")), ..as_is(action) }
+}
+
+const fn in_direction(
+    title: &'static str,
+    description: &'static str,
+    direction: &'static [(&'static str, &'static str)],
+) -> Form {
+    Form {
+        about: Some((title, description)),
+        defaults: direction,
+        without: &["direction"],
+        ..as_is("file_transfer")
+    }
+}
+
+const ALWAYS: &[ToolSet] = &[ToolSet::Core, ToolSet::Standard, ToolSet::Full];
+const USUALLY: &[ToolSet] = &[ToolSet::Standard, ToolSet::Full];
+const FLAT_CORE: &[ToolSet] = &[ToolSet::Core, ToolSet::Full];
+const FLAT: &[ToolSet] = &[ToolSet::Full];
+
+const fn one(name: &'static str, sets: &'static [ToolSet]) -> Spec {
+    Spec { name, sets, does: Does::One(as_is(name)) }
+}
+
+const fn alias(name: &'static str, form: Form) -> Spec {
+    Spec { name, sets: FLAT, does: Does::One(form) }
+}
+
+const EXEC_BACKGROUND: Bundle = Bundle {
+    title: "Run commands in the background",
+    description: "Commands that run on while you do other things: builds, test suites, servers. start returns a \
+                  job_id at once; poll shows what it has printed so far, live, and whether it has ended; wait does \
+                  the same once it has ended or wait_secs (30) are over; write feeds its standard input; kill ends \
+                  it with all it started; list shows all. Jobs go on when the client or the server goes away; they \
+                  end with the machine. The newest 1 MiB of each output is kept.",
+    words: &[
+        (
+            "start",
+            Form {
+                described: &[("stdin", "Keeps its standard input open for write.")],
+                ..as_is("exec_start")
+            },
+        ),
+        ("poll", as_is("exec_poll")),
+        (
+            "wait",
+            Form {
+                described: &[(
+                    "wait",
+                    "Waits for its `exit`, the default, or for `output` beyond the offsets.",
+                )],
+                defaults: &[("wait", "exit")],
+                ..as_is("exec_poll")
+            },
+        ),
+        ("write", as_is("exec_write")),
+        ("kill", as_is("exec_kill")),
+        ("list", as_is("exec_list")),
+    ],
+    otherwise: Some(("start", "command")),
+};
+
+const SNAPSHOT: Bundle = Bundle {
+    title: "Take and use snapshots",
+    description: "Named states of a workspace. create saves its disk, and with include_memory its running processes, \
+                  within milliseconds; restore takes the workspace back in place, and what changed since is lost \
+                  unless it is in another snapshot; list shows them with sizes; diff says which files changed since, \
+                  or between two; delete removes one, unless forks need it. Take one before anything risky.",
+    words: &[
+        ("create", as_is("snapshot_create")),
+        ("restore", of_snapshot("snapshot_restore")),
+        ("list", as_is("snapshot_list")),
+        ("diff", of_snapshot("snapshot_diff")),
+        ("delete", of_snapshot("snapshot_delete")),
+    ],
+    otherwise: None,
+};
+
+const PORT_FORWARD: Bundle = Bundle {
+    title: "Forward ports",
+    description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host, with no network in the \
+                  workspace at all. add, which is meant if no action is given, picks a free host_port unless one is \
+                  given; remove ends a forward and the connections through it; list shows them. Forwards stay \
+                  through restarts and restores.",
+    words: &[
+        ("add", as_is("port_forward_add")),
+        ("remove", as_is("port_forward_remove")),
+        ("list", as_is("port_forward_list")),
+    ],
+    otherwise: Some(("add", "guest_port")),
+};
+
+const BATCH_FORK: Form = Form {
+    about: Some((
+        "Fork a workspace many times",
+        "Makes several independent copies of a workspace from a snapshot, `golden` unless another is named. They are \
+         called PREFIX-1, PREFIX-2 and so on, run at once, and each uses memory of its own. Those that cannot be \
+         made are reported, unless all_or_nothing.",
+    )),
+    described: &[
+        ("count", "How many forks, 1 to 100."),
+        ("snapshot_name", "The snapshot to fork; `golden` if absent."),
+    ],
+    defaults: &[("snapshot_name", "golden"), ("name_prefix", "worker")],
+    without: &["new_name"],
+    needs: &["count"],
+    ..as_is("workspace_fork")
+};
+
+const ADOPT_ALL: Form = Form {
+    about: Some((
+        "Take all workspaces over",
+        "Makes this session the owner of every workspace that nobody owns. With force also of those whose owner has \
+         been idle; never of those in use. Counts against this session's quota.",
+    )),
+    without: &["workspace_id"],
+    ..as_is("workspace_adopt")
+};
+
+/// Every tool, in the order in which they are listed.
+pub(super) static TABLE: &[Spec] = &[
+    one("workspace_create", ALWAYS),
+    one("workspace_destroy", ALWAYS),
+    one("workspace_start", USUALLY),
+    one("workspace_stop", USUALLY),
+    one("workspace_suspend", USUALLY),
+    one("workspace_resume", USUALLY),
+    one("workspace_list", USUALLY),
+    one("workspace_info", USUALLY),
+    one("workspace_logs", USUALLY),
+    one("workspace_rename", USUALLY),
+    one("workspace_update", USUALLY),
+    one("workspace_fork", USUALLY),
+    one("workspace_adopt", USUALLY),
+    one("exec", ALWAYS),
+    Spec { name: "exec_background", sets: USUALLY, does: Does::Several(EXEC_BACKGROUND) },
+    one("set_env", USUALLY),
+    one("file_read", ALWAYS),
+    one("file_write", ALWAYS),
+    one("file_edit", USUALLY),
+    one("file_list", ALWAYS),
+    one("file_stat", USUALLY),
+    one("file_move", USUALLY),
+    one("file_delete", USUALLY),
+    one("file_mkdir", USUALLY),
+    one("file_glob", USUALLY),
+    one("file_grep", USUALLY),
+    one("file_transfer", USUALLY),
+    Spec { name: "snapshot", sets: USUALLY, does: Does::Several(SNAPSHOT) },
+    Spec { name: "port_forward", sets: USUALLY, does: Does::Several(PORT_FORWARD) },
+    one("network_policy", USUALLY),
+    one("git_clone", USUALLY),
+    one("git_status", USUALLY),
+    one("git_commit", USUALLY),
+    one("git_push", USUALLY),
+    one("git_diff", USUALLY),
+    one("timeline", USUALLY),
+    one("server_status", USUALLY),
+    one("snapshot_create", FLAT_CORE),
+    one("snapshot_restore", FLAT_CORE),
+    one("snapshot_list", FLAT),
+    one("snapshot_delete", FLAT),
+    one("snapshot_diff", FLAT),
+    one("exec_start", FLAT),
+    one("exec_poll", FLAT),
+    one("exec_kill", FLAT),
+    one("exec_list", FLAT),
+    one("exec_write", FLAT),
+    alias(
+        "file_upload",
+        in_direction(
+            "Copy files from the host",
+            "Copies a file, or a directory with all in it, from the host's transfer directory into a workspace, \
+             streamed, of any size. What is at guest_path is replaced.",
+            &[("direction", "upload")],
+        ),
+    ),
+    alias(
+        "file_download",
+        in_direction(
+            "Copy files to the host",
+            "Copies a file, or a directory with all in it, from a workspace into the host's transfer directory, \
+             streamed, of any size. What is at host_path is replaced.",
+            &[("direction", "download")],
+        ),
+    ),
+    one("port_forward_remove", FLAT),
+    one("port_forward_list", FLAT),
+    one("workspace_ip", FLAT),
+    alias("workspace_adopt_all", ADOPT_ALL),
+    alias("workspace_batch_fork", BATCH_FORK),
+    alias("workspace_git_status", as_is("git_status")),
+];
+
+impl Spec {
+    /// The actions it may become, each with its word.
+    pub(super) fn forms(&self) -> Vec<(Option<&'static str>, Form)> {
+        match &self.does {
+            Does::One(form) => vec![(None, *form)],
+            Does::Several(bundle) => bundle.words.iter().map(|(word, form)| (Some(*word), *form)).collect(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What is wrong with the arguments of a call.
+
+use agentiso_core::{Code, Explain, nearest};
+use serde_json::{Map, Value};
+
+use crate::catalogue::{Entry, Unreadable};
+
+/// What is wrong with the arguments of a call. It names the parameter and never shows a value: it may be a secret.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Mistake {
+    /// There is no such parameter.
+    #[error("`{}` is not a parameter of {of}", shortened(field))]
+    Unknown {
+        /// What was called.
+        of: String,
+        /// What was given.
+        field: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A parameter that must be given was not.
+    #[error("`{field}` is missing")]
+    Missing {
+        /// The parameter.
+        field: String,
+        /// What it is for.
+        about: String,
+    },
+    /// A parameter is not what it should be.
+    #[error("`{}` is wrong: {why}", shortened(place))]
+    Wrong {
+        /// The parameter.
+        field: String,
+        /// Where in it, `edits[0].old_string`.
+        place: String,
+        /// What is expected there.
+        why: String,
+        /// What it is for.
+        about: String,
+    },
+}
+
+impl Mistake {
+    /// Says what is wrong with arguments that could not be read.
+    pub(crate) fn find(entry: &Entry, arguments: &Map<String, Value>, error: &Unreadable) -> Self {
+        let schema = entry.input_schema().to_value();
+        let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+        let about = |field: &str| {
+            properties.get(field).and_then(|it| it["description"].as_str()).unwrap_or_default().to_owned()
+        };
+        if let Some(field) = arguments.keys().find(|field| !properties.contains_key(*field)) {
+            let known = properties.keys().cloned().collect();
+            return Self::Unknown { of: entry.about.name.to_owned(), field: field.clone(), known };
+        }
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if let Some(field) = required.into_iter().find(|field| !arguments.contains_key(*field)) {
+            return Self::Missing { field: field.to_owned(), about: about(field) };
+        }
+        let place = error.path().to_string();
+        let field = place.split(['.', '[']).next().unwrap_or_default().to_owned();
+        let why = without_values(&error.inner().to_string());
+        Self::Wrong { about: about(&field), field, place, why }
+    }
+}
+
+impl Explain for Mistake {
+    fn code(&self) -> Code {
+        Code::InvalidArgument
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Unknown { field, known, .. } => match nearest(field, known.iter().map(String::as_str)) {
+                Some(near) => Some(format!("did you mean `{near}`?")),
+                None if known.is_empty() => Some("it takes no parameters".to_owned()),
+                None => Some(format!("it takes {}", known.join(", "))),
+            },
+            Self::Missing { about, .. } | Self::Wrong { about, .. } if about.is_empty() => None,
+            Self::Missing { field, about } | Self::Wrong { field, about, .. } => {
+                Some(format!("{field}: {about}"))
+            }
+        }
+    }
+}
+
+/// What serde says, less the value it quotes.
+fn without_values(said: &str) -> String {
+    if let Some(field) = said.strip_prefix("missing field ") {
+        return format!("{field} is missing");
+    }
+    let given = if said.starts_with("unknown field") { "an unknown field" } else { "something else" };
+    match said.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("{expected} is expected, {given} was given"),
+        None => "it cannot be read".to_owned(),
+    }
+}
+
+/// Whatever length a caller chose, an error stays readable.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 64;
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentiso_core::Failure;
+    use serde_json::json;
+
+    use super::*;
+    use crate::catalogue;
+
+    fn mistake(action: &str, arguments: Value) -> Failure {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        let entry = catalogue::find(action).unwrap();
+        entry.check(&arguments).unwrap_err().into()
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_named_with_the_one_that_was_meant() {
+        let failure = mistake("exec", json!({"workspace_id": "a", "comand": "true"}));
+        assert_eq!(failure.code(), Code::InvalidArgument);
+        assert_eq!(failure.message(), "`comand` is not a parameter of exec");
+        assert_eq!(failure.remedy(), Some("did you mean `command`?"));
+    }
+
+    #[test]
+    fn a_missing_parameter_is_named_with_what_it_is_for() {
+        let failure = mistake("exec", json!({"workspace_id": "a"}));
+        assert_eq!(failure.message(), "`command` is missing");
+        assert_eq!(failure.remedy(), Some("command: The command, for `/bin/sh -c`."));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_named_by_its_place_and_never_shown() {
+        let failure = mistake("set_env", json!({"workspace_id": "a", "vars": {"TOKEN": 123_456}}));
+        assert_eq!(
+            failure.message(),
+            "`vars.TOKEN` is wrong: a string is expected, something else was given"
+        );
+        let failure = mistake("exec", json!({"workspace_id": "a", "command": "b", "timeout_secs": "hush"}));
+        assert_eq!(failure.message(), "`timeout_secs` is wrong: u64 is expected, something else was given");
+        let failure = mistake("port_forward_add", json!({"workspace_id": "a", "guest_port": 70_000}));
+        assert_eq!(failure.message(), "`guest_port` is wrong: u16 is expected, something else was given");
+    }
+
+    #[test]
+    fn a_mistake_deep_inside_is_named_by_its_place() {
+        let edits = json!([{"old_string": "a", "new_string": "b"}, {"old_string": "a"}]);
+        let failure = mistake("file_edit", json!({"workspace_id": "a", "path": "/b", "edits": edits}));
+        assert_eq!(failure.message(), "`edits[1]` is wrong: `new_string` is missing");
+    }
+
+    #[test]
+    fn a_name_of_any_length_gives_a_short_message() {
+        let failure = mistake("exec", json!({"workspace_id": "a", "x".repeat(100_000): 1}));
+        assert!(failure.message().len() < 200);
+    }
+}

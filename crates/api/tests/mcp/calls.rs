@@ -1,0 +1,230 @@
+//! Calls that take long: told how far they are, taken back, left behind, asked for later.
+
+use std::time::Duration;
+
+use agentiso_api::mcp::{Server, ToolSet, serve_streams};
+use rmcp::ClientLifecycleMode;
+use rmcp::model::{CallToolResponse, CancelTaskParams, DetailedTask, GetTaskParams, TaskPayload, TaskStatus};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::time::sleep;
+
+use crate::client::{Client, Connected, call, connect, connected, newest};
+use crate::fake::{Fake, Reply};
+
+fn exec() -> Value {
+    json!({"workspace_id": "a", "command": "sleep 1000"})
+}
+
+fn hanging() -> Fake {
+    let fake = Fake::default();
+    fake.reply("exec", Reply::Hangs).reply("file_read", Reply::Hangs);
+    fake
+}
+
+#[tokio::test]
+async fn a_client_is_told_how_far_a_call_has_come_and_it_only_grows() {
+    for mode in [ClientLifecycleMode::Initialize, newest()] {
+        let fake = Fake::default();
+        fake.reply("workspace_create", Reply::Reports);
+        let client = Client::default();
+        let connected = connect(client.clone(), fake, ToolSet::Standard, mode).await;
+        connected.call_tool(call("workspace_create", json!({}))).await.unwrap();
+        let told = client.progress();
+        let last = told.last().expect("at least the end is told");
+        assert_eq!((last.progress, last.total), (102.0, Some(102.0)));
+        assert_eq!(last.message.as_deref(), Some("unpacking: 100 files"));
+        assert!(told.windows(2).all(|pair| pair[0].progress < pair[1].progress));
+    }
+}
+
+#[tokio::test]
+async fn a_fault_in_a_call_is_its_failure_and_the_connection_goes_on() {
+    let fake = Fake::default();
+    fake.reply("exec", Reply::Panics);
+    let client = connected(fake.clone()).await;
+    let result = client.call_tool(call("exec", exec())).await.unwrap();
+    assert_eq!(result.structured_content.unwrap()["error"]["code"], "internal");
+    assert_eq!(client.call_tool(call("server_status", json!({}))).await.unwrap().is_error, Some(false));
+}
+
+#[tokio::test]
+async fn a_call_says_who_is_calling() {
+    for mode in [ClientLifecycleMode::Initialize, newest()] {
+        let fake = Fake::default();
+        let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
+        client.call_tool(call("exec", exec())).await.unwrap();
+        assert_eq!(fake.client(), "a test 1");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_resources_says_who_it_is() {
+    let fake = Fake::default();
+    for mode in [ClientLifecycleMode::Initialize, newest()] {
+        let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
+        client.list_all_resources().await.unwrap();
+        assert_eq!(fake.client(), "a test 1");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_taken_back_is_dropped() {
+    for mode in [ClientLifecycleMode::Initialize, newest()] {
+        let fake = hanging();
+        let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
+        let pending = tokio::spawn({
+            let peer = client.peer().clone();
+            async move { peer.call_tool_once(call("exec", exec())).await }
+        });
+        fake.begun().await;
+        pending.abort();
+        fake.dropped().await;
+        let answered = client.call_tool(call("server_status", json!({}))).await.unwrap();
+        assert_eq!(answered.is_error, Some(false), "the connection goes on");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_client_that_goes_away_is_dropped() {
+    let fake = hanging();
+    let client = connected(fake.clone()).await;
+    let pending = tokio::spawn({
+        let peer = client.peer().clone();
+        async move { peer.call_tool_once(call("exec", exec())).await }
+    });
+    fake.begun().await;
+    client.cancel().await.unwrap();
+    fake.dropped().await;
+    assert!(pending.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_stops_only_itself() {
+    let fake = Fake::default();
+    let (mut near, far) = tokio::io::duplex(256);
+    let (read, write) = tokio::io::split(far);
+    let mute = tokio::spawn(serve_streams(Server::new(fake.clone(), ToolSet::Full), read, write));
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "mute", "version": "1"}}});
+    near.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
+    let other = connected(fake).await;
+    for _ in 0..100 {
+        assert_eq!(other.call_tool(call("exec", exec())).await.unwrap().is_error, Some(false));
+    }
+    assert!(!mute.is_finished());
+    drop(near);
+    mute.await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
+async fn lines_that_are_no_messages_are_passed_over() {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let (read, write) = tokio::io::split(far);
+    tokio::spawn(serve_streams(Server::new(Fake::default(), ToolSet::Full), read, write));
+    let (read, mut write) = tokio::io::split(near);
+    let mut lines = BufReader::new(read).lines();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "odd", "version": "1"}}});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    write.write_all(format!("{hello}\n{ready}\n").as_bytes()).await.unwrap();
+    lines.next_line().await.unwrap().unwrap();
+    let ping = json!({"jsonrpc": "2.0", "id": "after", "method": "ping"});
+    write.write_all(format!("{{\nnonsense\n[1]\n\u{0}\n{ping}\n").as_bytes()).await.unwrap();
+    loop {
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        if answer["id"] == "after" {
+            assert_eq!(answer["result"], json!({}));
+            return;
+        }
+        assert!(answer["error"]["code"].is_number(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_comes_and_goes_without_a_word_has_done_nothing_wrong() {
+    let (near, far) = tokio::io::duplex(256);
+    let (read, write) = tokio::io::split(far);
+    drop(near);
+    serve_streams(Server::new(Fake::default(), ToolSet::Full), read, write).await.unwrap();
+}
+
+async fn with_tasks(fake: &Fake) -> Connected {
+    connect(Client::with_tasks(), fake.clone(), ToolSet::Standard, newest()).await
+}
+
+async fn task_of(client: &Connected, id: &str) -> DetailedTask {
+    client.peer().get_task(GetTaskParams::new(id)).await.unwrap().task
+}
+
+/// Asks until a task is no longer at work.
+async fn end_of(client: &Connected, id: &str) -> DetailedTask {
+    loop {
+        let task = task_of(client, id).await;
+        if task.status() != TaskStatus::Working {
+            return task;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+async fn started(client: &Connected) -> String {
+    match client.peer().call_tool_once(call("exec", exec())).await.unwrap() {
+        CallToolResponse::Task(created) => created.task.task_id,
+        other => panic!("no task but {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_call_becomes_a_task_for_a_client_that_knows_tasks() {
+    let fake = hanging();
+    let client = with_tasks(&fake).await;
+    let id = started(&client).await;
+    assert_eq!(task_of(&client, &id).await.status(), TaskStatus::Working);
+    fake.release();
+    let TaskPayload::Completed { result } = end_of(&client, &id).await.payload else {
+        panic!("it did not end")
+    };
+    assert_eq!(result["structuredContent"]["stdout"], "some text");
+    assert_eq!(fake.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_cancelled_drops_its_call() {
+    let fake = hanging();
+    let client = with_tasks(&fake).await;
+    let id = started(&client).await;
+    client.peer().cancel_task(CancelTaskParams::new(id.clone())).await.unwrap();
+    fake.dropped().await;
+    assert_eq!(end_of(&client, &id).await.status(), TaskStatus::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tasks_of_a_client_that_goes_away_are_dropped() {
+    let fake = hanging();
+    let client = with_tasks(&fake).await;
+    started(&client).await;
+    client.cancel().await.unwrap();
+    fake.dropped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_call_is_answered_at_once_even_to_a_client_that_knows_tasks() {
+    let client = with_tasks(&Fake::default()).await;
+    let response = client.peer().call_tool_once(call("exec", exec())).await.unwrap();
+    assert!(matches!(response, CallToolResponse::Complete(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_know_tasks_waits() {
+    let fake = hanging();
+    let client = connected(fake.clone()).await;
+    let pending = tokio::spawn({
+        let peer = client.peer().clone();
+        async move { peer.call_tool_once(call("exec", exec())).await }
+    });
+    fake.begun().await;
+    sleep(Duration::from_secs(100)).await;
+    fake.release();
+    assert!(matches!(pending.await.unwrap().unwrap(), CallToolResponse::Complete(_)));
+}

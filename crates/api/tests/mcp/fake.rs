@@ -1,0 +1,148 @@
+//! A backend that does nothing but remember what it was asked for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use agentiso_api::{Answer, Backend, Call, catalogue};
+use agentiso_core::{Code, Failure};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+
+/// Remembers what it was asked for and answers what it was told to, else something that fits.
+#[derive(Clone, Default)]
+pub struct Fake(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    calls: Mutex<Vec<(&'static str, Value)>>,
+    answers: Mutex<HashMap<&'static str, Reply>>,
+    client: Mutex<String>,
+    /// A call that hangs has begun.
+    begun: Notify,
+    /// A call that hangs was dropped.
+    dropped: Notify,
+    /// A call that hangs may end.
+    released: Notify,
+}
+
+/// What to do about a call.
+#[derive(Clone)]
+pub enum Reply {
+    /// Answers with this outcome.
+    Outcome(Value),
+    /// Fails.
+    Fails(Code, &'static str, &'static str),
+    /// Fails unless asked for base64.
+    IsBinary,
+    /// Reports steps, then answers.
+    Reports,
+    /// Reports a step, then does not end until released.
+    Hangs,
+    /// Has a fault.
+    Panics,
+}
+
+struct Dropped(Arc<Inner>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.dropped.notify_one();
+    }
+}
+
+impl Fake {
+    /// Says what to do about calls of an action.
+    pub fn reply(&self, action: &'static str, reply: Reply) -> &Self {
+        self.0.answers.lock().unwrap().insert(action, reply);
+        self
+    }
+
+    /// What it was asked for since this was last asked.
+    pub fn calls(&self) -> Vec<(&'static str, Value)> {
+        std::mem::take(&mut self.0.calls.lock().unwrap())
+    }
+
+    /// What the last client called itself.
+    pub fn client(&self) -> String {
+        self.0.client.lock().unwrap().clone()
+    }
+
+    /// Until a call that hangs has begun.
+    pub async fn begun(&self) {
+        self.0.begun.notified().await;
+    }
+
+    /// Until a call that hangs was dropped.
+    pub async fn dropped(&self) {
+        self.0.dropped.notified().await;
+    }
+
+    /// Lets a call that hangs end.
+    pub fn release(&self) {
+        self.0.released.notify_one();
+    }
+}
+
+impl Backend for Fake {
+    async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
+        client.clone_into(&mut self.0.client.lock().unwrap());
+        self.call(call).await
+    }
+
+    async fn call(&self, call: Call) -> Result<Answer, Failure> {
+        let entry = catalogue::find(call.action).expect("only actions there are");
+        self.0.calls.lock().unwrap().push((call.action, Value::Object(call.arguments.clone())));
+        let reply = self.0.answers.lock().unwrap().get(call.action).cloned();
+        let structured = match reply {
+            Some(Reply::Outcome(outcome)) => outcome,
+            Some(Reply::Fails(code, message, remedy)) => {
+                return Err(Failure::new(code, message).with_remedy(remedy));
+            }
+            Some(Reply::IsBinary) if !call.arguments.contains_key("encoding") => {
+                return Err(Failure::new(Code::FileNotText, "the file is not text"));
+            }
+            Some(Reply::Reports) => {
+                call.progress.step("unpacking", Some(100));
+                call.progress.advance(60);
+                call.progress.advance(40);
+                call.progress.done("100 files");
+                fitting(&entry.output_schema().to_value())
+            }
+            Some(Reply::Hangs) => {
+                let guard = Dropped(self.0.clone());
+                call.progress.step("hanging", None);
+                self.0.begun.notify_one();
+                self.0.released.notified().await;
+                std::mem::forget(guard);
+                fitting(&entry.output_schema().to_value())
+            }
+            Some(Reply::Panics) => panic!("as it was told to"),
+            Some(Reply::IsBinary) | None => fitting(&entry.output_schema().to_value()),
+        };
+        let text = entry.text(&structured)?;
+        Ok(Answer { structured, text })
+    }
+}
+
+/// A value that a schema allows.
+pub fn fitting(schema: &Value) -> Value {
+    let kind = match &schema["type"] {
+        Value::Array(kinds) => kinds.first().and_then(Value::as_str),
+        kind => kind.as_str(),
+    };
+    match kind {
+        Some("object") => {
+            let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+            Value::Object(properties.iter().map(|(name, schema)| (name.clone(), fitting(schema))).collect())
+        }
+        Some("array") => json!([fitting(&schema["items"])]),
+        Some("string") => json!("some text"),
+        Some("integer") => json!(7),
+        Some("number") => json!(7.5),
+        Some("boolean") => json!(true),
+        _ => match schema["anyOf"].as_array().and_then(|ways| ways.first()) {
+            Some(way) => fitting(way),
+            None => Value::Object(Map::new()),
+        },
+    }
+}

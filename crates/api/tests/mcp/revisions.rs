@@ -1,0 +1,163 @@
+//! Every revision of the protocol, over a pair of streams.
+
+use agentiso_api::mcp::ToolSet;
+use agentiso_core::Code;
+use rmcp::model::{ErrorCode, ProtocolVersion, ReadResourceRequestParams, ResourceContents};
+use rmcp::{ClientLifecycleMode, ServiceError};
+use serde_json::json;
+
+use crate::client::{Client, call, connect, connected, newest};
+use crate::fake::{Fake, Reply};
+
+#[tokio::test]
+async fn an_old_client_is_greeted_and_finds_tools_resources_and_no_prompts() {
+    let client = connected(Fake::default()).await;
+    let info = client.peer_info().unwrap();
+    assert_eq!(info.protocol_version, ProtocolVersion::V_2025_06_18);
+    assert_eq!(info.server_info.as_ref().unwrap().name, "agentiso");
+    assert!(info.instructions.as_ref().unwrap().contains("workspace_create"));
+    assert!(client.list_all_tools().await.unwrap().iter().any(|tool| tool.name == "snapshot"));
+    assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 4);
+    assert!(client.list_all_prompts().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_newest_revision_needs_no_handshake() {
+    let fake = Fake::default();
+    let client = connect(Client::default(), fake.clone(), ToolSet::Core, newest()).await;
+    assert_eq!(client.peer_info().unwrap().protocol_version, ProtocolVersion::V_2026_07_28);
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 8);
+    let result =
+        client.call_tool(call("exec", json!({"workspace_id": "a", "command": "true"}))).await.unwrap();
+    assert_eq!(result.is_error, Some(false));
+    assert_eq!(fake.calls(), [("exec", json!({"workspace_id": "a", "command": "true"}))]);
+}
+
+#[tokio::test]
+async fn every_listed_tool_has_a_title_a_description_schemas_and_all_hints() {
+    let mode = ClientLifecycleMode::Initialize;
+    let client = connect(Client::default(), Fake::default(), ToolSet::Full, mode).await;
+    let tools = client.list_all_tools().await.unwrap();
+    assert!(tools.len() > 50);
+    for tool in tools {
+        let hints = tool.annotations.as_ref().unwrap();
+        for hint in
+            [hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint]
+        {
+            assert!(hint.is_some(), "{}", tool.name);
+        }
+        assert!(tool.title.is_some() && tool.output_schema.is_some(), "{}", tool.name);
+        assert!(
+            tool.description.as_ref().unwrap().len() > 40 || tool.name.contains("_remove"),
+            "{}",
+            tool.name
+        );
+        for (name, property) in tool.input_schema["properties"].as_object().unwrap() {
+            assert!(property["description"].is_string(), "{} {name}", tool.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_outcome_comes_for_programs_and_in_words() {
+    let fake = Fake::default();
+    fake.reply("exec_start", Reply::Outcome(json!({"job_id": 3, "status": "started"})));
+    let client = connected(fake).await;
+    let result =
+        client.call_tool(call("exec_start", json!({"workspace_id": "a", "command": "b"}))).await.unwrap();
+    assert_eq!(result.structured_content, Some(json!({"job_id": 3, "status": "started"})));
+    assert_eq!(result.content[0].as_text().unwrap().text, "job 3 started");
+}
+
+#[tokio::test]
+async fn a_failure_is_a_result_with_code_cause_and_remedy() {
+    let fake = Fake::default();
+    fake.reply(
+        "exec",
+        Reply::Fails(Code::WorkspaceNotRunning, "dev is stopped", "start it with workspace_start"),
+    );
+    let client = connected(fake).await;
+    let result =
+        client.call_tool(call("exec", json!({"workspace_id": "dev", "command": "b"}))).await.unwrap();
+    assert_eq!(result.is_error, Some(true));
+    assert_eq!(
+        result.content[0].as_text().unwrap().text,
+        "workspace_not_running: dev is stopped\nstart it with workspace_start"
+    );
+    assert_eq!(
+        result.structured_content.unwrap()["error"],
+        json!({"code": "workspace_not_running", "message": "dev is stopped", "remedy": "start it with workspace_start"})
+    );
+}
+
+#[tokio::test]
+async fn a_tool_there_is_not_is_an_error_that_names_the_one_that_was_meant() {
+    let client = connected(Fake::default()).await;
+    let Err(ServiceError::McpError(error)) = client.call_tool(call("workspace_creat", json!({}))).await
+    else {
+        panic!("an unknown tool was called");
+    };
+    assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
+    assert_eq!(error.message, "there is no tool \"workspace_creat\"; did you mean workspace_create?");
+}
+
+#[tokio::test]
+async fn files_logs_and_diffs_are_resources() {
+    let fake = Fake::default();
+    let client = connected(fake.clone()).await;
+    let listed = client.list_all_resources().await.unwrap();
+    let uris: Vec<&str> = listed.iter().map(|resource| resource.uri.as_str()).collect();
+    assert_eq!(uris, ["agentiso://workspaces", "agentiso://workspace/some%20text/logs"]);
+    fake.calls();
+    for (uri, action, arguments) in [
+        ("agentiso://workspaces", "workspace_list", json!({})),
+        ("agentiso://workspace/dev/logs", "workspace_logs", json!({"workspace_id": "dev"})),
+        (
+            "agentiso://workspace/dev/file/etc/hosts",
+            "file_read",
+            json!({"workspace_id": "dev", "path": "/etc/hosts"}),
+        ),
+        (
+            "agentiso://workspace/dev/diff/clean",
+            "snapshot_diff",
+            json!({"workspace_id": "dev", "snapshot_name": "clean"}),
+        ),
+    ] {
+        let read = client.read_resource(ReadResourceRequestParams::new(uri)).await.unwrap();
+        assert_eq!(read.contents.len(), 1, "{uri}");
+        assert_eq!(fake.calls(), [(action, arguments)], "{uri}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_not_text_is_a_blob() {
+    let fake = Fake::default();
+    fake.reply("file_read", Reply::IsBinary);
+    let client = connected(fake.clone()).await;
+    let uri = "agentiso://workspace/dev/file/bin/true";
+    let read = client.read_resource(ReadResourceRequestParams::new(uri)).await.unwrap();
+    assert!(
+        matches!(&read.contents[0], ResourceContents::BlobResourceContents { blob, .. } if blob == "some text")
+    );
+    assert_eq!(fake.calls()[1].1["encoding"], "base64");
+}
+
+#[tokio::test]
+async fn a_resource_that_cannot_be_read_is_an_error_with_its_code() {
+    let fake = Fake::default();
+    fake.reply("file_read", Reply::Fails(Code::FileNotFound, "there is no /x", "look with file_list"));
+    fake.reply("workspace_logs", Reply::Fails(Code::DaemonUnavailable, "the daemon is gone", "start it"));
+    let client = connected(fake).await;
+    for (uri, code) in [
+        ("agentiso://workspace/dev/file/x", ErrorCode::RESOURCE_NOT_FOUND),
+        ("agentiso://workspace/dev/logs", ErrorCode::INTERNAL_ERROR),
+        ("file:///etc/passwd", ErrorCode::RESOURCE_NOT_FOUND),
+    ] {
+        let Err(ServiceError::McpError(error)) =
+            client.read_resource(ReadResourceRequestParams::new(uri)).await
+        else {
+            panic!("{uri} was read");
+        };
+        assert_eq!(error.code, code, "{uri}");
+    }
+}
