@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 
 use crate::catalogue;
-use crate::http::{ErrorBody, ExecSpec, SessionBegun, SessionWish};
+use crate::http::{CLIENT, ErrorBody, ExecSpec, SessionBegun, SessionWish};
 use crate::{Answer, Backend, Call};
 
 /// No name is looked up: everything goes through the socket.
@@ -145,7 +145,7 @@ impl Client {
 
     async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, Failure> {
         let request = match &self.token {
-            Some(token) => request.bearer_auth(token),
+            Some(token) => request.bearer_auth(token).header(CLIENT, &self.name),
             None => request,
         };
         let answer = request.send().await.map_err(|error| match error.is_connect() {
@@ -164,6 +164,10 @@ impl Client {
 }
 
 impl Backend for Client {
+    async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
+        Self { name: client.to_owned(), ..self.clone() }.call(call).await
+    }
+
     async fn call(&self, call: Call) -> Result<Answer, Failure> {
         let structured = self.call_by_name(call.action, &call.arguments, &call.progress).await?;
         let text = match catalogue::find(call.action) {

@@ -60,4 +60,9 @@ impl Backend for Direct {
         };
         run(Arc::clone(&self.engine), self.caller.clone(), call.arguments, call.progress).await
     }
+
+    async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
+        let caller = Caller { client: client.to_owned(), ..self.caller.clone() };
+        Self { engine: Arc::clone(&self.engine), caller }.call(call).await
+    }
 }

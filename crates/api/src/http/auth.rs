@@ -15,6 +15,9 @@ use subtle::ConstantTimeEq;
 use super::answer::Failed;
 use super::router::State;
 
+/// What a client calls itself, if it is more than its user agent.
+pub(crate) const CLIENT: &str = "x-agentiso-client";
+
 /// By which door a request came.
 #[derive(Clone, Debug)]
 pub enum Door {
@@ -68,17 +71,26 @@ fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
         .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")));
     match (&state.door, token) {
         (Door::Socket, None) => Ok(Caller::operator(client(headers))),
-        (Door::Socket, Some(token)) => state.engine.caller_of(token),
+        (Door::Socket, Some(token)) => session(state, headers, token),
         (Door::Network { token: own, names }, token) => {
             require_own_name(headers, names)?;
             match token {
                 Some(given) if own.is(given) => Ok(Caller::operator(client(headers))),
-                Some(given) => state.engine.caller_of(given),
+                Some(given) => session(state, headers, given),
                 None => Err(Failure::new(Code::Unauthorized, "a token is needed")
                     .with_remedy("send the token of daemon.token_file as Authorization: Bearer")),
             }
         }
     }
+}
+
+/// A session, by the name its client has told meanwhile.
+fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Failure> {
+    let mut caller = state.engine.caller_of(token)?;
+    if let Some(name) = headers.get(CLIENT).and_then(|value| value.to_str().ok()) {
+        caller.client = shown(name);
+    }
+    Ok(caller)
 }
 
 /// Refuses requests a web page of somebody else's sends: they name another host, or come from another origin.
@@ -111,7 +123,11 @@ fn host_of(authority: &str) -> &str {
 
 fn client(headers: &HeaderMap) -> String {
     let said = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
-    said.chars().filter(|c| !c.is_control()).take(128).collect()
+    shown(said)
+}
+
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(128).collect()
 }
 
 /// Who asks, in a handler.

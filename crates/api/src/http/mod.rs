@@ -4,6 +4,7 @@ mod answer;
 mod auth;
 mod events;
 mod exec;
+mod mcp;
 mod metrics;
 mod openapi;
 mod progress;
@@ -12,7 +13,9 @@ mod routes;
 mod session;
 
 pub use answer::{ErrorBody, status_of};
+pub(crate) use auth::CLIENT;
 pub use auth::{Door, Token};
+pub use mcp::McpDoor;
 pub use exec::{ExecControl, ExecSpec, ExecWord, STDERR, STDOUT};
 pub use metrics::metrics_router;
 pub use openapi::openapi;

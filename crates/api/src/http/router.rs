@@ -11,13 +11,14 @@ use axum::extract::{DefaultBodyLimit, Path, Query, State as Extracted};
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, delete, get, on, post};
+use axum::routing::{MethodFilter, any, delete, get, on, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::answer::Failed;
 use super::auth::{Asking, Door, admit};
+use super::mcp::{McpDoor, mcp};
 use super::openapi::openapi;
 use super::routes::{ROUTES, Route};
 use super::{events, exec, metrics, progress, session};
@@ -35,6 +36,8 @@ pub struct State {
     pub engine: Arc<Engine>,
     /// The door these requests come by.
     pub door: Door,
+    /// Where MCP comes in.
+    pub mcp: McpDoor,
     /// Asks the daemon to end; true to stop the machines too.
     pub shutdown: mpsc::Sender<bool>,
 }
@@ -56,6 +59,7 @@ pub fn router(state: State) -> Router {
         .route("/v1/shutdown", post(shut_down))
         .route("/v1/openapi.json", get(|| async { Json(openapi()) }))
         .route("/metrics", get(metrics::metrics))
+        .route("/mcp", any(mcp))
         .layer(middleware::from_fn_with_state(state.clone(), admit))
         .route("/healthz", get(metrics::health))
         .layer(DefaultBodyLimit::max(LARGEST))

@@ -1,0 +1,111 @@
+//! The doors of the daemon: its socket, and what else is configured.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_api::http::{Door, McpDoor, State, metrics_router, router};
+use agentiso_api::mcp::ToolSet;
+use agentiso_core::{Code, Failure};
+use agentiso_engine::Engine;
+use agentiso_runtime::Installation;
+use axum::Router;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::token::token;
+
+/// How long requests that are being answered may take to end when the daemon does.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Everything the daemon listens on.
+pub(super) struct Doors {
+    pub socket: UnixListener,
+    pub network: Option<TcpListener>,
+    pub metrics: Option<TcpListener>,
+}
+
+impl Doors {
+    /// Opens what is configured besides the socket.
+    pub async fn open(
+        installation: &Installation,
+        socket: UnixListener,
+        metrics_port: Option<u16>,
+    ) -> Result<Self, Failure> {
+        let config = &installation.config.daemon;
+        let network = match config.listen {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let port = metrics_port.unwrap_or(config.metrics_port);
+        let metrics = match port {
+            0 => None,
+            port => Some(bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?),
+        };
+        Ok(Self { socket, network, metrics })
+    }
+
+    /// The ports that are ours.
+    pub fn own_ports(&self) -> Vec<u16> {
+        let listeners = [&self.network, &self.metrics];
+        listeners.into_iter().flatten().filter_map(|one| Some(one.local_addr().ok()?.port())).collect()
+    }
+
+    /// Serves until it is told to end.
+    pub async fn serve(
+        self,
+        engine: &Arc<Engine>,
+        shutdown: mpsc::Sender<bool>,
+        mut ending: watch::Receiver<bool>,
+    ) -> Result<(), Failure> {
+        let names: Vec<String> = self
+            .network
+            .as_ref()
+            .and_then(|one| one.local_addr().ok())
+            .map(|address| address.ip().to_string())
+            .into_iter()
+            .collect();
+        let mcp = McpDoor::new(engine, &names, ToolSet::Standard);
+        let state = State { engine: Arc::clone(engine), door: Door::Socket, mcp: mcp.clone(), shutdown };
+        let mut served = JoinSet::new();
+        let until = |mut ending: watch::Receiver<bool>| async move {
+            let _ = ending.wait_for(|ending| *ending).await;
+        };
+        let network_state = match &engine.config().daemon.token_file {
+            Some(file) if self.network.is_some() => {
+                Some(State { door: Door::Network { token: token(file)?, names }, ..state.clone() })
+            }
+            _ => None,
+        };
+        let (app, end) = (router(state), until(ending.clone()));
+        served.spawn(async move { axum::serve(self.socket, app).with_graceful_shutdown(end).await });
+        if let (Some(listener), Some(state)) = (self.network, network_state) {
+            serve_tcp(&mut served, listener, router(state), until(ending.clone()));
+        }
+        if let Some(listener) = self.metrics {
+            serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
+        }
+        let _ = ending.wait_for(|ending| *ending).await;
+        mcp.close();
+        // Whoever only listens would keep us for ever.
+        let _ = tokio::time::timeout(FAREWELL, async { while served.join_next().await.is_some() {} }).await;
+        Ok(())
+    }
+}
+
+fn serve_tcp(
+    served: &mut JoinSet<std::io::Result<()>>,
+    listener: TcpListener,
+    app: Router,
+    end: impl Future<Output = ()> + Send + 'static,
+) {
+    served.spawn(async move { axum::serve(listener, app).with_graceful_shutdown(end).await });
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failure::new(Code::PortUnavailable, format!("cannot listen on {address}: {error}"))
+            .with_remedy("choose another port in the [daemon] section of the configuration")
+    })
+}

@@ -1,0 +1,26 @@
+//! The daemon: the one process that works on an installation, and how others find it.
+//!
+//! ```text
+//!            start                      SIGTERM, stop
+//!  nobody ──────────► opening ─► serving ───────────► closing ─► nobody
+//!    ▲                   │ recovers what a killed        │ machines go on, unless they are to be stopped
+//!    └───────────────────┘ one left behind               │
+//! ```
+//!
+//! It has a lock in the data directory, which the kernel takes back when it dies, and a socket that only its user can
+//! open. Whoever needs it starts it; it stays until it is stopped.
+
+mod doors;
+mod lock;
+mod log;
+mod reach;
+mod run;
+mod socket;
+mod spawn;
+mod token;
+
+pub use self::lock::{DaemonLock, running_pid};
+pub use self::log::log_file;
+pub use self::reach::{client, client_if_running};
+pub use self::run::run;
+pub use self::spawn::READY;

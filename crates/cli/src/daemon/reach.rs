@@ -1,0 +1,43 @@
+//! Reaching the daemon, which is started if it does not run.
+
+use agentiso_api::Client;
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::paths::Paths;
+
+use super::socket::SocketPath;
+use super::spawn::spawn;
+
+/// What our own commands call themselves.
+const NAME: &str = concat!("agentiso/", env!("CARGO_PKG_VERSION"));
+
+/// A client of the daemon, which runs when this returns.
+pub async fn client(paths: &Paths) -> Result<Client, Failure> {
+    if let Some(client) = client_if_running(paths).await? {
+        return Ok(client);
+    }
+    spawn(paths).await?;
+    match client_if_running(paths).await? {
+        Some(client) => Ok(client),
+        None => Err(Failure::new(Code::DaemonUnavailable, "the daemon started and cannot be reached")
+            .with_remedy("agentiso daemon status names its log")),
+    }
+}
+
+/// A client of the daemon, if one runs.
+pub async fn client_if_running(paths: &Paths) -> Result<Option<Client>, Failure> {
+    let socket = match SocketPath::of(&paths.run_dir) {
+        Ok(socket) => socket,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let message = format!("{}: {error}", paths.run_dir.display());
+            return Err(Failure::new(Code::of_io(&error), message));
+        }
+    };
+    let client = Client::new(socket.path(), NAME)?;
+    if !client.is_answered().await {
+        return Ok(None);
+    }
+    // The path through an open directory is good for as long as the directory is open: for ever, in a command.
+    std::mem::forget(socket);
+    Ok(Some(client))
+}

@@ -1,0 +1,119 @@
+//! The daemon's life.
+
+use std::io::Write;
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure};
+use agentiso_engine::{Engine, Shutdown};
+use agentiso_runtime::Installation;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use super::doors::Doors;
+use super::lock::DaemonLock;
+use super::socket::listen;
+use super::spawn::READY;
+
+/// What is printed when another daemon has the lock.
+pub(super) const TAKEN: &str = "taken";
+/// How long machines may take to power off when the daemon is told to stop them.
+const STOP: Duration = Duration::from_secs(30);
+
+/// Runs the daemon in this process until it is told to end.
+pub async fn run(
+    installation: &Installation,
+    detached: bool,
+    metrics_port: Option<u16>,
+) -> Result<u8, Failure> {
+    let lock = match DaemonLock::take(&installation.paths.home) {
+        Ok(lock) => lock,
+        Err(_) if detached => {
+            say(TAKEN);
+            return Ok(0);
+        }
+        Err(failure) => return Err(failure),
+    };
+    let opened = open(installation, metrics_port).await;
+    let (engine, doors) = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            if detached {
+                say(failure.message());
+            }
+            return Err(failure);
+        }
+    };
+    let (shutdown, mut asked) = mpsc::channel(1);
+    let (end, ending) = watch::channel(false);
+    let mut signals = Signals::new()?;
+    let serving = doors.serve(&engine, shutdown, ending);
+    tokio::pin!(serving);
+    announce(detached);
+    tracing::info!(home = %installation.paths.home.display(), "the daemon serves");
+    let how = tokio::select! {
+        stop_machines = asked.recv() => match stop_machines {
+            Some(true) => Shutdown::StopMachines(STOP),
+            _ => Shutdown::LeaveMachines,
+        },
+        () = signals.ending() => Shutdown::LeaveMachines,
+        ended = &mut serving => {
+            ended?;
+            Shutdown::LeaveMachines
+        }
+    };
+    tracing::info!(?how, "the daemon ends");
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    let _ = end.send(true);
+    let served = (&mut serving).await;
+    engine.shut_down(how).await;
+    drop(lock);
+    served.map(|()| 0)
+}
+
+async fn open(
+    installation: &Installation,
+    metrics_port: Option<u16>,
+) -> Result<(std::sync::Arc<Engine>, Doors), Failure> {
+    let socket = listen(&installation.paths.run_dir)?;
+    let doors = Doors::open(installation, socket, metrics_port).await?;
+    let engine = Engine::open(installation, doors.own_ports()).await?;
+    Ok((engine, doors))
+}
+
+/// Tells whoever started us that we can be reached.
+fn announce(detached: bool) {
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    if detached {
+        say(READY);
+    }
+}
+
+/// The starter reads one line and goes; nothing may depend on it afterwards.
+fn say(line: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{}", line.lines().next().unwrap_or_default());
+    let _ = out.flush();
+}
+
+/// Signals that end the daemon.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::new(Code::Internal, format!("could not listen for signals: {error}")))
+        };
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn ending(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Starting a daemon that outlives whoever starts it.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::paths::Paths;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::log;
+
+/// What a daemon prints when it can be reached.
+pub const READY: &str = "ready";
+
+/// Starts a daemon and waits until it can be reached, or has said why not.
+pub(super) async fn spawn(paths: &Paths) -> Result<(), Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(Code::DaemonUnavailable, format!("the daemon could not be started: {error}"))
+    };
+    std::fs::create_dir_all(&paths.home).map_err(failed)?;
+    let log = log::open(&paths.home).map_err(failed)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    if paths.config_named {
+        command.arg("--config").arg(&paths.config_file);
+    }
+    command.args(["daemon", "run", "--detached"]);
+    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    // SAFETY: setsid is safe between fork and exec, and touches nothing of ours.
+    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
+    let mut child = command.spawn().map_err(failed)?;
+    let Some(stdout) = child.stdout.take() else { return Ok(()) };
+    let stdout = tokio::process::ChildStdout::from_std(stdout).map_err(failed)?;
+    let mut lines = BufReader::new(stdout).lines();
+    match lines.next_line().await {
+        Ok(Some(line)) if line == READY => {
+            // It is on its own from here on; when it ends before us, nothing of it stays.
+            std::thread::spawn(move || child.wait());
+            Ok(())
+        }
+        // Another one was faster.
+        Ok(Some(line)) if line == super::run::TAKEN => Ok(()),
+        Ok(Some(line)) => Err(Failure::new(Code::DaemonUnavailable, format!("the daemon could not start: {line}"))
+            .with_remedy(format!("its log is {}", log::log_file(&paths.home).display()))),
+        _ => Err(Failure::new(Code::DaemonUnavailable, "the daemon ended before it could be reached")
+            .with_remedy(format!("its log is {}", log::log_file(&paths.home).display()))),
+    }
+}
