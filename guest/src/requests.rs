@@ -9,7 +9,9 @@ use crate::{
     connect::connect,
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
+    find::find,
     frames::Scratch,
+    grep::grep,
     hold, job, list, paths,
     pool::Job,
     power, remove,
@@ -105,6 +107,8 @@ fn answer(
         Request::ForgetJob { id } => agent.jobs.forget(*id).map(|()| Response::Done),
         Request::SetEnv { changes } => agent.environment.set(changes),
         Request::GetEnv => Ok(agent.environment.list()),
+        Request::Find(request) => find(stream, request),
+        Request::Grep(request) => grep(stream, request, scratch),
         Request::Connect { port } => connect(agent, stream, *port, scratch),
     }
 }

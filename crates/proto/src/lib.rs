@@ -24,6 +24,7 @@ mod frame;
 mod hello;
 mod job;
 mod message;
+mod search;
 mod tree;
 mod variables;
 mod wake;
@@ -37,6 +38,9 @@ pub use job::{JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
 pub use message::{
     Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata, RawPath,
     Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
+};
+pub use search::{
+    Find, FoundEntry, Grep, GrepMatch, GrepSummary, MAX_CONTEXT, MAX_FOUND, MAX_LINE, MAX_PATTERN,
 };
 pub use tree::{MAX_ENTRY, TreeDecoder, TreeEntry, TreeError, TreeItem, TreeKind, encode_entry};
 pub use variables::{MAX_VARIABLES, MAX_VARIABLES_BYTES, NameError, Secret, check_name};

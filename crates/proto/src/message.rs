@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     job::{JobInfo, JobRead},
+    search::{Find, FoundEntry, Grep, GrepMatch, GrepSummary},
     variables::Secret,
     wake::{HookReport, Wake},
 };
@@ -169,6 +170,12 @@ pub enum Request {
         /// The port.
         port: u16,
     },
+    /// Finds files: any number of [`Response::Found`], sorted by path, final [`Response::FindDone`]. Symbolic links
+    /// are not followed, and `/proc`, `/sys` and `/dev` not entered unless they are the root or above it.
+    Find(Find),
+    /// Searches files for lines: any number of [`Response::Matches`], sorted by path and line, final
+    /// [`Response::GrepDone`]. Goes where [`Self::Find`] does.
+    Grep(Grep),
 }
 
 /// What makes this machine itself. Every field is optional: what is absent stays as it is.
@@ -310,6 +317,17 @@ pub enum Response {
     Env(Vec<(String, Secret)>),
     /// The connection is made.
     Connected,
+    /// Some of what was found.
+    Found(Vec<FoundEntry>),
+    /// That was all.
+    FindDone {
+        /// There is more than was sent.
+        truncated: bool,
+    },
+    /// Some of the lines that match.
+    Matches(Vec<GrepMatch>),
+    /// That was all.
+    GrepDone(GrepSummary),
 }
 
 /// Why a request failed.

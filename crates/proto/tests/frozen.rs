@@ -6,10 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use agentiso_proto::{
-    Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Hello,
-    HookOutcome, HookReport, Inherit, JobInfo, JobRead, JobStream, JobWait, Kind, Metadata, Request,
-    Response, RootDisk, Secret, Status, TreeEntry, TreeKind, TreeOptions, Usage, User, Wake, WakeEvent,
-    Welcome, encode, encode_entry, from_bytes, to_bytes,
+    Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, Find, FoundEntry,
+    Grep, GrepMatch, GrepSummary, GuestError, Hello, HookOutcome, HookReport, Inherit, JobInfo, JobRead,
+    JobStream, JobWait, Kind, Metadata, Request, Response, RootDisk, Secret, Status, TreeEntry, TreeKind,
+    TreeOptions, Usage, User, Wake, WakeEvent, Welcome, encode, encode_entry, from_bytes, to_bytes,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -176,6 +176,39 @@ fn the_environment_has_these_bytes() {
 fn connections_have_these_bytes() {
     frozen(&Request::Connect { port: 8080 }, "1d 903f");
     frozen(&Response::Connected, "0e");
+}
+
+#[test]
+fn searches_have_these_bytes() {
+    let find = Find { root: path("r"), glob: "g".to_owned(), max: 300, hidden: true };
+    frozen(&Request::Find(find), "1e 0172 0167 ac02 01");
+    let grep = Grep {
+        root: path("r"),
+        pattern: "p".to_owned(),
+        fixed: true,
+        ignore_case: false,
+        glob: Some("g".to_owned()),
+        max_matches: 300,
+        max_per_file: Some(4),
+        context: 200,
+        hidden: true,
+    };
+    frozen(&Request::Grep(grep.clone()), "1f 0172 0170 01 00 01 0167 ac02 01 04 c8 01");
+    let grep = Grep { fixed: false, ignore_case: true, glob: None, max_per_file: None, ..grep };
+    frozen(&Request::Grep(grep), "1f 0172 0170 00 01 00 ac02 00 c8 01");
+    let entry = FoundEntry { path: path("p"), kind: FileKind::Symlink, size: 1, mode: 2, modified_ns: -3 };
+    frozen(&Response::Found(vec![entry]), "0f 01 0170 02 01 02 05");
+    frozen(&Response::FindDone { truncated: true }, "10 01");
+    let found = GrepMatch {
+        path: path("p"),
+        line_number: 300,
+        line: path("l"),
+        before: vec![path("b")],
+        after: vec![path("a"), path("c")],
+    };
+    frozen(&Response::Matches(vec![found]), "11 01 0170 ac02 016c 01 0162 02 0161 0163");
+    let summary = GrepSummary { files_searched: 1, files_too_large: 2, truncated: true };
+    frozen(&Response::GrepDone(summary), "12 01 02 01");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What callers say to a machine's agent, and hear from it.
 
 pub use agentiso_proto::{
-    ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, HookOutcome, HookReport, JobInfo, JobRead,
+    ErrorKind, Exec, Exit, ExitStatus, FileKind, Find, Grep, GuestError, HookOutcome, HookReport, JobInfo, JobRead,
     JobWait, Metadata, Status, TreeEntry, TreeItem, TreeKind, TreeOptions, User,
 };
 pub use agentiso_vmm::link::{

@@ -130,6 +130,18 @@ fn a_port_on_which_nothing_listens_is_not_found() {
 }
 
 #[test]
+fn a_server_that_listens_only_on_the_newer_protocol_is_found_too() {
+    let listener = TcpListener::bind("[::1]:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || count(listener.accept().unwrap().0));
+    let mut host = Host::start();
+    let stream = connect(&mut host, port);
+    host.send_eof(stream);
+    host.finish(stream).assert_done();
+    assert_eq!(server.join().unwrap(), 0);
+}
+
+#[test]
 fn a_connection_that_the_server_resets_is_an_error_after_what_it_sent() {
     let mut host = Host::start();
     let (port, server) = server(|mut connection| {

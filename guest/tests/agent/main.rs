@@ -10,5 +10,6 @@ mod files;
 mod flow;
 mod host;
 mod jobs;
+mod search;
 mod session;
 mod trees;

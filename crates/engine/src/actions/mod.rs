@@ -10,6 +10,7 @@ mod jobs;
 mod lifecycle;
 mod network;
 mod read;
+mod search;
 
 mod settings;
 mod snapshots;

@@ -79,7 +79,7 @@ impl Perform for FileGrep {
         });
         Ok(TextFound {
             matches: matches.collect(),
-            files_searched: found.files_searched,
+            files_searched: found.files_searched.into(),
             truncated: found.truncated,
         })
     }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use agentiso_proto::{Channel, DirEntry, HookReport, JobInfo, Response, Secret, WINDOW};
+use agentiso_proto::{
+    Channel, DirEntry, FoundEntry, GrepMatch, HookReport, JobInfo, Response, Secret, WINDOW,
+};
 use tokio::sync::Notify;
 
 use super::LinkError;
@@ -240,11 +242,16 @@ impl Stream {
 /// Lists take far more memory than they took on the wire.
 fn lists_cost(response: &Response) -> usize {
     let job = |info: &JobInfo| size_of::<JobInfo>() + info.argv.len() * size_of::<Vec<u8>>();
+    let found = |found: &GrepMatch| {
+        size_of::<GrepMatch>() + (found.before.len() + found.after.len()) * size_of::<Vec<u8>>()
+    };
     match response {
         Response::Entries(entries) => entries.len() * size_of::<DirEntry>(),
         Response::Woken { hooks } => hooks.len() * size_of::<HookReport>(),
         Response::Jobs(jobs) => jobs.iter().map(job).sum(),
         Response::JobOutput { info, .. } => job(info),
+        Response::Found(entries) => entries.len() * size_of::<FoundEntry>(),
+        Response::Matches(matches) => matches.iter().map(found).sum(),
         Response::Env(variables) => variables.len() * size_of::<(String, Secret)>(),
         Response::Done
         | Response::Error(_)
@@ -255,7 +262,9 @@ fn lists_cost(response: &Response) -> usize {
         | Response::Status(_)
         | Response::JobStarted { .. }
         | Response::EnvSet { .. }
-        | Response::Connected => 0,
+        | Response::Connected
+        | Response::FindDone { .. }
+        | Response::GrepDone(_) => 0,
     }
 }
 

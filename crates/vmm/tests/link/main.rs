@@ -9,6 +9,7 @@ mod environment;
 mod files;
 mod hostile;
 mod jobs;
+mod search;
 mod starting;
 mod waking;
 

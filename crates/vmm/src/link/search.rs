@@ -1,0 +1,94 @@
+//! Finding files in the guest, and lines in them.
+
+use agentiso_proto::{
+    Find, FoundEntry, Grep, GrepMatch, GrepSummary, MAX_CONTEXT, MAX_FOUND, MAX_LINE, Request, Response,
+};
+
+use super::calls::LISTING;
+use super::stream::Event;
+use super::{Guest, LinkError};
+
+/// The files and directories that were found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Found {
+    /// Sorted by path.
+    pub entries: Vec<FoundEntry>,
+    /// There is more.
+    pub truncated: bool,
+}
+
+/// The lines that were found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Grepped {
+    /// Sorted by path and line.
+    pub matches: Vec<GrepMatch>,
+    /// Text files that were searched.
+    pub files_searched: u32,
+    /// Files that were not searched because they are too large.
+    pub files_too_large: u32,
+    /// There may be more matches.
+    pub truncated: bool,
+}
+
+impl Guest {
+    /// Finds files and directories by their paths. Dropping the future ends the search.
+    pub async fn find(&self, find: Find) -> Result<Found, LinkError> {
+        self.needs_version(2).await?;
+        let limit = find.max.min(MAX_FOUND) as usize;
+        let mut exchange = self.start(&Request::Find(find), LISTING).await?;
+        let mut entries: Vec<FoundEntry> = Vec::new();
+        loop {
+            match exchange.next().await? {
+                Event::Response(Response::Found(found)) => {
+                    if entries.len() + found.len() > limit || !found.iter().all(|entry| is_below(&entry.path))
+                    {
+                        return Err(self.violation("files that cannot have been found"));
+                    }
+                    entries.extend(found);
+                }
+                Event::Last(Response::FindDone { truncated }) => return Ok(Found { entries, truncated }),
+                other => return Err(exchange.unexpected(&other)),
+            }
+        }
+    }
+
+    /// Searches text files for lines. Dropping the future ends the search.
+    pub async fn grep(&self, grep: Grep) -> Result<Grepped, LinkError> {
+        self.needs_version(2).await?;
+        let limit = grep.max_matches.min(MAX_FOUND) as usize;
+        let mut exchange = self.start(&Request::Grep(grep), LISTING).await?;
+        let mut matches: Vec<GrepMatch> = Vec::new();
+        loop {
+            match exchange.next().await? {
+                Event::Response(Response::Matches(found)) => {
+                    if matches.len() + found.len() > limit || !found.iter().all(is_plausible) {
+                        return Err(self.violation("lines that cannot have been found"));
+                    }
+                    matches.extend(found);
+                }
+                Event::Last(Response::GrepDone(GrepSummary {
+                    files_searched,
+                    files_too_large,
+                    truncated,
+                })) => {
+                    return Ok(Grepped { matches, files_searched, files_too_large, truncated });
+                }
+                other => return Err(exchange.unexpected(&other)),
+            }
+        }
+    }
+}
+
+fn is_plausible(found: &GrepMatch) -> bool {
+    let context = usize::from(MAX_CONTEXT);
+    let mut lines = found.before.iter().chain(&found.after).chain([&found.line]);
+    (found.path.is_empty() || is_below(&found.path))
+        && found.before.len() <= context
+        && found.after.len() <= context
+        && lines.all(|line| line.len() <= MAX_LINE)
+}
+
+/// Whether this can be the path of something below a directory: callers put the two together.
+fn is_below(path: &[u8]) -> bool {
+    !path.contains(&0) && path.split(|&byte| byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
+}

@@ -1,0 +1,236 @@
+//! Searching one file, in pieces: neither a long file nor a long line is ever in memory as a whole.
+
+use std::{collections::VecDeque, ops::Range, os::fd::OwnedFd};
+
+use agentiso_proto::{Grep, GrepMatch, MAX_LINE};
+use regex_automata::{Input, meta::Regex};
+use rustix::{fs::FileType, io::Errno};
+
+use crate::{error::Outcome, grep::Results, paths::file_type, stream::Stream};
+
+/// A larger file is not searched.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// A NUL in the first so many bytes makes a file binary.
+const SNIFFED: usize = 8 * 1024;
+/// Longer lines are searched in pieces of this length; what lies across two of them is not found.
+const PIECE: usize = 32 * 1024;
+/// What is known of the line on both sides of a piece, so that its ends are not taken for the line's: a letter's worth.
+const MARGIN: usize = 4;
+/// Lines between two looks at whether anybody still wants the result.
+const PATIENCE: u64 = 256;
+
+/// What was in a file.
+pub(crate) enum Content {
+    /// Lines, which were searched.
+    Text,
+    /// Too much.
+    TooLarge,
+    /// No text, or nothing that could be read.
+    Other,
+}
+
+/// Searches a file, using a buffer that is much longer than a piece.
+pub(crate) fn search(
+    stream: &Stream,
+    file: OwnedFd,
+    path: &[u8],
+    regex: &Regex,
+    request: &Grep,
+    results: &mut Results<'_>,
+    buffer: &mut [u8],
+) -> Outcome<Content> {
+    let Ok(stat) = rustix::fs::fstat(&file) else { return Ok(Content::Other) };
+    if file_type(&stat) != FileType::RegularFile {
+        return Ok(Content::Other);
+    }
+    if stat.st_size.cast_unsigned() > MAX_FILE {
+        return Ok(Content::TooLarge);
+    }
+    let mut pieces = Pieces { file, buffer, start: 0, end: 0, left: MAX_FILE, margin: 0, ended: false };
+    if !pieces.is_text() {
+        return Ok(Content::Other);
+    }
+    let mut matches = Matches::new(path, request, results);
+    let mut line = Line { number: 1, head: Vec::new(), begun: false, matched: false };
+    while let Some(piece) = pieces.next() {
+        if line.number % PATIENCE == 1 || !piece.ends_line {
+            stream.check()?;
+        }
+        line.add(pieces.buffer, &piece, regex);
+        if piece.ends_line {
+            if !matches.line(&line)? {
+                break;
+            }
+            line.restart();
+        }
+    }
+    matches.finish()?;
+    Ok(Content::Text)
+}
+
+/// A file as lines, or pieces of them.
+struct Pieces<'a> {
+    file: OwnedFd,
+    buffer: &'a mut [u8],
+    start: usize,
+    end: usize,
+    /// Bytes before the start that belong to the same line.
+    margin: usize,
+    /// What may still be read: a file may grow meanwhile.
+    left: u64,
+    ended: bool,
+}
+
+impl Pieces<'_> {
+    /// Whether the file's beginning looks like text.
+    fn is_text(&mut self) -> bool {
+        while self.end < SNIFFED && !self.ended {
+            self.fill();
+        }
+        memchr::memchr(0, &self.buffer[..self.end.min(SNIFFED)]).is_none()
+    }
+
+    /// The next piece.
+    fn next(&mut self) -> Option<Piece> {
+        loop {
+            let (start, before) = (self.start, self.margin);
+            let reach = start..self.end.min(start + PIECE);
+            let newline = memchr::memchr(b'\n', &self.buffer[reach.clone()]);
+            let (end, after, ends_line) = match newline {
+                Some(at) => (start + at, 0, true),
+                None if self.ended && start == self.end => return None,
+                None if self.ended && reach.end == self.end => (self.end, 0, true),
+                None if self.ended || self.end >= reach.end + MARGIN => {
+                    // The line ends where the margin does, if not before.
+                    let margin = reach.end..self.end.min(reach.end + MARGIN);
+                    let after = memchr::memchr(b'\n', &self.buffer[margin.clone()]).unwrap_or(margin.len());
+                    (reach.end, after, false)
+                }
+                None => {
+                    self.make_space();
+                    self.fill();
+                    continue;
+                }
+            };
+            self.start = end + usize::from(newline.is_some());
+            self.margin = if ends_line { 0 } else { MARGIN };
+            return Some(Piece { whole: start - before..end + after, searched: start..end, ends_line });
+        }
+    }
+
+    fn make_space(&mut self) {
+        let kept = self.start - self.margin;
+        self.buffer.copy_within(kept..self.end, 0);
+        (self.start, self.end) = (self.margin, self.end - kept);
+    }
+
+    /// Reads on. A file that cannot be read any further ends there.
+    fn fill(&mut self) {
+        let space = &mut self.buffer[self.end..];
+        let limit = usize::try_from(self.left).unwrap_or(usize::MAX).min(space.len());
+        match rustix::io::read(&self.file, &mut space[..limit]) {
+            Ok(0) => self.ended = true,
+            Ok(count) => {
+                self.end += count;
+                self.left -= count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => self.ended = true,
+        }
+    }
+}
+
+/// A line, or a piece of one, in the buffer.
+struct Piece {
+    /// With what is known around it.
+    whole: Range<usize>,
+    searched: Range<usize>,
+    ends_line: bool,
+}
+
+/// The line that is being read.
+struct Line {
+    number: u64,
+    head: Vec<u8>,
+    begun: bool,
+    matched: bool,
+}
+
+impl Line {
+    fn add(&mut self, buffer: &[u8], piece: &Piece, regex: &Regex) {
+        let Range { start, end } = piece.searched;
+        if !std::mem::replace(&mut self.begun, true) {
+            self.head.extend_from_slice(&buffer[start..end.min(start + MAX_LINE)]);
+        }
+        let whole = &buffer[piece.whole.clone()];
+        let searched = start - piece.whole.start..end - piece.whole.start;
+        self.matched = self.matched || regex.is_match(Input::new(whole).span(searched));
+    }
+
+    fn restart(&mut self) {
+        self.number += 1;
+        self.head.clear();
+        (self.begun, self.matched) = (false, false);
+    }
+}
+
+/// The matches of one file, which wait for the lines after them.
+struct Matches<'a, 'b> {
+    path: &'a [u8],
+    context: usize,
+    left: u32,
+    results: &'a mut Results<'b>,
+    before: VecDeque<Vec<u8>>,
+    waiting: VecDeque<GrepMatch>,
+}
+
+impl<'a, 'b> Matches<'a, 'b> {
+    fn new(path: &'a [u8], request: &Grep, results: &'a mut Results<'b>) -> Self {
+        let (context, left) = (usize::from(request.context), request.max_per_file.unwrap_or(u32::MAX));
+        Self { path, context, left, results, before: VecDeque::new(), waiting: VecDeque::new() }
+    }
+
+    /// Takes a line in; false if nothing more is wanted of this file.
+    fn line(&mut self, line: &Line) -> Outcome<bool> {
+        for waiting in &mut self.waiting {
+            waiting.after.push(line.head.clone());
+        }
+        if line.matched && self.left > 0 {
+            if !self.results.admit() {
+                return Ok(false);
+            }
+            self.left -= 1;
+            self.waiting.push_back(GrepMatch {
+                path: self.path.to_vec(),
+                line_number: line.number,
+                line: line.head.clone(),
+                before: self.before.iter().cloned().collect(),
+                after: Vec::new(),
+            });
+        }
+        while self.waiting.front().is_some_and(|found| found.after.len() == self.context) {
+            let Some(found) = self.waiting.pop_front() else { break };
+            if !self.results.send(found)? {
+                self.waiting.clear();
+                return Ok(false);
+            }
+        }
+        if self.context > 0 {
+            self.before.push_back(line.head.clone());
+            if self.before.len() > self.context {
+                self.before.pop_front();
+            }
+        }
+        Ok(self.left > 0 || !self.waiting.is_empty())
+    }
+
+    /// There are no more lines to wait for.
+    fn finish(self) -> Outcome<()> {
+        for found in self.waiting {
+            if !self.results.send(found)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
