@@ -10,7 +10,7 @@ use clap::Parser;
 
 use crate::args::{Cli, ImageVerb, SnapshotVerb, Verb};
 use crate::commands::{
-    COMMAND_FAILED, bench, check, exec, fork, image, init, maintain, run, snapshot, workspace,
+    COMMAND_FAILED, bench, check, daemon, exec, fork, image, init, maintain, run, serve, snapshot, workspace,
 };
 use crate::output::Output;
 use crate::ui::Stream;
@@ -82,6 +82,8 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
         Verb::Exec(flags) => exec::exec(here, flags, output).await,
         Verb::Snapshot(verb) => dispatch_snapshot(here, verb, output).await,
         Verb::Fork(flags) => fork::fork(here, flags, output).await,
+        Verb::Serve(flags) => serve::serve(here, flags).await,
+        Verb::Daemon(verb) => daemon::daemon(here, verb, output).await,
         Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
         Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
         Verb::Check => Ok(0),

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod command;
+mod daemon;
 mod image;
 mod size;
 mod snapshot;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use self::command::{Command, Exec, Run};
+pub use self::daemon::{DaemonRun, DaemonVerb, Serve, Tools};
 pub use self::image::{ImageVerb, NewImage};
 pub use self::size::Size;
 pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
@@ -66,6 +68,11 @@ pub enum Verb {
     Snapshot(SnapshotVerb),
     /// Make new workspaces from a workspace, running or not, or from one of its snapshots
     Fork(Fork),
+    /// Speak MCP with the client that started this
+    Serve(Serve),
+    /// Start, stop and look at the daemon that works for all commands
+    #[command(subcommand)]
+    Daemon(DaemonVerb),
     /// Prepare kernel, image, template and configuration; safe to repeat
     Init(Init),
     /// Show everything agentiso needs, found or not, with reasons and fixes

@@ -3,6 +3,7 @@
 mod attend;
 pub mod bench;
 pub mod check;
+pub mod daemon;
 pub mod exec;
 pub mod fork;
 mod hooks;
@@ -11,6 +12,7 @@ pub mod init;
 mod interrupt;
 pub mod maintain;
 pub mod run;
+pub mod serve;
 mod size;
 pub mod snapshot;
 mod waiting;

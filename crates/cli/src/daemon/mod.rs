@@ -19,8 +19,7 @@ mod socket;
 mod spawn;
 mod token;
 
-pub use self::lock::{DaemonLock, running_pid};
+pub use self::lock::running_pid;
 pub use self::log::log_file;
-pub use self::reach::{client, client_if_running};
+pub use self::reach::{client, client_if_running, client_with_metrics};
 pub use self::run::run;
-pub use self::spawn::READY;

@@ -12,10 +12,15 @@ const NAME: &str = concat!("agentiso/", env!("CARGO_PKG_VERSION"));
 
 /// A client of the daemon, which runs when this returns.
 pub async fn client(paths: &Paths) -> Result<Client, Failure> {
+    client_with_metrics(paths, None).await
+}
+
+/// The same; a daemon that has to be started has its metrics on this port.
+pub async fn client_with_metrics(paths: &Paths, metrics_port: Option<u16>) -> Result<Client, Failure> {
     if let Some(client) = client_if_running(paths).await? {
         return Ok(client);
     }
-    spawn(paths).await?;
+    spawn(paths, metrics_port).await?;
     match client_if_running(paths).await? {
         Some(client) => Ok(client),
         None => Err(Failure::new(Code::DaemonUnavailable, "the daemon started and cannot be reached")

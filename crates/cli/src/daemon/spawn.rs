@@ -11,10 +11,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use super::log;
 
 /// What a daemon prints when it can be reached.
-pub const READY: &str = "ready";
+pub(super) const READY: &str = "ready";
 
 /// Starts a daemon and waits until it can be reached, or has said why not.
-pub(super) async fn spawn(paths: &Paths) -> Result<(), Failure> {
+pub(super) async fn spawn(paths: &Paths, metrics_port: Option<u16>) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Failure::new(Code::DaemonUnavailable, format!("the daemon could not be started: {error}"))
     };
@@ -25,6 +25,9 @@ pub(super) async fn spawn(paths: &Paths) -> Result<(), Failure> {
         command.arg("--config").arg(&paths.config_file);
     }
     command.args(["daemon", "run", "--detached"]);
+    if let Some(port) = metrics_port {
+        command.arg("--metrics-port").arg(port.to_string());
+    }
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     // SAFETY: setsid is safe between fork and exec, and touches nothing of ours.
     unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };

@@ -1,0 +1,59 @@
+//! Flags of the daemon and of those who speak for agents.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What can be done with the daemon.
+#[derive(Debug, Subcommand)]
+pub enum DaemonVerb {
+    /// Start the daemon, unless it runs; every command that needs it does so by itself
+    Start,
+    /// End the daemon; machines go on unless --machines
+    Stop {
+        /// Stops all machines first
+        #[arg(long)]
+        machines: bool,
+    },
+    /// End the daemon and start it again; machines go on
+    Restart,
+    /// Show whether the daemon runs, since when, and where its log is
+    Status,
+    /// Run the daemon here, until it is interrupted
+    Run(DaemonRun),
+}
+
+/// Flags of `daemon run`.
+#[derive(Args, Debug)]
+pub struct DaemonRun {
+    /// Port on 127.0.0.1 for /metrics and /healthz [default: the configured one]
+    #[arg(long, value_name = "PORT")]
+    pub metrics_port: Option<u16>,
+    /// Says when it can be reached, for the one who started it
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+/// Flags of `serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "An MCP client starts this and speaks to it over its standard input and output.\n\
+                        The machines stay when it ends.\n\n\
+                        Example, for a client's configuration:\n  \
+                        {\"mcpServers\": {\"agentiso\": {\"command\": \"agentiso\", \"args\": [\"serve\"]}}}")]
+pub struct Serve {
+    /// Which tools are listed; the others can be called all the same
+    #[arg(long, value_enum, default_value_t = Tools::Standard)]
+    pub tools: Tools,
+    /// Starts the daemon, should it not run, with metrics on this port of 127.0.0.1
+    #[arg(long, value_name = "PORT")]
+    pub metrics_port: Option<u16>,
+}
+
+/// Which tools are listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Tools {
+    /// The eight a weak model needs
+    Core,
+    /// What agents need
+    Standard,
+    /// All, under all their names
+    Full,
+}

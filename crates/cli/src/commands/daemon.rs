@@ -1,0 +1,90 @@
+//! `agentiso daemon`.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::action::ServerStatus;
+use agentiso_core::progress::Silent;
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::Installation;
+use agentiso_runtime::process_end;
+use serde_json::json;
+
+use crate::args::DaemonVerb;
+use crate::daemon::{self, client, client_if_running, log_file, running_pid};
+use crate::output::Output;
+
+/// How long a daemon may take to end, machines and all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Does something with the daemon.
+pub async fn daemon(here: &Installation, verb: DaemonVerb, output: Output) -> Result<u8, Failure> {
+    match verb {
+        DaemonVerb::Run(flags) => daemon::run(here, flags.detached, flags.metrics_port).await,
+        DaemonVerb::Start => start(here, output).await,
+        DaemonVerb::Stop { machines } => {
+            let stopped = stop(here, machines).await?;
+            output.result(&json!({ "stopped": stopped }), |out| match stopped {
+                true => writeln!(out, "The daemon has ended."),
+                false => writeln!(out, "No daemon runs."),
+            })?;
+            Ok(0)
+        }
+        DaemonVerb::Restart => {
+            stop(here, false).await?;
+            start(here, output).await
+        }
+        DaemonVerb::Status => status(here, output).await,
+    }
+}
+
+async fn start(here: &Installation, output: Output) -> Result<u8, Failure> {
+    client(&here.paths).await?;
+    let pid = running_pid(&here.paths.home);
+    output.result(&json!({ "running": true, "pid": pid }), |out| match pid {
+        Some(pid) => writeln!(out, "The daemon runs: process {pid}."),
+        None => writeln!(out, "The daemon runs."),
+    })?;
+    Ok(0)
+}
+
+/// Ends the daemon and waits until it has; says whether there was one.
+async fn stop(here: &Installation, machines: bool) -> Result<bool, Failure> {
+    let pid = running_pid(&here.paths.home);
+    let Some(client) = client_if_running(&here.paths).await? else { return Ok(false) };
+    client.shut_down(machines).await?;
+    if let Some(pid) = pid
+        && tokio::time::timeout(PATIENCE, process_end(pid)).await.is_err()
+    {
+        let message = format!("the daemon has not ended within {} s", PATIENCE.as_secs());
+        return Err(Failure::new(Code::Timeout, message).with_remedy(format!("end it yourself: kill {pid}")));
+    }
+    Ok(true)
+}
+
+async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
+    let log = log_file(&here.paths.home);
+    let Some(client) = client_if_running(&here.paths).await? else {
+        output.result(&json!({ "running": false, "log": log }), |out| {
+            writeln!(out, "No daemon runs for {}.", here.paths.home.display())
+        })?;
+        return Ok(1);
+    };
+    let state = client.act(&ServerStatus {}, &(Arc::new(Silent) as _)).await?;
+    let mut object = json!(state);
+    object["running"] = json!(true);
+    object["log"] = json!(log);
+    output.result(&object, |out| {
+        writeln!(out, "running     process {}, version {}", state.pid, state.version)?;
+        writeln!(out, "up          {} s", state.uptime_secs)?;
+        writeln!(out, "home        {}", state.home)?;
+        writeln!(out, "log         {}", log.display())?;
+        let states: Vec<String> =
+            state.workspaces.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let states = if states.is_empty() { "none".to_owned() } else { states.join(", ") };
+        writeln!(out, "workspaces  {states}")?;
+        writeln!(out, "pool        {} ready", state.pool)
+    })?;
+    Ok(0)
+}

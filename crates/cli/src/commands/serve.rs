@@ -1,0 +1,62 @@
+//! `agentiso serve`: what an MCP client starts. The daemon does the work; this only carries words.
+
+use agentiso_api::mcp::{Server, ServeError, ToolSet, serve_stdio};
+use agentiso_api::{Answer, Backend, Call, Client};
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::Installation;
+use agentiso_runtime::paths::Paths;
+
+use crate::args;
+use crate::daemon::{client, client_with_metrics};
+
+/// Speaks MCP over standard input and output until the client ends it.
+pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failure> {
+    let tools = match flags.tools {
+        args::Tools::Core => ToolSet::Core,
+        args::Tools::Standard => ToolSet::Standard,
+        args::Tools::Full => ToolSet::Full,
+    };
+    let daemon = client_with_metrics(&here.paths, flags.metrics_port).await?;
+    let session = daemon.begin_session(true).await?;
+    let daemon = daemon.with_token(session.token);
+    let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, tools);
+    let served = serve_stdio(server).await;
+    // Its workspaces are nobody's from now on, and the next session can have them. A daemon that is gone forgets it.
+    let _ = daemon.end_session().await;
+    served.map(|()| 0).map_err(|error: ServeError| error.into())
+}
+
+/// A daemon that is started again should it be gone when something is asked of it.
+#[derive(Clone)]
+struct Lasting {
+    daemon: Client,
+    paths: Paths,
+}
+
+impl Lasting {
+    /// Nothing was asked of a daemon that was not there, so it can be asked again.
+    async fn revive(&self) -> Result<(), Failure> {
+        if self.daemon.is_answered().await {
+            return Ok(());
+        }
+        client(&self.paths).await.map(drop)
+    }
+}
+
+impl Backend for Lasting {
+    async fn call(&self, call: Call) -> Result<Answer, Failure> {
+        self.call_for("mcp", call).await
+    }
+
+    async fn call_for(&self, name: &str, call: Call) -> Result<Answer, Failure> {
+        self.revive().await?;
+        match self.daemon.call_for(name, call).await {
+            Err(failure) if failure.code() == Code::DaemonUnavailable => {
+                // The next call finds a daemon; this one may have been carried out, and only its caller can tell.
+                let _ = self.revive().await;
+                Err(failure)
+            }
+            answered => answered,
+        }
+    }
+}
