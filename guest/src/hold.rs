@@ -6,7 +6,8 @@
 //!
 //! Commands that ran at that moment go on afterwards, in the original and in every copy. In a copy nobody hears them:
 //! their supervisors see that their session is over, discard the output and close the input, and their time limits
-//! count the machine's own monotonic time, in which the pause took none.
+//! count the machine's own monotonic time, in which the pause took none. Jobs belong to no session: every copy has them
+//! as they were, with what they wrote.
 
 use std::{
     sync::Arc,

@@ -7,7 +7,8 @@
 //! ```text
 //! main thread    reaps orphans                                     reaper
 //! link thread    bytes -> frames; pings, credit, configure         link, session
-//! workers        one request each, then idle again                 pool, requests, exec, files, trees
+//! workers        one request each, then idle again                 pool, requests, exec, files, trees, find, grep
+//!                one job or connection each, for as long as it is   job, connect
 //! ```
 
 mod agent;

@@ -18,10 +18,10 @@ pub const VERSION_MAX: u16 = 2;
 pub(crate) const HELLO_MAGIC: [u8; 16] = *b"\xa7isoHELLO\r\n\x1a\x01\xf3\x9e\x42";
 const WELCOME_MAGIC: [u8; 16] = *b"\xa8isoWELCO\r\n\x1a\x01\xc5\x3b\x71";
 
-/// What becomes of the commands an earlier session left running, and of its hold and freeze.
+/// What becomes of the commands an earlier session left running, jobs included, and of its hold and freeze.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Inherit {
-    /// They go on; their output is discarded. A hold or a freeze ends.
+    /// They go on; their output is discarded, but for that of jobs. A hold or a freeze ends.
     Keep,
     /// They end. So does a hold or a freeze.
     Kill,

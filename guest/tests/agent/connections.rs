@@ -2,12 +2,14 @@
 
 use std::{
     io::{ErrorKind as IoErrorKind, Read, Write},
-    net::{Shutdown, TcpListener, TcpStream},
+    net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    os::fd::OwnedFd,
     sync::mpsc,
     thread::{self, JoinHandle},
 };
 
 use agentiso_proto::{Channel, ErrorKind, Inherit, Kind, Request, Response, WINDOW};
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::host::{Host, shell};
 
@@ -24,6 +26,14 @@ fn count(mut connection: TcpStream) -> usize {
     connection.read_to_end(&mut taken).unwrap();
     write!(connection, "{} bytes", taken.len()).unwrap();
     taken.len()
+}
+
+/// A port of the older protocol on which nobody listens, nor any other test while this is held.
+fn silent_port() -> (OwnedFd, u16) {
+    let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&held, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&held).unwrap()).unwrap();
+    (held, bound.port())
 }
 
 fn connect(host: &mut Host, port: u16) -> u32 {
@@ -121,7 +131,7 @@ fn a_server_that_does_not_read_holds_up_only_that_connection() {
 
 #[test]
 fn a_port_on_which_nothing_listens_is_not_found() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (_held, port) = silent_port();
     let mut host = Host::start();
     let heard = host.call(&Request::Connect { port });
     assert_eq!(heard.error(), ErrorKind::NotFound);
@@ -131,8 +141,8 @@ fn a_port_on_which_nothing_listens_is_not_found() {
 
 #[test]
 fn a_server_that_listens_only_on_the_newer_protocol_is_found_too() {
-    let listener = TcpListener::bind("[::1]:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let (_held, port) = silent_port();
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, port)).unwrap();
     let server = thread::spawn(move || count(listener.accept().unwrap().0));
     let mut host = Host::start();
     let stream = connect(&mut host, port);

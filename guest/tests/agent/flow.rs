@@ -65,6 +65,7 @@ fn a_host_that_sends_more_than_it_was_granted_loses_only_that_stream() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(Exec { stdin: true, ..shell("sleep 1000") }));
+    host.wait_until(stream, |heard| !heard.responses.is_empty());
     for _ in 0..20 {
         host.frame(Kind::Data, Channel::Main, stream, &vec![0; 100_000]);
     }
