@@ -159,4 +159,3 @@ impl Drop for Record {
         }
     }
 }
-

@@ -160,8 +160,15 @@ impl Engine {
                     let _turn = room.change().await;
                     let id = workspace.id.to_string();
                     match engine.workspaces.stop(&id, false, Some(limit)).await {
-                        Ok(_) => engine.events.tell(EventKind::Stopped, workspace.id, &workspace.name.to_string(), None),
-                        Err(failure) => tracing::warn!(name = %workspace.name, %failure, "could not be stopped"),
+                        Ok(_) => engine.events.tell(
+                            EventKind::Stopped,
+                            workspace.id,
+                            &workspace.name.to_string(),
+                            None,
+                        ),
+                        Err(failure) => {
+                            tracing::warn!(name = %workspace.name, %failure, "could not be stopped")
+                        }
                     }
                 });
             }

@@ -194,7 +194,9 @@ async fn into_guest(mut client: OwnedReadHalf, mut guest: ConnectionWriter) -> R
                 return Ok(());
             }
             Ok(count) => guest.write(&buffer[..count]).await?,
-            Err(error) => return Err(Failure::new(Code::Io, format!("a forwarded connection broke: {error}"))),
+            Err(error) => {
+                return Err(Failure::new(Code::Io, format!("a forwarded connection broke: {error}")));
+            }
         }
     }
 }

@@ -65,12 +65,12 @@ impl Engine {
         asked: Interaction,
     ) -> Result<Interactive, Failure> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
-        let detail = json!({ "argv": asked.argv.iter().map(|word| without_credentials(word)).collect::<Vec<_>>() });
+        let detail =
+            json!({ "argv": asked.argv.iter().map(|word| without_credentials(word)).collect::<Vec<_>>() });
         let detail = if detail.to_string().len() > agentiso_meta::MAX_DETAIL { json!({}) } else { detail };
         let mut record = Record::begin(self, caller, name, detail);
         let started = async {
-            let context =
-                self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
+            let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
             let exec = command(asked)?;
             Ok(context.guest().await?.exec(exec).await?)
         };
@@ -86,7 +86,9 @@ impl Engine {
 }
 
 fn command(asked: Interaction) -> Result<Exec, Failure> {
-    if asked.argv.iter().any(|word| word.contains('\0')) || asked.env.values().any(|value| value.contains('\0')) {
+    if asked.argv.iter().any(|word| word.contains('\0'))
+        || asked.env.values().any(|value| value.contains('\0'))
+    {
         return Err(Failure::new(Code::InvalidArgument, "a word of the command contains a zero byte"));
     }
     let shell = ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi"];

@@ -21,11 +21,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub fn of(resources: &Resources) -> Self {
-        Self {
-            workspaces: 1,
-            memory_mb: resources.memory_mb.into(),
-            disk_gb: resources.disk_gb.into(),
-        }
+        Self { workspaces: 1, memory_mb: resources.memory_mb.into(), disk_gb: resources.disk_gb.into() }
     }
 
     pub fn times(self, count: u32) -> Self {
@@ -80,17 +76,18 @@ impl Quotas {
     }
 
     /// Refuses what would be too much. The caller has the turn.
-    pub fn require(
-        &self,
-        engine: &Engine,
-        session: Option<SessionId>,
-        asked: Asked,
-    ) -> Result<(), Failure> {
+    pub fn require(&self, engine: &Engine, session: Option<SessionId>, asked: Asked) -> Result<(), Failure> {
         let config = engine.config();
         let all = engine.meta().read(|read| read.usage(None))?;
         let have = used(&all).plus(self.reserved_for(|_| true));
         let most = u64::from(config.limits.max_workspaces);
-        check("workspaces in this installation", have.workspaces, asked.workspaces, most, "limits.max_workspaces")?;
+        check(
+            "workspaces in this installation",
+            have.workspaces,
+            asked.workspaces,
+            most,
+            "limits.max_workspaces",
+        )?;
         let Some(id) = session else { return Ok(()) };
         let own = engine.meta().read(|read| read.usage(Some(id)))?;
         let have = used(&own).plus(self.reserved_for(|whose| whose == session));

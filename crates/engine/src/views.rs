@@ -73,7 +73,8 @@ pub(crate) fn brief(
     caller: Option<&Caller>,
 ) -> WorkspaceBrief {
     let owner = settings.and_then(|settings| settings.owner);
-    let owned = caller.is_some_and(|caller| caller.is_operator() || (owner.is_some() && owner == caller.session));
+    let owned =
+        caller.is_some_and(|caller| caller.is_operator() || (owner.is_some() && owner == caller.session));
     let suspended = view.state == "stopped" && settings.is_some_and(|settings| settings.suspended.is_some());
     WorkspaceBrief {
         workspace_id: view.id.to_string(),

@@ -90,8 +90,9 @@ async fn run(
     socket: &mut WebSocket,
 ) -> Result<Option<ExecWord>, Failure> {
     let Some(Ok(Message::Text(first))) = socket.recv().await else { return Ok(None) };
-    let spec: ExecSpec = serde_json::from_str(&first)
-        .map_err(|error| Failure::new(Code::InvalidArgument, format!("the first message makes no sense: {error}")))?;
+    let spec: ExecSpec = serde_json::from_str(&first).map_err(|error| {
+        Failure::new(Code::InvalidArgument, format!("the first message makes no sense: {error}"))
+    })?;
     let mut running = state.engine.interact(caller, workspace, spec).await?;
     let (mut sink, mut stream) = socket.split();
     if sink.send(text(&ExecWord::Started {})).await.is_err() {

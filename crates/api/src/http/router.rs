@@ -64,8 +64,10 @@ pub fn router(state: State) -> Router {
         .route("/healthz", get(metrics::health))
         .layer(DefaultBodyLimit::max(LARGEST))
         .fallback(|| async {
-            Failed(Failure::new(Code::InvalidArgument, "there is no such route")
-                .with_remedy("GET /v1/openapi.json lists all"))
+            Failed(
+                Failure::new(Code::InvalidArgument, "there is no such route")
+                    .with_remedy("GET /v1/openapi.json lists all"),
+            )
         })
         .with_state(state)
 }

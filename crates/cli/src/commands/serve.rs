@@ -1,6 +1,6 @@
 //! `agentiso serve`: what an MCP client starts. The daemon does the work; this only carries words.
 
-use agentiso_api::mcp::{Server, ServeError, ToolSet, serve_stdio};
+use agentiso_api::mcp::{ServeError, Server, ToolSet, serve_stdio};
 use agentiso_api::{Answer, Backend, Call, Client};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;

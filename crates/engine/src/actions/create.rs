@@ -67,8 +67,7 @@ impl Make for WorkspaceCreate {
             labels: self.labels.clone(),
         };
         let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&resources))?;
-        let request =
-            CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool };
+        let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool };
         let began = Instant::now();
         let view = engine.workspaces.create(&request, &context.progress).await?;
         if let Err(failure) = engine.settle(context.caller.session, &view, wishes) {
@@ -188,7 +187,9 @@ pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Code::NetworkUnavailable, "workspaces have no network, so internet cannot be allowed")
-        .with_remedy("leave allow_internet out; bring files in with file_transfer, reach ports with port_forward"))
+        .with_remedy(
+            "leave allow_internet out; bring files in with file_transfer, reach ports with port_forward",
+        ))
 }
 
 /// The moment in so many seconds.

@@ -118,7 +118,10 @@ pub(super) fn shell(
     }
     Ok(guest::Exec {
         argv: vec![b"/bin/sh".to_vec(), b"-c".to_vec(), command.as_bytes().to_vec()],
-        env: env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect(),
+        env: env
+            .iter()
+            .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()))
+            .collect(),
         workdir: workdir.map(|path| path.as_bytes().to_vec()),
         user: user.map(|name| User::Name(name.to_owned())),
         ..guest::Exec::default()

@@ -1,7 +1,8 @@
 //! Commands that are left running.
 
 use agentiso_core::action::{
-    Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobWrite, JobWritten,
+    Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobWrite,
+    JobWritten,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Guest, JobInfo, JobOutput, JobRead, JobWait, LinkError};
@@ -107,7 +108,11 @@ fn polled(output: &JobOutput) -> JobPolled {
     let (exit_code, timed_out) = ending(&output.info);
     // A character that is not whole yet is shown by the next poll; at the very end nothing follows.
     let whole = |bytes: &[u8], from: u64, end: u64| {
-        if !output.info.running && from + bytes.len() as u64 == end { bytes.len() } else { whole_characters(bytes) }
+        if !output.info.running && from + bytes.len() as u64 == end {
+            bytes.len()
+        } else {
+            whole_characters(bytes)
+        }
     };
     let out = whole(&output.stdout, output.stdout_from, output.info.stdout.end);
     let err = whole(&output.stderr, output.stderr_from, output.info.stderr.end);

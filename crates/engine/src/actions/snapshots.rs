@@ -2,7 +2,8 @@
 
 use agentiso_core::action::{
     FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete, SnapshotDeleted,
-    SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore, SnapshotRestored, SnapshotTaken,
+    SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore, SnapshotRestored,
+    SnapshotTaken,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
