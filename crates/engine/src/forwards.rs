@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::Engine;
+use crate::held::when_free;
 use crate::rooms::locked;
 
 /// Ports below this need rights nobody should have.
@@ -176,7 +177,11 @@ impl Engine {
 }
 
 async fn carry(guest: &Guest, port: u16, client: TcpStream) -> Result<(), Failure> {
-    let (reader, writer) = guest.connect(port).await?;
+    let (reader, writer) = when_free(|| {
+        let guest = guest.clone();
+        async move { guest.connect(port).await }
+    })
+    .await?;
     // Small messages must not wait for more.
     let _ = client.set_nodelay(true);
     let (from_client, to_client) = client.into_split();

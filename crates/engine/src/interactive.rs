@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::act::Record;
 use crate::redact::without_credentials;
-use crate::{Caller, Engine};
+use crate::{Caller, Engine, held};
 
 /// A command to run while somebody listens.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -72,7 +72,7 @@ impl Engine {
         let started = async {
             let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
             let exec = command(asked)?;
-            Ok(context.guest().await?.exec(exec).await?)
+            held::start(&context.guest().await?, &exec).await
         };
         match started.await {
             Ok(process) => Ok(Interactive { process, record }),

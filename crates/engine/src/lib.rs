@@ -16,6 +16,7 @@ mod engine;
 mod env;
 mod events;
 mod forwards;
+mod held;
 mod interactive;
 mod metrics;
 mod output;

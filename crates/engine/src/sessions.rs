@@ -111,7 +111,10 @@ impl Engine {
             let owner = owner.map(|owner| read.session(owner)).transpose()?;
             Ok((read.workspace(workspace)?, owner))
         })?;
-        if let Some(owner) = owner.filter(|owner| owner.id != session) {
+        if owner.as_ref().is_some_and(|owner| owner.id == session) {
+            return Ok(());
+        }
+        if let Some(owner) = owner {
             let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
             let idle_for = Timestamp::now().duration_since(last);
             if Duration::try_from(idle_for).unwrap_or_default() < idle {

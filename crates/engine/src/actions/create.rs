@@ -27,6 +27,10 @@ impl Perform for WorkspaceCreate {
         context.once(key.as_deref(), &self, self.clone().make(context)).await
     }
 
+    fn made(outcome: &WorkspaceCreated) -> Option<&str> {
+        Some(&outcome.workspace_id)
+    }
+
     fn changed(outcome: &WorkspaceCreated) -> Option<String> {
         Some(format!("created {}", outcome.name))
     }

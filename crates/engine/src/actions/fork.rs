@@ -20,7 +20,7 @@ const MOST: u32 = 100;
 const PREFIX: &str = "worker";
 
 impl Perform for WorkspaceFork {
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Copies;
 
     async fn perform(self, context: &Context) -> Result<WorkspaceForked, Failure> {
         let key = self.idempotency_key.clone();

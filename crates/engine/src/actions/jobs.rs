@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::exec::{bounded, code_and_signal, shell};
 use crate::act::Context;
+use crate::held::when_free;
 use crate::output::{cut, whole_characters};
 use crate::redact::without_credentials;
 use crate::views::shown;
@@ -33,7 +34,12 @@ impl Perform for JobStart {
         if let Some(seconds) = self.timeout_secs {
             command.timeout_ms = Some(bounded("timeout_secs", Some(seconds), 0, 1, LONGEST)? * 1000);
         }
-        let job_id = context.guest().await?.start_job(command).await?;
+        let guest = context.guest().await?;
+        let job_id = when_free(|| {
+            let (guest, command) = (guest.clone(), command.clone());
+            async move { guest.start_job(command).await }
+        })
+        .await?;
         Ok(JobStarted { job_id, status: "started".to_owned() })
     }
 
