@@ -38,4 +38,4 @@ pub use engine::{Engine, Shutdown};
 pub use events::{Event, EventKind};
 pub use interactive::{Interaction, Interactive};
 pub use metrics::Metrics;
-pub use sessions::NewSession;
+pub use sessions::{NewSession, Presence};

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, any, delete, get, on, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::answer::Failed;
 use super::auth::{Asking, Door, admit};
@@ -40,6 +40,8 @@ pub struct State {
     pub mcp: McpDoor,
     /// Asks the daemon to end; true to stop the machines too.
     pub shutdown: mpsc::Sender<bool>,
+    /// Becomes true when the daemon ends: whoever only listens is let go.
+    pub ending: watch::Receiver<bool>,
 }
 
 /// Everything under one roof.
@@ -53,6 +55,7 @@ pub fn router(state: State) -> Router {
         .route("/v1/actions/{name}", post(by_name))
         .route("/v1/sessions", post(session::begin))
         .route("/v1/sessions/current", delete(session::end))
+        .route("/v1/sessions/current/presence", get(session::stay))
         .route("/v1/events", get(events::watch))
         .route("/v1/workspaces/{workspace_id}/jobs/{job_id}/stream", get(events::job_output))
         .route("/v1/workspaces/{workspace_id}/exec/stream", get(exec::stream))
@@ -102,6 +105,17 @@ fn action_handler(
                 Err(failure) => Failed(failure).into_response(),
             }
         })
+    }
+}
+
+impl State {
+    /// Waits for the daemon's end.
+    pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ending = self.ending.clone();
+        async move {
+            // A sender that is gone is an end too.
+            let _ = ending.wait_for(|ending| *ending).await;
+        }
     }
 }
 

@@ -490,7 +490,7 @@ mod tests {
             "1 MM N... 100644 100644 100644 a b both",
             "2 R. N... 100644 100644 100644 a b R100 after",
             "before",
-            "u UU N... 100644 100644 100644 100644 a b c d torn",
+            "u UU N... 100644 100644 100644 100644 a b c torn",
             "? un known",
             "",
         ]
