@@ -43,6 +43,14 @@ struct Listening {
     task: JoinHandle<()>,
 }
 
+impl Listening {
+    /// Ends it; the port is free when this returns.
+    async fn end(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         self.task.abort();
@@ -55,8 +63,14 @@ impl Forwards {
     }
 
     /// Ends the forwards of a workspace that is gone.
-    pub fn close(&self, id: WorkspaceId) {
-        locked(&self.open).retain(|(workspace, _), _| *workspace != id);
+    pub async fn close(&self, id: WorkspaceId) {
+        let theirs: Vec<Listening> = locked(&self.open)
+            .extract_if(|(workspace, _), _| *workspace == id)
+            .map(|(_, listening)| listening)
+            .collect();
+        for listening in theirs {
+            listening.end().await;
+        }
     }
 
     /// Ends all of them.
@@ -97,8 +111,11 @@ impl Engine {
     }
 
     /// Ends a forward; says whether there was one.
-    pub(crate) fn end_forward(&self, id: WorkspaceId, guest_port: u16) -> Result<bool, Failure> {
-        locked(&self.forwards.open).remove(&(id, guest_port));
+    pub(crate) async fn end_forward(&self, id: WorkspaceId, guest_port: u16) -> Result<bool, Failure> {
+        let listening = locked(&self.forwards.open).remove(&(id, guest_port));
+        if let Some(listening) = listening {
+            listening.end().await;
+        }
         let there = self.meta().read(|read| read.forwards_of(id))?;
         if !there.iter().any(|forward| forward.guest_port == guest_port) {
             return Ok(false);

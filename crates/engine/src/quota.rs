@@ -88,9 +88,16 @@ impl Quotas {
             most,
             "limits.max_workspaces",
         )?;
-        let Some(id) = session else { return Ok(()) };
-        let own = engine.meta().read(|read| read.usage(Some(id)))?;
-        let have = used(&own).plus(self.reserved_for(|whose| whose == session));
+        match session {
+            Some(id) => self.require_own(engine, id, asked),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what would be too much for a session, whoever has it now. The caller has the turn.
+    pub fn require_own(&self, engine: &Engine, session: SessionId, asked: Asked) -> Result<(), Failure> {
+        let own = engine.meta().read(|read| read.usage(Some(session)))?;
+        let have = used(&own).plus(self.reserved_for(|whose| whose == Some(session)));
         let limits = quota(engine);
         check("workspaces", have.workspaces, asked.workspaces, limits.workspaces, "sessions.max_workspaces")?;
         check("MiB of memory", have.memory_mb, asked.memory_mb, limits.memory_mb, "sessions.max_memory_mb")?;

@@ -188,7 +188,7 @@ impl Engine {
                 )));
             }
         }
-        self.quota.require(self, Some(session), crate::quota::Asked::of(&found.resources))?;
+        self.quota.require_own(self, session, crate::quota::Asked::of(&found.resources))?;
         Ok(self.meta().write(|tx| tx.set_owner(workspace, Some(session)))?)
     }
 }

@@ -118,7 +118,7 @@ impl Engine {
         match due {
             Due::Expired => {
                 self.workspaces.remove(&RemoveRequest { workspace: id.to_string(), force: true }).await?;
-                self.forget(id);
+                self.forget(id).await;
                 let note = Some("its time was up".to_owned());
                 self.events.tell(EventKind::Destroyed, id, view.name.as_str(), note);
             }
@@ -139,8 +139,8 @@ impl Engine {
     }
 
     /// Forgets what was kept beside a workspace that is gone.
-    pub(crate) fn forget(&self, id: WorkspaceId) {
-        self.forwards.close(id);
+    pub(crate) async fn forget(&self, id: WorkspaceId) {
+        self.forwards.close(id).await;
         self.rooms.close(id);
     }
 

@@ -171,7 +171,7 @@ impl Perform for WorkspaceDestroy {
         let engine = &context.engine;
         let remove = RemoveRequest { workspace: workspace.id.to_string(), force: true };
         engine.workspaces.remove(&remove).await?;
-        engine.forget(workspace.id);
+        engine.forget(workspace.id).await;
         engine.events.tell(EventKind::Destroyed, workspace.id, workspace.name.as_str(), None);
         Ok(WorkspaceDestroyed {
             workspace_id: workspace.id.to_string(),
