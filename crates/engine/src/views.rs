@@ -84,6 +84,10 @@ pub(crate) fn brief(
         resources: size(&view.resources),
         created_at: shown(view.created),
         labels: settings.map(|settings| settings.labels.clone()).unwrap_or_default(),
+        source: view.forked_from.as_ref().map(|from| match &from.snapshot {
+            None => from.name.to_string(),
+            Some(snapshot) => format!("{}@{snapshot}", from.name),
+        }),
     }
 }
 
