@@ -10,7 +10,7 @@ use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Engine, Perform};
 use serde_json::{Map, Value};
 
-use crate::catalogue::every_action;
+use crate::catalogue::{self, every_action};
 use crate::{Answer, Backend, Call};
 
 type Running = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
@@ -32,16 +32,21 @@ fn run<A: Perform>(
     progress: Arc<dyn Progress>,
 ) -> Running {
     Box::pin(async move {
-        let action: A = serde_json::from_value(Value::Object(arguments)).map_err(|error| {
-            Failure::new(Code::InvalidArgument, format!("{}: {error}", A::ABOUT.name))
-                .with_remedy("the tool's schema says what it takes")
-        })?;
+        let action = A::deserialize(&arguments).map_err(|_| mistake(A::ABOUT.name, &arguments))?;
         let outcome = engine.act(&caller, action, progress).await?;
         let text = outcome.text();
         let structured =
             serde_json::to_value(outcome).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         Ok(Answer { structured, text })
     })
+}
+
+/// What is wrong with arguments, without their values: those may be secrets.
+fn mistake(action: &str, arguments: &Map<String, Value>) -> Failure {
+    match catalogue::find(action).map(|entry| entry.check(arguments)) {
+        Some(Err(mistake)) => mistake.into(),
+        _ => Failure::new(Code::InvalidArgument, format!("{action} does not take these parameters")),
+    }
 }
 
 /// The engine itself, for one caller.

@@ -8,6 +8,7 @@ mod host;
 mod receive;
 mod send;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::action::{FileTransfer, FileTransferred};
@@ -68,5 +69,9 @@ impl Context {
 
 /// What the host's file system said.
 fn trouble(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Code::of_io(error), format!("{}: {error}", path.display()))
+    let code = match error.kind() {
+        ErrorKind::NotFound => Code::FileNotFound,
+        _ => Code::of_io(error),
+    };
+    Failure::new(code, format!("{}: {error}", path.display()))
 }

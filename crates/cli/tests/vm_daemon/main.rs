@@ -9,6 +9,9 @@ mod mcp;
 mod place;
 mod refusal;
 
+mod files;
+mod forwards;
 mod guide;
+mod secrets;
 mod sessions;
 mod survive;

@@ -31,6 +31,11 @@ impl Place {
         Self { home }
     }
 
+    /// Replaces its configuration, for the next daemon.
+    pub fn configure(&self, text: &str) {
+        self.home.configure(text);
+    }
+
     /// Its directory.
     pub fn path(&self) -> &Path {
         self.home.path()

@@ -33,7 +33,7 @@ impl Perform for FileGlob {
         };
         let found = context.guest().await?.find(find).await.map_err(|error| about_path(error, &root))?;
         let files = found.entries.iter().map(|file| FileEntry {
-            name: String::from_utf8_lossy(&file.path).into_owned(),
+            name: below(&root, &file.path),
             kind: kind(file.kind).to_owned(),
             size: file.size,
             permissions: permissions(file.mode),
@@ -71,7 +71,7 @@ impl Perform for FileGrep {
         let found = context.guest().await?.grep(grep).await.map_err(|error| about_path(error, &root))?;
         let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
         let matches = found.matches.iter().map(|one| TextMatch {
-            path: String::from_utf8_lossy(&one.path).into_owned(),
+            path: below(&root, &one.path),
             line_number: one.line_number,
             line: text(&one.line),
             before: one.before.iter().map(text).collect(),
@@ -85,10 +85,36 @@ impl Perform for FileGrep {
     }
 }
 
+/// The whole path of what was found, which every other action takes. A file that was searched itself has no path below.
+fn below(root: &str, path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    match path.as_ref() {
+        "" => root.to_owned(),
+        path => format!("{}/{}", root.trim_end_matches('/'), path.trim_start_matches('/')),
+    }
+}
+
 fn pattern(pattern: &str) -> Result<(), Failure> {
     if (1..=LONGEST_PATTERN).contains(&pattern.len()) {
         return Ok(());
     }
     let message = format!("pattern must have 1 to {LONGEST_PATTERN} bytes, not {}", pattern.len());
     Err(Failure::new(Code::InvalidArgument, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_has_its_whole_path() {
+        for (root, path, whole) in [
+            ("/", "etc/hosts", "/etc/hosts"),
+            ("/s", "a/b", "/s/a/b"),
+            ("/s/", "a", "/s/a"),
+            ("/s/f", "", "/s/f"),
+        ] {
+            assert_eq!(below(root, path.as_bytes()), whole);
+        }
+    }
 }
