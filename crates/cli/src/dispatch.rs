@@ -6,26 +6,36 @@ use std::time::Duration;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::paths::Paths;
 use agentiso_runtime::{ImageOrigin, Installation};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::args::{Cli, ImageVerb, SnapshotVerb, Verb};
 use crate::commands::{
-    COMMAND_FAILED, bench, check, daemon, exec, fork, image, init, maintain, run, serve, snapshot, workspace,
+    COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, image, init, jobs,
+    label, logs, man, read, rename, run, serve, shell, snapshot, status, timeline, workspace, write,
 };
 use crate::output::Output;
 use crate::ui::Stream;
 
 /// The exit code for failures of agentiso itself.
 const FAILED: u8 = 1;
+/// The exit code of what was interrupted, as a shell has it.
+const INTERRUPTED: u8 = 130;
 /// How long interrupted work may take to clean up after itself.
 const CLEAN_UP: Duration = Duration::from_secs(25);
 
 /// Parses the command line, does what it says, and returns the exit code.
 pub fn main() -> ExitCode {
+    // What a shell asks for when it completes is not in the arguments.
+    CompleteEnv::with_factory(Cli::command).complete();
     let cli = Cli::parse();
     log_to_stderr();
     let output = Output { json: cli.json, quiet: cli.quiet };
-    let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_)) { COMMAND_FAILED } else { FAILED };
+    let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_)) {
+        COMMAND_FAILED
+    } else {
+        FAILED
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
@@ -42,63 +52,66 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             output.failure(&failure);
-            ExitCode::from(failed)
+            ExitCode::from(if failure.code() == Code::Cancelled { INTERRUPTED } else { failed })
         }
     }
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
-    let paths = Paths::of_process(cli.config.as_deref())?;
-    if let Verb::Check = cli.verb {
-        return check::check(paths, output).await;
+    match cli.verb {
+        // These work without an installation.
+        Verb::Completions(flags) => return completions::completions(&flags, output),
+        Verb::Man(flags) => return man::man(&flags, output),
+        Verb::Check => return check::check(Paths::of_process(cli.config.as_deref())?, output).await,
+        _ => {}
     }
-    let installation = Installation::open(paths)?;
-    let leaves_work = leaves_work(&cli.verb);
-    let code = carry_out(&installation, cli.verb, output).await?;
-    if leaves_work {
-        maintain::maintain_later(&installation).await;
-    }
-    Ok(code)
-}
-
-/// Whether there may be something to do in the background afterwards.
-fn leaves_work(verb: &Verb) -> bool {
-    match verb {
-        Verb::Create(_) | Verb::Rm(_) | Verb::Fork(_) => true,
-        Verb::Snapshot(verb) => !matches!(verb, SnapshotVerb::Ls { .. }),
-        _ => false,
-    }
+    let here = Installation::open(Paths::of_process(cli.config.as_deref())?)?;
+    carry_out(&here, cli.verb, output).await
 }
 
 async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8, Failure> {
     match verb {
         Verb::Run(flags) => run::run(here, flags, output).await,
         Verb::Create(flags) => workspace::create(here, flags, output).await,
-        Verb::Ls => workspace::ls(here, output).await,
-        Verb::Info { workspace } => workspace::info(here, &workspace, output).await,
-        Verb::Start { workspace } => workspace::start(here, &workspace, output).await,
+        Verb::Ls(flags) => workspace::ls(here, flags, output).await,
+        Verb::Info(one) => workspace::info(here, one.workspace, output).await,
+        Verb::Start(one) => workspace::start(here, one.workspace, output).await,
         Verb::Stop(flags) => workspace::stop(here, flags, output).await,
+        Verb::Suspend(one) => workspace::suspend(here, one.workspace, output).await,
+        Verb::Resume(one) => workspace::resume(here, one.workspace, output).await,
         Verb::Rm(flags) => workspace::rm(here, flags, output).await,
         Verb::Exec(flags) => exec::exec(here, flags, output).await,
+        Verb::Shell(flags) => shell::shell(here, flags, output).await,
+        Verb::Jobs(flags) => jobs::jobs(here, flags, output).await,
+        Verb::Cp(flags) => cp::cp(here, flags, output).await,
+        Verb::Read(flags) => read::read(here, flags, output).await,
+        Verb::Write(flags) => write::write(here, flags, output).await,
+        Verb::Edit(flags) => edit::edit(here, flags, output).await,
         Verb::Snapshot(verb) => dispatch_snapshot(here, verb, output).await,
         Verb::Fork(flags) => fork::fork(here, flags, output).await,
+        Verb::Rename(flags) => rename::rename(here, flags, output).await,
+        Verb::Label(flags) => label::label(here, flags, output).await,
+        Verb::Env(flags) => env::env(here, flags, output).await,
+        Verb::Forward(flags) => forward::forward(here, flags, output).await,
+        Verb::Logs(flags) => logs::logs(here, flags, output).await,
+        Verb::Timeline(flags) => timeline::timeline(here, flags, output).await,
+        Verb::Status => status::status(here, output).await,
         Verb::Serve(flags) => serve::serve(here, flags).await,
         Verb::Daemon(verb) => daemon::daemon(here, verb, output).await,
         Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
         Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
-        Verb::Check => Ok(0),
         Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
-        Verb::Maintain { detached } => maintain::maintain(here, detached, output).await,
+        Verb::Check | Verb::Completions(_) | Verb::Man(_) => Ok(0),
     }
 }
 
 async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Output) -> Result<u8, Failure> {
     match verb {
         SnapshotVerb::Create(flags) => snapshot::create(here, flags, output).await,
-        SnapshotVerb::Ls { workspace } => snapshot::ls(here, &workspace, output).await,
+        SnapshotVerb::Ls { workspace } => snapshot::ls(here, workspace, output).await,
         SnapshotVerb::Restore(flags) => snapshot::restore(here, flags, output).await,
         SnapshotVerb::Diff(flags) => snapshot::diff(here, flags, output).await,
-        SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, &workspace, &name, output).await,
+        SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, workspace, name, output).await,
     }
 }
 

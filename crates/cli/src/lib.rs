@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod commands;
+mod completions;
 mod daemon;
 mod dispatch;
 mod output;

@@ -15,7 +15,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/meta", &["core"]),
     ("crates/vmm", &["core", "proto"]),
     ("crates/runtime", &["core", "diff", "disks", "images", "meta", "proto", "vmm"]),
-    ("crates/cli", &["core", "runtime"]),
+    ("crates/engine", &["core", "meta", "runtime"]),
+    ("crates/api", &["core", "engine", "meta", "runtime"]),
+    ("crates/cli", &["api", "core", "engine", "runtime"]),
     ("guest", &["proto"]),
 ];
 

@@ -72,6 +72,7 @@ impl Engine {
         });
         engine.come_back().await?;
         engine.start_upkeep();
+        engine.start_maintenance();
         Ok(engine)
     }
 

@@ -1,58 +1,49 @@
 //! Commands somebody sits in front of: their output comes as it is made, their input as it is typed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agentiso_core::action::Rate;
 use agentiso_core::progress::Silent;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{Exec, Exit, Process, User};
-use serde::{Deserialize, Serialize};
+use agentiso_runtime::OciDefaults;
+use agentiso_runtime::guest::{Exit, LinkError, Process, ProcessEvent};
 use serde_json::json;
 
-use crate::act::Record;
+use crate::act::{Context, Record};
+use crate::command::{Interaction, with_image_defaults};
 use crate::redact::without_credentials;
 use crate::{Caller, Engine, held};
-
-/// A command to run while somebody listens.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Interaction {
-    /// Program and arguments; the user's shell if there are none.
-    #[serde(default)]
-    pub argv: Vec<String>,
-    /// Variables on top of the workspace's.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// Directory it runs in.
-    #[serde(default)]
-    pub workdir: Option<String>,
-    /// User it runs as.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// A terminal of so many columns and rows.
-    #[serde(default)]
-    pub tty: Option<(u16, u16)>,
-    /// Whether it is given input.
-    #[serde(default)]
-    pub stdin: bool,
-    /// Milliseconds after which it is ended.
-    #[serde(default)]
-    pub timeout_ms: Option<u64>,
-}
 
 /// A command that runs. When this is dropped the command is ended.
 pub struct Interactive {
     /// The command.
     pub process: Process,
+    first: Option<held::First>,
+    /// Id of its workspace.
+    pub workspace_id: String,
+    /// Name of its workspace.
+    pub workspace_name: String,
     record: Record,
 }
 
 impl Interactive {
+    /// What it says next.
+    pub async fn next(&mut self) -> Result<Option<ProcessEvent>, LinkError> {
+        match self.first.take() {
+            Some(first) => first,
+            None => self.process.next().await,
+        }
+    }
+
     /// Remembers how it ended.
     pub fn ended(self, exit: &Exit) {
         let (code, _) = crate::actions::code_and_signal(exit);
         self.record.end(Ok(Some(format!("exit code {code}"))));
+    }
+
+    /// Remembers why it could not be run.
+    pub fn failed(self, code: Code) {
+        self.record.end(Err(code));
     }
 }
 
@@ -65,17 +56,23 @@ impl Engine {
         asked: Interaction,
     ) -> Result<Interactive, Failure> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
-        let detail =
-            json!({ "argv": asked.argv.iter().map(|word| without_credentials(word)).collect::<Vec<_>>() });
+        let words: Vec<String> = asked.argv.iter().map(|word| without_credentials(&word.shown())).collect();
+        let detail = json!({ "argv": words });
         let detail = if detail.to_string().len() > agentiso_meta::MAX_DETAIL { json!({}) } else { detail };
         let mut record = Record::begin(self, caller, name, detail);
         let started = async {
             let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
-            let exec = command(asked)?;
-            held::start(&context.guest().await?, &exec).await
+            let (workspace, guest) = (context.workspace()?, context.guest().await?);
+            let own = self.env_of(workspace.id, Some(&guest)).await?.names();
+            let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context)?, &own);
+            let (process, first) = held::begin(&guest, &exec).await?;
+            Ok((process, first, workspace.id.to_string(), workspace.name.to_string()))
         };
         match started.await {
-            Ok(process) => Ok(Interactive { process, record }),
+            Ok((process, first, workspace_id, workspace_name)) => {
+                let first = Some(first);
+                Ok(Interactive { process, first, workspace_id, workspace_name, record })
+            }
             Err(failure) => {
                 let failure: Failure = failure;
                 record.end(Err(failure.code()));
@@ -85,24 +82,9 @@ impl Engine {
     }
 }
 
-fn command(asked: Interaction) -> Result<Exec, Failure> {
-    if asked.argv.iter().any(|word| word.contains('\0'))
-        || asked.env.values().any(|value| value.contains('\0'))
-    {
-        return Err(Failure::new(Code::InvalidArgument, "a word of the command contains a zero byte"));
-    }
-    let shell = ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi"];
-    let argv: Vec<Vec<u8>> = match asked.argv.is_empty() {
-        true => shell.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        false => asked.argv.into_iter().map(String::into_bytes).collect(),
-    };
-    Ok(Exec {
-        argv,
-        env: asked.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect(),
-        workdir: asked.workdir.map(String::into_bytes),
-        user: asked.user.map(User::Name),
-        stdin: asked.stdin,
-        tty: asked.tty,
-        timeout_ms: asked.timeout_ms,
-    })
+/// What the workspace's image says about how it wants to be run; nothing, should it be gone.
+fn image_defaults(context: &Context) -> Result<OciDefaults, Failure> {
+    let images = context.engine.installation().images()?;
+    let image = images.get(&context.workspace()?.image).ok();
+    Ok(image.and_then(|image| image.meta.defaults).unwrap_or_default())
 }

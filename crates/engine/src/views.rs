@@ -1,7 +1,5 @@
 //! Workspaces as their callers see them.
 
-use std::collections::BTreeMap;
-
 use agentiso_core::action::{
     ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
 };
@@ -85,7 +83,11 @@ pub(crate) fn brief(
         base_image: view.image.to_string(),
         resources: size(&view.resources),
         created_at: shown(view.created),
-        labels: settings.map(|settings| settings.labels.clone()).unwrap_or_else(BTreeMap::new),
+        labels: settings.map(|settings| settings.labels.clone()).unwrap_or_default(),
+        source: view.forked_from.as_ref().map(|from| match &from.snapshot {
+            None => from.name.to_string(),
+            Some(snapshot) => format!("{}@{snapshot}", from.name),
+        }),
     }
 }
 

@@ -190,7 +190,7 @@ fn broken_pipes_end_commands_as_they_do_elsewhere() {
 #[test]
 fn a_terminal_is_one_and_follows_its_size() {
     let mut host = Host::start();
-    let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; read line; stty size; echo \"$TERM\"; exit 5";
+    let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; read line; while [ \"$(stty size)\" = '30 90' ]; do :; done; stty size; echo \"$TERM\"; exit 5";
     let stream = host.open(&Request::Exec(Exec { tty: Some((90, 30)), stdin: true, ..shell(script) }));
     host.wait_until(stream, |heard| heard.stdout.ends_with(b"30 90\r\n"));
     host.control(stream, Control::Resize { columns: 101, rows: 41 });

@@ -5,18 +5,26 @@
 //!          binary input
 //!          text   ExecControl                    {"eof":true} {"resize":[80,24]} {"signal":2}
 //!  server: binary a channel's byte and output    1: output, 2: errors
-//!          text   ExecWord                       {"started":{..}} at first, {"exit":{..}} or {"error":{..}} at last
+//!          text   ExecWord                       {"started":{..}} at first, {"taken":N} as input is read,
+//!                                                {"exit":{..}} or {"error":{..}} at last
 //! ```
+//!
+//! Input waits for the command in a queue of a few messages. Who sends more at once than [`INPUT_WINDOW`] bytes that
+//! were not yet taken, in pieces of [`INPUT_PIECE`], cannot be heard until there is room: signals wait behind input.
 
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Interaction, Interactive};
-use agentiso_runtime::guest::{Exit, ExitStatus, ProcessControl, ProcessEvent, Stdin};
+use agentiso_runtime::guest::{
+    ErrorKind, Exit, ExitStatus, LinkError, ProcessControl, ProcessEvent, Stdin, Usage,
+};
+use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State as Extracted};
 use axum::response::Response;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
 
 use super::answer::{ErrorBody, ErrorFields};
 use super::auth::Asking;
@@ -26,6 +34,11 @@ use super::router::State;
 pub const STDOUT: u8 = 1;
 /// The byte before errors.
 pub const STDERR: u8 = 2;
+
+/// How much input may be on its way before signals have to wait behind it.
+pub const INPUT_WINDOW: usize = 16 * INPUT_PIECE;
+/// How much input is sent at once.
+pub const INPUT_PIECE: usize = 64 * 1024;
 
 /// What to run: the first message.
 pub type ExecSpec = Interaction;
@@ -47,7 +60,14 @@ pub enum ExecControl {
 #[serde(rename_all = "snake_case")]
 pub enum ExecWord {
     /// It runs.
-    Started {},
+    Started {
+        /// Id of its workspace.
+        workspace_id: String,
+        /// Name of its workspace.
+        workspace: String,
+    },
+    /// So many more bytes of input were taken.
+    Taken(usize),
     /// It has ended.
     Exit {
         /// Its exit code, if it had one.
@@ -56,11 +76,41 @@ pub enum ExecWord {
         signal: Option<i32>,
         /// Whether its time was up.
         timed_out: bool,
-        /// How long it ran, in milliseconds.
-        wall_ms: u64,
+        /// What it used.
+        usage: ExecUsage,
     },
     /// It could not be run.
-    Error(ErrorFields),
+    Error {
+        /// Why.
+        #[serde(flatten)]
+        fields: ErrorFields,
+        /// Why the machine refused to start it, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<Refused>,
+    },
+}
+
+/// What a command used.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ExecUsage {
+    /// From start to exit, in microseconds.
+    pub wall_us: u64,
+    /// Processor time in user mode, in microseconds.
+    pub user_us: u64,
+    /// Processor time in the kernel, in microseconds.
+    pub system_us: u64,
+    /// Largest size of one process, in KiB.
+    pub max_rss_kib: u64,
+}
+
+/// Why a machine refused to start a command.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// It is not there.
+    NotFound,
+    /// It cannot be executed.
+    NotExecutable,
 }
 
 pub(super) async fn stream(
@@ -72,7 +122,7 @@ pub(super) async fn stream(
     upgrade.on_upgrade(move |mut socket| async move {
         let word = match run(&state, &caller, &workspace, &mut socket).await {
             Ok(word) => word,
-            Err(failure) => Some(ExecWord::Error(ErrorBody::from(&failure).error)),
+            Err(failure) => Some(ExecWord::Error { fields: ErrorBody::from(&failure).error, refused: None }),
         };
         if let Some(word) = word {
             // The client may have gone.
@@ -95,16 +145,35 @@ async fn run(
     })?;
     let mut running = state.engine.interact(caller, workspace, spec).await?;
     let (mut sink, mut stream) = socket.split();
-    if sink.send(text(&ExecWord::Started {})).await.is_err() {
+    let started = ExecWord::Started {
+        workspace_id: running.workspace_id.clone(),
+        workspace: running.workspace_name.clone(),
+    };
+    if sink.send(text(&started)).await.is_err() {
         return Ok(None);
     }
-    let (input, control) = (running.process.take_stdin(), running.process.control());
-    let listen = listen(&mut stream, input, control);
-    tokio::pin!(listen);
-    let mut listening = true;
+    let (pieces, waiting) = mpsc::channel(INPUT_WINDOW / INPUT_PIECE);
+    let (took, mut taken) = mpsc::unbounded_channel();
+    let stdin = running.process.take_stdin();
+    let listen = listen(&mut stream, stdin.is_some().then_some(pieces), running.process.control());
+    let feed = feed(stdin, waiting, took);
+    tokio::pin!(listen, feed);
+    let (mut listening, mut feeding) = (true, true);
     let exit = loop {
-        let event = tokio::select! {
-            event = running.process.next() => event?,
+        let message = tokio::select! {
+            event = running.next() => match event {
+                Ok(Some(ProcessEvent::Stdout(bytes))) => output(STDOUT, &bytes),
+                Ok(Some(ProcessEvent::Stderr(bytes))) => output(STDERR, &bytes),
+                Ok(Some(ProcessEvent::Exited(exit))) => break exit,
+                Ok(Some(_)) => continue,
+                Ok(None) => return Err(Failure::new(Code::GuestFailed, "the command ended without a word")),
+                Err(error) => return Ok(Some(refused(running, error))),
+            },
+            Some(count) = taken.recv() => text(&ExecWord::Taken(count)),
+            () = &mut feed, if feeding => {
+                feeding = false;
+                continue;
+            }
             stays = &mut listen, if listening => {
                 if !stays {
                     return Ok(None);
@@ -113,35 +182,32 @@ async fn run(
                 continue;
             }
         };
-        let (channel, bytes) = match event {
-            Some(ProcessEvent::Stdout(bytes)) => (STDOUT, bytes),
-            Some(ProcessEvent::Stderr(bytes)) => (STDERR, bytes),
-            Some(ProcessEvent::Exited(exit)) => break exit,
-            Some(_) => continue,
-            None => return Err(Failure::new(Code::GuestFailed, "the command ended without a word")),
-        };
-        let mut message = Vec::with_capacity(bytes.len() + 1);
-        message.push(channel);
-        message.extend_from_slice(&bytes);
-        if sink.send(Message::Binary(message.into())).await.is_err() {
+        if sink.send(message).await.is_err() {
             return Ok(None);
         }
     };
     Ok(Some(ended(running, &exit)))
 }
 
+fn output(channel: u8, bytes: &[u8]) -> Message {
+    let mut message = Vec::with_capacity(bytes.len() + 1);
+    message.push(channel);
+    message.extend_from_slice(bytes);
+    Message::Binary(message.into())
+}
+
 /// Passes on what the client sends. Returns false when the client has gone.
 async fn listen(
     stream: &mut SplitStream<&mut WebSocket>,
-    mut input: Option<Stdin>,
+    mut input: Option<mpsc::Sender<Bytes>>,
     control: ProcessControl,
 ) -> bool {
     while let Some(Ok(message)) = stream.next().await {
         match message {
             Message::Binary(bytes) => {
                 // A command that reads no more ends by itself; its client is told then.
-                if let Some(stdin) = &mut input
-                    && stdin.write(&bytes).await.is_err()
+                if let Some(pieces) = &input
+                    && pieces.send(bytes).await.is_err()
                 {
                     input = None;
                 }
@@ -163,13 +229,44 @@ async fn listen(
     false
 }
 
+/// Gives the command its input, at its own pace.
+async fn feed(stdin: Option<Stdin>, mut waiting: mpsc::Receiver<Bytes>, took: mpsc::UnboundedSender<usize>) {
+    let Some(mut stdin) = stdin else { return };
+    while let Some(piece) = waiting.recv().await {
+        if stdin.write(&piece).await.is_err() {
+            return;
+        }
+        let _ = took.send(piece.len());
+    }
+    stdin.close();
+}
+
 fn ended(running: Interactive, exit: &Exit) -> ExecWord {
     running.ended(exit);
     let (code, signal) = match exit.status {
         ExitStatus::Code(code) => (Some(code), None),
         ExitStatus::Signal(signal) => (None, Some(signal)),
     };
-    ExecWord::Exit { code, signal, timed_out: exit.timed_out, wall_ms: exit.usage.wall_us / 1000 }
+    let Usage { wall_us, user_us, system_us, max_rss_kib } = exit.usage;
+    let usage = ExecUsage { wall_us, user_us, system_us, max_rss_kib };
+    ExecWord::Exit { code, signal, timed_out: exit.timed_out, usage }
+}
+
+fn refused(running: Interactive, error: LinkError) -> ExecWord {
+    let refused = match &error {
+        LinkError::Guest(error) if error.kind == ErrorKind::NotFound => Some(Refused::NotFound),
+        LinkError::Guest(error) if error.kind == ErrorKind::Denied => Some(Refused::NotExecutable),
+        _ => None,
+    };
+    let failure = match (&error, refused) {
+        (LinkError::Guest(error), Some(_)) => {
+            Failure::new(Code::GuestFailed, format!("the command could not start: {}", error.message))
+                .with_remedy("check the command's name, or use an image that has it")
+        }
+        _ => error.into(),
+    };
+    running.failed(failure.code());
+    ExecWord::Error { fields: ErrorBody::from(&failure).error, refused }
 }
 
 fn text(word: &ExecWord) -> Message {

@@ -49,7 +49,15 @@ pub fn router(state: State) -> Router {
     let mut routes = Router::new();
     for route in ROUTES {
         let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::POST);
-        routes = routes.route(route.path, on(filter, action_handler(route)));
+        let handler = move |Extracted(state): Extracted<State>,
+                            caller: Asking,
+                            headers: HeaderMap,
+                            path: PathWords,
+                            query: QueryWords,
+                            body: Bytes| {
+            by_route(route, state, Asked { caller, headers, path, query, body })
+        };
+        routes = routes.route(route.path, on(filter, handler));
     }
     routes
         .route("/v1/actions/{name}", post(by_name))
@@ -78,34 +86,26 @@ pub fn router(state: State) -> Router {
 type PathWords = Path<BTreeMap<String, String>>;
 type QueryWords = Query<BTreeMap<String, String>>;
 
-fn action_handler(
-    route: &'static Route,
-) -> impl Clone
-+ Send
-+ Sync
-+ 'static
-+ Fn(
-    Extracted<State>,
-    Asking,
-    HeaderMap,
-    PathWords,
-    QueryWords,
-    Bytes,
-) -> std::pin::Pin<Box<dyn Future<Output = Response> + Send>> {
-    move |Extracted(state), Asking(caller), headers, Path(path), Query(query), body| {
-        Box::pin(async move {
-            let Some(entry) = catalogue::find(route.action) else {
-                return Failed(Failure::new(Code::Internal, "a route without an action")).into_response();
-            };
-            let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
-            match arguments(entry, path, query, if has_body { &body } else { &[] }) {
-                Ok(arguments) => {
-                    answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await
-                }
-                Err(failure) => Failed(failure).into_response(),
-            }
-        })
+/// An action by its route.
+async fn by_route(route: &'static Route, state: State, request: Asked) -> Response {
+    let Some(entry) = catalogue::find(route.action) else {
+        return Failed(Failure::new(Code::Internal, "a route without an action")).into_response();
+    };
+    let Asked { caller: Asking(caller), headers, path: Path(path), query: Query(query), body } = request;
+    let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
+    match arguments(entry, path, query, if has_body { &body } else { &[] }) {
+        Ok(arguments) => answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await,
+        Err(failure) => Failed(failure).into_response(),
     }
+}
+
+/// All that a request says.
+struct Asked {
+    caller: Asking,
+    headers: HeaderMap,
+    path: PathWords,
+    query: QueryWords,
+    body: Bytes,
 }
 
 impl State {

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::Size;
+use super::values::workspaces;
 
 /// What the exit code of such a verb means.
 macro_rules! exit_codes {
@@ -17,7 +18,13 @@ macro_rules! exit_codes {
 
 /// Flags of `run`.
 #[derive(Args, Debug)]
-#[command(after_help = exit_codes!())]
+#[command(after_help = concat!(
+    exit_codes!(),
+    "\n\nExamples:\n  \
+     agentiso run -- uname -a\n  \
+     agentiso run --tty -- bash\n  \
+     agentiso run --image debian --memory 1024 -- sh -c 'free -m'"
+))]
 pub struct Run {
     /// The machine.
     #[command(flatten)]
@@ -39,11 +46,27 @@ pub struct Run {
 ))]
 pub struct Exec {
     /// The workspace
-    #[arg(value_name = "WS")]
+    #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// The command.
     #[command(flatten)]
     pub command: Command,
+}
+
+/// Flags of `shell`.
+#[derive(Args, Debug)]
+#[command(after_help = "The exit code is the shell's own.\n\n\
+                        Examples:\n  agentiso shell web\n  agentiso shell web --user nobody --workdir /tmp")]
+pub struct Shell {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// Directory in the machine to begin in
+    #[arg(long, short, value_name = "DIR")]
+    pub workdir: Option<String>,
+    /// User to be: a name in the machine, UID, or UID:GID
+    #[arg(long, short, value_name = "USER")]
+    pub user: Option<String>,
 }
 
 /// A command and how it runs.

@@ -6,18 +6,25 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub enum DaemonVerb {
     /// Start the daemon, unless it runs; every command that needs it does so by itself
+    #[command(after_help = "Example:\n  agentiso daemon start")]
     Start,
     /// End the daemon; machines go on unless --machines
+    #[command(after_help = "Examples:\n  agentiso daemon stop\n  agentiso daemon stop --machines")]
     Stop {
         /// Stops all machines first
         #[arg(long)]
         machines: bool,
     },
     /// End the daemon and start it again; machines go on
+    #[command(after_help = "Example:\n  agentiso daemon restart")]
     Restart,
     /// Show whether the daemon runs, since when, and where its log is
+    #[command(
+        after_help = "The exit code is 1 if it does not run.\n\nExample:\n  agentiso daemon status --json"
+    )]
     Status,
     /// Run the daemon here, until it is interrupted
+    #[command(after_help = "Example:\n  agentiso daemon run --metrics-port 9464")]
     Run(DaemonRun),
 }
 

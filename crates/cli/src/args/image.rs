@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub enum ImageVerb {
     /// Build an image from Debian packages
+    #[command(after_help = "Example:\n  agentiso image build debian")]
     Build {
         /// What to build
         #[arg(value_name = "RECIPE")]
@@ -17,6 +18,7 @@ pub enum ImageVerb {
         new: NewImage,
     },
     /// Import a tarball, a directory, or an OCI or docker archive
+    #[command(after_help = "Example:\n  agentiso image import rootfs.tar.zst --name tools")]
     Import {
         /// The tarball, directory or archive
         source: PathBuf,
@@ -25,6 +27,7 @@ pub enum ImageVerb {
         new: NewImage,
     },
     /// Pull an OCI image from a registry
+    #[command(after_help = "Example:\n  agentiso image pull alpine:3.20")]
     Pull {
         /// Reference: name, name:tag, registry/name:tag or name@digest
         reference: String,
@@ -33,13 +36,16 @@ pub enum ImageVerb {
         new: NewImage,
     },
     /// List images
+    #[command(after_help = "Example:\n  agentiso image ls")]
     Ls,
     /// Show what is known about an image
+    #[command(after_help = "Example:\n  agentiso image info debian")]
     Info {
         /// The image
         name: String,
     },
     /// Remove images
+    #[command(after_help = "Example:\n  agentiso image rm alpine")]
     Rm {
         /// The images
         #[arg(required = true)]

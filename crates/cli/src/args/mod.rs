@@ -2,21 +2,30 @@
 
 mod command;
 mod daemon;
+mod files;
 mod image;
+mod jobs;
+mod look;
+mod shells;
 mod size;
 mod snapshot;
+mod values;
 mod workspace;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use self::command::{Command, Exec, Run};
+pub use self::command::{Command, Exec, Run, Shell};
 pub use self::daemon::{DaemonRun, DaemonVerb, Serve, Tools};
+pub use self::files::{Cp, Edit, Read, Write};
 pub use self::image::{ImageVerb, NewImage};
+pub use self::jobs::{JobVerb, Jobs, StartJob};
+pub use self::look::{Logs, Timeline};
+pub use self::shells::{Completions, Man};
 pub use self::size::Size;
 pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
-pub use self::workspace::{Create, Fork, Rm, Stop};
+pub use self::workspace::{Create, Env, Fork, Forward, Label, Ls, One, Rename, Rm, State, Stop};
 
 /// Linux machines in which mistakes are cheap.
 #[derive(Debug, Parser)]
@@ -44,30 +53,57 @@ pub enum Verb {
     /// Make a workspace: a machine that stays, with its disk
     Create(Create),
     /// List workspaces
-    Ls,
+    Ls(Ls),
     /// Show what is known about a workspace
-    Info {
-        /// The workspace: its name, its id, or the first digits of its short id
-        #[arg(value_name = "WS")]
-        workspace: String,
-    },
+    #[command(after_help = "Examples:\n  agentiso info web\n  agentiso info web --json | jq .pid")]
+    Info(One),
     /// Start a stopped workspace
-    Start {
-        /// The workspace
-        #[arg(value_name = "WS")]
-        workspace: String,
-    },
+    #[command(after_help = "Example:\n  agentiso start web")]
+    Start(One),
     /// Stop a workspace; its disk stays
     Stop(Stop),
+    /// Write a workspace's memory to disk and end its machine; resume brings it back to the instruction
+    #[command(after_help = "Example:\n  agentiso suspend web")]
+    Suspend(One),
+    /// Bring a suspended workspace back, processes and all
+    #[command(after_help = "Example:\n  agentiso resume web")]
+    Resume(One),
     /// Remove workspaces with their snapshots; forks of them stay
     Rm(Rm),
     /// Run a command in a workspace
     Exec(Exec),
-    /// Take, list, restore and remove snapshots of a workspace
+    /// Open a shell in a workspace
+    Shell(Shell),
+    /// Start, list, watch and end commands that are left running in a workspace
+    Jobs(Jobs),
+    /// Copy files and directories into a workspace or out of it
+    Cp(Cp),
+    /// Print a file of a workspace
+    Read(Read),
+    /// Write a file of a workspace from standard input
+    Write(Write),
+    /// Replace text in a file of a workspace
+    Edit(Edit),
+    /// Take, list, compare, restore and remove snapshots of a workspace
     #[command(subcommand)]
     Snapshot(SnapshotVerb),
     /// Make new workspaces from a workspace, running or not, or from one of its snapshots
     Fork(Fork),
+    /// Give a workspace another name
+    Rename(Rename),
+    /// Set, remove and show labels of a workspace
+    Label(Label),
+    /// Set and remove variables that every command in a workspace gets
+    Env(Env),
+    /// Reach a port of a workspace on 127.0.0.1
+    Forward(Forward),
+    /// Show what a workspace's machine printed on its console
+    Logs(Logs),
+    /// Show what was done to a workspace, or to all
+    Timeline(Timeline),
+    /// Show how the daemon is and what is used
+    #[command(after_help = "Example:\n  agentiso status")]
+    Status,
     /// Speak MCP with the client that started this
     Serve(Serve),
     /// Start, stop and look at the daemon that works for all commands
@@ -76,23 +112,22 @@ pub enum Verb {
     /// Prepare kernel, image, template and configuration; safe to repeat
     Init(Init),
     /// Show everything agentiso needs, found or not, with reasons and fixes
+    #[command(after_help = "The exit code is 1 if machines cannot run.\n\nExample:\n  agentiso check")]
     Check,
     /// Measure how fast machines start, run commands and carry data here
     Bench(Bench),
     /// Build, import, pull, list and remove images
     #[command(subcommand)]
     Image(ImageVerb),
-    /// Shorten chains of disks and fill the pool; commands start it by themselves
-    #[command(hide = true)]
-    Maintain {
-        /// Leaves the terminal
-        #[arg(long)]
-        detached: bool,
-    },
+    /// Print what makes a shell complete agentiso's words, names of workspaces too
+    Completions(Completions),
+    /// Write manual pages
+    Man(Man),
 }
 
 /// Flags of `init`.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  agentiso init\n  agentiso init --image tools")]
 pub struct Init {
     /// Image to prepare [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME")]
@@ -101,6 +136,7 @@ pub struct Init {
 
 /// Flags of `bench`.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  agentiso bench --short --rounds 3")]
 pub struct Bench {
     /// How often each start is measured
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -139,12 +175,44 @@ mod tests {
     }
 
     #[test]
+    fn every_verb_shows_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let verbs: Vec<_> = command.get_subcommands().filter(|verb| verb.get_name() != "help").collect();
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let shown = help.contains("Example") && help.contains(path);
+            assert!(shown || !verbs.is_empty(), "{path} has no example");
+            for verb in verbs {
+                // The verbs of jobs come behind the workspace; their examples are those of jobs.
+                if path != "agentiso jobs" {
+                    check(verb, &format!("{path} {}", verb.get_name()));
+                }
+            }
+        }
+        check(&Cli::command(), "agentiso");
+    }
+
+    #[test]
+    fn the_verbs_of_jobs_come_behind_the_workspace() {
+        let cli = Cli::parse_from(["agentiso", "jobs", "web", "start", "--", "make", "-j4"]);
+        let Verb::Jobs(jobs) = cli.verb else { panic!("not jobs") };
+        let Some(JobVerb::Start(start)) = jobs.verb else { panic!("not start") };
+        assert_eq!(
+            (jobs.workspace.as_str(), start.words),
+            ("web", vec!["make".to_owned(), "-j4".to_owned()])
+        );
+    }
+
+    #[test]
     fn flags_that_mean_nothing_together_are_refused() {
         for words in [
             &["fork", "web", "--disk-only"][..],
             &["stop", "web", "--force", "--timeout", "3"],
             &["rm"],
             &["snapshot", "create", "web"],
+            &["forward", "web"],
+            &["forward", "web", "80", "--ls"],
+            &["logs", "web", "--follow", "--json"],
+            &["ls", "--label", "blue"],
         ] {
             let line = std::iter::once(&"agentiso").chain(words);
             assert!(Cli::try_parse_from(line).is_err(), "{words:?}");

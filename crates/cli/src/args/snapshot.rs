@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use super::values::workspaces;
+
 /// Verbs of `snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
@@ -10,11 +12,11 @@ pub enum SnapshotVerb {
     /// List the snapshots of a workspace as a tree
     #[command(
         after_help = "A * marks the snapshot the workspace stands on. USED is what removing a snapshot would \
-                            free, REFERENCED\nall that it holds, its own or shared."
+                            free, REFERENCED\nall that it holds, its own or shared.\n\nExample:\n  agentiso snapshot ls web"
     )]
     Ls {
         /// The workspace
-        #[arg(value_name = "WS")]
+        #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
     },
     /// Take a workspace back to a snapshot; newer snapshots stay
@@ -22,9 +24,10 @@ pub enum SnapshotVerb {
     /// Show what changed between two snapshots, or since one, file by file
     Diff(Compare),
     /// Remove a snapshot, whichever it is; refused while forks need it
+    #[command(after_help = "Example:\n  agentiso snapshot rm web before-upgrade")]
     Rm {
         /// The workspace
-        #[arg(value_name = "WS")]
+        #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
         /// The snapshot
         name: String,
@@ -38,7 +41,7 @@ pub enum SnapshotVerb {
                         agentiso snapshot create web before-upgrade --memory --description 'all services up'")]
 pub struct TakeSnapshot {
     /// The workspace
-    #[arg(value_name = "WS")]
+    #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// Name of the snapshot
     pub name: String,
@@ -61,7 +64,7 @@ pub struct TakeSnapshot {
 )]
 pub struct Restore {
     /// The workspace
-    #[arg(value_name = "WS")]
+    #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// The snapshot
     pub name: String,
@@ -80,7 +83,7 @@ pub struct Restore {
                         agentiso snapshot diff web clean web-1:now        against a fork")]
 pub struct Compare {
     /// The workspace
-    #[arg(value_name = "WS")]
+    #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// A snapshot
     #[arg(value_name = "A")]

@@ -1,14 +1,24 @@
-//! Flags of verbs on workspaces.
+//! Flags of verbs on workspaces as a whole.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::Size;
+use super::values::{key_value, workspaces};
+
+/// A workspace and nothing else.
+#[derive(Args, Debug)]
+pub struct One {
+    /// The workspace: its name, its id, or the first digits of its short id
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+}
 
 /// Flags of `create`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
                         agentiso create --name web\n  \
-                        agentiso create --name big --vcpus 4 --memory 4096 --disk 40")]
+                        agentiso create --name big --vcpus 4 --memory 4096 --disk 40\n  \
+                        agentiso create --label team=blue --ttl 3600 --idle-stop 600")]
 pub struct Create {
     /// Name of the workspace, and its host name [default: made up]
     #[arg(long, short)]
@@ -19,6 +29,52 @@ pub struct Create {
     /// Starts a machine even if the pool has one ready
     #[arg(long)]
     pub no_pool: bool,
+    /// A word to find it by; may be given more than once
+    #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub labels: Vec<(String, String)>,
+    /// Removes it after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub ttl: Option<u64>,
+    /// Stops it after this many seconds in which nobody used it
+    #[arg(long, value_name = "SECONDS")]
+    pub idle_stop: Option<u64>,
+}
+
+/// Flags of `ls`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+                        agentiso ls\n  \
+                        agentiso ls --state running --label team=blue\n  \
+                        agentiso ls --json | jq -r '.workspaces[].name'")]
+pub struct Ls {
+    /// Only those with this label; may be given more than once
+    #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub labels: Vec<(String, String)>,
+    /// Only those in this state
+    #[arg(long, short, value_enum)]
+    pub state: Option<State>,
+}
+
+/// The state of a workspace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum State {
+    /// Its machine runs
+    Running,
+    /// It has no machine
+    Stopped,
+    /// Its machine waits on the disk
+    Suspended,
+}
+
+impl State {
+    /// As the daemon calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+            Self::Suspended => "suspended",
+        }
+    }
 }
 
 /// Flags of `stop`.
@@ -26,7 +82,7 @@ pub struct Create {
 #[command(after_help = "Examples:\n  agentiso stop web\n  agentiso stop --force web")]
 pub struct Stop {
     /// The workspace
-    #[arg(value_name = "WS")]
+    #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// Switches it off instead of asking it to power off
     #[arg(long, short)]
@@ -44,7 +100,7 @@ pub struct Rm {
     #[arg(long, short)]
     pub force: bool,
     /// The workspaces
-    #[arg(required = true, value_name = "WS")]
+    #[arg(required = true, value_name = "WS", add = workspaces())]
     pub workspaces: Vec<String>,
 }
 
@@ -57,7 +113,7 @@ pub struct Rm {
                         agentiso fork web --count 20 --all-or-nothing")]
 pub struct Fork {
     /// The workspace
-    #[arg(value_name = "WS")]
+    #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// One of its snapshots [default: as it is now]
     pub snapshot: Option<String>,
@@ -73,4 +129,75 @@ pub struct Fork {
     /// Starts the fork anew on the snapshot's disk, without its memory
     #[arg(long, requires = "snapshot")]
     pub disk_only: bool,
+}
+
+/// Flags of `rename`.
+#[derive(Args, Debug)]
+#[command(after_help = "Its host name inside follows at once. Its id stays.\n\nExample:\n  \
+                        agentiso rename web-1 candidate")]
+pub struct Rename {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// Its new name, which must be free
+    pub name: String,
+}
+
+/// Flags of `label`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+                        agentiso label web                        show its labels\n  \
+                        agentiso label web team=blue stage=test\n  \
+                        agentiso label web stage-")]
+pub struct Label {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// Labels to set, and with a - behind their name those to remove
+    #[arg(value_name = "KEY=VALUE | KEY-")]
+    pub changes: Vec<String>,
+}
+
+/// Flags of `forward`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Works without any network in the workspace. A forward stays until it is removed.\n\n\
+                        Examples:\n  \
+                        agentiso forward web 80                   on a free port\n  \
+                        agentiso forward web 80 8080\n  \
+                        agentiso forward web --ls\n  \
+                        agentiso forward web --rm 80"
+)]
+pub struct Forward {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// Port in the workspace
+    #[arg(required_unless_present_any = ["ls", "rm"], conflicts_with_all = ["ls", "rm"])]
+    pub port: Option<u16>,
+    /// Port on 127.0.0.1 of this machine, at least 1024 [default: a free one]
+    #[arg(value_name = "HOSTPORT")]
+    pub host_port: Option<u16>,
+    /// Lists the workspace's forwards
+    #[arg(long, conflicts_with = "rm")]
+    pub ls: bool,
+    /// Ends the forward to this port of the workspace
+    #[arg(long, value_name = "PORT")]
+    pub rm: Option<u16>,
+}
+
+/// Flags of `env`.
+#[derive(Args, Debug)]
+#[command(after_help = "Every later command gets them. They are kept in memory only, and never shown.\n\n\
+                        Examples:\n  \
+                        agentiso env web                          the names there are\n  \
+                        agentiso env web STAGE=test TOKEN         TOKEN as it is set here\n  \
+                        agentiso env web STAGE-")]
+pub struct Env {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// Variables to set, NAME alone with the value it has here, and with a - behind their name those to remove
+    #[arg(value_name = "NAME[=VALUE] | NAME-")]
+    pub changes: Vec<String>,
 }

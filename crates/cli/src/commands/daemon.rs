@@ -11,6 +11,7 @@ use agentiso_runtime::Installation;
 use agentiso_runtime::process_end;
 use serde_json::json;
 
+use super::status::describe;
 use crate::args::DaemonVerb;
 use crate::daemon::{self, client, client_if_running, log_file, running_pid};
 use crate::output::Output;
@@ -76,15 +77,8 @@ async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
     object["running"] = json!(true);
     object["log"] = json!(log);
     output.result(&object, |out| {
-        writeln!(out, "running     process {}, version {}", state.pid, state.version)?;
-        writeln!(out, "up          {} s", state.uptime_secs)?;
-        writeln!(out, "home        {}", state.home)?;
-        writeln!(out, "log         {}", log.display())?;
-        let states: Vec<String> =
-            state.workspaces.iter().map(|(state, count)| format!("{count} {state}")).collect();
-        let states = if states.is_empty() { "none".to_owned() } else { states.join(", ") };
-        writeln!(out, "workspaces  {states}")?;
-        writeln!(out, "pool        {} ready", state.pool)
+        describe(out, &state)?;
+        writeln!(out, "log         {}", log.display())
     })?;
     Ok(0)
 }

@@ -10,12 +10,11 @@
 use std::time::Instant;
 
 use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
+use agentiso_engine::with_image_defaults;
 use agentiso_runtime::{Accel, Installation, StartRequest, Tier};
 use serde::Serialize;
 
-use super::attend::{
-    CommandReport, Outcome, Signals, attend, command, exit_code, signal_code, with_image_defaults,
-};
+use super::attend::{CommandReport, Outcome, Signals, attend, command, exit_code, signal_code};
 use super::size::size;
 use crate::args;
 use crate::output::Output;
@@ -35,7 +34,7 @@ struct Report {
 
 /// Runs a command in a new machine and returns its exit code.
 pub async fn run(installation: &Installation, flags: args::Run, output: Output) -> Result<u8, Failure> {
-    let exec = command(&flags.command, output)?;
+    let exec = command(&flags.command, output)?.into_exec()?;
     let (image, resources) = size(installation, &flags.size)?;
     let id = WorkspaceId::from_uuid(uuid::Uuid::now_v7());
     let request = StartRequest { id, image, resources, cold: flags.size.cold };
@@ -49,7 +48,7 @@ pub async fn run(installation: &Installation, flags: args::Run, output: Output) 
         }
     };
     let start_ms = milliseconds(began.elapsed());
-    let exec = with_image_defaults(exec, &running.defaults);
+    let exec = with_image_defaults(exec, &running.defaults, &[]);
     let outcome = attend(&running.machine, exec, &mut signals, output).await;
     let (tier, accel) = (running.tier, running.accel);
     running.destroy().await;

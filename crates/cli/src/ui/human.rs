@@ -1,6 +1,8 @@
 //! Sizes and times as people say them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
 
 /// Formats a number of bytes with the largest unit that leaves a whole part: `1.5 GiB`.
 pub fn bytes(count: u64) -> String {
@@ -36,6 +38,14 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// How long ago a time is, as the daemon writes times; a dash for what is no time.
+pub fn age_since(time: &str) -> String {
+    match time.parse::<Timestamp>() {
+        Ok(time) => age(SystemTime::from(time).elapsed().unwrap_or_default()),
+        Err(_) => "-".to_owned(),
+    }
+}
+
 /// A duration in milliseconds, as programs read it.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -55,6 +65,12 @@ pub fn age(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_time_has_no_age() {
+        assert!(age_since("2020-01-01T00:00:00Z").ends_with(" d"));
+        assert_eq!(age_since("yesterday"), "-");
+    }
 
     #[test]
     fn ages_are_rounded_down_to_one_unit() {

@@ -10,8 +10,9 @@ mod style;
 mod table;
 
 pub use error::{error_object, report};
-pub use human::{age, bytes, duration, milliseconds};
+pub use human::{age, age_since, bytes, duration, milliseconds};
 pub use progress::{Bars, Lines, progress};
 pub use stream::{Capture, Stream};
 pub use style::Paint;
+pub(crate) use style::harmless;
 pub use table::Table;

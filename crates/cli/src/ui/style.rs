@@ -45,7 +45,7 @@ impl Paint {
 }
 
 /// Makes text that others may have written harmless for a terminal: control characters become visible.
-pub(super) fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -16,10 +16,10 @@ fn source_and_fork_go_on_apart() {
     let process = place.json(&["info", "web"])["pid"].clone();
     let made = place.json(&["fork", "web", "--name", "copy"]);
     assert_eq!(
-        (&made["made"], &made["failed"], &made["forks"][0]["name"]),
+        (&made["success_count"], &made["failure_count"], &made["name"]),
         (&1.into(), &0.into(), &"copy".into())
     );
-    assert!(made["pause_ms"].as_f64().unwrap() > 0.0);
+    assert!(made["source_pause_ms"].as_f64().unwrap() > 0.0);
     let copy = counter.in_fork("copy");
     let there = copy.beyond(before);
     copy.say("copy");
@@ -32,7 +32,7 @@ fn source_and_fork_go_on_apart() {
     counter.is_gapless();
     assert_eq!(place.sh("copy", "test -e /root/who || echo apart"), "apart");
     assert_eq!(place.json(&["info", "web"])["pid"], process);
-    assert_eq!(place.json(&["info", "copy"])["forked_from"]["name"], "web");
+    assert_eq!(place.json(&["info", "copy"])["forked_from"]["source_workspace_name"], "web");
     let (web, copy) = (place.sh("web", IDENTITY), place.sh("copy", IDENTITY));
     assert_eq!((web.lines().next(), copy.lines().next()), (Some("web"), Some("copy")));
     let both: HashSet<&str> = web.lines().chain(copy.lines()).collect();
@@ -70,9 +70,10 @@ fn forks_of_snapshots_and_of_forks_start_where_they_were_taken() {
     counter.say("later");
     place.sh("web", "touch /root/later");
 
-    let whole = place.json(&["fork", "web", "then", "--name", "whole"]);
-    assert_eq!(whole["forks"][0]["workspace"]["tier"], "snapshot");
-    assert_eq!(place.json(&["info", "whole"])["forked_from"]["snapshot"], "then");
+    place.json(&["fork", "web", "then", "--name", "whole"]);
+    let whole = place.json(&["info", "whole"]);
+    assert_eq!((&whole["tier"], &whole["source"]), (&"snapshot".into(), &"web@then".into()));
+    assert_eq!(whole["forked_from"]["snapshot_name"], "then");
     let copy = counter.in_fork("whole");
     copy.beyond(copy.beyond(0));
     assert_eq!((copy.words(), copy.pid()), ("first".to_owned(), counter.pid()));

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::common::{agentiso, text};
 
-/// An installation of a test's own. When it goes, its workspaces are removed, and nothing else may be left then.
+/// An installation of a test's own. When it goes, its workspaces are removed, and nothing else may be left then; its
+/// daemon ends with it.
 pub struct Place {
     home: TestHome,
 }
@@ -79,14 +80,14 @@ impl Place {
 
     /// The snapshots of a workspace.
     pub fn snapshots(&self, workspace: &str) -> Vec<Value> {
-        self.json(&["snapshot", "ls", workspace]).as_array().expect("a list").clone()
+        self.json(&["snapshot", "ls", workspace])["snapshots"].as_array().expect("a list").clone()
     }
 
     /// The names of the workspaces.
     pub fn names(&self) -> Vec<String> {
         let list = self.json(&["ls"]);
         let name = |view: &Value| view["name"].as_str().expect("a name").to_owned();
-        list.as_array().expect("a list").iter().map(name).collect()
+        list["workspaces"].as_array().expect("a list").iter().map(name).collect()
     }
 
     /// Files and directories of workspaces.
@@ -102,22 +103,42 @@ impl Place {
     fn remove_all(&self) -> Output {
         let listed = self.command(&["ls", "--json"]).output().expect("agentiso runs");
         let list: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-        let names = list.as_array().into_iter().flatten().filter_map(|view| view["id"].as_str());
+        let list = list["workspaces"].as_array();
+        let names = list.into_iter().flatten().filter_map(|view| view["workspace_id"].as_str());
         let names: Vec<&str> = names.collect();
         if names.is_empty() {
             return listed;
         }
         self.command(&["rm", "--force"]).args(names).output().expect("agentiso runs")
     }
+
+    /// The daemon, if one runs.
+    pub fn daemon(&self) -> Option<u32> {
+        let said = self.output(&["daemon", "status", "--json"]).stdout;
+        let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+        said["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
+    }
+
+    /// Ends the daemon and its machines, whether it wants to or not.
+    fn end_daemon(&self) {
+        let pid = self.daemon();
+        let stopped = self.output(&["daemon", "stop", "--machines"]);
+        if let Some(pid) = pid.filter(|_| !stopped.status.success()) {
+            kill(pid);
+        }
+    }
+}
+
+fn kill(pid: u32) {
+    let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let removed = self.remove_all();
         let (left, processes) = (self.left(), self.processes());
-        for pid in &processes {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
-        }
+        self.end_daemon();
+        self.processes().into_iter().for_each(kill);
         if !std::thread::panicking() {
             assert!(removed.status.success(), "{}", text(&removed.stderr));
             assert!(left.is_empty() && processes.is_empty(), "left behind: {left:?}, {processes:?}");

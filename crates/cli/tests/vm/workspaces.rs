@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::common::{Started, text, with_input};
 use crate::place::Place;
 
@@ -14,12 +16,13 @@ fn files_outlive_a_stop_and_processes_do_not() {
     );
     assert_eq!(place.sh("web", "kill -0 $(cat /run/pid) && echo alive"), "alive");
     let stopped = place.json(&["stop", "web"]);
-    assert_eq!((&stopped["state"], &stopped["clean"]), (&"stopped".into(), &true.into()));
+    assert_eq!((&stopped["state"], &stopped["note"]), (&"stopped".into(), &Value::Null), "powered off");
     assert!(place.processes().is_empty());
     place.refused(&["exec", "web", "--", "true"]).is("workspace_not_running", &["agentiso start web"]);
-    let started = place.json(&["start", "web"]);
-    assert_eq!(started["state"], "running");
-    assert_eq!(place.json(&["start", "web"])["pid"], started["pid"], "one that runs is left alone");
+    assert_eq!(place.json(&["start", "web"])["state"], "running");
+    let process = place.json(&["info", "web"])["pid"].clone();
+    assert!(place.text(&["start", "web"]).contains("already"), "one that runs is left alone");
+    assert_eq!(place.json(&["info", "web"])["pid"], process);
     assert_eq!(place.sh("web", "cat /root/file; hostname; test -e /run/pid || echo gone"), "kept\nweb\ngone");
 }
 
@@ -74,8 +77,9 @@ fn an_interrupted_command_ends_and_its_workspace_goes_on() {
 fn workspaces_are_apart_and_found_by_name_and_id() {
     let place = Place::with("alpha");
     let made = place.json(&["create", "--name", "beta", "--memory", "512"]);
-    let id = made["id"].as_str().unwrap();
-    assert!(made["start_ms"].as_f64().unwrap() > 0.0 && made["tier"] == "warm_template");
+    let id = made["workspace_id"].as_str().unwrap();
+    assert!(made["boot_time_ms"].as_u64().unwrap() > 0 && made["tier"] == "warm_template");
+    assert_eq!(made["resources"]["memory_mb"], 512);
     place.sh("alpha", "echo 1 > /root/file");
     assert_eq!(place.sh("beta", "ls /root; hostname"), "beta");
     for asked in ["beta", id, &id[id.len() - 8..]] {
@@ -83,8 +87,8 @@ fn workspaces_are_apart_and_found_by_name_and_id() {
     }
     assert_eq!(place.names(), ["alpha", "beta"]);
     let listed = place.text(&["ls"]);
-    assert!(listed.starts_with("NAME\tSTATE\tIMAGE\tVCPUS\tMEMORY\tDISK\tTIER\tAGE\tFROM\n"), "{listed}");
-    assert!(listed.contains("alpha\trunning\tdebian\t1\t512.0 MiB\t10.0 GiB\twarm_template\t"), "{listed}");
+    assert!(listed.starts_with("NAME\tSTATE\tIMAGE\tVCPUS\tMEMORY\tDISK\tAGE\tFROM\tLABELS\n"), "{listed}");
+    assert!(listed.contains("alpha\trunning\tdebian\t1\t512.0 MiB\t10.0 GiB\t"), "{listed}");
     assert!(place.text(&["info", "beta"]).contains(id));
 
     place.refused(&["create", "--name", "alpha"]).is("workspace_exists", &["alpha"]);
@@ -93,7 +97,7 @@ fn workspaces_are_apart_and_found_by_name_and_id() {
     place.refused(&["rm", "alpha", "betta"]).is("workspace_not_found", &["betta", "beta"]);
     place.refused(&["rm", "alpha", "beta"]).is("workspace_running", &["alpha", "beta", "--force"]);
     assert_eq!(place.names(), ["alpha", "beta"], "nothing was removed");
-    assert_eq!(place.json(&["rm", "--force", "alpha"])["removed"][0], "alpha");
+    assert_eq!(place.json(&["rm", "--force", "alpha"])["removed"][0]["name"], "alpha");
     assert_eq!(place.processes().len(), 1);
     assert_eq!(place.sh("beta", "echo still here"), "still here");
     place.text(&["stop", "--force", "beta"]);
@@ -119,7 +123,7 @@ fn a_machine_that_died_is_noticed_and_starts_again() {
 }
 
 #[test]
-fn an_interrupted_create_leaves_nothing() {
+fn an_interrupted_create_is_finished_by_the_daemon() {
     let place = Place::new();
     let mut command = place.command(&["create", "--name", "web", "--cold"]);
     command.stderr(std::process::Stdio::piped());
@@ -130,6 +134,52 @@ fn an_interrupted_create_leaves_nothing() {
     }
     started.signal("INT");
     let (code, said) = started.finish();
-    assert!(code == Some(1) && said.contains("error[cancelled]"), "{code:?} {said}");
-    assert!(place.names().is_empty() && place.left().is_empty() && place.processes().is_empty());
+    assert!(
+        code == Some(130) && said.contains("error[cancelled]") && said.contains("daemon"),
+        "{code:?} {said}"
+    );
+    while place.names().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(place.sh("web", "hostname"), "web");
+}
+
+#[test]
+fn input_that_is_not_read_does_not_hold_up_a_signal() {
+    let place = Place::with("web");
+    let mut command = place.command(&["exec", "web", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
+    command.stdin(std::fs::File::open("/dev/zero").unwrap());
+    let started = Started::until_ready(command);
+    started.signal("TERM");
+    assert_eq!(started.finish().0, Some(143));
+}
+
+#[test]
+fn words_that_are_not_text_and_users_by_number_reach_the_command() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::with("web");
+    let mut command = place.command(&["exec", "web", "-u", "1234:77", "-e", "RAW", "--", "sh", "-c"]);
+    command.arg("printf '%s|%s|' \"$1\" \"$RAW\" | od -An -tx1 | tr -d ' \\n'; id -u; id -g").arg("sh");
+    command.arg(std::ffi::OsStr::from_bytes(b"a\xff")).env("RAW", std::ffi::OsStr::from_bytes(b"\xfeb"));
+    let output = command.output().unwrap();
+    assert_eq!(text(&output.stdout), "61ff7cfe627c1234\n77", "{}", text(&output.stderr));
+    assert_eq!(place.output(&["exec", "web", "--", "/etc/passwd"]).status.code(), Some(126));
+}
+
+#[test]
+fn labels_and_states_choose_what_is_listed() {
+    let place = Place::with("plain");
+    let flags =
+        ["create", "--name", "blue", "--label", "team=blue", "--label", "stage=test", "--ttl", "3600"];
+    assert!(place.json(&flags)["expires_at"].is_string());
+    let named = |flags: &[&str]| {
+        let listed = place.json(&[&["ls"], flags].concat());
+        let name = |view: &Value| view["name"].as_str().unwrap().to_owned();
+        listed["workspaces"].as_array().unwrap().iter().map(name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(named(&["--label", "team=blue"]), "blue");
+    assert_eq!(named(&["--label", "team=blue", "--label", "stage=live"]), "");
+    place.json(&["stop", "plain"]);
+    assert_eq!(named(&["--state", "stopped"]), "plain");
+    assert!(place.text(&["ls"]).contains("\tstage=test, team=blue"));
 }

@@ -55,6 +55,9 @@ pub struct WorkspaceBrief {
     pub created_at: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// What it is a fork of: a workspace, or `workspace@snapshot`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// What a workspace may do on a network.

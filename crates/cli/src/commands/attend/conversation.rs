@@ -1,23 +1,16 @@
 //! Standing between a command in a machine and this process's own input, output and signals.
 
-use std::io::{self, Read, Write};
-
 use agentiso_core::{Capture, Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Exec, Exit, LinkError, Process, ProcessEvent, Stdin};
 use agentiso_runtime::{Machine, VmError};
-use tokio::sync::mpsc;
 
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
+use super::keeper::{Keeper, read_input};
 use super::signals::{Signals, Wish};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};
 
-/// What `--json` keeps of each output stream.
-const CAPTURE_BYTES: usize = 4 << 20;
-/// How much input is read at once, and how many such pieces may wait for the machine.
-const INPUT_BYTES: usize = 64 * 1024;
-const INPUT_PIECES: usize = 4;
-const SIGPIPE: i32 = 13;
+pub(super) const SIGPIPE: i32 = 13;
 
 /// How it ended.
 pub enum Outcome {
@@ -47,14 +40,14 @@ pub async fn attend(
         Ok(process) => process,
         Err(error) => return Err(machine.explain(error).await.into()),
     };
-    let mut keeper = Keeper { captured: [Capture::new(CAPTURE_BYTES), Capture::new(CAPTURE_BYTES)], output };
+    let mut keeper = Keeper::new(output);
     let attended = tokio::select! {
         ended = converse(process, signals, &mut keeper) => ended,
         crash = machine.crashed() => return Err(crash.into()),
     };
     drop(raw_mode);
     match attended {
-        Ok(Conversation::Ended(exit)) => Ok(Outcome::Ended { exit, captured: keeper.captured }),
+        Ok(Conversation::Ended(exit)) => Ok(Outcome::Ended { exit, captured: keeper.captured() }),
         Ok(Conversation::Interrupted(number)) => Ok(Outcome::Interrupted(number)),
         Ok(Conversation::NobodyListens) => Ok(Outcome::Interrupted(SIGPIPE)),
         Err(LinkError::Guest(error)) => {
@@ -120,25 +113,6 @@ async fn converse(
     }
 }
 
-/// Where the command's output goes.
-struct Keeper {
-    captured: [Capture; 2],
-    output: Output,
-}
-
-impl Keeper {
-    fn keep(&mut self, stream: usize, bytes: &[u8]) -> io::Result<()> {
-        if self.output.json {
-            self.captured[stream].push(bytes);
-            return Ok(());
-        }
-        // Written here and now: the command's pace is the reader's pace.
-        let mut out: Box<dyn Write> =
-            if stream == 0 { Box::new(io::stdout()) } else { Box::new(io::stderr()) };
-        out.write_all(bytes).and_then(|()| out.flush())
-    }
-}
-
 /// Passes standard input on until it ends or the command does.
 async fn feed(mut stdin: Stdin) {
     let mut pieces = read_input();
@@ -148,20 +122,4 @@ async fn feed(mut stdin: Stdin) {
         }
     }
     stdin.close();
-}
-
-/// Standard input in pieces. A thread of its own reads it, because a read may last for ever.
-fn read_input() -> mpsc::Receiver<Vec<u8>> {
-    let (pieces, queue) = mpsc::channel(INPUT_PIECES);
-    let read = move || {
-        let mut buffer = vec![0; INPUT_BYTES];
-        while let Ok(length @ 1..) = io::stdin().read(&mut buffer) {
-            if pieces.blocking_send(buffer[..length].to_vec()).is_err() {
-                return;
-            }
-        }
-    };
-    // Without the thread the queue is closed: the command reads nothing.
-    let _ = std::thread::Builder::new().name("stdin".to_owned()).spawn(read);
-    queue
 }

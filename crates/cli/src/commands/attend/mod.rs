@@ -1,13 +1,16 @@
-//! A command in a machine, and this process beside it: what `run` and `exec` have in common.
+//! A command in a machine, and this process beside it: what `run`, `exec` and `shell` have in common.
 
 mod conversation;
 mod exit;
+mod keeper;
+mod remote;
 mod report;
 mod request;
 mod signals;
 
 pub use self::conversation::{Outcome, attend};
 pub use self::exit::{FAILED, exit_code, signal_code};
+pub use self::remote::attend_in_workspace;
 pub use self::report::CommandReport;
-pub use self::request::{command, with_image_defaults};
+pub use self::request::command;
 pub use self::signals::Signals;

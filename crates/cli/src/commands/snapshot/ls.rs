@@ -1,29 +1,32 @@
 //! `agentiso snapshot ls`.
 
 use std::io::Write;
-use std::time::SystemTime;
 
 use agentiso_core::Failure;
+use agentiso_core::action::{SnapshotDetails, SnapshotList};
 use agentiso_runtime::Installation;
-use agentiso_runtime::workspaces::{SnapshotView, Workspaces};
 
 use super::tree::tree;
+use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{Table, age, bytes};
+use crate::ui::{Table, age_since, bytes};
+
+const COLUMNS: [&str; 7] = ["NAME", "MEMORY", "CREATED", "USED", "REFERENCED", "FORKS", "DESCRIPTION"];
 
 /// Lists the snapshots of a workspace.
-pub async fn ls(installation: &Installation, workspace: &str, output: Output) -> Result<u8, Failure> {
-    let snapshots = Workspaces::open(installation).await?.snapshots(workspace)?;
-    output.result(&snapshots, |out| {
-        let columns = ["NAME", "MEMORY", "CREATED", "USED", "REFERENCED", "FORKS", "DESCRIPTION"];
-        let mut table = Table::new(columns).align_right(3).align_right(4);
-        let parents: Vec<_> = snapshots.iter().map(|snapshot| position(&snapshots, snapshot)).collect();
+pub async fn ls(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
+    let wish = SnapshotList { workspace_id: workspace };
+    let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+    let snapshots = &listed.snapshots;
+    output.result(&listed, |out| {
+        let mut table = Table::new(COLUMNS).align_right(3).align_right(4);
+        let parents: Vec<_> = snapshots.iter().map(|snapshot| position(snapshots, snapshot)).collect();
         for (branch, index) in tree(&parents) {
             table.row(row(&branch, &snapshots[index]));
         }
         table.write(out)?;
         if snapshots.is_empty() && out.is_terminal() {
-            writeln!(out, "No snapshots yet. Try: agentiso snapshot create {workspace} NAME")?;
+            writeln!(out, "No snapshots yet. Try: agentiso snapshot create {} NAME", wish.workspace_id)?;
         }
         Ok(())
     })?;
@@ -31,18 +34,17 @@ pub async fn ls(installation: &Installation, workspace: &str, output: Output) ->
 }
 
 /// Where the parent of a snapshot is in the list.
-fn position(snapshots: &[SnapshotView], child: &SnapshotView) -> Option<usize> {
-    let parent = child.parent.as_ref()?;
-    snapshots.iter().position(|snapshot| snapshot.name == *parent)
+fn position(snapshots: &[SnapshotDetails], child: &SnapshotDetails) -> Option<usize> {
+    let parent = child.brief.parent.as_ref()?;
+    snapshots.iter().position(|snapshot| snapshot.brief.name == *parent)
 }
 
-fn row(branch: &str, snapshot: &SnapshotView) -> [String; 7] {
+fn row(branch: &str, snapshot: &SnapshotDetails) -> [String; 7] {
     let here = if snapshot.current { " *" } else { "" };
-    let taken = SystemTime::from(snapshot.created).elapsed().unwrap_or_default();
     [
-        format!("{branch}{}{here}", snapshot.name),
-        if snapshot.memory { "yes" } else { "no" }.to_owned(),
-        format!("{} ago", age(taken)),
+        format!("{branch}{}{here}", snapshot.brief.name),
+        if snapshot.brief.has_memory { "yes" } else { "no" }.to_owned(),
+        format!("{} ago", age_since(&snapshot.brief.created_at)),
         bytes(snapshot.used_bytes),
         bytes(snapshot.referenced_bytes),
         if snapshot.forks.is_empty() { "-".to_owned() } else { snapshot.forks.join(", ") },

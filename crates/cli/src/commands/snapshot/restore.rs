@@ -1,60 +1,33 @@
 //! `agentiso snapshot restore`.
 
 use std::io::Write;
+use std::time::Duration;
 
 use agentiso_core::Failure;
+use agentiso_core::action::SnapshotRestore;
 use agentiso_runtime::Installation;
-use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
-use serde::Serialize;
 
 use crate::args;
-use crate::commands::hooks::{HookView, warn};
-use crate::commands::{Held, waiting};
+use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{Stream, duration, milliseconds};
-
-/// A workspace that was taken back.
-#[derive(Serialize)]
-struct Restored<'a> {
-    #[serde(flatten)]
-    workspace: &'a WorkspaceView,
-    snapshot: &'a str,
-    memory_restored: bool,
-    away_ms: f64,
-    hooks: &'a [HookView],
-}
+use crate::ui::{Stream, duration};
 
 /// Takes a workspace back to a snapshot.
-pub async fn restore(
-    installation: &Installation,
-    flags: args::Restore,
-    output: Output,
-) -> Result<u8, Failure> {
-    let held = Held::new()?;
-    let restored = waiting(output, "Still restoring", async |progress| {
-        let workspaces = Workspaces::open(installation).await?;
-        workspaces.restore(&flags.workspace, &flags.name, flags.disk_only, &progress).await
-    })
-    .await?;
-    let hooks = HookView::all(&restored.hooks);
-    let view = Restored {
-        workspace: &restored.workspace,
-        snapshot: &flags.name,
-        memory_restored: restored.memory,
-        away_ms: milliseconds(restored.away),
-        hooks: &hooks,
-    };
-    output.result(&view, |out| {
-        let what = if restored.memory { "memory and disk" } else { "disk" };
-        writeln!(
-            out,
-            "Restored {} to {} ({what}): {}, away for {}.",
-            restored.workspace.name,
-            flags.name,
-            restored.workspace.state,
-            duration(restored.away)
-        )?;
-        warn(&mut Stream::stderr(), &hooks)
+pub async fn restore(here: &Installation, flags: args::Restore, output: Output) -> Result<u8, Failure> {
+    let args::Restore { workspace, name, disk_only } = flags;
+    let wish = SnapshotRestore { workspace_id: workspace.clone(), snapshot_name: name, disk_only };
+    let restored = Daemon::reach(here, output).await?.change("Still restoring", &wish).await?;
+    output.result(&restored, |out| {
+        let what = if restored.memory_restored { "memory and disk" } else { "disk" };
+        let away = duration(Duration::from_secs_f64(restored.away_ms / 1e3));
+        let (name, state) = (&restored.snapshot_name, &restored.state);
+        writeln!(out, "Restored {workspace} to {name} ({what}): {state}, away for {away}.")?;
+        let mut err = Stream::stderr();
+        let paint = err.paint();
+        restored.failed_hooks.iter().try_for_each(|hook| {
+            // Its name comes from inside a machine.
+            writeln!(err, "{} the hook {hook:?} failed", paint.warning("warning:"))
+        })
     })?;
-    Ok(held.exit_code(0))
+    Ok(0)
 }

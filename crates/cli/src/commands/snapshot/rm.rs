@@ -3,25 +3,16 @@
 use std::io::Write;
 
 use agentiso_core::Failure;
+use agentiso_core::action::SnapshotDelete;
 use agentiso_runtime::Installation;
-use agentiso_runtime::workspaces::Workspaces;
-use serde_json::json;
 
-use crate::commands::{Held, waiting};
+use crate::commands::Daemon;
 use crate::output::Output;
 
 /// Removes a snapshot.
-pub async fn rm(
-    installation: &Installation,
-    workspace: &str,
-    name: &str,
-    output: Output,
-) -> Result<u8, Failure> {
-    let held = Held::new()?;
-    waiting(output, "Still removing the snapshot", async |_| {
-        Workspaces::open(installation).await?.remove_snapshot(workspace, name).await
-    })
-    .await?;
-    output.result(&json!({ "removed": name }), |out| writeln!(out, "Removed {name}."))?;
-    Ok(held.exit_code(0))
+pub async fn rm(here: &Installation, workspace: String, name: String, output: Output) -> Result<u8, Failure> {
+    let wish = SnapshotDelete { workspace_id: workspace, snapshot_name: name };
+    let gone = Daemon::reach(here, output).await?.change("Still removing the snapshot", &wish).await?;
+    output.result(&gone, |out| writeln!(out, "Removed {}.", gone.snapshot_name))?;
+    Ok(0)
 }

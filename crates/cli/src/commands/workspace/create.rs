@@ -1,45 +1,39 @@
 //! `agentiso create`: a machine that stays.
 
 use std::io::Write;
-use std::time::Instant;
+use std::time::Duration;
 
 use agentiso_core::Failure;
+use agentiso_core::action::WorkspaceCreate;
 use agentiso_runtime::Installation;
-use agentiso_runtime::workspaces::{CreateRequest, WorkspaceView, Workspaces};
-use serde::Serialize;
 
 use crate::args;
-use crate::commands::size::size;
-use crate::commands::{interruptible, waiting};
+use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{duration, milliseconds};
-
-/// A workspace that was started.
-#[derive(Serialize)]
-pub(super) struct Started<'a> {
-    /// The workspace.
-    #[serde(flatten)]
-    pub workspace: &'a WorkspaceView,
-    /// How long it took.
-    pub start_ms: f64,
-}
+use crate::ui::duration;
 
 /// Makes a workspace and starts it.
-pub async fn create(installation: &Installation, flags: args::Create, output: Output) -> Result<u8, Failure> {
-    let (image, resources) = size(installation, &flags.size)?;
-    let name = flags.name.as_deref().map(str::parse).transpose()?;
-    let request = CreateRequest { name, image, resources, cold: flags.size.cold, pool: !flags.no_pool };
-    let began = Instant::now();
-    let workspace = interruptible(waiting(output, "Still starting the workspace", async |progress| {
-        Workspaces::open(installation).await?.create(&request, &progress).await
-    }))
-    .await?;
-    let took = began.elapsed();
-    output.result(&Started { workspace: &workspace, start_ms: milliseconds(took) }, |out| {
-        let WorkspaceView { name, id, tier, .. } = &workspace;
-        writeln!(out, "Created {name} ({id}): {tier}, {}.", duration(took))?;
+pub async fn create(here: &Installation, flags: args::Create, output: Output) -> Result<u8, Failure> {
+    let wish = WorkspaceCreate {
+        name: flags.name,
+        base_image: flags.size.image,
+        vcpus: flags.size.vcpus,
+        memory_mb: flags.size.memory,
+        disk_gb: flags.size.disk,
+        labels: flags.labels.into_iter().collect(),
+        ttl_secs: flags.ttl,
+        idle_stop_secs: flags.idle_stop,
+        cold: flags.size.cold,
+        no_pool: flags.no_pool,
+        ..WorkspaceCreate::default()
+    };
+    let daemon = Daemon::reach(here, output).await?;
+    let made = daemon.change("Still starting the workspace", &wish).await?;
+    output.result(&made, |out| {
+        let took = duration(Duration::from_millis(made.boot_time_ms));
+        writeln!(out, "Created {} ({}): {}, {took}.", made.name, made.workspace_id, made.tier)?;
         if out.is_terminal() {
-            writeln!(out, "Try: agentiso exec {name} -- CMD")?;
+            writeln!(out, "Try: agentiso exec {} -- CMD", made.name)?;
         }
         Ok(())
     })?;

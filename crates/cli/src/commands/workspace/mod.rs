@@ -1,11 +1,15 @@
 //! Workspaces: making, looking, starting, stopping, removing.
 
 mod create;
+mod info;
+mod labels;
+mod ls;
 mod power;
 mod rm;
-mod show;
 
 pub use self::create::create;
-pub use self::power::{start, stop};
+pub use self::info::info;
+pub(super) use self::labels::labels_in_words;
+pub use self::ls::ls;
+pub use self::power::{resume, start, stop, suspend};
 pub use self::rm::rm;
-pub use self::show::{info, ls};

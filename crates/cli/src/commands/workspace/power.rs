@@ -1,57 +1,59 @@
-//! `agentiso start` and `agentiso stop`.
+//! `agentiso start`, `stop`, `suspend` and `resume`.
 
-use std::io::Write;
-use std::time::{Duration, Instant};
+use std::io::{self, Write};
+use std::time::Duration;
 
 use agentiso_core::Failure;
+use agentiso_core::action::{
+    Action, WorkspaceResume, WorkspaceStart, WorkspaceStateNow, WorkspaceStop, WorkspaceSuspend,
+};
 use agentiso_runtime::Installation;
-use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
-use serde::Serialize;
 
-use super::create::Started;
 use crate::args;
-use crate::commands::{Held, interruptible, waiting};
+use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{duration, milliseconds};
-
-/// A workspace that was stopped.
-#[derive(Serialize)]
-struct Stopped<'a> {
-    #[serde(flatten)]
-    workspace: &'a WorkspaceView,
-    clean: bool,
-}
+use crate::ui::{Stream, duration};
 
 /// Starts a stopped workspace on its disk.
-pub async fn start(installation: &Installation, asked: &str, output: Output) -> Result<u8, Failure> {
-    let began = Instant::now();
-    let workspace = interruptible(waiting(output, "Still starting the workspace", async |progress| {
-        Workspaces::open(installation).await?.start(asked, &progress).await
-    }))
-    .await?;
-    let took = began.elapsed();
-    output.result(&Started { workspace: &workspace, start_ms: milliseconds(took) }, |out| {
-        writeln!(out, "Started {}: {}, {}.", workspace.name, workspace.tier, duration(took))
-    })?;
-    Ok(0)
+pub async fn start(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
+    let wish = WorkspaceStart { workspace_id: workspace };
+    change(here, output, "Still starting the workspace", "Started", &wish).await
 }
 
 /// Stops a workspace.
-pub async fn stop(installation: &Installation, flags: args::Stop, output: Output) -> Result<u8, Failure> {
-    let held = Held::new()?;
-    let limit = flags.timeout.map(Duration::from_secs);
-    let (workspace, clean) = waiting(output, "Still waiting for the workspace to power off", async |_| {
-        let workspaces = Workspaces::open(installation).await?;
-        let clean = workspaces.stop(&flags.workspace, flags.force, limit).await?;
-        Ok((workspaces.info(&flags.workspace)?, clean))
-    })
-    .await?;
-    output.result(&Stopped { workspace: &workspace, clean }, |out| {
-        let how = match &workspace.stop_reason {
-            Some(reason) if !clean => format!(": {reason}"),
-            _ => String::new(),
-        };
-        writeln!(out, "Stopped {}{how}.", workspace.name)
-    })?;
-    Ok(held.exit_code(0))
+pub async fn stop(here: &Installation, flags: args::Stop, output: Output) -> Result<u8, Failure> {
+    let args::Stop { workspace, force, timeout } = flags;
+    let wish = WorkspaceStop { workspace_id: workspace, force, timeout_secs: timeout };
+    change(here, output, "Still waiting for the workspace to power off", "Stopped", &wish).await
+}
+
+/// Writes a workspace's memory to disk and ends its machine.
+pub async fn suspend(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
+    let wish = WorkspaceSuspend { workspace_id: workspace };
+    change(here, output, "Still suspending the workspace", "Suspended", &wish).await
+}
+
+/// Brings a suspended workspace back.
+pub async fn resume(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
+    let wish = WorkspaceResume { workspace_id: workspace };
+    change(here, output, "Still resuming the workspace", "Resumed", &wish).await
+}
+
+async fn change<A: Action<Outcome = WorkspaceStateNow>>(
+    here: &Installation,
+    output: Output,
+    doing: &str,
+    done: &str,
+    wish: &A,
+) -> Result<u8, Failure> {
+    let now = Daemon::reach(here, output).await?.change(doing, wish).await?;
+    output.result(&now, |out| tell(out, done, &now))?;
+    Ok(0)
+}
+
+fn tell(out: &mut Stream, done: &str, now: &WorkspaceStateNow) -> io::Result<()> {
+    match &now.note {
+        Some(note) => writeln!(out, "{} is {}: {note}.", now.name, now.state),
+        None => writeln!(out, "{done} {} in {}.", now.name, duration(Duration::from_millis(now.took_ms))),
+    }
 }

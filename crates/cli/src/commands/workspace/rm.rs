@@ -2,46 +2,44 @@
 
 use std::io::Write;
 
+use agentiso_core::action::{WorkspaceBrief, WorkspaceDestroy, WorkspaceInfo};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
-use agentiso_runtime::workspaces::{RemoveRequest, WorkspaceView, Workspaces};
 use serde_json::json;
 
 use crate::args;
-use crate::commands::{Held, waiting};
+use crate::commands::Daemon;
 use crate::output::Output;
 
 /// Removes workspaces: none of them if one is not there or must not be removed.
-pub async fn rm(installation: &Installation, flags: args::Rm, output: Output) -> Result<u8, Failure> {
-    let held = Held::new()?;
-    let removed = waiting(output, "Still removing", async |_| {
-        let workspaces = Workspaces::open(installation).await?;
-        let views =
-            flags.workspaces.iter().map(|asked| workspaces.info(asked)).collect::<Result<Vec<_>, _>>()?;
-        if !flags.force {
-            refuse_running(&views)?;
+pub async fn rm(here: &Installation, flags: args::Rm, output: Output) -> Result<u8, Failure> {
+    let daemon = Daemon::reach(here, output).await?;
+    let mut found: Vec<WorkspaceBrief> = Vec::new();
+    for workspace in flags.workspaces {
+        let wish = WorkspaceInfo { workspace_id: workspace };
+        let brief = daemon.ask("Still looking", &wish).await?.brief;
+        // The same one may have been named twice.
+        if !found.iter().any(|other| other.workspace_id == brief.workspace_id) {
+            found.push(brief);
         }
-        let mut removed = Vec::new();
-        for view in views {
-            // The same one may have been named twice.
-            if !removed.contains(&view.name) {
-                let workspace = view.id.to_string();
-                workspaces.remove(&RemoveRequest { workspace, force: flags.force }).await?;
-                removed.push(view.name);
-            }
-        }
-        Ok(removed)
-    })
-    .await?;
+    }
+    if !flags.force {
+        refuse_running(&found)?;
+    }
+    let mut removed = Vec::new();
+    for WorkspaceBrief { workspace_id, name, .. } in found {
+        let what = format!("Still removing {name}");
+        removed.push(daemon.change(&what, &WorkspaceDestroy { workspace_id }).await?);
+    }
     output.result(&json!({ "removed": removed }), |out| {
-        removed.iter().try_for_each(|name| writeln!(out, "Removed {name}."))
+        removed.iter().try_for_each(|gone| writeln!(out, "Removed {}.", gone.name))
     })?;
-    Ok(held.exit_code(0))
+    Ok(0)
 }
 
-fn refuse_running(views: &[WorkspaceView]) -> Result<(), Failure> {
+fn refuse_running(found: &[WorkspaceBrief]) -> Result<(), Failure> {
     let running: Vec<&str> =
-        views.iter().filter(|view| view.state == "running").map(|view| view.name.as_str()).collect();
+        found.iter().filter(|brief| brief.state == "running").map(|brief| brief.name.as_str()).collect();
     if running.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,34 @@
+//! Flags of verbs that only look.
+
+use clap::Args;
+
+use super::values::workspaces;
+
+/// Flags of `logs`.
+#[derive(Args, Debug)]
+#[command(after_help = "This is the machine's serial console. What commands printed is not there.\n\n\
+                        Examples:\n  agentiso logs web\n  agentiso logs web -n 20 --follow")]
+pub struct Logs {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// The last so many lines
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub lines: u32,
+    /// Goes on until it is interrupted
+    #[arg(long, short, conflicts_with = "json")]
+    pub follow: bool,
+}
+
+/// Flags of `timeline`.
+#[derive(Args, Debug)]
+#[command(after_help = "What was done by any client, newest first. Secrets and contents are not in it.\n\n\
+                        Examples:\n  agentiso timeline\n  agentiso timeline web -n 5")]
+pub struct Timeline {
+    /// The workspace, by its id also one that is gone [default: all]
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: Option<String>,
+    /// The last so many events
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub limit: u32,
+}

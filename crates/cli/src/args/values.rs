@@ -1,0 +1,30 @@
+//! Values of flags.
+
+use clap_complete::engine::ArgValueCompleter;
+
+use crate::completions::workspace_names;
+
+/// Completes the names of workspaces.
+pub fn workspaces() -> ArgValueCompleter {
+    ArgValueCompleter::new(workspace_names)
+}
+
+/// `KEY=VALUE`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("it must be KEY=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_needed_and_a_value_may_hold_anything() {
+        assert_eq!(key_value("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(key_value("a="), Ok(("a".to_owned(), String::new())));
+        assert!(key_value("=b").is_err() && key_value("a").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! `agentiso jobs WS logs` and `wait`.
+
+use std::io::Write;
+
+use agentiso_core::action::{JobPoll, JobPolled};
+use agentiso_core::{Code, Failure};
+
+use crate::commands::Daemon;
+use crate::output::Output;
+use crate::ui::Stream;
+
+/// Seconds one look waits for news.
+const PATIENCE: u64 = 300;
+/// What is shown at once.
+const PIECE: u64 = 1 << 20;
+
+/// Shows what a job printed, and with `follow` what it goes on printing.
+pub async fn logs(
+    daemon: &Daemon,
+    workspace: String,
+    id: u32,
+    follow: bool,
+    output: Output,
+) -> Result<u8, Failure> {
+    if follow && output.json {
+        return Err(Failure::new(Code::InvalidArgument, "--follow and --json cannot be used together"));
+    }
+    let mut wish = JobPoll {
+        workspace_id: workspace,
+        job_id: id,
+        max_output_bytes: Some(PIECE),
+        wait_secs: Some(PATIENCE),
+        ..JobPoll::default()
+    };
+    loop {
+        let polled = daemon.ask("Still looking", &wish).await?;
+        output.result(&polled, |out| {
+            out.write_all(polled.stdout.as_bytes())?;
+            let mut err = Stream::stderr();
+            err.write_all(polled.stderr.as_bytes()).and_then(|()| err.flush())
+        })?;
+        // To a program the first look is the answer; it asks for more itself.
+        let goes_on = polled.more || (follow && polled.running);
+        if output.json || !goes_on {
+            return Ok(0);
+        }
+        wish.stdout_offset = Some(polled.next_stdout_offset);
+        wish.stderr_offset = Some(polled.next_stderr_offset);
+        wish.wait = (!polled.more).then(|| "output".to_owned());
+    }
+}
+
+/// Waits for a job's end; the exit code is its own.
+pub async fn wait(daemon: &Daemon, workspace: String, id: u32, output: Output) -> Result<u8, Failure> {
+    let wish = JobPoll {
+        workspace_id: workspace,
+        job_id: id,
+        max_output_bytes: Some(PIECE),
+        wait: Some("exit".to_owned()),
+        wait_secs: Some(PATIENCE),
+        ..JobPoll::default()
+    };
+    let ended = loop {
+        let polled: JobPolled = daemon.ask("Still waiting for the job", &wish).await?;
+        if !polled.running {
+            break polled;
+        }
+    };
+    let code = ended.exit_code.unwrap_or_default();
+    output.result(&ended, |out| match ended.timed_out {
+        true => writeln!(out, "Job {id} ended: its time was up."),
+        false => writeln!(out, "Job {id} ended: exit code {code}."),
+    })?;
+    Ok(u8::try_from(code & 0xff).unwrap_or(1))
+}

@@ -1,0 +1,49 @@
+//! `agentiso read`.
+
+use std::io::Write;
+
+use agentiso_core::action::{FileContent, FileRead};
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::Installation;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Daemon;
+use crate::args;
+use crate::output::Output;
+
+/// Bytes of one call.
+const PIECE: u64 = 4 << 20;
+
+/// Prints a file, whatever is in it.
+pub async fn read(here: &Installation, flags: args::Read, output: Output) -> Result<u8, Failure> {
+    let daemon = Daemon::reach(here, output).await?;
+    let mut wish = FileRead { workspace_id: flags.workspace, path: flags.path, ..FileRead::default() };
+    if output.json {
+        let content = match daemon.ask("Still reading", &wish).await {
+            Err(failure) if failure.code() == Code::FileNotText => {
+                wish.encoding = Some("base64".to_owned());
+                daemon.ask("Still reading", &wish).await?
+            }
+            read => read?,
+        };
+        output.result(&content, |_| Ok(()))?;
+        return Ok(0);
+    }
+    (wish.encoding, wish.limit) = (Some("base64".to_owned()), Some(PIECE));
+    loop {
+        let content = daemon.ask("Still reading", &wish).await?;
+        let bytes = decoded(&content)?;
+        output.result(&content, |out| out.write_all(&bytes))?;
+        if !content.truncated || content.bytes == 0 {
+            return Ok(0);
+        }
+        wish.offset = Some(content.offset + content.bytes);
+    }
+}
+
+fn decoded(content: &FileContent) -> Result<Vec<u8>, Failure> {
+    STANDARD.decode(&content.content).map_err(|error| {
+        Failure::new(Code::DaemonUnavailable, format!("the daemon's answer makes no sense: {error}"))
+    })
+}

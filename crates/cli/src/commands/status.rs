@@ -1,0 +1,33 @@
+//! `agentiso status`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use agentiso_core::Failure;
+use agentiso_core::action::{ServerState, ServerStatus};
+use agentiso_runtime::Installation;
+
+use super::Daemon;
+use crate::output::Output;
+use crate::ui::{Stream, age};
+
+/// Says how the daemon is.
+pub async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
+    let state = Daemon::reach(here, output).await?.ask("Still looking", &ServerStatus {}).await?;
+    output.result(&state, |out| describe(out, &state))?;
+    Ok(0)
+}
+
+/// In words.
+pub(super) fn describe(out: &mut Stream, state: &ServerState) -> io::Result<()> {
+    let states: Vec<String> =
+        state.workspaces.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let states = if states.is_empty() { "none".to_owned() } else { states.join(", ") };
+    let used = state.usage;
+    writeln!(out, "running     process {}, version {}", state.pid, state.version)?;
+    writeln!(out, "up          {}", age(Duration::from_secs(state.uptime_secs)))?;
+    writeln!(out, "home        {}", state.home)?;
+    writeln!(out, "workspaces  {states}")?;
+    writeln!(out, "size        {} MiB of memory, {} GiB of disk", used.memory_mb, used.disk_gb)?;
+    writeln!(out, "pool        {} ready", state.pool)
+}

@@ -1,0 +1,40 @@
+//! `agentiso timeline`.
+
+use std::time::Duration;
+
+use agentiso_core::Failure;
+use agentiso_core::action::{Timeline, TimelineEvent};
+use agentiso_runtime::Installation;
+
+use super::Daemon;
+use crate::args;
+use crate::output::Output;
+use crate::ui::{Table, duration};
+
+const COLUMNS: [&str; 7] = ["AT", "WORKSPACE", "ACTION", "BY", "TOOK", "OUTCOME", "CHANGED"];
+
+/// Shows what was done, newest first.
+pub async fn timeline(here: &Installation, flags: args::Timeline, output: Output) -> Result<u8, Failure> {
+    let wish = Timeline { workspace_id: flags.workspace, limit: Some(flags.limit), before: None };
+    let shown = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+    output.result(&shown, |out| {
+        let mut table = Table::new(COLUMNS).align_right(4);
+        shown.events.iter().for_each(|event| table.row(row(event)));
+        table.write(out)
+    })?;
+    Ok(0)
+}
+
+fn row(event: &TimelineEvent) -> [String; 7] {
+    // A fraction of a second is of no use to a reader, and of no harm to one who sorts.
+    let at = event.at.split('.').next().unwrap_or_default().trim_end_matches('Z');
+    [
+        format!("{at}Z"),
+        event.workspace_name.clone().unwrap_or_else(|| "-".to_owned()),
+        event.action.clone(),
+        event.client.clone(),
+        duration(Duration::from_secs_f64(event.duration_ms.max(0.0) / 1e3)),
+        event.outcome.clone(),
+        event.changed.clone().unwrap_or_default(),
+    ]
+}

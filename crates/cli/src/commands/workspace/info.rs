@@ -1,0 +1,75 @@
+//! `agentiso info`.
+
+use std::io::{self, Write};
+
+use agentiso_core::action::{WorkspaceDetails, WorkspaceInfo};
+use agentiso_core::{Failure, WorkspaceId};
+use agentiso_runtime::Installation;
+
+use super::labels_in_words;
+use crate::commands::Daemon;
+use crate::output::Output;
+use crate::ui::{Stream, bytes};
+
+/// Shows one workspace.
+pub async fn info(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
+    let wish = WorkspaceInfo { workspace_id: workspace };
+    let details = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+    output.result(&details, |out| describe(out, &details))?;
+    Ok(0)
+}
+
+fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
+    let brief = &details.brief;
+    let mut line = |name: &str, text: &str| writeln!(out, "{name:<10} {text}");
+    let reason = details.stop_reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    line("name", &brief.name)?;
+    line("id", &with_short(&brief.workspace_id))?;
+    line("state", &format!("{}{reason}", brief.state))?;
+    line("image", &brief.base_image)?;
+    let size = brief.resources;
+    let size =
+        format!("{} vcpus, {} MiB of memory, {} GiB of disk", size.vcpus, size.memory_mb, size.disk_gb);
+    line("size", &size)?;
+    line("used", &format!("{} of disk, of its own", bytes(details.disk_used_bytes)))?;
+    line("created", &brief.created_at)?;
+    line("last used", &details.last_used_at)?;
+    line("tier", &details.tier)?;
+    let optional = [
+        ("from", brief.source.clone()),
+        ("accel", details.accel.clone()),
+        ("process", details.pid.map(|pid| pid.to_string())),
+        ("expires", details.expires_at.clone()),
+        ("idle stop", details.idle_stop_secs.map(|seconds| format!("after {seconds} s"))),
+        ("labels", (!brief.labels.is_empty()).then(|| labels_in_words(&brief.labels))),
+        ("variables", joined(details.env_names.iter().cloned())),
+        ("snapshots", joined(details.snapshots.iter().map(|snapshot| snapshot.name.clone()))),
+        (
+            "ports",
+            joined(
+                details
+                    .port_forwards
+                    .iter()
+                    .map(|one| format!("127.0.0.1:{} -> {}", one.host_port, one.guest_port)),
+            ),
+        ),
+    ];
+    for (name, text) in optional {
+        if let Some(text) = text {
+            line(name, &text)?;
+        }
+    }
+    Ok(())
+}
+
+fn joined(words: impl Iterator<Item = String>) -> Option<String> {
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+fn with_short(id: &str) -> String {
+    match id.parse() {
+        Ok(uuid) => format!("{id} ({} for short)", WorkspaceId::from_uuid(uuid).short()),
+        Err(_) => id.to_owned(),
+    }
+}

@@ -1,0 +1,53 @@
+//! `agentiso ls`.
+
+use std::io::Write;
+
+use agentiso_core::Failure;
+use agentiso_core::action::{WorkspaceBrief, WorkspaceList};
+use agentiso_runtime::Installation;
+
+use super::labels_in_words;
+use crate::args;
+use crate::commands::Daemon;
+use crate::output::Output;
+use crate::ui::{Table, age_since, bytes};
+
+const COLUMNS: [&str; 9] = ["NAME", "STATE", "IMAGE", "VCPUS", "MEMORY", "DISK", "AGE", "FROM", "LABELS"];
+
+/// Lists workspaces.
+pub async fn ls(here: &Installation, flags: args::Ls, output: Output) -> Result<u8, Failure> {
+    let chosen = flags.state.is_some() || !flags.labels.is_empty();
+    let wish = WorkspaceList {
+        state_filter: flags.state.map(|state| state.name().to_owned()),
+        labels: flags.labels.into_iter().collect(),
+        owned: false,
+    };
+    let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+    output.result(&listed, |out| {
+        let mut table = [3, 4, 5, 6].into_iter().fold(Table::new(COLUMNS), Table::align_right);
+        for workspace in &listed.workspaces {
+            table.row(row(workspace));
+        }
+        table.write(out)?;
+        if listed.workspaces.is_empty() && !chosen && out.is_terminal() {
+            writeln!(out, "No workspaces yet. Try: agentiso create")?;
+        }
+        Ok(())
+    })?;
+    Ok(0)
+}
+
+fn row(workspace: &WorkspaceBrief) -> [String; 9] {
+    let size = workspace.resources;
+    [
+        workspace.name.clone(),
+        workspace.state.clone(),
+        workspace.base_image.clone(),
+        size.vcpus.to_string(),
+        bytes(u64::from(size.memory_mb) << 20),
+        bytes(u64::from(size.disk_gb) << 30),
+        age_since(&workspace.created_at),
+        workspace.source.clone().unwrap_or_else(|| "-".to_owned()),
+        labels_in_words(&workspace.labels),
+    ]
+}
