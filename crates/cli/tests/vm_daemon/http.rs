@@ -176,6 +176,15 @@ impl Events {
         }
     }
 
+    /// Waits until the head of the answer is there.
+    pub fn wait_for_head(&mut self) {
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            assert_ne!(self.lines.read_line(&mut line).expect("a head"), 0, "no head");
+        }
+    }
+
     /// Waits for an event of this name.
     pub fn wait_for(&mut self, name: &str) -> Value {
         loop {

@@ -11,7 +11,10 @@ mod refusal;
 
 mod files;
 mod forwards;
+mod git;
 mod guide;
+mod hostile;
+mod rest;
 mod secrets;
 mod sessions;
 mod survive;
