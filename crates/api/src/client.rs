@@ -7,8 +7,12 @@ use agentiso_core::action::Action;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure};
 use futures_util::StreamExt;
-use reqwest::RequestBuilder;
-use reqwest::header::ACCEPT;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::net::UnixStream;
 use tokio_tungstenite::WebSocketStream;
@@ -19,13 +23,15 @@ use crate::catalogue;
 use crate::http::{CLIENT, ErrorBody, ExecSpec, SessionBegun, SessionWish};
 use crate::{Answer, Backend, Call};
 
-/// No name is looked up: everything goes through the socket.
-const BASE: &str = "http://localhost";
+/// The largest answer that is not a stream of events.
+const LARGEST: usize = 64 << 20;
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
 
 /// A daemon behind a socket.
 #[derive(Clone)]
 pub struct Client {
-    http: reqwest::Client,
     socket: PathBuf,
     name: String,
     token: Option<String>,
@@ -36,13 +42,8 @@ pub type ExecStream = WebSocketStream<UnixStream>;
 
 impl Client {
     /// A client of the daemon at a socket, by the name it calls itself.
-    pub fn new(socket: &Path, name: &str) -> Result<Self, Failure> {
-        let http = reqwest::Client::builder()
-            .unix_socket(socket)
-            .user_agent(name)
-            .build()
-            .map_err(|error| Failure::new(Code::Internal, format!("could not make a client: {error}")))?;
-        Ok(Self { http, socket: socket.to_owned(), name: name.to_owned(), token: None })
+    pub fn new(socket: &Path, name: &str) -> Self {
+        Self { socket: socket.to_owned(), name: name.to_owned(), token: None }
     }
 
     /// The same, as a session.
@@ -77,19 +78,19 @@ impl Client {
     /// Begins a session of its own.
     pub async fn begin_session(&self, mcp: bool) -> Result<SessionBegun, Failure> {
         let wish = SessionWish { client: self.name.clone(), mcp };
-        let answer = self.send(self.http.post(format!("{BASE}/v1/sessions")).json(&wish)).await?;
-        answer.json().await.map_err(broken)
+        let answer = self.send(Method::POST, "/v1/sessions", Some(&wish), JSON).await?;
+        serde_json::from_slice(&whole(answer).await?).map_err(broken)
     }
 
     /// Ends the session.
     pub async fn end_session(&self) -> Result<(), Failure> {
-        self.send(self.http.delete(format!("{BASE}/v1/sessions/current"))).await.map(drop)
+        self.send::<()>(Method::DELETE, "/v1/sessions/current", None, JSON).await.map(drop)
     }
 
     /// Ends the daemon, and with `stop_machines` all machines before.
     pub async fn shut_down(&self, stop_machines: bool) -> Result<(), Failure> {
-        let url = format!("{BASE}/v1/shutdown?stop_machines={stop_machines}");
-        self.send(self.http.post(url)).await.map(drop)
+        let path = format!("/v1/shutdown?stop_machines={stop_machines}");
+        self.send::<()>(Method::POST, &path, None, JSON).await.map(drop)
     }
 
     /// Watches an address of the daemon's that sends events: their names and data.
@@ -97,15 +98,16 @@ impl Client {
         &self,
         path: &str,
     ) -> Result<impl futures_util::Stream<Item = Result<(String, Value), Failure>> + use<>, Failure> {
-        let request = self.http.get(format!("{BASE}{path}")).header(ACCEPT, "text/event-stream");
-        Ok(events(self.send(request).await?))
+        Ok(events(self.send::<()>(Method::GET, path, None, EVENTS).await?))
     }
 
     /// Starts a command whose input and output are carried as they come.
     pub async fn exec(&self, workspace: &str, spec: &ExecSpec) -> Result<ExecStream, Failure> {
         use futures_util::SinkExt;
-        let word = serde_json::to_string(spec).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
-        let stream = UnixStream::connect(&self.socket).await.map_err(|error| unreachable(&self.socket, &error))?;
+        let word =
+            serde_json::to_string(spec).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| unreachable(&self.socket, &error))?;
         let url = format!("ws://localhost/v1/workspaces/{}/exec/stream", encoded(workspace));
         let mut request = url.into_client_request().map_err(broken)?;
         if let Ok(name) = HeaderValue::from_str(&self.name) {
@@ -127,8 +129,8 @@ impl Client {
         arguments: &Map<String, Value>,
         progress: &Arc<dyn Progress>,
     ) -> Result<Value, Failure> {
-        let request = self.http.post(format!("{BASE}/v1/actions/{name}")).json(arguments);
-        let answer = self.send(request.header(ACCEPT, "text/event-stream")).await?;
+        let path = format!("/v1/actions/{name}");
+        let answer = self.send(Method::POST, &path, Some(arguments), EVENTS).await?;
         let mut events = std::pin::pin!(events(answer));
         while let Some(event) = events.next().await {
             let (name, data) = event?;
@@ -143,24 +145,51 @@ impl Client {
             .with_remedy("look at the workspace before you try again; agentiso daemon status names its log"))
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, Failure> {
-        let request = match &self.token {
-            Some(token) => request.bearer_auth(token).header(CLIENT, &self.name),
-            None => request,
-        };
-        let answer = request.send().await.map_err(|error| match error.is_connect() {
-            true => unreachable(&self.socket, &error),
-            false => broken(error),
-        })?;
+    /// Sends a request over a connection of its own: a socket of this host costs next to nothing, and a daemon that was
+    /// started again is found.
+    async fn send<T: Serialize>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&T>,
+        accept: &str,
+    ) -> Result<Response<Incoming>, Failure> {
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| unreachable(&self.socket, &error))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        tokio::spawn(connection);
+        let body = body.map(serde_json::to_vec).transpose().map_err(broken)?.unwrap_or_default();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(USER_AGENT, &self.name)
+            .header(ACCEPT, accept)
+            .header(CONTENT_TYPE, JSON);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}")).header(CLIENT, &self.name);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(broken)?;
+        let answer = sender.send_request(request).await.map_err(broken)?;
         if answer.status().is_success() {
             return Ok(answer);
         }
         let status = answer.status();
-        match answer.json::<ErrorBody>().await {
+        match serde_json::from_slice::<ErrorBody>(&whole(answer).await?) {
             Ok(body) => Err(body.into()),
             Err(_) => Err(Failure::new(Code::DaemonUnavailable, format!("the daemon answered {status}"))),
         }
     }
+}
+
+/// All of an answer.
+async fn whole(answer: Response<Incoming>) -> Result<Bytes, Failure> {
+    let limited = http_body_util::Limited::new(answer.into_body(), LARGEST);
+    let collected = limited.collect().await.map_err(|error| {
+        Failure::new(Code::DaemonUnavailable, format!("the connection to the daemon broke: {error}"))
+    })?;
+    Ok(collected.to_bytes())
 }
 
 impl Backend for Client {
@@ -179,14 +208,14 @@ impl Backend for Client {
 }
 
 /// Reads server-sent events off an answer.
-fn events(
-    answer: reqwest::Response,
-) -> impl futures_util::Stream<Item = Result<(String, Value), Failure>> {
+fn events(answer: Response<Incoming>) -> impl futures_util::Stream<Item = Result<(String, Value), Failure>> {
     async_stream::try_stream! {
-        let mut pieces = answer.bytes_stream();
+        let mut body = answer.into_body();
         let mut buffer = Vec::new();
-        while let Some(piece) = pieces.next().await {
-            buffer.extend_from_slice(&piece.map_err(broken)?);
+        while let Some(frame) = body.frame().await {
+            if let Ok(piece) = frame.map_err(broken)?.into_data() {
+                buffer.extend_from_slice(&piece);
+            }
             while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let block: Vec<u8> = buffer.drain(..end + 2).collect();
                 if let Some(event) = event(&String::from_utf8_lossy(&block))? {
@@ -236,7 +265,8 @@ fn encoded(word: &str) -> String {
 }
 
 fn unreachable(socket: &Path, error: &dyn std::error::Error) -> Failure {
-    let message = format!("the daemon cannot be reached at {}: {}", socket.display(), agentiso_core::chain(error));
+    let message =
+        format!("the daemon cannot be reached at {}: {}", socket.display(), agentiso_core::chain(error));
     Failure::new(Code::DaemonUnavailable, message).with_remedy("agentiso daemon start")
 }
 

@@ -38,8 +38,8 @@ fn run<A: Perform>(
         })?;
         let outcome = engine.act(&caller, action, progress).await?;
         let text = outcome.text();
-        let structured = serde_json::to_value(outcome)
-            .map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
+        let structured =
+            serde_json::to_value(outcome).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
         Ok(Answer { structured, text })
     })
 }

@@ -14,6 +14,8 @@ pub enum Access {
     Looks,
     /// It works inside, beside others, and ends with its caller.
     Works,
+    /// It copies the workspace, beside others, and is never left half done.
+    Copies,
     /// It changes the workspace as a whole: one at a time, and never left half done.
     Changes,
 }
@@ -25,6 +27,11 @@ pub trait Perform: Action {
 
     /// Carries it out.
     fn perform(self, context: &Context) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
+
+    /// The id of the workspace it made, if it made one.
+    fn made(_outcome: &Self::Outcome) -> Option<&str> {
+        None
+    }
 
     /// What it changed, in a few words for the timeline.
     fn changed(_outcome: &Self::Outcome) -> Option<String> {

@@ -54,6 +54,12 @@ impl Engine {
             Ok(context) => run(action, context).await,
             Err(failure) => Err(failure),
         };
+        if let Ok(outcome) = &result
+            && let Some(made) = A::made(outcome)
+            && let Ok(workspace) = self.find(made)
+        {
+            record.about(&workspace);
+        }
         record.end(match &result {
             Ok(outcome) => Ok(A::changed(outcome)),
             Err(failure) => Err(failure.code()),
@@ -91,15 +97,15 @@ impl Engine {
 }
 
 async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Failure> {
-    if A::ACCESS != Access::Changes {
+    if matches!(A::ACCESS, Access::Looks | Access::Works) {
         return action.perform(&context).await;
     }
     // In a task of its own, so that a caller that goes away leaves nothing half done.
     let task = tokio::spawn(async move {
         let room = context.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
-        let _turn = match &room {
-            Some(room) => Some(room.change().await),
-            None => None,
+        let _turn = match (&room, A::ACCESS) {
+            (Some(room), Access::Changes) => Some(room.change().await),
+            _ => None,
         };
         action.perform(&context).await
     });
@@ -159,4 +165,3 @@ impl Drop for Record {
         }
     }
 }
-

@@ -1,6 +1,7 @@
 //! All workspaces of an installation, with all that is needed to let many clients at them.
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,8 @@ use crate::timeline::Timeline;
 
 /// All workspaces of an installation, and the door to them.
 pub struct Engine {
-    pub(crate) workspaces: Workspaces,
+    /// Never dropped: a machine that is dropped ends, and whether machines end is not for the end of the daemon to say.
+    pub(crate) workspaces: ManuallyDrop<Workspaces>,
     pub(crate) rooms: Rooms,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
@@ -66,10 +68,11 @@ impl Engine {
             metrics: Metrics::new(),
             began: Instant::now(),
             installation: installation.clone(),
-            workspaces,
+            workspaces: ManuallyDrop::new(workspaces),
         });
         engine.come_back().await?;
         engine.start_upkeep();
+        engine.start_maintenance();
         Ok(engine)
     }
 
@@ -160,8 +163,15 @@ impl Engine {
                     let _turn = room.change().await;
                     let id = workspace.id.to_string();
                     match engine.workspaces.stop(&id, false, Some(limit)).await {
-                        Ok(_) => engine.events.tell(EventKind::Stopped, workspace.id, &workspace.name.to_string(), None),
-                        Err(failure) => tracing::warn!(name = %workspace.name, %failure, "could not be stopped"),
+                        Ok(_) => engine.events.tell(
+                            EventKind::Stopped,
+                            workspace.id,
+                            &workspace.name.to_string(),
+                            None,
+                        ),
+                        Err(failure) => {
+                            tracing::warn!(name = %workspace.name, %failure, "could not be stopped")
+                        }
                     }
                 });
             }

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::Engine;
+use crate::held::when_free;
 use crate::rooms::locked;
 
 /// Ports below this need rights nobody should have.
@@ -42,6 +43,14 @@ struct Listening {
     task: JoinHandle<()>,
 }
 
+impl Listening {
+    /// Ends it; the port is free when this returns.
+    async fn end(mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         self.task.abort();
@@ -54,8 +63,14 @@ impl Forwards {
     }
 
     /// Ends the forwards of a workspace that is gone.
-    pub fn close(&self, id: WorkspaceId) {
-        locked(&self.open).retain(|(workspace, _), _| *workspace != id);
+    pub async fn close(&self, id: WorkspaceId) {
+        let theirs: Vec<Listening> = locked(&self.open)
+            .extract_if(|(workspace, _), _| *workspace == id)
+            .map(|(_, listening)| listening)
+            .collect();
+        for listening in theirs {
+            listening.end().await;
+        }
     }
 
     /// Ends all of them.
@@ -96,8 +111,11 @@ impl Engine {
     }
 
     /// Ends a forward; says whether there was one.
-    pub(crate) fn end_forward(&self, id: WorkspaceId, guest_port: u16) -> Result<bool, Failure> {
-        locked(&self.forwards.open).remove(&(id, guest_port));
+    pub(crate) async fn end_forward(&self, id: WorkspaceId, guest_port: u16) -> Result<bool, Failure> {
+        let listening = locked(&self.forwards.open).remove(&(id, guest_port));
+        if let Some(listening) = listening {
+            listening.end().await;
+        }
         let there = self.meta().read(|read| read.forwards_of(id))?;
         if !there.iter().any(|forward| forward.guest_port == guest_port) {
             return Ok(false);
@@ -176,7 +194,11 @@ impl Engine {
 }
 
 async fn carry(guest: &Guest, port: u16, client: TcpStream) -> Result<(), Failure> {
-    let (reader, writer) = guest.connect(port).await?;
+    let (reader, writer) = when_free(|| {
+        let guest = guest.clone();
+        async move { guest.connect(port).await }
+    })
+    .await?;
     // Small messages must not wait for more.
     let _ = client.set_nodelay(true);
     let (from_client, to_client) = client.into_split();
@@ -194,7 +216,9 @@ async fn into_guest(mut client: OwnedReadHalf, mut guest: ConnectionWriter) -> R
                 return Ok(());
             }
             Ok(count) => guest.write(&buffer[..count]).await?,
-            Err(error) => return Err(Failure::new(Code::Io, format!("a forwarded connection broke: {error}"))),
+            Err(error) => {
+                return Err(Failure::new(Code::Io, format!("a forwarded connection broke: {error}")));
+            }
         }
     }
 }

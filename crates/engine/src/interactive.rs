@@ -6,13 +6,14 @@ use agentiso_core::action::Rate;
 use agentiso_core::progress::Silent;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{Exit, Process};
+use agentiso_runtime::guest::{ErrorKind, Exit, LinkError, Process};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::act::{Context, Record};
 use crate::command::{Interaction, with_image_defaults};
 use crate::redact::without_credentials;
-use crate::{Caller, Engine};
+use crate::{Caller, Engine, held};
 
 /// A command that runs. When this is dropped the command is ended.
 pub struct Interactive {
@@ -25,16 +26,49 @@ pub struct Interactive {
     record: Record,
 }
 
+/// Why a command does not run.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// What failed.
+    pub failure: Failure,
+    /// What the machine had against the command, if it was that.
+    pub refused: Option<Refused>,
+}
+
+/// Why a machine refused to start a command.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// It is not there.
+    NotFound,
+    /// It cannot be executed.
+    NotExecutable,
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> Self {
+        Self { failure, refused: None }
+    }
+}
+
+impl From<LinkError> for NotStarted {
+    fn from(error: LinkError) -> Self {
+        let refused = match &error {
+            LinkError::Guest(error) if error.kind == ErrorKind::NotFound => Refused::NotFound,
+            LinkError::Guest(error) if error.kind == ErrorKind::Denied => Refused::NotExecutable,
+            _ => return Failure::from(error).into(),
+        };
+        let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {error}"))
+            .with_remedy("check the command's name, or use an image that has it");
+        Self { failure, refused: Some(refused) }
+    }
+}
+
 impl Interactive {
     /// Remembers how it ended.
     pub fn ended(self, exit: &Exit) {
         let (code, _) = crate::actions::code_and_signal(exit);
         self.record.end(Ok(Some(format!("exit code {code}"))));
-    }
-
-    /// Remembers why it could not be run.
-    pub fn failed(self, code: Code) {
-        self.record.end(Err(code));
     }
 }
 
@@ -45,7 +79,7 @@ impl Engine {
         caller: &Caller,
         workspace: &str,
         asked: Interaction,
-    ) -> Result<Interactive, Failure> {
+    ) -> Result<Interactive, NotStarted> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
         let words: Vec<String> = asked.argv.iter().map(|word| without_credentials(&word.shown())).collect();
         let detail = json!({ "argv": words });
@@ -55,26 +89,26 @@ impl Engine {
             let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
             let (workspace, guest) = (context.workspace()?, context.guest().await?);
             let own = self.env_of(workspace.id, Some(&guest)).await?.names();
-            let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context)?, &own);
-            let process = guest.exec(exec).await?;
+            let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context), &own);
+            let process = held::start(&guest, &exec).await?;
             Ok((process, workspace.id.to_string(), workspace.name.to_string()))
         };
         match started.await {
             Ok((process, workspace_id, workspace_name)) => {
                 Ok(Interactive { process, workspace_id, workspace_name, record })
             }
-            Err(failure) => {
-                let failure: Failure = failure;
-                record.end(Err(failure.code()));
-                Err(failure)
+            Err(error) => {
+                let error: NotStarted = error;
+                record.end(Err(error.failure.code()));
+                Err(error)
             }
         }
     }
 }
 
 /// What the workspace's image says about how it wants to be run; nothing, should it be gone.
-fn image_defaults(context: &Context) -> Result<OciDefaults, Failure> {
-    let images = context.engine.installation().images()?;
-    let image = images.get(&context.workspace()?.image).ok();
-    Ok(image.and_then(|image| image.meta.defaults).unwrap_or_default())
+fn image_defaults(context: &Context) -> OciDefaults {
+    let images = context.engine.installation().images().ok();
+    let image = images.zip(context.workspace().ok()).and_then(|(images, one)| images.get(&one.image).ok());
+    image.and_then(|image| image.meta.defaults).unwrap_or_default()
 }

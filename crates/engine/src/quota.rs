@@ -21,11 +21,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub fn of(resources: &Resources) -> Self {
-        Self {
-            workspaces: 1,
-            memory_mb: resources.memory_mb.into(),
-            disk_gb: resources.disk_gb.into(),
-        }
+        Self { workspaces: 1, memory_mb: resources.memory_mb.into(), disk_gb: resources.disk_gb.into() }
     }
 
     pub fn times(self, count: u32) -> Self {
@@ -80,20 +76,28 @@ impl Quotas {
     }
 
     /// Refuses what would be too much. The caller has the turn.
-    pub fn require(
-        &self,
-        engine: &Engine,
-        session: Option<SessionId>,
-        asked: Asked,
-    ) -> Result<(), Failure> {
+    pub fn require(&self, engine: &Engine, session: Option<SessionId>, asked: Asked) -> Result<(), Failure> {
         let config = engine.config();
         let all = engine.meta().read(|read| read.usage(None))?;
         let have = used(&all).plus(self.reserved_for(|_| true));
         let most = u64::from(config.limits.max_workspaces);
-        check("workspaces in this installation", have.workspaces, asked.workspaces, most, "limits.max_workspaces")?;
-        let Some(id) = session else { return Ok(()) };
-        let own = engine.meta().read(|read| read.usage(Some(id)))?;
-        let have = used(&own).plus(self.reserved_for(|whose| whose == session));
+        check(
+            "workspaces in this installation",
+            have.workspaces,
+            asked.workspaces,
+            most,
+            "limits.max_workspaces",
+        )?;
+        match session {
+            Some(id) => self.require_own(engine, id, asked),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what would be too much for a session, whoever has it now. The caller has the turn.
+    pub fn require_own(&self, engine: &Engine, session: SessionId, asked: Asked) -> Result<(), Failure> {
+        let own = engine.meta().read(|read| read.usage(Some(session)))?;
+        let have = used(&own).plus(self.reserved_for(|whose| whose == Some(session)));
         let limits = quota(engine);
         check("workspaces", have.workspaces, asked.workspaces, limits.workspaces, "sessions.max_workspaces")?;
         check("MiB of memory", have.memory_mb, asked.memory_mb, limits.memory_mb, "sessions.max_memory_mb")?;

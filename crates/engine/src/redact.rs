@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::output::cut;
 
 /// Parameters whose values are contents.
-const CONTENTS: [&str; 7] = ["content", "old_string", "new_string", "edits", "stdin", "data", "idempotency_key"];
+const CONTENTS: [&str; 7] =
+    ["content", "old_string", "new_string", "edits", "stdin", "data", "idempotency_key"];
 /// Parameters whose values are values of variables.
 const VARIABLES: [&str; 2] = ["env", "vars"];
 /// The longest text that is remembered of one parameter.
@@ -29,7 +30,10 @@ static CREDENTIALS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
             MARK,
         ),
         // Headers.
-        (r"(?i)\b(authorization\s*:\s*|bearer\s+|basic\s+)[A-Za-z0-9+/=._~-]{6,}(\s+[A-Za-z0-9+/=._~-]{6,})?", "${1}[redacted]"),
+        (
+            r"(?i)\b(authorization\s*:\s*|bearer\s+|basic\s+)[A-Za-z0-9+/=._~-]{6,}(\s+[A-Za-z0-9+/=._~-]{6,})?",
+            "${1}[redacted]",
+        ),
         // NAME=value and --name value where the name says that it is secret.
         (
             r#"(?i)\b([A-Z0-9_-]*(?:passwd|password|secret|token|api[_-]?key|private[_-]?key|credential)[A-Z0-9_-]*\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s'"&;|]+)"#,
@@ -138,7 +142,8 @@ mod tests {
         let vars = BTreeMap::from([("KEY".to_owned(), Some("geheim".to_owned()))]);
         assert_eq!(redacted(&SetEnv { workspace_id: "w".to_owned(), vars }), json!({ "vars": ["KEY"] }));
         let env = BTreeMap::from([("KEY".to_owned(), "geheim".to_owned())]);
-        let exec = Exec { command: "ls".to_owned(), env, stdin: Some("geheim".to_owned()), ..Exec::default() };
+        let exec =
+            Exec { command: "ls".to_owned(), env, stdin: Some("geheim".to_owned()), ..Exec::default() };
         assert!(!redacted(&exec).to_string().contains("geheim"));
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
@@ -16,6 +16,8 @@ use crate::{Caller, Engine};
 
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 32;
+/// How long a client may be away before its session ends: it may be on its way back.
+const ABSENCE: Duration = Duration::from_secs(10);
 
 /// A session that has just begun.
 #[derive(Clone, Debug)]
@@ -30,6 +32,7 @@ pub struct NewSession {
 #[derive(Default)]
 pub(crate) struct Activity {
     active: Mutex<BTreeMap<SessionId, Timestamp>>,
+    present: Mutex<BTreeMap<SessionId, usize>>,
 }
 
 impl Activity {
@@ -38,6 +41,23 @@ impl Activity {
         if let Some(session) = caller.session {
             locked(&self.active).insert(session, Timestamp::now());
         }
+    }
+
+    /// Whether a session's client is there.
+    fn is_present(&self, session: SessionId) -> bool {
+        locked(&self.present).contains_key(&session)
+    }
+
+    /// Says whether that was the last.
+    fn leave(&self, session: SessionId) -> bool {
+        let mut present = locked(&self.present);
+        let Some(count) = present.get_mut(&session) else { return true };
+        *count -= 1;
+        let alone = *count == 0;
+        if alone {
+            present.remove(&session);
+        }
+        alone
     }
 
     /// When a session was last active, if it was since the database was told.
@@ -51,7 +71,46 @@ impl Activity {
     }
 }
 
+/// A client that is there. When it has gone for a while its session ends.
+pub struct Presence {
+    engine: Arc<Engine>,
+    session: SessionId,
+    kept: bool,
+}
+
+impl Presence {
+    /// Leaves the session as it is.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let (engine, session) = (Arc::clone(&self.engine), self.session);
+        let alone = engine.sessions.leave(session);
+        if self.kept || !alone {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            tokio::time::sleep(ABSENCE).await;
+            if !engine.sessions.is_present(session)
+                && let Err(failure) = engine.end_session(session)
+            {
+                tracing::debug!(%failure, "a session had ended already");
+            }
+        });
+    }
+}
+
 impl Engine {
+    /// Notes that the client of a session is there, for as long as what is returned.
+    pub fn attend(self: &Arc<Self>, session: SessionId) -> Presence {
+        *locked(&self.sessions.present).entry(session).or_default() += 1;
+        Presence { engine: Arc::clone(self), session, kept: false }
+    }
+
     /// Begins a session.
     pub fn begin_session(&self, kind: SessionKind, client: &str) -> Result<NewSession, Failure> {
         let id = SessionId::from_uuid(Uuid::new_v4());
@@ -111,7 +170,10 @@ impl Engine {
             let owner = owner.map(|owner| read.session(owner)).transpose()?;
             Ok((read.workspace(workspace)?, owner))
         })?;
-        if let Some(owner) = owner.filter(|owner| owner.id != session) {
+        if owner.as_ref().is_some_and(|owner| owner.id == session) {
+            return Ok(());
+        }
+        if let Some(owner) = owner {
             let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
             let idle_for = Timestamp::now().duration_since(last);
             if Duration::try_from(idle_for).unwrap_or_default() < idle {
@@ -126,7 +188,7 @@ impl Engine {
                 )));
             }
         }
-        self.quota.require(self, Some(session), crate::quota::Asked::of(&found.resources))?;
+        self.quota.require_own(self, session, crate::quota::Asked::of(&found.resources))?;
         Ok(self.meta().write(|tx| tx.set_owner(workspace, Some(session)))?)
     }
 }

@@ -42,14 +42,28 @@ impl Engine {
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not look for workspaces whose time is up");
                 }
-                if engine.workspaces.needs_maintenance() {
-                    let progress: Arc<dyn Progress> = Arc::new(Silent);
-                    if let Err(failure) = engine.workspaces.maintain(&progress).await {
-                        tracing::warn!(%failure, "the maintenance failed");
-                    }
-                }
                 if look % BOOKS == 0 {
                     engine.clean_books();
+                }
+            }
+        });
+    }
+
+    /// Merging disks and filling the pool may take a while, and nothing waits for it.
+    pub(crate) fn start_maintenance(self: &Arc<Self>) {
+        let engine = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(EVERY);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let Some(engine) = engine.upgrade() else { return };
+                if !engine.workspaces.needs_maintenance() {
+                    continue;
+                }
+                let progress: Arc<dyn Progress> = Arc::new(Silent);
+                if let Err(failure) = engine.workspaces.maintain(&progress).await {
+                    tracing::warn!(%failure, "the maintenance failed");
                 }
             }
         });
@@ -104,7 +118,7 @@ impl Engine {
         match due {
             Due::Expired => {
                 self.workspaces.remove(&RemoveRequest { workspace: id.to_string(), force: true }).await?;
-                self.forget(id);
+                self.forget(id).await;
                 let note = Some("its time was up".to_owned());
                 self.events.tell(EventKind::Destroyed, id, view.name.as_str(), note);
             }
@@ -125,8 +139,8 @@ impl Engine {
     }
 
     /// Forgets what was kept beside a workspace that is gone.
-    pub(crate) fn forget(&self, id: WorkspaceId) {
-        self.forwards.close(id);
+    pub(crate) async fn forget(&self, id: WorkspaceId) {
+        self.forwards.close(id).await;
         self.rooms.close(id);
     }
 

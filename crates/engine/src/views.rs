@@ -1,7 +1,5 @@
 //! Workspaces as their callers see them.
 
-use std::collections::BTreeMap;
-
 use agentiso_core::action::{
     ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
 };
@@ -73,7 +71,8 @@ pub(crate) fn brief(
     caller: Option<&Caller>,
 ) -> WorkspaceBrief {
     let owner = settings.and_then(|settings| settings.owner);
-    let owned = caller.is_some_and(|caller| caller.is_operator() || (owner.is_some() && owner == caller.session));
+    let owned =
+        caller.is_some_and(|caller| caller.is_operator() || (owner.is_some() && owner == caller.session));
     let suspended = view.state == "stopped" && settings.is_some_and(|settings| settings.suspended.is_some());
     WorkspaceBrief {
         workspace_id: view.id.to_string(),
@@ -84,7 +83,7 @@ pub(crate) fn brief(
         base_image: view.image.to_string(),
         resources: size(&view.resources),
         created_at: shown(view.created),
-        labels: settings.map(|settings| settings.labels.clone()).unwrap_or_else(BTreeMap::new),
+        labels: settings.map(|settings| settings.labels.clone()).unwrap_or_default(),
         source: view.forked_from.as_ref().map(|from| match &from.snapshot {
             None => from.name.to_string(),
             Some(snapshot) => format!("{}@{snapshot}", from.name),

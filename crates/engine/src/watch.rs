@@ -5,8 +5,8 @@ use std::sync::Arc;
 use agentiso_core::WorkspaceId;
 use agentiso_runtime::process_end;
 
-use crate::events::EventKind;
 use crate::Engine;
+use crate::events::EventKind;
 
 impl Engine {
     /// Watches the machine a workspace has now, until it ends or has been replaced.

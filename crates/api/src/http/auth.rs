@@ -97,10 +97,10 @@ fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Fa
 pub(super) fn require_own_name(headers: &HeaderMap, names: &[String]) -> Result<(), Failure> {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     let host = text(HOST).map(host_of);
-    let origin = text(ORIGIN).map(|origin| host_of(origin.split_once("://").map_or(origin, |(_, rest)| rest)));
-    let own = |name: &str| {
-        matches!(name, "localhost" | "127.0.0.1" | "::1") || names.iter().any(|own| own == name)
-    };
+    let origin =
+        text(ORIGIN).map(|origin| host_of(origin.split_once("://").map_or(origin, |(_, rest)| rest)));
+    let own =
+        |name: &str| matches!(name, "localhost" | "127.0.0.1" | "::1") || names.iter().any(|own| own == name);
     match (host, origin) {
         (Some(host), _) if !own(host) => Err(foreign("host", host)),
         (_, Some(origin)) if !own(origin) => Err(foreign("origin", origin)),

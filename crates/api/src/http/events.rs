@@ -28,8 +28,14 @@ pub(super) async fn watch(
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut events = state.engine.events();
     let stream = async_stream::stream! {
+        let end = state.end();
+        tokio::pin!(end);
         loop {
-            match events.recv().await {
+            let next = tokio::select! {
+                next = events.recv() => next,
+                () = &mut end => break,
+            };
+            match next {
                 Ok(happened) => yield Ok(event(happened.kind.as_str(), &json!(happened))),
                 Err(RecvError::Lagged(missed)) => yield Ok(event("missed", &json!({ "missed": missed }))),
                 Err(RecvError::Closed) => break,
@@ -57,7 +63,11 @@ pub(super) async fn job_output(
                 wait_secs: Some(PATIENCE),
                 ..JobPoll::default()
             };
-            match look(&state, &caller, poll).await {
+            let looked = tokio::select! {
+                looked = look(&state, &caller, poll) => looked,
+                () = state.end() => break,
+            };
+            match looked {
                 Ok(polled) => {
                     (stdout, stderr) = (polled.next_stdout_offset, polled.next_stderr_offset);
                     let ended = !polled.running && !polled.more;

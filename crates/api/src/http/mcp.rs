@@ -28,14 +28,11 @@ pub struct McpDoor {
 impl McpDoor {
     /// Opens it; `names` are names of this host besides those of the loopback.
     pub fn new(engine: &Arc<Engine>, names: &[String], tools: ToolSet) -> Self {
-        let origins = names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
+        let origins =
+            names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
         let allowed = Allowed { hosts: names.to_vec(), origins: origins.collect() };
         let nobody = Direct { engine: Arc::clone(engine), caller: Caller::operator("mcp") };
-        Self {
-            endpoint: Endpoint::new(allowed),
-            server: Server::new(nobody, tools),
-            agent: Arc::default(),
-        }
+        Self { endpoint: Endpoint::new(allowed), server: Server::new(nobody, tools), agent: Arc::default() }
     }
 
     /// Ends every open stream.

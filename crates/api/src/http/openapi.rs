@@ -69,8 +69,10 @@ fn operation(route: &Route, entry: &Entry) -> Value {
         }
     });
     if has_body && !body.is_empty() {
-        let needed: Vec<&Value> =
-            required.iter().filter(|name| name.as_str().is_some_and(|name| body.contains_key(name))).collect();
+        let needed: Vec<&Value> = required
+            .iter()
+            .filter(|name| name.as_str().is_some_and(|name| body.contains_key(name)))
+            .collect();
         operation["requestBody"] = json!({
             "required": !needed.is_empty(),
             "content": { "application/json": { "schema": {

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, any, delete, get, on, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::answer::Failed;
 use super::auth::{Asking, Door, admit};
@@ -40,6 +40,8 @@ pub struct State {
     pub mcp: McpDoor,
     /// Asks the daemon to end; true to stop the machines too.
     pub shutdown: mpsc::Sender<bool>,
+    /// Becomes true when the daemon ends: whoever only listens is let go.
+    pub ending: watch::Receiver<bool>,
 }
 
 /// Everything under one roof.
@@ -47,12 +49,21 @@ pub fn router(state: State) -> Router {
     let mut routes = Router::new();
     for route in ROUTES {
         let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::POST);
-        routes = routes.route(route.path, on(filter, action_handler(route)));
+        let handler = move |Extracted(state): Extracted<State>,
+                            caller: Asking,
+                            headers: HeaderMap,
+                            path: PathWords,
+                            query: QueryWords,
+                            body: Bytes| {
+            by_route(route, state, Asked { caller, headers, path, query, body })
+        };
+        routes = routes.route(route.path, on(filter, handler));
     }
     routes
         .route("/v1/actions/{name}", post(by_name))
         .route("/v1/sessions", post(session::begin))
         .route("/v1/sessions/current", delete(session::end))
+        .route("/v1/sessions/current/presence", get(session::stay))
         .route("/v1/events", get(events::watch))
         .route("/v1/workspaces/{workspace_id}/jobs/{job_id}/stream", get(events::job_output))
         .route("/v1/workspaces/{workspace_id}/exec/stream", get(exec::stream))
@@ -64,8 +75,10 @@ pub fn router(state: State) -> Router {
         .route("/healthz", get(metrics::health))
         .layer(DefaultBodyLimit::max(LARGEST))
         .fallback(|| async {
-            Failed(Failure::new(Code::InvalidArgument, "there is no such route")
-                .with_remedy("GET /v1/openapi.json lists all"))
+            Failed(
+                Failure::new(Code::InvalidArgument, "there is no such route")
+                    .with_remedy("GET /v1/openapi.json lists all"),
+            )
         })
         .with_state(state)
 }
@@ -73,33 +86,36 @@ pub fn router(state: State) -> Router {
 type PathWords = Path<BTreeMap<String, String>>;
 type QueryWords = Query<BTreeMap<String, String>>;
 
-fn action_handler(
-    route: &'static Route,
-) -> impl Clone
-+ Send
-+ Sync
-+ 'static
-+ Fn(
-    Extracted<State>,
-    Asking,
-    HeaderMap,
-    PathWords,
-    QueryWords,
-    Bytes,
-) -> std::pin::Pin<Box<dyn Future<Output = Response> + Send>> {
-    move |Extracted(state), Asking(caller), headers, Path(path), Query(query), body| {
-        Box::pin(async move {
-            let Some(entry) = catalogue::find(route.action) else {
-                return Failed(Failure::new(Code::Internal, "a route without an action")).into_response();
-            };
-            let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
-            match arguments(entry, path, query, if has_body { &body } else { &[] }) {
-                Ok(arguments) => {
-                    answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await
-                }
-                Err(failure) => Failed(failure).into_response(),
-            }
-        })
+/// An action by its route.
+async fn by_route(route: &'static Route, state: State, request: Asked) -> Response {
+    let Some(entry) = catalogue::find(route.action) else {
+        return Failed(Failure::new(Code::Internal, "a route without an action")).into_response();
+    };
+    let Asked { caller: Asking(caller), headers, path: Path(path), query: Query(query), body } = request;
+    let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
+    match arguments(entry, path, query, if has_body { &body } else { &[] }) {
+        Ok(arguments) => answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await,
+        Err(failure) => Failed(failure).into_response(),
+    }
+}
+
+/// All that a request says.
+struct Asked {
+    caller: Asking,
+    headers: HeaderMap,
+    path: PathWords,
+    query: QueryWords,
+    body: Bytes,
+}
+
+impl State {
+    /// Waits for the daemon's end.
+    pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ending = self.ending.clone();
+        async move {
+            // A sender that is gone is an end too.
+            let _ = ending.wait_for(|ending| *ending).await;
+        }
     }
 }
 

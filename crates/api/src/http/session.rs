@@ -1,13 +1,19 @@
 //! Beginning and ending sessions.
 
+use std::convert::Infallible;
+
 use agentiso_core::{Code, Failure};
 use agentiso_meta::SessionKind;
 use axum::Json;
 use axum::extract::State as Extracted;
+use axum::response::Sse;
+use axum::response::sse::{Event, KeepAlive};
+use futures_util::Stream;
 use serde::{Deserialize, Serialize};
 
 use super::answer::Failed;
 use super::auth::Asking;
+use super::progress::event;
 use super::router::State;
 
 /// A session that is wished for.
@@ -42,6 +48,24 @@ pub(super) async fn begin(
     let kind = if wish.mcp { SessionKind::Mcp } else { SessionKind::Http };
     let begun = state.engine.begin_session(kind, &wish.client)?;
     Ok(Json(SessionBegun { session_id: begun.id.to_string(), token: begun.token }))
+}
+
+/// For as long as somebody listens here the session is in use; a while after they have gone it ends.
+pub(super) async fn stay(
+    Extracted(state): Extracted<State>,
+    Asking(caller): Asking,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failed> {
+    let Some(session) = caller.session else {
+        return Err(Failed(Failure::new(Code::InvalidArgument, "the user has no session")));
+    };
+    let present = state.engine.attend(session);
+    let stream = async_stream::stream! {
+        yield Ok(event("present", &serde_json::json!({})));
+        state.end().await;
+        // The daemon ends, not the client: the session is there when the next one starts.
+        present.keep();
+    };
+    Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
 /// Ends the caller's own.

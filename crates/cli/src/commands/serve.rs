@@ -1,13 +1,19 @@
 //! `agentiso serve`: what an MCP client starts. The daemon does the work; this only carries words.
 
-use agentiso_api::mcp::{Server, ServeError, ToolSet, serve_stdio};
+use std::time::Duration;
+
+use agentiso_api::mcp::{ServeError, Server, ToolSet, serve_stdio};
 use agentiso_api::{Answer, Backend, Call, Client};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use agentiso_runtime::paths::Paths;
+use futures_util::StreamExt;
 
 use crate::args;
 use crate::daemon::{client, client_with_metrics};
+
+/// How soon a daemon that was away is told that we are here.
+const COME_BACK: Duration = Duration::from_secs(2);
 
 /// Speaks MCP over standard input and output until the client ends it.
 pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failure> {
@@ -19,11 +25,24 @@ pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failur
     let daemon = client_with_metrics(&here.paths, flags.metrics_port).await?;
     let session = daemon.begin_session(true).await?;
     let daemon = daemon.with_token(session.token);
+    let presence = tokio::spawn(stay(daemon.clone()));
     let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, tools);
     let served = serve_stdio(server).await;
+    presence.abort();
     // Its workspaces are nobody's from now on, and the next session can have them. A daemon that is gone forgets it.
     let _ = daemon.end_session().await;
     served.map(|()| 0).map_err(|error: ServeError| error.into())
+}
+
+/// Lets the daemon know that we are here: should we be killed, what is ours is nobody's soon.
+async fn stay(daemon: Client) {
+    loop {
+        if let Ok(events) = daemon.events("/v1/sessions/current/presence").await {
+            let mut events = std::pin::pin!(events);
+            while let Some(Ok(_)) = events.next().await {}
+        }
+        tokio::time::sleep(COME_BACK).await;
+    }
 }
 
 /// A daemon that is started again should it be gone when something is asked of it.

@@ -67,7 +67,13 @@ impl Doors {
             .into_iter()
             .collect();
         let mcp = McpDoor::new(engine, &names, ToolSet::Standard);
-        let state = State { engine: Arc::clone(engine), door: Door::Socket, mcp: mcp.clone(), shutdown };
+        let state = State {
+            engine: Arc::clone(engine),
+            door: Door::Socket,
+            mcp: mcp.clone(),
+            shutdown,
+            ending: ending.clone(),
+        };
         let mut served = JoinSet::new();
         let until = |mut ending: watch::Receiver<bool>| async move {
             let _ = ending.wait_for(|ending| *ending).await;

@@ -25,7 +25,8 @@ impl DaemonLock {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let pid = read_pid(&mut file).map_or("another process".to_owned(), |pid| format!("process {pid}"));
+                let pid =
+                    read_pid(&mut file).map_or("another process".to_owned(), |pid| format!("process {pid}"));
                 let message = format!("a daemon runs already for {}: {pid}", home.display());
                 return Err(Failure::new(Code::DaemonUnavailable, message)
                     .with_remedy("agentiso daemon status shows it; agentiso daemon stop ends it"));

@@ -38,7 +38,7 @@ pub async fn client_if_running(paths: &Paths) -> Result<Option<Client>, Failure>
             return Err(Failure::new(Code::of_io(&error), message));
         }
     };
-    let client = Client::new(socket.path(), NAME)?;
+    let client = Client::new(socket.path(), NAME);
     if !client.is_answered().await {
         return Ok(None);
     }

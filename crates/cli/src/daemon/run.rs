@@ -104,8 +104,9 @@ struct Signals {
 impl Signals {
     fn new() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Failure::new(Code::Internal, format!("could not listen for signals: {error}")))
+            signal(kind).map_err(|error| {
+                Failure::new(Code::Internal, format!("could not listen for signals: {error}"))
+            })
         };
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }

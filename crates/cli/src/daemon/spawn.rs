@@ -43,8 +43,10 @@ pub(super) async fn spawn(paths: &Paths, metrics_port: Option<u16>) -> Result<()
         }
         // Another one was faster.
         Ok(Some(line)) if line == super::run::TAKEN => Ok(()),
-        Ok(Some(line)) => Err(Failure::new(Code::DaemonUnavailable, format!("the daemon could not start: {line}"))
-            .with_remedy(format!("its log is {}", log::log_file(&paths.home).display()))),
+        Ok(Some(line)) => {
+            Err(Failure::new(Code::DaemonUnavailable, format!("the daemon could not start: {line}"))
+                .with_remedy(format!("its log is {}", log::log_file(&paths.home).display())))
+        }
         _ => Err(Failure::new(Code::DaemonUnavailable, "the daemon ended before it could be reached")
             .with_remedy(format!("its log is {}", log::log_file(&paths.home).display()))),
     }

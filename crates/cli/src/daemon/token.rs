@@ -14,7 +14,8 @@ const SHORTEST: usize = 32;
 
 /// Reads the token, or makes one that nobody else can read.
 pub fn token(path: &Path) -> Result<Token, Failure> {
-    let trouble = |error: io::Error| Failure::new(Code::of_io(&error), format!("{}: {error}", path.display()));
+    let trouble =
+        |error: io::Error| Failure::new(Code::of_io(&error), format!("{}: {error}", path.display()));
     let refuse = |why: &str| {
         Err(Failure::new(Code::InvalidConfig, format!("{}: {why}", path.display()))
             .with_remedy("make it 32 random characters or more, readable by its owner alone: chmod 600"))

@@ -22,12 +22,8 @@ impl Perform for WorkspaceAdopt {
         } else {
             Duration::MAX
         };
-        let mut adopted = WorkspaceAdopted {
-            adopted_count: 0,
-            adopted: Vec::new(),
-            error_count: 0,
-            errors: Vec::new(),
-        };
+        let mut adopted =
+            WorkspaceAdopted { adopted_count: 0, adopted: Vec::new(), error_count: 0, errors: Vec::new() };
         if let Some(asked) = &self.workspace_id {
             let workspace = engine.find(asked)?;
             engine.adopt(session, workspace.id, idle)?;

@@ -27,6 +27,10 @@ impl Perform for WorkspaceCreate {
         context.once(key.as_deref(), &self, self.clone().make(context)).await
     }
 
+    fn made(outcome: &WorkspaceCreated) -> Option<&str> {
+        Some(&outcome.workspace_id)
+    }
+
     fn changed(outcome: &WorkspaceCreated) -> Option<String> {
         Some(format!("created {}", outcome.name))
     }
@@ -67,8 +71,7 @@ impl Make for WorkspaceCreate {
             labels: self.labels.clone(),
         };
         let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&resources))?;
-        let request =
-            CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool };
+        let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool };
         let began = Instant::now();
         let view = engine.workspaces.create(&request, &context.progress).await?;
         if let Err(failure) = engine.settle(context.caller.session, &view, wishes) {
@@ -168,7 +171,7 @@ impl Perform for WorkspaceDestroy {
         let engine = &context.engine;
         let remove = RemoveRequest { workspace: workspace.id.to_string(), force: true };
         engine.workspaces.remove(&remove).await?;
-        engine.forget(workspace.id);
+        engine.forget(workspace.id).await;
         engine.events.tell(EventKind::Destroyed, workspace.id, workspace.name.as_str(), None);
         Ok(WorkspaceDestroyed {
             workspace_id: workspace.id.to_string(),
@@ -188,7 +191,9 @@ pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(Code::NetworkUnavailable, "workspaces have no network, so internet cannot be allowed")
-        .with_remedy("leave allow_internet out; bring files in with file_transfer, reach ports with port_forward"))
+        .with_remedy(
+            "leave allow_internet out; bring files in with file_transfer, reach ports with port_forward",
+        ))
 }
 
 /// The moment in so many seconds.

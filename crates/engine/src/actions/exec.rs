@@ -9,7 +9,7 @@ use agentiso_runtime::guest::{self, Exit, ExitStatus, Guest, ProcessEvent, User}
 
 use crate::act::Context;
 use crate::rooms::locked;
-use crate::{Access, Perform};
+use crate::{Access, Perform, held};
 
 const TIMEOUT: u64 = 120;
 const LONGEST: u64 = 86_400;
@@ -45,7 +45,7 @@ pub(super) async fn run(
     keep: usize,
 ) -> Result<(Exit, Capture, Capture), Failure> {
     let (mut stdout, mut stderr) = (Capture::new(keep), Capture::new(keep));
-    let mut process = guest.exec(command).await?;
+    let mut process = held::start(guest, &command).await?;
     let input = process.take_stdin();
     let feed = async {
         if let (Some(mut input), Some(text)) = (input, stdin) {
@@ -118,7 +118,10 @@ pub(super) fn shell(
     }
     Ok(guest::Exec {
         argv: vec![b"/bin/sh".to_vec(), b"-c".to_vec(), command.as_bytes().to_vec()],
-        env: env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes())).collect(),
+        env: env
+            .iter()
+            .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()))
+            .collect(),
         workdir: workdir.map(|path| path.as_bytes().to_vec()),
         user: user.map(|name| User::Name(name.to_owned())),
         ..guest::Exec::default()

@@ -74,11 +74,9 @@ impl Perform for FileEdit {
 
 fn edits(edit: &FileEdit) -> Result<Vec<Edit>, Failure> {
     let one = match (&edit.old_string, &edit.new_string) {
-        (Some(old), Some(new)) => Some(Edit {
-            old_string: old.clone(),
-            new_string: new.clone(),
-            replace_all: edit.replace_all,
-        }),
+        (Some(old), Some(new)) => {
+            Some(Edit { old_string: old.clone(), new_string: new.clone(), replace_all: edit.replace_all })
+        }
         (None, None) => None,
         _ => {
             return Err(Failure::new(Code::InvalidArgument, "old_string and new_string belong together"));
@@ -203,8 +201,11 @@ pub(super) fn absolute(path: &str) -> Result<(), Failure> {
     if path.starts_with('/') && !path.contains('\0') && path.len() <= LONGEST_PATH {
         return Ok(());
     }
-    Err(Failure::new(Code::InvalidArgument, format!("{:?} is not an absolute path", crate::output::cut(path, 200)))
-        .with_remedy("begin it with /; it has at most 4096 bytes"))
+    Err(Failure::new(
+        Code::InvalidArgument,
+        format!("{:?} is not an absolute path", crate::output::cut(path, 200)),
+    )
+    .with_remedy("begin it with /; it has at most 4096 bytes"))
 }
 
 /// Permission bits from `0644`, `644` or `0o644`.
@@ -237,8 +238,12 @@ pub(crate) fn about_path(error: LinkError, path: &str) -> Failure {
         ErrorKind::Exists => {
             (Code::FileExists, format!("{path} is there already"), "choose another path, or say overwrite")
         }
-        ErrorKind::Denied => return Failure::new(Code::PermissionDenied, format!("{path}: {}", refused.message)),
-        ErrorKind::Invalid => return Failure::new(Code::InvalidArgument, format!("{path}: {}", refused.message)),
+        ErrorKind::Denied => {
+            return Failure::new(Code::PermissionDenied, format!("{path}: {}", refused.message));
+        }
+        ErrorKind::Invalid => {
+            return Failure::new(Code::InvalidArgument, format!("{path}: {}", refused.message));
+        }
         _ => return error.into(),
     };
     Failure::new(code, message).with_remedy(remedy)

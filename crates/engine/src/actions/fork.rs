@@ -20,7 +20,7 @@ const MOST: u32 = 100;
 const PREFIX: &str = "worker";
 
 impl Perform for WorkspaceFork {
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Copies;
 
     async fn perform(self, context: &Context) -> Result<WorkspaceForked, Failure> {
         let key = self.idempotency_key.clone();
@@ -157,11 +157,11 @@ fn report(
 /// The name of one fork, or what the names of several begin with.
 fn name_of(fork: &WorkspaceFork, count: u32) -> Result<Option<WorkspaceName>, Failure> {
     match (&fork.new_name, &fork.name_prefix) {
-        (Some(_), Some(_)) => Err(Failure::new(Code::InvalidArgument, "give new_name or name_prefix, not both")),
-        (Some(_), None) if count > 1 => {
-            Err(Failure::new(Code::InvalidArgument, "new_name is for one fork")
-                .with_remedy("give name_prefix for several"))
+        (Some(_), Some(_)) => {
+            Err(Failure::new(Code::InvalidArgument, "give new_name or name_prefix, not both"))
         }
+        (Some(_), None) if count > 1 => Err(Failure::new(Code::InvalidArgument, "new_name is for one fork")
+            .with_remedy("give name_prefix for several")),
         (Some(name), None) | (None, Some(name)) => Ok(Some(name.parse()?)),
         (None, None) if count > 1 => Ok(Some(PREFIX.parse()?)),
         (None, None) => Ok(None),

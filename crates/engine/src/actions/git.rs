@@ -53,8 +53,11 @@ impl Context {
     ) -> Result<Said, Failure> {
         let mut command = shell(script, None, &BTreeMap::new(), None)?;
         let own = [("GIT_TERMINAL_PROMPT", "0"), ("LC_ALL", "C"), ("GIT_OPTIONAL_LOCKS", "0")];
-        command.env =
-            own.iter().chain(variables).map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+        command.env = own
+            .iter()
+            .chain(variables)
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .collect();
         command.timeout_ms = Some(seconds * 1000);
         let guest = self.guest().await?;
         let limit = Duration::from_secs(seconds) + GRACE;
@@ -70,7 +73,8 @@ impl Context {
             NO_GIT => Err(Failure::new(Code::ToolMissing, "git is not installed in this workspace")
                 .with_remedy("use an image that has it, debian-dev for example")),
             NO_REPOSITORY => {
-                let path = variables.iter().find(|(name, _)| *name == "AGENTISO_REPO").map_or("", |(_, path)| path);
+                let path =
+                    variables.iter().find(|(name, _)| *name == "AGENTISO_REPO").map_or("", |(_, path)| path);
                 Err(Failure::new(Code::NotARepository, format!("{path} is not a git repository"))
                     .with_remedy("give the path of one, or git_clone first"))
             }
@@ -91,9 +95,12 @@ impl Said {
             "workspaces have no network; reach a server of the host through a port, or use file_transfer"
         } else if lower.contains("non-fast-forward") || lower.contains("fetch first") {
             "fetch and merge what the remote has first, or push with force"
-        } else if lower.contains("does not appear to be a git repository") || lower.contains("no such remote") {
+        } else if lower.contains("does not appear to be a git repository") || lower.contains("no such remote")
+        {
             "look at the remotes with exec: git remote -v"
-        } else if lower.contains("please tell me who you are") || lower.contains("unable to auto-detect email") {
+        } else if lower.contains("please tell me who you are")
+            || lower.contains("unable to auto-detect email")
+        {
             "give author_name and author_email"
         } else {
             return failure;
@@ -332,9 +339,9 @@ git \"$@\" -- \"$AGENTISO_REMOTE\" \"$AGENTISO_BRANCH\""
             return Err(said.failure("push"));
         }
         let lines = said.lines();
-        let (branch, output) = lines.split_first().map_or((String::new(), String::new()), |(first, rest)| {
-            (first.clone(), rest.join("\n"))
-        });
+        let (branch, output) = lines
+            .split_first()
+            .map_or((String::new(), String::new()), |(first, rest)| (first.clone(), rest.join("\n")));
         Ok(GitPushed {
             remote: remote.to_owned(),
             branch,
@@ -367,16 +374,13 @@ git \"$@\""
             ("AGENTISO_STAT", if self.stat { "1" } else { "" }),
             ("AGENTISO_FILE", self.file_path.as_deref().unwrap_or("")),
         ];
-        let said = context.git(&script, &variables, QUICK, usize::try_from(keep).unwrap_or(usize::MAX)).await?;
+        let said =
+            context.git(&script, &variables, QUICK, usize::try_from(keep).unwrap_or(usize::MAX)).await?;
         if said.code != 0 {
             return Err(said.failure("say what changed"));
         }
         let diff = said.stdout.text();
-        Ok(GitDiffed {
-            stat: self.stat.then(|| diff.clone()),
-            truncated: said.stdout.omitted() > 0,
-            diff,
-        })
+        Ok(GitDiffed { stat: self.stat.then(|| diff.clone()), truncated: said.stdout.omitted() > 0, diff })
     }
 }
 
@@ -399,8 +403,9 @@ fn checked_url(url: &str) -> Result<(), Failure> {
     if known && url.len() <= 2048 && !url.contains(hostile) && !host.starts_with('-') && !host.is_empty() {
         return Ok(());
     }
-    Err(Failure::new(Code::InvalidArgument, "url is not the address of a git repository")
-        .with_remedy("https, http, git or ssh, or user@host:path, without blanks and characters of the shell"))
+    Err(Failure::new(Code::InvalidArgument, "url is not the address of a git repository").with_remedy(
+        "https, http, git or ssh, or user@host:path, without blanks and characters of the shell",
+    ))
 }
 
 /// A name of a branch, tag or remote, by git's own rules as far as they protect anybody.
@@ -418,7 +423,10 @@ fn checked_ref(name: &str) -> Result<&str, Failure> {
     if good {
         return Ok(name);
     }
-    Err(Failure::new(Code::InvalidArgument, format!("{:?} is not a name git takes", crate::output::cut(name, 100))))
+    Err(Failure::new(
+        Code::InvalidArgument,
+        format!("{:?} is not a name git takes", crate::output::cut(name, 100)),
+    ))
 }
 
 #[cfg(test)]
@@ -439,8 +447,19 @@ mod tests {
             checked_url(good).unwrap();
         }
         for bad in [
-            "", "/etc/passwd", "file:///etc/passwd", "ext::sh -c id", "https://a b", "https://x;id", "--upload-pack=x",
-            "https://", "-oProxyCommand=x@y:z", "ssh://-oProxyCommand=id/x", "https://x$(id)", "https://x\nid", "a:b",
+            "",
+            "/etc/passwd",
+            "file:///etc/passwd",
+            "ext::sh -c id",
+            "https://a b",
+            "https://x;id",
+            "--upload-pack=x",
+            "https://",
+            "-oProxyCommand=x@y:z",
+            "ssh://-oProxyCommand=id/x",
+            "https://x$(id)",
+            "https://x\nid",
+            "a:b",
         ] {
             assert!(checked_url(bad).is_err(), "{bad:?}");
         }
@@ -451,7 +470,10 @@ mod tests {
         for good in ["main", "feature/x-1", "v1.2.3", "release_2"] {
             checked_ref(good).unwrap();
         }
-        for bad in ["", "-x", "--force", "a..b", "a b", "a~1", "x.lock", "a;b", "/a", "a/", "a@{1}", "$(id)", "a\nb", "."] {
+        for bad in [
+            "", "-x", "--force", "a..b", "a b", "a~1", "x.lock", "a;b", "/a", "a/", "a@{1}", "$(id)", "a\nb",
+            ".",
+        ] {
             assert!(checked_ref(bad).is_err(), "{bad:?}");
         }
     }
@@ -468,7 +490,7 @@ mod tests {
             "1 MM N... 100644 100644 100644 a b both",
             "2 R. N... 100644 100644 100644 a b R100 after",
             "before",
-            "u UU N... 100644 100644 100644 100644 a b c d torn",
+            "u UU N... 100644 100644 100644 100644 a b c torn",
             "? un known",
             "",
         ]

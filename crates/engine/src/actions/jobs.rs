@@ -1,7 +1,8 @@
 //! Commands that are left running.
 
 use agentiso_core::action::{
-    Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobWrite, JobWritten,
+    Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobWrite,
+    JobWritten,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Guest, JobInfo, JobOutput, JobRead, JobWait, LinkError};
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 
 use super::exec::{bounded, code_and_signal, shell};
 use crate::act::Context;
+use crate::held::when_free;
 use crate::output::{cut, whole_characters};
 use crate::redact::without_credentials;
 use crate::views::shown;
@@ -32,7 +34,12 @@ impl Perform for JobStart {
         if let Some(seconds) = self.timeout_secs {
             command.timeout_ms = Some(bounded("timeout_secs", Some(seconds), 0, 1, LONGEST)? * 1000);
         }
-        let job_id = context.guest().await?.start_job(command).await?;
+        let guest = context.guest().await?;
+        let job_id = when_free(|| {
+            let (guest, command) = (guest.clone(), command.clone());
+            async move { guest.start_job(command).await }
+        })
+        .await?;
         Ok(JobStarted { job_id, status: "started".to_owned() })
     }
 
@@ -107,7 +114,11 @@ fn polled(output: &JobOutput) -> JobPolled {
     let (exit_code, timed_out) = ending(&output.info);
     // A character that is not whole yet is shown by the next poll; at the very end nothing follows.
     let whole = |bytes: &[u8], from: u64, end: u64| {
-        if !output.info.running && from + bytes.len() as u64 == end { bytes.len() } else { whole_characters(bytes) }
+        if !output.info.running && from + bytes.len() as u64 == end {
+            bytes.len()
+        } else {
+            whole_characters(bytes)
+        }
     };
     let out = whole(&output.stdout, output.stdout_from, output.info.stdout.end);
     let err = whole(&output.stderr, output.stderr_from, output.info.stderr.end);

@@ -49,7 +49,9 @@ impl Perform for WorkspaceStop {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
         let before = engine.workspaces.info(&workspace.id.to_string())?;
         if before.state != "running" {
-            return Ok(state_now(workspace, "stopped", began, Some("it was not running".to_owned())));
+            let suspended = engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some();
+            let state = if suspended { "suspended" } else { "stopped" };
+            return Ok(state_now(workspace, state, began, Some("it was not running".to_owned())));
         }
         let limit = self.timeout_secs.map(Duration::from_secs);
         let clean = engine.workspaces.stop(&workspace.id.to_string(), self.force, limit).await?;

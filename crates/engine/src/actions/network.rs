@@ -29,7 +29,7 @@ impl Perform for PortForwardRemove {
 
     async fn perform(self, context: &Context) -> Result<PortForwardRemoved, Failure> {
         let workspace = context.workspace()?;
-        let removed = context.engine.end_forward(workspace.id, self.guest_port)?;
+        let removed = context.engine.end_forward(workspace.id, self.guest_port).await?;
         let workspace_id = workspace.id.to_string();
         Ok(PortForwardRemoved { workspace_id, guest_port: self.guest_port, removed })
     }

@@ -60,7 +60,8 @@ fn text_of(path: &str, bytes: &[u8], offset: u64, size: u64) -> Result<usize, Fa
     let goes_on = offset + (bytes.len() as u64) < size;
     let whole = if goes_on { whole_characters(bytes) } else { bytes.len() };
     // An offset may be in the middle of a character; what is left of it is no reason to refuse the rest.
-    let begin = if offset > 0 { bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count() } else { 0 };
+    let begin =
+        if offset > 0 { bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count() } else { 0 };
     if std::str::from_utf8(&bytes[begin.min(whole)..whole]).is_err() {
         return Err(Failure::new(Code::FileNotText, format!("{path} is not text"))
             .with_remedy("read it with encoding base64, or copy it with file_transfer"));
@@ -76,7 +77,10 @@ async fn read(guest: &Guest, path: &str, offset: u64, limit: u64) -> Result<(Vec
     let mut bytes = Vec::new();
     while let Some(piece) = file.next().await.map_err(about)? {
         if (bytes.len() + piece.len()) as u64 > limit {
-            return Err(Failure::new(Code::ProtocolViolation, format!("{path}: more came than was asked for")));
+            return Err(Failure::new(
+                Code::ProtocolViolation,
+                format!("{path}: more came than was asked for"),
+            ));
         }
         bytes.extend_from_slice(&piece);
     }
@@ -101,7 +105,10 @@ pub(super) async fn whole_text(guest: &Guest, path: &str) -> Result<String, Fail
 async fn lines(guest: &Guest, asked: &FileRead, limit: u64) -> Result<FileContent, Failure> {
     let (first, last) = (asked.start_line.unwrap_or(1), asked.end_line.unwrap_or(u64::MAX));
     if first == 0 || last < first {
-        return Err(Failure::new(Code::InvalidArgument, "lines count from 1, and the last is not before the first"));
+        return Err(Failure::new(
+            Code::InvalidArgument,
+            "lines count from 1, and the last is not before the first",
+        ));
     }
     let about = |error| about_path(error, &asked.path);
     let mut file = guest.read_file(asked.path.as_bytes(), 0, None).await.map_err(about)?;
@@ -259,7 +266,13 @@ mod tests {
 
     #[test]
     fn permissions_look_as_ls_shows_them() {
-        for (mode, text) in [(0o644, "rw-r--r--"), (0o755, "rwxr-xr-x"), (0o4755, "rwsr-xr-x"), (0o1777, "rwxrwxrwt"), (0o2644, "rw-r-Sr--")] {
+        for (mode, text) in [
+            (0o644, "rw-r--r--"),
+            (0o755, "rwxr-xr-x"),
+            (0o4755, "rwsr-xr-x"),
+            (0o1777, "rwxrwxrwt"),
+            (0o2644, "rw-r-Sr--"),
+        ] {
             assert_eq!(permissions(mode), text);
         }
     }

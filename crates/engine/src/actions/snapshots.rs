@@ -2,7 +2,8 @@
 
 use agentiso_core::action::{
     FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete, SnapshotDeleted,
-    SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore, SnapshotRestored, SnapshotTaken,
+    SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore, SnapshotRestored,
+    SnapshotTaken,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
@@ -19,7 +20,7 @@ const CHANGES: usize = 1000;
 const MOST_CHANGES: usize = 100_000;
 
 impl Perform for SnapshotCreate {
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Copies;
 
     async fn perform(self, context: &Context) -> Result<SnapshotTaken, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
@@ -140,7 +141,7 @@ impl Perform for SnapshotDelete {
 
 impl Perform for SnapshotDiff {
     // Comparing with the present freezes it for an instant.
-    const ACCESS: Access = Access::Changes;
+    const ACCESS: Access = Access::Copies;
 
     async fn perform(self, context: &Context) -> Result<SnapshotCompared, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);

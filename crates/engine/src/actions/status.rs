@@ -61,10 +61,7 @@ impl Perform for WorkspaceLogs {
             }
         };
         let logs = context.engine.workspaces.logs(context.workspace()?, lines)?;
-        Ok(WorkspaceLogged {
-            console: console.then_some(logs.console),
-            stderr: stderr.then_some(logs.qemu),
-        })
+        Ok(WorkspaceLogged { console: console.then_some(logs.console), stderr: stderr.then_some(logs.qemu) })
     }
 }
 
@@ -84,7 +81,9 @@ impl Perform for Timeline {
         let events = engine.meta().read(|read| read.events(filter))?;
         let mine = |event: &agentiso_meta::Event| {
             // An agent sees what it did itself; what others did to other workspaces is none of its business.
-            context.caller.is_operator() || workspace.is_some() || event.done.session == context.caller.session
+            context.caller.is_operator()
+                || workspace.is_some()
+                || event.done.session == context.caller.session
         };
         let events = events.into_iter().filter(mine).map(|event| TimelineEvent {
             id: event.id,
@@ -123,9 +122,8 @@ impl Perform for ServerStatus {
 
     async fn perform(self, context: &Context) -> Result<ServerState, Failure> {
         let engine = &context.engine;
-        let (usage, pool) = engine
-            .meta()
-            .read(|read| Ok((read.usage(context.caller.session)?, read.pool()?.len())))?;
+        let (usage, pool) =
+            engine.meta().read(|read| Ok((read.usage(context.caller.session)?, read.pool()?.len())))?;
         Ok(ServerState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

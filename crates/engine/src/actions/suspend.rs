@@ -67,9 +67,10 @@ impl Context {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let (id, meta) = (workspace.id.to_string(), engine.meta());
         let mut settings = meta.read(|read| read.settings(workspace.id))?;
-        let suspended = settings.suspended.take().ok_or_else(|| {
-            Failure::new(Code::Internal, format!("{} is not suspended", workspace.name))
-        })?;
+        let suspended = settings
+            .suspended
+            .take()
+            .ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
         let snapshot = meta.read(|read| read.snapshot(suspended))?;
         engine.workspaces.restore(&id, snapshot.name.as_str(), false, &self.progress).await?;
         meta.write(|tx| tx.set_settings(workspace.id, &settings))?;

@@ -58,17 +58,19 @@ impl Place {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | nofollow;
         let opened = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty());
         let file = File::from(opened.map_err(|errno| match errno {
-            Errno::LOOP => Failure::new(
-                Code::PathNotAllowed,
-                format!("{} is a symbolic link", self.path.display()),
-            ),
+            Errno::LOOP => {
+                Failure::new(Code::PathNotAllowed, format!("{} is a symbolic link", self.path.display()))
+            }
             other => trouble(&self.path, &other.into()),
         })?);
         let kind = file.metadata().map_err(|error| trouble(&self.path, &error))?.file_type();
         if kind.is_file() || kind.is_dir() {
             return Ok(file);
         }
-        Err(Failure::new(Code::InvalidArgument, format!("{} is neither file nor directory", self.path.display())))
+        Err(Failure::new(
+            Code::InvalidArgument,
+            format!("{} is neither file nor directory", self.path.display()),
+        ))
     }
 
     /// A new file beside the place, which takes the place when it is complete.

@@ -108,10 +108,7 @@ async fn receive_tree(
     Ok(moved)
 }
 
-fn finished<T>(
-    written: Result<io::Result<T>, tokio::task::JoinError>,
-    to: &Place,
-) -> Result<T, Failure> {
+fn finished<T>(written: Result<io::Result<T>, tokio::task::JoinError>, to: &Place) -> Result<T, Failure> {
     let written = written.map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
     written.map_err(|error| trouble(&to.path, &error))
 }

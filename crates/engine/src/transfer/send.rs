@@ -86,8 +86,7 @@ async fn send_tree(
 ) -> Result<Moved, Failure> {
     progress.step(&format!("Copying {}", from.path.display()), None);
     let about = |error| about_path(error, to);
-    let mut writer =
-        guest.receive_tree(to.as_bytes(), TreeOptions { owners: false }).await.map_err(about)?;
+    let mut writer = guest.receive_tree(to.as_bytes(), TreeOptions { owners: false }).await.map_err(about)?;
     let (sender, mut pieces) = mpsc::channel(WAITING);
     let walker = tokio::task::spawn_blocking(move || walk(&top, &mut Vec::new(), 0, &sender));
     let mut moved = Moved::default();
@@ -112,12 +111,7 @@ async fn send_tree(
 }
 
 /// Sends a directory and all in it, following no link. Devices, pipes and sockets are left out.
-fn walk(
-    directory: &OwnedFd,
-    path: &mut Vec<u8>,
-    depth: usize,
-    to: &mpsc::Sender<Piece>,
-) -> io::Result<()> {
+fn walk(directory: &OwnedFd, path: &mut Vec<u8>, depth: usize, to: &mpsc::Sender<Piece>) -> io::Result<()> {
     if depth > DEEPEST {
         return Err(io::Error::other("directories lie too deep in each other"));
     }
@@ -151,7 +145,8 @@ fn walk(
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 to.blocking_send(Piece::Entry(entry(TreeKind::Directory))).map_err(|_| gone())?;
-                let below = rustix::fs::openat(directory, &*name, nofollow | OFlags::DIRECTORY, Mode::empty())?;
+                let below =
+                    rustix::fs::openat(directory, &*name, nofollow | OFlags::DIRECTORY, Mode::empty())?;
                 walk(&below, path, depth + 1, to)?;
             }
             FileType::RegularFile => {
@@ -188,4 +183,3 @@ fn content(file: File, size: u64, to: &mpsc::Sender<Piece>) -> io::Result<()> {
     }
     Ok(())
 }
-

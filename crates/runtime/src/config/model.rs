@@ -320,7 +320,8 @@ fn address_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
     if text.is_empty() {
         return Ok(None);
     }
-    let bad = |_| serde::de::Error::custom(format!("{text:?} is not an address and port, as in 127.0.0.1:7070"));
+    let bad =
+        |_| serde::de::Error::custom(format!("{text:?} is not an address and port, as in 127.0.0.1:7070"));
     text.parse().map(Some).map_err(bad)
 }
 

@@ -1,0 +1,14 @@
+//! The daemon and its doors on real machines: MCP over standard input and output, and HTTP over the socket. One binary,
+//! so that what the tests share is compiled once.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+mod echo;
+mod http;
+mod mcp;
+mod place;
+mod refusal;
+
+mod guide;
+mod sessions;
+mod survive;

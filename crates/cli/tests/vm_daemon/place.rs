@@ -1,0 +1,135 @@
+//! An installation with a daemon, of which nothing is left when the test is over.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use agentiso_testing::TestHome;
+
+use crate::http::Http;
+use crate::mcp::Mcp;
+
+/// Nothing here takes this long unless it hangs.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An installation of a test's own. When it goes, its daemon and its machines go too.
+pub struct Place {
+    home: TestHome,
+}
+
+impl Place {
+    /// An installation as it is after `agentiso init`.
+    pub fn new() -> Self {
+        Self::configured("")
+    }
+
+    /// One with this configuration.
+    pub fn configured(text: &str) -> Self {
+        let home = TestHome::new();
+        home.configure(text);
+        Self { home }
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Its QEMUs.
+    pub fn machines(&self) -> Vec<u32> {
+        self.home.processes()
+    }
+
+    /// `agentiso` with these words.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
+        command.arg("--quiet").args(words).env("AGENTISO_HOME", self.path());
+        command.env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
+        command
+    }
+
+    /// What a verb prints that must succeed.
+    pub fn run(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().expect("agentiso runs");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A client that speaks MCP with `agentiso serve`.
+    pub fn mcp(&self, flags: &[&str]) -> Mcp {
+        Mcp::begin(self.command(&[&["serve"], flags].concat()))
+    }
+
+    /// The user, over the socket. The daemon runs when this returns.
+    pub fn http(&self) -> Http {
+        self.run(&["daemon", "start"]);
+        Http::at_socket(&self.path().join("run"))
+    }
+
+    /// A session of an agent, over the socket.
+    pub fn session(&self, name: &str) -> Http {
+        self.http().begin_session(name)
+    }
+
+    /// The daemon's process, if one runs.
+    pub fn daemon(&self) -> Option<u32> {
+        let pid = fs::read_to_string(self.path().join("daemon.lock")).ok()?.trim().parse().ok()?;
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let ours = format!("AGENTISO_HOME={}", self.path().display());
+        let is_ours = environment.split(|&byte| byte == 0).any(|word| word == ours.as_bytes());
+        (is_ours && !is_gone(pid)).then_some(pid)
+    }
+
+    /// Ends the daemon without a word.
+    pub fn kill_daemon(&self) {
+        kill(self.daemon().expect("a daemon"));
+    }
+
+    /// What the daemon has written to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let stopped = self.command(&["daemon", "stop", "--machines"]).output();
+        let left: Vec<u32> = self.daemon().into_iter().chain(self.machines()).collect();
+        for &pid in &left {
+            kill(pid);
+        }
+        if std::thread::panicking() {
+            // Standard error is where a failed test says what it knows.
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), self.log().as_bytes());
+        } else {
+            let stopped = stopped.expect("agentiso runs");
+            assert!(stopped.status.success(), "{}", String::from_utf8_lossy(&stopped.stderr));
+            assert!(left.is_empty(), "left behind: {left:?}");
+            assert!(!self.log().contains("panicked"), "{}", self.log());
+        }
+    }
+}
+
+/// Ends a process and waits until it has ended.
+pub fn kill(pid: u32) {
+    let status = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
+    status.expect("kill runs");
+    until(|| is_gone(pid));
+}
+
+/// Waits, within reason, until something is so.
+pub fn until(condition: impl FnMut() -> bool) {
+    let mut condition = condition;
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "waited too long");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a process has ended, reaped or not.
+fn is_gone(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+}

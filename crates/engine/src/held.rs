@@ -1,0 +1,43 @@
+//! Waiting for a machine that is held while its memory is copied, which takes milliseconds: nothing starts meanwhile.
+
+use std::time::Duration;
+
+use agentiso_runtime::guest::{ErrorKind, Exec, Guest, LinkError, Process, ProcessEvent};
+use tokio::time::Instant;
+
+/// How long a machine may be held.
+const AT_MOST: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(3);
+
+/// Asks something of a guest again for as long as its machine is held.
+pub(crate) async fn when_free<T, F>(mut ask: impl FnMut() -> F) -> Result<T, LinkError>
+where
+    F: Future<Output = Result<T, LinkError>>,
+{
+    let deadline = Instant::now() + AT_MOST;
+    loop {
+        match ask().await {
+            Err(LinkError::Guest(error)) if error.kind == ErrorKind::Busy && Instant::now() < deadline => {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            answered => return answered,
+        }
+    }
+}
+
+/// Starts a command, and returns when it has started.
+pub(crate) async fn start(guest: &Guest, command: &Exec) -> Result<Process, LinkError> {
+    let (process, first) = when_free(|| {
+        let (guest, command) = (guest.clone(), command.clone());
+        async move {
+            let mut process = guest.exec(command).await?;
+            let first = process.next().await?;
+            Ok((process, first))
+        }
+    })
+    .await?;
+    match first {
+        Some(ProcessEvent::Started { .. }) => Ok(process),
+        _ => Err(LinkError::Violation("a command began in the middle".to_owned())),
+    }
+}
