@@ -31,7 +31,11 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
     let output = Output { json: cli.json, quiet: cli.quiet };
-    let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_)) { COMMAND_FAILED } else { FAILED };
+    let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_)) {
+        COMMAND_FAILED
+    } else {
+        FAILED
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => {

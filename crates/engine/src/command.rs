@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn words_that_are_not_text_travel_as_they_are() {
-        let spec = Interaction { argv: vec![b"echo".to_vec().into(), vec![0xff, 1].into()], ..Default::default() };
+        let spec =
+            Interaction { argv: vec![b"echo".to_vec().into(), vec![0xff, 1].into()], ..Default::default() };
         let sent = serde_json::to_string(&spec).unwrap();
         assert!(sent.contains(r#"["echo",[255,1]]"#), "{sent}");
         let exec = serde_json::from_str::<Interaction>(&sent).unwrap().into_exec().unwrap();

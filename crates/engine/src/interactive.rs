@@ -53,12 +53,16 @@ impl From<Failure> for NotStarted {
 
 impl From<LinkError> for NotStarted {
     fn from(error: LinkError) -> Self {
-        let refused = match &error {
-            LinkError::Guest(error) if error.kind == ErrorKind::NotFound => Refused::NotFound,
-            LinkError::Guest(error) if error.kind == ErrorKind::Denied => Refused::NotExecutable,
+        let (refused, message) = match &error {
+            LinkError::Guest(error) if error.kind == ErrorKind::NotFound => {
+                (Refused::NotFound, &error.message)
+            }
+            LinkError::Guest(error) if error.kind == ErrorKind::Denied => {
+                (Refused::NotExecutable, &error.message)
+            }
             _ => return Failure::from(error).into(),
         };
-        let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {error}"))
+        let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {message}"))
             .with_remedy("check the command's name, or use an image that has it");
         Self { failure, refused: Some(refused) }
     }

@@ -19,7 +19,9 @@ pub enum DaemonVerb {
     #[command(after_help = "Example:\n  agentiso daemon restart")]
     Restart,
     /// Show whether the daemon runs, since when, and where its log is
-    #[command(after_help = "The exit code is 1 if it does not run.\n\nExample:\n  agentiso daemon status --json")]
+    #[command(
+        after_help = "The exit code is 1 if it does not run.\n\nExample:\n  agentiso daemon status --json"
+    )]
     Status,
     /// Run the daemon here, until it is interrupted
     #[command(after_help = "Example:\n  agentiso daemon run --metrics-port 9464")]

@@ -8,12 +8,14 @@ use super::values::workspaces;
 
 /// Flags of `cp`.
 #[derive(Args, Debug)]
-#[command(after_help = "One side is WS:PATH, the other a path here. A directory is copied with all in it. If the \
+#[command(
+    after_help = "One side is WS:PATH, the other a path here. A directory is copied with all in it. If the \
                         destination is a\ndirectory that is there, the copy gets its source's name in it.\n\n\
                         Examples:\n  \
                         agentiso cp ./src web:/srv/\n  \
                         agentiso cp web:/var/log/syslog .\n  \
-                        agentiso cp config.toml web:/etc/app.toml")]
+                        agentiso cp config.toml web:/etc/app.toml"
+)]
 pub struct Cp {
     /// What to copy
     #[arg(value_name = "SRC")]
@@ -36,11 +38,13 @@ pub struct Read {
 
 /// Flags of `write`.
 #[derive(Args, Debug)]
-#[command(after_help = "Whoever reads the file meanwhile sees the old content or the new. Up to 16 MiB; cp takes \
+#[command(
+    after_help = "Whoever reads the file meanwhile sees the old content or the new. Up to 16 MiB; cp takes \
                         more.\n\n\
                         Examples:\n  \
                         agentiso write web /etc/motd < motd\n  \
-                        echo 'echo hello' | agentiso write web /usr/local/bin/hello --mode 755")]
+                        echo 'echo hello' | agentiso write web /usr/local/bin/hello --mode 755"
+)]
 pub struct Write {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]

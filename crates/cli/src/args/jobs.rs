@@ -6,14 +6,16 @@ use super::values::workspaces;
 
 /// Flags of `jobs`.
 #[derive(Args, Debug)]
-#[command(after_help = "A job goes on when this command ends, through snapshots too; it ends with its machine.\n\n\
+#[command(
+    after_help = "A job goes on when this command ends, through snapshots too; it ends with its machine.\n\n\
                         Examples:\n  \
                         agentiso jobs web\n  \
                         agentiso jobs web start -- make -j4\n  \
                         agentiso jobs web start -- 'while :; do date; sleep 1; done'\n  \
                         agentiso jobs web logs 1 --follow\n  \
                         agentiso jobs web kill 1 TERM\n  \
-                        agentiso jobs web wait 1")]
+                        agentiso jobs web wait 1"
+)]
 pub struct Jobs {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]

@@ -196,7 +196,10 @@ mod tests {
         let cli = Cli::parse_from(["agentiso", "jobs", "web", "start", "--", "make", "-j4"]);
         let Verb::Jobs(jobs) = cli.verb else { panic!("not jobs") };
         let Some(JobVerb::Start(start)) = jobs.verb else { panic!("not start") };
-        assert_eq!((jobs.workspace.as_str(), start.words), ("web", vec!["make".to_owned(), "-j4".to_owned()]));
+        assert_eq!(
+            (jobs.workspace.as_str(), start.words),
+            ("web", vec!["make".to_owned(), "-j4".to_owned()])
+        );
     }
 
     #[test]

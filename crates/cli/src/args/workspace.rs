@@ -160,12 +160,14 @@ pub struct Label {
 
 /// Flags of `forward`.
 #[derive(Args, Debug)]
-#[command(after_help = "Works without any network in the workspace. A forward stays until it is removed.\n\n\
+#[command(
+    after_help = "Works without any network in the workspace. A forward stays until it is removed.\n\n\
                         Examples:\n  \
                         agentiso forward web 80                   on a free port\n  \
                         agentiso forward web 80 8080\n  \
                         agentiso forward web --ls\n  \
-                        agentiso forward web --rm 80")]
+                        agentiso forward web --rm 80"
+)]
 pub struct Forward {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]

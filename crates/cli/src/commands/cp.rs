@@ -24,7 +24,9 @@ pub async fn cp(here: &Installation, flags: args::Cp, output: Output) -> Result<
     let sides = (Side::of(&flags.source)?, Side::of(&flags.destination)?);
     let daemon = Daemon::reach(here, output).await?;
     let wish = match sides {
-        (Side::Here(from), Side::There { workspace, path }) => upload(&daemon, &from, workspace, path).await?,
+        (Side::Here(from), Side::There { workspace, path }) => {
+            upload(&daemon, &from, workspace, path).await?
+        }
         (Side::There { workspace, path }, Side::Here(to)) => download(workspace, path, &to)?,
         _ => {
             return Err(invalid("one side must be in a workspace, and only one")
@@ -41,7 +43,12 @@ pub async fn cp(here: &Installation, flags: args::Cp, output: Output) -> Result<
     Ok(0)
 }
 
-async fn upload(daemon: &Daemon, from: &Path, workspace: String, to: String) -> Result<FileTransfer, Failure> {
+async fn upload(
+    daemon: &Daemon,
+    from: &Path,
+    workspace: String,
+    to: String,
+) -> Result<FileTransfer, Failure> {
     let source = absolute(from)?;
     let is_directory = is_directory_there(daemon, &workspace, &to).await?;
     let guest_path = match is_directory {
@@ -116,9 +123,8 @@ fn absolute(path: &Path) -> Result<String, Failure> {
         // `.` and `..` have names of their own.
         None => path.canonicalize(),
     };
-    let made = made.map_err(|error| {
-        Failure::new(Code::of_io(&error), format!("{}: {error}", path.display()))
-    })?;
+    let made =
+        made.map_err(|error| Failure::new(Code::of_io(&error), format!("{}: {error}", path.display())))?;
     match made.to_str() {
         Some(text) if text.len() > 1 => Ok(text.trim_end_matches('/').to_owned()),
         Some(text) => Ok(text.to_owned()),
@@ -155,7 +161,8 @@ mod tests {
     fn a_copy_gets_its_sources_name_in_a_directory_that_is_there() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().to_str().unwrap();
-        let path = |to: &Path| download("web".to_owned(), "/var/log/".to_owned(), to).map(|wish| wish.host_path);
+        let path =
+            |to: &Path| download("web".to_owned(), "/var/log/".to_owned(), to).map(|wish| wish.host_path);
         assert_eq!(path(dir.path()).unwrap(), format!("{top}/log"));
         assert_eq!(path(&dir.path().join("new")).unwrap(), format!("{top}/new"));
         assert_eq!(path(&dir.path().join("new/")).unwrap_err().code(), Code::FileNotFound);

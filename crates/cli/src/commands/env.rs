@@ -33,7 +33,9 @@ fn change(text: &str) -> Result<(String, Option<String>), Failure> {
         Ok(value) => Ok((text.to_owned(), Some(value))),
         Err(std::env::VarError::NotPresent) => Err(invalid(format!("the variable {text} is not set here"))
             .with_remedy(format!("say {text}=VALUE, or {text}- to remove it"))),
-        Err(std::env::VarError::NotUnicode(_)) => Err(invalid(format!("the variable {text} is not text here"))),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(invalid(format!("the variable {text} is not text here")))
+        }
     }
 }
 

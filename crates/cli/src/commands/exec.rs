@@ -31,7 +31,8 @@ pub async fn exec(here: &Installation, flags: args::Exec, output: Output) -> Res
     let spec = command(&flags.command, output)?;
     let mut signals = Signals::new()?;
     let daemon = Daemon::reach(here, output).await?;
-    let attended = attend_in_workspace(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
+    let attended =
+        attend_in_workspace(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
     match attended {
         (Outcome::Interrupted(number), _) => Ok(signal_code(number)),
         (Outcome::Refused(code, failure), _) => {

@@ -33,11 +33,11 @@ pub async fn logs(here: &Installation, flags: args::Logs, output: Output) -> Res
     if !flags.follow {
         return Ok(0);
     }
-    let mut seen = daemon.ask("Still looking", &wish(WINDOW)).await?.console.unwrap_or_default();
+    let mut seen = daemon.ask_quietly(&wish(WINDOW)).await?.console.unwrap_or_default();
     print_all(news(&shown, &seen))?;
     loop {
         tokio::time::sleep(EVERY).await;
-        let now = daemon.ask("Still looking", &wish(WINDOW)).await?.console.unwrap_or_default();
+        let now = daemon.ask_quietly(&wish(WINDOW)).await?.console.unwrap_or_default();
         print_all(news(&seen, &now))?;
         seen = now;
     }
@@ -49,7 +49,11 @@ fn print_all(text: &str) -> Result<(), Failure> {
 
 fn print(out: &mut Stream, text: &str) -> io::Result<()> {
     // A machine may print anything, escape sequences for terminals too.
-    if out.is_terminal() { write!(out, "{}", harmless(&text.replace('\r', ""))) } else { write!(out, "{text}") }
+    if out.is_terminal() {
+        write!(out, "{}", harmless(&text.replace('\r', "")))
+    } else {
+        write!(out, "{text}")
+    }
 }
 
 /// What is in `now` and was not in `before`: all of it if the machine is another.

@@ -29,7 +29,8 @@ pub async fn shell(here: &Installation, flags: args::Shell, output: Output) -> R
     };
     let mut signals = Signals::new()?;
     let daemon = Daemon::reach(here, output).await?;
-    let attended = attend_in_workspace(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
+    let attended =
+        attend_in_workspace(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
     match attended.0 {
         Outcome::Interrupted(number) => Ok(signal_code(number)),
         Outcome::Refused(code, failure) => {

@@ -20,7 +20,9 @@ const MOST: u64 = 16 << 20;
 pub async fn write(here: &Installation, flags: args::Write, output: Output) -> Result<u8, Failure> {
     let mut input = Vec::new();
     let read = std::io::stdin().take(MOST + 1).read_to_end(&mut input);
-    read.map_err(|error| Failure::new(Code::of_io(&error), format!("could not read standard input: {error}")))?;
+    read.map_err(|error| {
+        Failure::new(Code::of_io(&error), format!("could not read standard input: {error}"))
+    })?;
     if input.len() as u64 > MOST {
         return Err(Failure::new(Code::FileTooLarge, format!("the input is larger than {}", bytes(MOST)))
             .with_remedy(format!("copy a file: agentiso cp FILE {}:{}", flags.workspace, flags.path)));

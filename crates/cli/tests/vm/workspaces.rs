@@ -60,12 +60,7 @@ fn an_interrupted_command_ends_and_its_workspace_goes_on() {
     let script = "trap 'echo ignored >&2' TERM; echo $$ > /run/pid; echo ready; while :; do sleep 0.1; done";
     let mut started = Started::until_ready(place.command(&["exec", "web", "--", "sh", "-c", script]));
     started.signal("TERM");
-    let mut said = Vec::new();
-    while !said.ends_with(b"ignored\n") {
-        let mut byte = [0];
-        std::io::Read::read_exact(started.0.stderr.as_mut().unwrap(), &mut byte).unwrap();
-        said.push(byte[0]);
-    }
+    started.wait_for_complaint("ignored\n");
     started.signal("TERM");
     assert_eq!(started.finish().0, Some(143));
     let wait =
@@ -134,7 +129,10 @@ fn an_interrupted_create_is_finished_by_the_daemon() {
     }
     started.signal("INT");
     let (code, said) = started.finish();
-    assert!(code == Some(130) && said.contains("error[cancelled]") && said.contains("daemon"), "{code:?} {said}");
+    assert!(
+        code == Some(130) && said.contains("error[cancelled]") && said.contains("daemon"),
+        "{code:?} {said}"
+    );
     while place.names().is_empty() {
         std::thread::yield_now();
     }
@@ -166,7 +164,8 @@ fn words_that_are_not_text_and_users_by_number_reach_the_command() {
 #[test]
 fn labels_and_states_choose_what_is_listed() {
     let place = Place::with("plain");
-    let flags = ["create", "--name", "blue", "--label", "team=blue", "--label", "stage=test", "--ttl", "3600"];
+    let flags =
+        ["create", "--name", "blue", "--label", "team=blue", "--label", "stage=test", "--ttl", "3600"];
     assert!(place.json(&flags)["expires_at"].is_string());
     let named = |flags: &[&str]| {
         let listed = place.json(&[&["ls"], flags].concat());

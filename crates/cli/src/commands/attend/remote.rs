@@ -81,7 +81,12 @@ struct Talk {
 }
 
 impl Talk {
-    async fn converse(&mut self, to: &mut To, from: &mut From, signals: &mut Signals) -> Result<End, Failure> {
+    async fn converse(
+        &mut self,
+        to: &mut To,
+        from: &mut From,
+        signals: &mut Signals,
+    ) -> Result<End, Failure> {
         let mut input = read_input();
         let (mut has_input, mut asked_to_end) = (true, false);
         loop {

@@ -28,7 +28,8 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
     line("state", &format!("{}{reason}", brief.state))?;
     line("image", &brief.base_image)?;
     let size = brief.resources;
-    let size = format!("{} vcpus, {} MiB of memory, {} GiB of disk", size.vcpus, size.memory_mb, size.disk_gb);
+    let size =
+        format!("{} vcpus, {} MiB of memory, {} GiB of disk", size.vcpus, size.memory_mb, size.disk_gb);
     line("size", &size)?;
     line("used", &format!("{} of disk, of its own", bytes(details.disk_used_bytes)))?;
     line("created", &brief.created_at)?;
@@ -45,9 +46,12 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         ("snapshots", joined(details.snapshots.iter().map(|snapshot| snapshot.name.clone()))),
         (
             "ports",
-            joined(details.port_forwards.iter().map(|one| {
-                format!("127.0.0.1:{} -> {}", one.host_port, one.guest_port)
-            })),
+            joined(
+                details
+                    .port_forwards
+                    .iter()
+                    .map(|one| format!("127.0.0.1:{} -> {}", one.host_port, one.guest_port)),
+            ),
         ),
     ];
     for (name, text) in optional {
