@@ -8,6 +8,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod progress;
+mod rejections;
 mod router;
 mod routes;
 mod session;

@@ -9,17 +9,18 @@ use agentiso_engine::Engine;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Query, State as Extracted};
 use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, any, delete, get, on, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::answer::Failed;
+use super::answer::{ErrorBody, Failed};
 use super::auth::{Asking, Door, admit};
 use super::mcp::{McpDoor, mcp};
 use super::openapi::openapi;
+use super::rejections::in_our_words;
 use super::routes::{ROUTES, Route};
 use super::{events, exec, metrics, progress, session};
 use crate::catalogue::{self, Entry};
@@ -70,15 +71,15 @@ pub fn router(state: State) -> Router {
         .route("/v1/shutdown", post(shut_down))
         .route("/v1/openapi.json", get(|| async { Json(openapi()) }))
         .route("/metrics", get(metrics::metrics))
+        .layer(middleware::map_response(in_our_words))
         .route("/mcp", any(mcp))
         .layer(middleware::from_fn_with_state(state.clone(), admit))
         .route("/healthz", get(metrics::health))
         .layer(DefaultBodyLimit::max(LARGEST))
         .fallback(|| async {
-            Failed(
-                Failure::new(Code::InvalidArgument, "there is no such route")
-                    .with_remedy("GET /v1/openapi.json lists all"),
-            )
+            let failure = Failure::new(Code::InvalidArgument, "there is no such route")
+                .with_remedy("GET /v1/openapi.json lists all");
+            (StatusCode::NOT_FOUND, Json(ErrorBody::from(&failure)))
         })
         .with_state(state)
 }

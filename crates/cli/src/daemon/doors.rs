@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_api::http::{Door, McpDoor, State, metrics_router, router};
+use agentiso_api::http::{Door, McpDoor, State, Token, metrics_router, router};
 use agentiso_api::mcp::ToolSet;
 use agentiso_core::{Code, Failure};
 use agentiso_engine::Engine;
@@ -22,7 +22,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Everything the daemon listens on.
 pub(super) struct Doors {
     pub socket: UnixListener,
-    pub network: Option<TcpListener>,
+    pub network: Option<(TcpListener, Token)>,
     pub metrics: Option<TcpListener>,
 }
 
@@ -34,9 +34,9 @@ impl Doors {
         metrics_port: Option<u16>,
     ) -> Result<Self, Failure> {
         let config = &installation.config.daemon;
-        let network = match config.listen {
-            Some(address) => Some(bind(address).await?),
-            None => None,
+        let network = match (config.listen, &config.token_file) {
+            (Some(address), Some(file)) => Some((bind(address).await?, token(file)?)),
+            _ => None,
         };
         let port = metrics_port.unwrap_or(config.metrics_port);
         let metrics = match port {
@@ -48,7 +48,8 @@ impl Doors {
 
     /// The ports that are ours.
     pub fn own_ports(&self) -> Vec<u16> {
-        let listeners = [&self.network, &self.metrics];
+        let network = self.network.as_ref().map(|(listener, _)| listener);
+        let listeners = [network, self.metrics.as_ref()];
         listeners.into_iter().flatten().filter_map(|one| Some(one.local_addr().ok()?.port())).collect()
     }
 
@@ -62,7 +63,7 @@ impl Doors {
         let names: Vec<String> = self
             .network
             .as_ref()
-            .and_then(|one| one.local_addr().ok())
+            .and_then(|(listener, _)| listener.local_addr().ok())
             .map(|address| address.ip().to_string())
             .into_iter()
             .collect();
@@ -78,17 +79,12 @@ impl Doors {
         let until = |mut ending: watch::Receiver<bool>| async move {
             let _ = ending.wait_for(|ending| *ending).await;
         };
-        let network_state = match &engine.config().daemon.token_file {
-            Some(file) if self.network.is_some() => {
-                Some(State { door: Door::Network { token: token(file)?, names }, ..state.clone() })
-            }
-            _ => None,
-        };
-        let (app, end) = (router(state), until(ending.clone()));
-        served.spawn(async move { axum::serve(self.socket, app).with_graceful_shutdown(end).await });
-        if let (Some(listener), Some(state)) = (self.network, network_state) {
+        if let Some((listener, token)) = self.network {
+            let state = State { door: Door::Network { token, names }, ..state.clone() };
             serve_tcp(&mut served, listener, router(state), until(ending.clone()));
         }
+        let (app, end) = (router(state), until(ending.clone()));
+        served.spawn(async move { axum::serve(self.socket, app).with_graceful_shutdown(end).await });
         if let Some(listener) = self.metrics {
             serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
         }

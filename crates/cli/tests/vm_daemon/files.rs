@@ -204,7 +204,7 @@ fn moving_and_deleting(desk: &Desk) {
     desk.act("file_move", over);
     assert_eq!(desk.sh("ls /m; cat /m/two"), "a\ntwo\n1");
     desk.refused("file_move", json!({"path": "/m/none", "new_path": "/m/x"}), "file_not_found", &[]);
-    desk.refused("file_mkdir", json!({"path": "/m/two/x"}), "invalid_argument", &["/m/two/x"]);
+    desk.refused("file_mkdir", json!({"path": "/m/two/x"}), "file_not_found", &["/m/two/x"]);
     desk.refused("file_delete", json!({"path": "/m/a"}), "invalid_argument", &["/m/a"]);
     desk.act("file_delete", json!({"path": "/m/a", "recursive": true}));
     desk.act("file_delete", json!({"path": "/m/two"}));

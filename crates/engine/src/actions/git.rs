@@ -86,7 +86,11 @@ impl Context {
 impl Said {
     /// Git's own words, without credentials.
     fn failure(&self, doing: &str) -> Failure {
-        let words = without_credentials(self.stderr.text().trim());
+        let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
+        // Which ref a push was refused for, and why, is in what it prints for programs.
+        let refused = stdout.lines().filter(|line| line.starts_with("!\t"));
+        let words: Vec<&str> = std::iter::once(stderr.trim()).chain(refused).collect();
+        let words = without_credentials(&words.join("\n"));
         let failure = Failure::new(Code::GitFailed, format!("git could not {doing}: {words}"));
         let lower = words.to_lowercase();
         let hint = if lower.contains("authentication") || lower.contains("could not read username") {
@@ -413,7 +417,8 @@ fn checked_ref(name: &str) -> Result<&str, Failure> {
     let hostile = |c: char| c.is_control() || " ~^:?*[\\;|&$`'\"<>(){}!#".contains(c);
     let good = !name.is_empty()
         && name.len() <= 255
-        && !name.starts_with(['-', '/', '.'])
+        // A plus would force a push.
+        && !name.starts_with(['-', '/', '.', '+'])
         && !name.ends_with(['/', '.'])
         && !name.ends_with(".lock")
         && !name.contains("..")
@@ -472,7 +477,7 @@ mod tests {
         }
         for bad in [
             "", "-x", "--force", "a..b", "a b", "a~1", "x.lock", "a;b", "/a", "a/", "a@{1}", "$(id)", "a\nb",
-            ".",
+            ".", "+main",
         ] {
             assert!(checked_ref(bad).is_err(), "{bad:?}");
         }
