@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Exec, Guest, LinkError, Process, ProcessEvent};
 use tokio::time::Instant;
 
@@ -26,29 +25,19 @@ where
     }
 }
 
-/// What a command says first: that it has started, or why not.
-pub(crate) type First = Result<Option<ProcessEvent>, LinkError>;
-
-/// Starts a command, and returns it with what it says first.
-pub(crate) async fn begin(guest: &Guest, command: &Exec) -> Result<(Process, First), LinkError> {
-    when_free(|| {
+/// Starts a command, and returns when it has started.
+pub(crate) async fn start(guest: &Guest, command: &Exec) -> Result<Process, LinkError> {
+    let (process, first) = when_free(|| {
         let (guest, command) = (guest.clone(), command.clone());
         async move {
             let mut process = guest.exec(command).await?;
-            match process.next().await {
-                Err(LinkError::Guest(error)) if error.kind == ErrorKind::Busy => Err(LinkError::Guest(error)),
-                first => Ok((process, first)),
-            }
+            let first = process.next().await?;
+            Ok((process, first))
         }
     })
-    .await
-}
-
-/// Starts a command, and returns when it has started.
-pub(crate) async fn start(guest: &Guest, command: &Exec) -> Result<Process, Failure> {
-    let (process, first) = begin(guest, command).await?;
-    match first? {
+    .await?;
+    match first {
         Some(ProcessEvent::Started { .. }) => Ok(process),
-        _ => Err(Failure::new(Code::ProtocolViolation, "a command began in the middle")),
+        _ => Err(LinkError::Violation("a command began in the middle".to_owned())),
     }
 }

@@ -6,7 +6,8 @@ use agentiso_core::action::Rate;
 use agentiso_core::progress::Silent;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{Exit, LinkError, Process, ProcessEvent};
+use agentiso_runtime::guest::{ErrorKind, Exit, LinkError, Process};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::act::{Context, Record};
@@ -18,7 +19,6 @@ use crate::{Caller, Engine, held};
 pub struct Interactive {
     /// The command.
     pub process: Process,
-    first: Option<held::First>,
     /// Id of its workspace.
     pub workspace_id: String,
     /// Name of its workspace.
@@ -26,24 +26,53 @@ pub struct Interactive {
     record: Record,
 }
 
-impl Interactive {
-    /// What it says next.
-    pub async fn next(&mut self) -> Result<Option<ProcessEvent>, LinkError> {
-        match self.first.take() {
-            Some(first) => first,
-            None => self.process.next().await,
-        }
-    }
+/// Why a command does not run.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// What failed.
+    pub failure: Failure,
+    /// What the machine had against the command, if it was that.
+    pub refused: Option<Refused>,
+}
 
+/// Why a machine refused to start a command.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// It is not there.
+    NotFound,
+    /// It cannot be executed.
+    NotExecutable,
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> Self {
+        Self { failure, refused: None }
+    }
+}
+
+impl From<LinkError> for NotStarted {
+    fn from(error: LinkError) -> Self {
+        let (refused, message) = match &error {
+            LinkError::Guest(error) if error.kind == ErrorKind::NotFound => {
+                (Refused::NotFound, &error.message)
+            }
+            LinkError::Guest(error) if error.kind == ErrorKind::Denied => {
+                (Refused::NotExecutable, &error.message)
+            }
+            _ => return Failure::from(error).into(),
+        };
+        let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {message}"))
+            .with_remedy("check the command's name, or use an image that has it");
+        Self { failure, refused: Some(refused) }
+    }
+}
+
+impl Interactive {
     /// Remembers how it ended.
     pub fn ended(self, exit: &Exit) {
         let (code, _) = crate::actions::code_and_signal(exit);
         self.record.end(Ok(Some(format!("exit code {code}"))));
-    }
-
-    /// Remembers why it could not be run.
-    pub fn failed(self, code: Code) {
-        self.record.end(Err(code));
     }
 }
 
@@ -54,7 +83,7 @@ impl Engine {
         caller: &Caller,
         workspace: &str,
         asked: Interaction,
-    ) -> Result<Interactive, Failure> {
+    ) -> Result<Interactive, NotStarted> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
         let words: Vec<String> = asked.argv.iter().map(|word| without_credentials(&word.shown())).collect();
         let detail = json!({ "argv": words });
@@ -64,27 +93,26 @@ impl Engine {
             let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
             let (workspace, guest) = (context.workspace()?, context.guest().await?);
             let own = self.env_of(workspace.id, Some(&guest)).await?.names();
-            let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context)?, &own);
-            let (process, first) = held::begin(&guest, &exec).await?;
-            Ok((process, first, workspace.id.to_string(), workspace.name.to_string()))
+            let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context), &own);
+            let process = held::start(&guest, &exec).await?;
+            Ok((process, workspace.id.to_string(), workspace.name.to_string()))
         };
         match started.await {
-            Ok((process, first, workspace_id, workspace_name)) => {
-                let first = Some(first);
-                Ok(Interactive { process, first, workspace_id, workspace_name, record })
+            Ok((process, workspace_id, workspace_name)) => {
+                Ok(Interactive { process, workspace_id, workspace_name, record })
             }
-            Err(failure) => {
-                let failure: Failure = failure;
-                record.end(Err(failure.code()));
-                Err(failure)
+            Err(error) => {
+                let error: NotStarted = error;
+                record.end(Err(error.failure.code()));
+                Err(error)
             }
         }
     }
 }
 
 /// What the workspace's image says about how it wants to be run; nothing, should it be gone.
-fn image_defaults(context: &Context) -> Result<OciDefaults, Failure> {
-    let images = context.engine.installation().images()?;
-    let image = images.get(&context.workspace()?.image).ok();
-    Ok(image.and_then(|image| image.meta.defaults).unwrap_or_default())
+fn image_defaults(context: &Context) -> OciDefaults {
+    let images = context.engine.installation().images().ok();
+    let image = images.zip(context.workspace().ok()).and_then(|(images, one)| images.get(&one.image).ok());
+    image.and_then(|image| image.meta.defaults).unwrap_or_default()
 }

@@ -38,6 +38,6 @@ pub use caller::Caller;
 pub use command::{Interaction, Word, with_image_defaults};
 pub use engine::{Engine, Shutdown};
 pub use events::{Event, EventKind};
-pub use interactive::Interactive;
+pub use interactive::{Interactive, NotStarted, Refused};
 pub use metrics::Metrics;
 pub use sessions::{NewSession, Presence};

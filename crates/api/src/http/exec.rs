@@ -13,10 +13,8 @@
 //! were not yet taken, in pieces of [`INPUT_PIECE`], cannot be heard until there is room: signals wait behind input.
 
 use agentiso_core::{Code, Failure};
-use agentiso_engine::{Caller, Interaction, Interactive};
-use agentiso_runtime::guest::{
-    ErrorKind, Exit, ExitStatus, LinkError, ProcessControl, ProcessEvent, Stdin, Usage,
-};
+use agentiso_engine::{Caller, Interaction, Interactive, NotStarted, Refused};
+use agentiso_runtime::guest::{Exit, ExitStatus, ProcessControl, ProcessEvent, Stdin, Usage};
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State as Extracted};
@@ -103,16 +101,6 @@ pub struct ExecUsage {
     pub max_rss_kib: u64,
 }
 
-/// Why a machine refused to start a command.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refused {
-    /// It is not there.
-    NotFound,
-    /// It cannot be executed.
-    NotExecutable,
-}
-
 pub(super) async fn stream(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
@@ -122,7 +110,9 @@ pub(super) async fn stream(
     upgrade.on_upgrade(move |mut socket| async move {
         let word = match run(&state, &caller, &workspace, &mut socket).await {
             Ok(word) => word,
-            Err(failure) => Some(ExecWord::Error { fields: ErrorBody::from(&failure).error, refused: None }),
+            Err(NotStarted { failure, refused }) => {
+                Some(ExecWord::Error { fields: ErrorBody::from(&failure).error, refused })
+            }
         };
         if let Some(word) = word {
             // The client may have gone.
@@ -138,7 +128,7 @@ async fn run(
     caller: &Caller,
     workspace: &str,
     socket: &mut WebSocket,
-) -> Result<Option<ExecWord>, Failure> {
+) -> Result<Option<ExecWord>, NotStarted> {
     let Some(Ok(Message::Text(first))) = socket.recv().await else { return Ok(None) };
     let spec: ExecSpec = serde_json::from_str(&first).map_err(|error| {
         Failure::new(Code::InvalidArgument, format!("the first message makes no sense: {error}"))
@@ -161,13 +151,15 @@ async fn run(
     let (mut listening, mut feeding) = (true, true);
     let exit = loop {
         let message = tokio::select! {
-            event = running.next() => match event {
+            event = running.process.next() => match event {
                 Ok(Some(ProcessEvent::Stdout(bytes))) => output(STDOUT, &bytes),
                 Ok(Some(ProcessEvent::Stderr(bytes))) => output(STDERR, &bytes),
                 Ok(Some(ProcessEvent::Exited(exit))) => break exit,
                 Ok(Some(_)) => continue,
-                Ok(None) => return Err(Failure::new(Code::GuestFailed, "the command ended without a word")),
-                Err(error) => return Ok(Some(refused(running, error))),
+                Ok(None) => {
+                    return Err(Failure::new(Code::GuestFailed, "the command ended without a word").into());
+                }
+                Err(error) => return Err(Failure::from(error).into()),
             },
             Some(count) = taken.recv() => text(&ExecWord::Taken(count)),
             () = &mut feed, if feeding => {
@@ -250,23 +242,6 @@ fn ended(running: Interactive, exit: &Exit) -> ExecWord {
     let Usage { wall_us, user_us, system_us, max_rss_kib } = exit.usage;
     let usage = ExecUsage { wall_us, user_us, system_us, max_rss_kib };
     ExecWord::Exit { code, signal, timed_out: exit.timed_out, usage }
-}
-
-fn refused(running: Interactive, error: LinkError) -> ExecWord {
-    let refused = match &error {
-        LinkError::Guest(error) if error.kind == ErrorKind::NotFound => Some(Refused::NotFound),
-        LinkError::Guest(error) if error.kind == ErrorKind::Denied => Some(Refused::NotExecutable),
-        _ => None,
-    };
-    let failure = match (&error, refused) {
-        (LinkError::Guest(error), Some(_)) => {
-            Failure::new(Code::GuestFailed, format!("the command could not start: {}", error.message))
-                .with_remedy("check the command's name, or use an image that has it")
-        }
-        _ => error.into(),
-    };
-    running.failed(failure.code());
-    ExecWord::Error { fields: ErrorBody::from(&failure).error, refused }
 }
 
 fn text(word: &ExecWord) -> Message {

@@ -16,9 +16,7 @@ mod session;
 pub use answer::{ErrorBody, ErrorFields, status_of};
 pub(crate) use auth::CLIENT;
 pub use auth::{Door, Token};
-pub use exec::{
-    ExecControl, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, Refused, STDERR, STDOUT,
-};
+pub use exec::{ExecControl, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR, STDOUT};
 pub use mcp::McpDoor;
 pub use metrics::metrics_router;
 pub use openapi::openapi;

@@ -1,7 +1,10 @@
 //! Asking the daemon, which does everything that has to do with workspaces.
 
+use std::sync::Arc;
+
 use agentiso_api::Client;
 use agentiso_core::action::Action;
+use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,6 +34,12 @@ impl Daemon {
     /// lasts.
     pub async fn ask<A: Action>(&self, what: &str, action: &A) -> Result<A::Outcome, Failure> {
         waiting(self.output, what, async |progress| self.client.act(action, &progress).await).await
+    }
+
+    /// Asks for something that says itself how far it is, or that is waited for on purpose.
+    pub async fn ask_quietly<A: Action>(&self, action: &A) -> Result<A::Outcome, Failure> {
+        let silent: Arc<dyn Progress> = Arc::new(Silent);
+        self.client.act(action, &silent).await
     }
 
     /// Asks for something that the daemon finishes whatever becomes of us.

@@ -33,11 +33,11 @@ pub async fn logs(here: &Installation, flags: args::Logs, output: Output) -> Res
     if !flags.follow {
         return Ok(0);
     }
-    let mut seen = daemon.ask("Still looking", &wish(WINDOW)).await?.console.unwrap_or_default();
+    let mut seen = daemon.ask_quietly(&wish(WINDOW)).await?.console.unwrap_or_default();
     print_all(news(&shown, &seen))?;
     loop {
         tokio::time::sleep(EVERY).await;
-        let now = daemon.ask("Still looking", &wish(WINDOW)).await?.console.unwrap_or_default();
+        let now = daemon.ask_quietly(&wish(WINDOW)).await?.console.unwrap_or_default();
         print_all(news(&seen, &now))?;
         seen = now;
     }

@@ -41,17 +41,26 @@ impl Started {
     }
 
     /// Starts `agentiso` and waits until the line `ready` was printed.
-    pub fn until_ready(mut command: Command) -> Self {
+    pub fn until_ready(command: Command) -> Self {
+        Self::until(command, "ready\n")
+    }
+
+    /// Starts `agentiso` and waits until it has printed something.
+    pub fn until(mut command: Command, printed: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut started = Self(command.spawn().expect("agentiso runs"));
-        let mut byte = [0];
-        let mut line = Vec::new();
-        while !line.ends_with(b"ready\n") {
-            let stdout = started.0.stdout.as_mut().expect("a pipe");
-            assert_eq!(stdout.read(&mut byte).expect("output"), 1, "ended early: {}", text(&line));
-            line.push(byte[0]);
-        }
+        started.wait_for(printed);
         started
+    }
+
+    /// Waits until it has printed something.
+    pub fn wait_for(&mut self, printed: &str) {
+        read_until(self.0.stdout.as_mut().expect("a pipe"), printed);
+    }
+
+    /// Waits until it has complained.
+    pub fn wait_for_complaint(&mut self, said: &str) {
+        read_until(self.0.stderr.as_mut().expect("a pipe"), said);
     }
 
     /// Sends it a signal.
@@ -66,6 +75,14 @@ impl Started {
         self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("error output");
         let status = self.0.wait().expect("its end");
         (status.code(), said)
+    }
+}
+
+fn read_until(stream: &mut impl Read, end: &str) {
+    let (mut byte, mut read) = ([0], Vec::new());
+    while !read.ends_with(end.as_bytes()) {
+        assert_eq!(stream.read(&mut byte).expect("output"), 1, "ended early: {}", text(&read));
+        read.push(byte[0]);
     }
 }
 

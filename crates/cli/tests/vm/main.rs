@@ -4,10 +4,14 @@
 
 mod common;
 mod faults;
+mod files;
 mod forks;
 mod full_disk;
 mod image;
+mod jobs;
+mod look;
 mod place;
 mod run;
+mod settings;
 mod snapshots;
 mod workspaces;

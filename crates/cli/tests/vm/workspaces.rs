@@ -60,12 +60,7 @@ fn an_interrupted_command_ends_and_its_workspace_goes_on() {
     let script = "trap 'echo ignored >&2' TERM; echo $$ > /run/pid; echo ready; while :; do sleep 0.1; done";
     let mut started = Started::until_ready(place.command(&["exec", "web", "--", "sh", "-c", script]));
     started.signal("TERM");
-    let mut said = Vec::new();
-    while !said.ends_with(b"ignored\n") {
-        let mut byte = [0];
-        std::io::Read::read_exact(started.0.stderr.as_mut().unwrap(), &mut byte).unwrap();
-        said.push(byte[0]);
-    }
+    started.wait_for_complaint("ignored\n");
     started.signal("TERM");
     assert_eq!(started.finish().0, Some(143));
     let wait =

@@ -26,8 +26,6 @@ pub struct Answer {
     pub printed: Option<Value>,
     /// What it complained about.
     pub said: String,
-    /// Whether it ended by itself.
-    pub ended: bool,
     /// How long it ran.
     pub took: Duration,
 }
@@ -60,6 +58,18 @@ impl Agentiso {
         answer.printed.unwrap()
     }
 
+    /// The daemon that does the work, which is started if it does not run.
+    fn daemon(&self) -> Option<u32> {
+        self.run(&["daemon", "start"], &mut Strike::none());
+        self.running_daemon()
+    }
+
+    /// The daemon, if one runs.
+    pub fn running_daemon(&self) -> Option<u32> {
+        let status = self.run(&["daemon", "status"], &mut Strike::none()).printed?;
+        u32::try_from(status["pid"].as_u64()?).ok()
+    }
+
     /// Runs a command and strikes meanwhile.
     pub fn run(&self, words: &[&str], strike: &mut Strike) -> Answer {
         let (out, err) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
@@ -68,23 +78,25 @@ impl Agentiso {
         command.args(["--json", "--quiet"]).args(words);
         command.env("AGENTISO_HOME", &self.home).env_remove("AGENTISO_CONFIG");
         command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
+        let daemon = if strike.hits_daemon() { self.daemon() } else { None };
         let began = Instant::now();
         let mut child = command.spawn().expect("agentiso runs");
         let mut ended = wait(&mut child, began + strike.after);
-        if strike.hits_agentiso() && !strike.machine_first {
-            ended = end(&mut child);
+        if !strike.machine_first {
+            daemon.into_iter().for_each(kill);
         }
         if let Some(qemu) = strike.choose_machine(&self.home) {
             kill(qemu);
         }
-        if strike.hits_agentiso() && strike.machine_first {
-            ended = end(&mut child);
+        if strike.machine_first {
+            daemon.into_iter().for_each(kill);
         }
         if !ended {
             ended = wait(&mut child, began + LIMIT);
         }
         if !ended {
-            end(&mut child);
+            let _ = child.kill();
+            let _ = child.wait();
             let said = std::fs::read_to_string(err.path()).unwrap_or_default();
             panic!("agentiso {} does not end: {said}", words.join(" "));
         }
@@ -92,7 +104,6 @@ impl Agentiso {
         Answer {
             printed: serde_json::from_slice(&printed).ok(),
             said: std::fs::read_to_string(err.path()).unwrap_or_default(),
-            ended: child.wait().is_ok_and(|status| status.code().is_some()),
             took: began.elapsed(),
         }
     }
@@ -109,9 +120,4 @@ fn wait(child: &mut Child, until: Instant) -> bool {
         }
         std::thread::sleep(TICK);
     }
-}
-
-fn end(child: &mut Child) -> bool {
-    let _ = child.kill();
-    child.wait().is_ok()
 }

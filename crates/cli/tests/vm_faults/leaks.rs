@@ -12,6 +12,8 @@ use crate::strike::qemus;
 
 /// How long a process that was ended may take to be gone.
 const LAST_BREATH: Duration = Duration::from_secs(10);
+/// How long the daemon may take to see that there is something to tidy up, and to do it.
+const TIDYING: Duration = Duration::from_secs(60);
 
 /// Checks that what is in a home and what its database knows are the same. What is known and not needed any more may
 /// stay until the next maintenance.
@@ -75,12 +77,22 @@ pub fn keep_maintenance_away(home: &Path) -> fs::File {
     lock
 }
 
-/// Checks that nothing is kept that nobody needs, after the maintenance.
+/// Checks that nothing is kept that nobody needs, once the daemon has tidied up.
 pub fn check_needed(home: &Path) {
+    let deadline = Instant::now() + TIDYING;
+    while let Err(unneeded) = all_is_needed(home) {
+        assert!(Instant::now() < deadline, "nobody needs {unneeded}");
+        std::thread::yield_now();
+    }
+}
+
+fn all_is_needed(home: &Path) -> Result<(), String> {
     let _away = keep_maintenance_away(home);
     let meta = Meta::open(&home.join("state.db")).expect("the state");
     let unneeded = meta.read(|read| Ok((read.unneeded_disks()?, read.unneeded_memories()?))).unwrap();
-    assert_eq!(unneeded, (Vec::new(), Vec::new()), "disks and memories that nobody needs");
+    if unneeded != (Vec::new(), Vec::new()) {
+        return Err(format!("{unneeded:?}"));
+    }
     let (memories, workspaces) = meta.read(|read| Ok((read.memories()?, read.workspaces()?))).unwrap();
     let machines: Vec<String> =
         workspaces.iter().filter_map(|one| one.machine()).map(ToString::to_string).collect();
@@ -88,8 +100,11 @@ pub fn check_needed(home: &Path) {
         let base = name(&base);
         let is_needed = memories.iter().any(|memory| memory.base == base)
             || machines.iter().any(|machine| machine.contains(&base));
-        assert!(is_needed, "nobody needs {base}");
+        if !is_needed {
+            return Err(base);
+        }
     }
+    Ok(())
 }
 
 /// Checks that nothing at all is left.

@@ -1,5 +1,5 @@
-//! Kills at random moments, and a full disk now and then: nothing that was answered may be lost, nothing may leak, and
-//! the next command must work.
+//! Kills of the daemon and of machines at random moments, and a full disk now and then: nothing that was answered may be
+//! lost, nothing may leak, and the next command must work.
 //!
 //! `AGENTISO_FAULT_SEED` repeats a run's choices (not the host's timing), `AGENTISO_FAULT_ROUNDS` sets its length.
 
@@ -19,7 +19,7 @@ use agentiso_testing::TestHome;
 use crate::rounds::{Limits, Run};
 
 #[test]
-fn killing_agentiso_and_qemu_at_random_loses_nothing_and_leaks_nothing() {
+fn killing_the_daemon_and_qemu_at_random_loses_nothing_and_leaks_nothing() {
     let home = TestHome::new();
     Run::new(home.path(), Limits::from_environment(40)).go();
 }

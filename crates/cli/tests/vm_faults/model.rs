@@ -47,16 +47,17 @@ impl Known {
 /// All workspaces there are.
 pub fn listed(agentiso: &Agentiso) -> Vec<Listed> {
     let all = agentiso.must(&["ls"]);
-    let one = |view: &Value| Listed {
-        name: view["name"].as_str().unwrap().to_owned(),
-        pid: view["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()),
+    let one = |view: &Value| {
+        let name = view["name"].as_str().unwrap().to_owned();
+        let pid = agentiso.must(&["info", &name])["pid"].as_u64();
+        Listed { name, pid: pid.and_then(|pid| u32::try_from(pid).ok()) }
     };
-    all.as_array().unwrap().iter().map(one).collect()
+    all["workspaces"].as_array().unwrap().iter().map(one).collect()
 }
 
 /// The names of a workspace's snapshots, and whether they have memory.
 pub fn listed_snapshots(agentiso: &Agentiso, workspace: &str) -> BTreeMap<String, bool> {
     let all = agentiso.must(&["snapshot", "ls", workspace]);
-    let one = |view: &Value| (view["name"].as_str().unwrap().to_owned(), view["memory"] == true);
-    all.as_array().unwrap().iter().map(one).collect()
+    let one = |view: &Value| (view["name"].as_str().unwrap().to_owned(), view["has_memory"] == true);
+    all["snapshots"].as_array().unwrap().iter().map(one).collect()
 }

@@ -21,7 +21,7 @@ pub enum Plan {
     Remove { name: String },
     Stop { name: String, force: bool },
     Start { name: String },
-    Maintain,
+    Restart,
 }
 
 impl Plan {
@@ -29,7 +29,7 @@ impl Plan {
     pub fn choose(known: &BTreeMap<String, Known>, round: u64, dice: &mut Dice) -> Self {
         let fresh = format!("w{round}");
         if !known.is_empty() && dice.chance(15) {
-            return Self::Maintain;
+            return Self::Restart;
         }
         loop {
             let names: Vec<&String> = known.keys().collect();
@@ -80,7 +80,7 @@ impl Plan {
             Self::Stop { name, force: false } => vec!["stop", name],
             Self::Stop { name, force: true } => vec!["stop", "--force", name],
             Self::Start { name } => vec!["start", name],
-            Self::Maintain => vec!["maintain"],
+            Self::Restart => vec!["daemon", "restart"],
         }
     }
 
@@ -97,7 +97,7 @@ impl Plan {
             Self::Remove { .. } => "removal",
             Self::Stop { .. } => "stop",
             Self::Start { .. } => "start",
-            Self::Maintain => "maintenance",
+            Self::Restart => "restart of the daemon",
         }
     }
 
@@ -107,7 +107,7 @@ impl Plan {
             Self::Create { name } | Self::Fork { name, .. } => name == workspace,
             Self::Restore { of, .. } => of == workspace,
             Self::Remove { name } | Self::Stop { name, .. } | Self::Start { name } => name == workspace,
-            Self::Snapshot { .. } | Self::RemoveSnapshot { .. } | Self::Maintain => false,
+            Self::Snapshot { .. } | Self::RemoveSnapshot { .. } | Self::Restart => false,
         }
     }
 

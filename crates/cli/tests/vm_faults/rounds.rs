@@ -105,7 +105,6 @@ impl Run {
         for name in names {
             self.agentiso.must(&["rm", "--force", &name]);
         }
-        self.agentiso.must(&["maintain"]);
         leaks::check_empty(self.agentiso.home());
         eprintln!("{:#?}\nin {:.0?}", self.figures, began.elapsed());
     }
@@ -163,7 +162,7 @@ impl Run {
     fn count(&mut self, plan: &Plan, strike: &Strike, answer: &Answer, full: bool) {
         self.figures.rounds += 1;
         self.figures.full += u64::from(full);
-        let missed = if answer.ended && strike.hits_agentiso() { " (too late)" } else { "" };
+        let missed = if answer.is_given() && strike.hits_daemon() { " (too late)" } else { "" };
         *self.figures.strikes.entry(format!("{:?}{missed}", strike.victim)).or_default() += 1;
         self.figures.answered += u64::from(answer.is_given());
         if let Some(code) = answer.error_code() {
@@ -282,7 +281,7 @@ impl Run {
                 known.memory = known.memory.take().filter(|_| found.pid == known.pid);
                 known.pid = found.pid;
             }
-            Plan::Maintain => {}
+            Plan::Restart => {}
         }
         let unknown: Vec<_> = now.keys().filter(|name| !self.known.contains_key(*name)).collect();
         assert!(unknown.is_empty(), "nobody asked for {unknown:?} {blame}");
@@ -312,7 +311,6 @@ impl Run {
             self.agentiso.must(&["rm", "--force", &fork]);
             leaks::check(self.agentiso.home());
         }
-        self.agentiso.must(&["maintain"]);
         leaks::check_needed(self.agentiso.home());
     }
 
@@ -344,6 +342,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
+        self.agentiso.running_daemon().into_iter().for_each(kill);
         qemus(self.agentiso.home()).into_iter().for_each(kill);
     }
 }

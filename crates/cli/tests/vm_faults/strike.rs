@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Victim {
     Nobody,
-    Agentiso,
+    Daemon,
     Machine,
     Both,
 }
@@ -39,7 +39,7 @@ impl Strike {
     pub fn within(typical: Duration, dice: &mut Dice) -> Self {
         let victim = match dice.below(100) {
             0..15 => Victim::Nobody,
-            15..60 => Victim::Agentiso,
+            15..60 => Victim::Daemon,
             60..82 => Victim::Machine,
             _ => Victim::Both,
         };
@@ -53,8 +53,8 @@ impl Strike {
         }
     }
 
-    pub fn hits_agentiso(&self) -> bool {
-        matches!(self.victim, Victim::Agentiso | Victim::Both)
+    pub fn hits_daemon(&self) -> bool {
+        matches!(self.victim, Victim::Daemon | Victim::Both)
     }
 
     /// The QEMU to kill, if one is to be killed and there is one.

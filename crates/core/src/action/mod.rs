@@ -6,6 +6,7 @@
 mod about;
 mod exec;
 mod files;
+mod fork;
 mod git;
 mod network;
 mod session;
@@ -15,6 +16,7 @@ mod workspace;
 pub use about::{About, Action, Effect, Outcome, Rate};
 pub use exec::*;
 pub use files::*;
+pub use fork::*;
 pub use git::*;
 pub use network::*;
 pub use session::*;

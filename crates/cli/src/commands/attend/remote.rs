@@ -9,9 +9,10 @@
 
 use std::time::Duration;
 
-use agentiso_api::http::{ExecControl, ExecSpec, ExecWord, INPUT_PIECE, INPUT_WINDOW, Refused, STDERR};
+use agentiso_api::http::{ExecControl, ExecSpec, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR};
 use agentiso_api::{Client, ExecStream};
 use agentiso_core::{Code, Failure};
+use agentiso_engine::Refused;
 use agentiso_runtime::guest::{Exit, ExitStatus, Usage};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};

@@ -33,7 +33,7 @@ pub async fn logs(
         ..JobPoll::default()
     };
     loop {
-        let polled = daemon.ask("Still looking", &wish).await?;
+        let polled = daemon.ask_quietly(&wish).await?;
         output.result(&polled, |out| {
             out.write_all(polled.stdout.as_bytes())?;
             let mut err = Stream::stderr();
@@ -61,7 +61,7 @@ pub async fn wait(daemon: &Daemon, workspace: String, id: u32, output: Output) -
         ..JobPoll::default()
     };
     let ended = loop {
-        let polled: JobPolled = daemon.ask("Still waiting for the job", &wish).await?;
+        let polled: JobPolled = daemon.ask_quietly(&wish).await?;
         if !polled.running {
             break polled;
         }
