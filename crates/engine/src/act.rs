@@ -10,6 +10,7 @@ use agentiso_meta::{NewEvent, Workspace};
 use agentiso_runtime::guest::Guest;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::access::{Access, Perform};
 use crate::redact::redacted;
@@ -26,6 +27,8 @@ pub struct Context {
     workspace: Option<Workspace>,
     /// Who is told how far it has come.
     pub(crate) progress: Arc<dyn Progress>,
+    /// Told when the way into the workspace was found.
+    inside: Arc<Notify>,
 }
 
 impl Context {
@@ -36,7 +39,19 @@ impl Context {
 
     /// The way into the workspace. Waits while it is being changed as a whole.
     pub(crate) async fn guest(&self) -> Result<Guest, Failure> {
-        self.engine.guest(self.workspace()?.id).await
+        let guest = self.engine.guest(self.workspace()?.id).await?;
+        self.inside.notify_one();
+        Ok(guest)
+    }
+
+    /// Waits, once somebody is inside, for the machine to stand still because the host's disk is full: whoever waits
+    /// for it to do something would wait for ever.
+    async fn standstill(&self) -> Failure {
+        self.inside.notified().await;
+        match &self.workspace {
+            Some(workspace) => self.engine.workspaces.standstill(workspace.id).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -87,7 +102,8 @@ impl Engine {
             self.require_owner(caller, workspace)?;
             self.rooms.touch(workspace.id);
         }
-        Ok(Context { engine: Arc::clone(self), caller: caller.clone(), workspace, progress })
+        let inside = Arc::default();
+        Ok(Context { engine: Arc::clone(self), caller: caller.clone(), workspace, progress, inside })
     }
 
     /// Finds a workspace by id, name, or the beginning of its short id.
@@ -98,7 +114,10 @@ impl Engine {
 
 async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Failure> {
     if matches!(A::ACCESS, Access::Looks | Access::Works) {
-        return action.perform(&context).await;
+        return tokio::select! {
+            done = action.perform(&context) => done,
+            failure = context.standstill() => Err(failure),
+        };
     }
     // In a task of its own, so that a caller that goes away leaves nothing half done.
     let task = tokio::spawn(async move {

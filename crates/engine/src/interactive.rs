@@ -1,12 +1,13 @@
 //! Commands somebody sits in front of: their output comes as it is made, their input as it is typed.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use agentiso_core::action::Rate;
 use agentiso_core::progress::Silent;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{ErrorKind, Exit, LinkError, Process};
+use agentiso_runtime::guest::{ErrorKind, Exit, LinkError, Process, ProcessEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -23,6 +24,8 @@ pub struct Interactive {
     pub workspace_id: String,
     /// Name of its workspace.
     pub workspace_name: String,
+    /// Comes when the machine stands still because the host's disk is full.
+    standstill: Pin<Box<dyn Future<Output = Failure> + Send>>,
     record: Record,
 }
 
@@ -69,6 +72,14 @@ impl From<LinkError> for NotStarted {
 }
 
 impl Interactive {
+    /// What the command says next.
+    pub async fn next(&mut self) -> Result<Option<ProcessEvent>, Failure> {
+        tokio::select! {
+            event = self.process.next() => Ok(event?),
+            failure = &mut self.standstill => Err(failure),
+        }
+    }
+
     /// Remembers how it ended.
     pub fn ended(self, exit: &Exit) {
         let (code, _) = crate::actions::code_and_signal(exit);
@@ -94,12 +105,18 @@ impl Engine {
             let (workspace, guest) = (context.workspace()?, context.guest().await?);
             let own = self.env_of(workspace.id, Some(&guest)).await?.names();
             let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context), &own);
-            let process = held::start(&guest, &exec).await?;
-            Ok((process, workspace.id.to_string(), workspace.name.to_string()))
+            let (engine, id) = (Arc::clone(self), workspace.id);
+            let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> =
+                Box::pin(async move { engine.workspaces.standstill(id).await });
+            let process = tokio::select! {
+                process = held::start(&guest, &exec) => process?,
+                failure = &mut standstill => return Err(failure.into()),
+            };
+            Ok((process, standstill, workspace.id.to_string(), workspace.name.to_string()))
         };
         match started.await {
-            Ok((process, workspace_id, workspace_name)) => {
-                Ok(Interactive { process, workspace_id, workspace_name, record })
+            Ok((process, standstill, workspace_id, workspace_name)) => {
+                Ok(Interactive { process, workspace_id, workspace_name, standstill, record })
             }
             Err(error) => {
                 let error: NotStarted = error;

@@ -12,7 +12,7 @@ use crate::qmp::Event;
 const NO_ROOM: u64 = 1 << 20;
 
 /// Knows whether QEMU has stopped the guest for lack of room on the host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DiskWatch(watch::Receiver<bool>);
 
 impl DiskWatch {
@@ -22,13 +22,29 @@ impl DiskWatch {
         tokio::spawn(async move {
             loop {
                 match events.recv().await {
-                    Ok(event) if says_no_room(&event) => return full.send_replace(true),
-                    Err(broadcast::error::RecvError::Closed) => return false,
+                    Ok(event) if says_no_room(&event) => {
+                        full.send_replace(true);
+                    }
+                    // Somebody lets it try again.
+                    Ok(event) if event.name == "RESUME" => {
+                        full.send_replace(false);
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return,
                     Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 }
             }
         });
         Self(watched)
+    }
+
+    /// Whether the guest stands still because there is no room.
+    pub(crate) fn is_full(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Waits until the guest goes on.
+    pub(crate) async fn going(&self) {
+        let _ = self.0.clone().wait_for(|full| !*full).await;
     }
 
     /// Waits until the guest was stopped because there is no room.
@@ -63,13 +79,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stop_for_lack_of_room_is_remembered() {
+    async fn a_stop_for_lack_of_room_is_remembered_until_the_guest_goes_on() {
         let (events, receiver) = broadcast::channel(8);
         let watch = DiskWatch::over(receiver);
         events.send(event(true, "stop")).unwrap();
         watch.full().await;
-        drop(events);
-        watch.full().await;
+        assert!(watch.is_full());
+        events.send(named("RESUME", json!({}))).unwrap();
+        watch.going().await;
+        assert!(!watch.is_full());
     }
 
     #[tokio::test]

@@ -20,7 +20,7 @@ pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
 pub use machine::{
     Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
-    MachineRecord, Prepared, RestoreFrom, Standby, root_disk,
+    MachineRecord, Prepared, RestoreFrom, Standby, Standstill, root_disk,
 };
 pub use probe::{Acceleration, LinkChoice, choose_link, probe};
 pub use qmp::{Event, Qmp, QmpError};

@@ -151,7 +151,7 @@ async fn run(
     let (mut listening, mut feeding) = (true, true);
     let exit = loop {
         let message = tokio::select! {
-            event = running.process.next() => match event {
+            event = running.next() => match event {
                 Ok(Some(ProcessEvent::Stdout(bytes))) => output(STDOUT, &bytes),
                 Ok(Some(ProcessEvent::Stderr(bytes))) => output(STDERR, &bytes),
                 Ok(Some(ProcessEvent::Exited(exit))) => break exit,
@@ -159,7 +159,7 @@ async fn run(
                 Ok(None) => {
                     return Err(Failure::new(Code::GuestFailed, "the command ended without a word").into());
                 }
-                Err(error) => return Err(Failure::from(error).into()),
+                Err(failure) => return Err(failure.into()),
             },
             Some(count) = taken.recv() => text(&ExecWord::Taken(count)),
             () = &mut feed, if feeding => {

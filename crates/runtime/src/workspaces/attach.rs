@@ -30,12 +30,26 @@ impl Workspaces {
     }
 
     /// The way to the agent of a running workspace, for calls that change nothing but what is in it.
+    ///
+    /// A machine that stands still because the host's disk was full tries again.
     pub async fn guest(&self, id: WorkspaceId) -> Result<Guest, Failure> {
-        if let Some(guest) = self.held.guest(id) {
+        let stands_still = self.held.standstill(id).is_some_and(|standstill| standstill.is_there());
+        if let Some(guest) = self.held.guest(id)
+            && !stands_still
+        {
             return Ok(guest);
         }
         let attached = self.attach(&id.to_string()).await?;
+        attached.machine().try_again().await?;
         Ok(attached.machine().guest().clone())
+    }
+
+    /// Waits until a machine that is kept stands still because the host's disk is full.
+    pub async fn standstill(&self, id: WorkspaceId) -> Failure {
+        match self.held.standstill(id) {
+            Some(standstill) => standstill.comes().await.into(),
+            None => std::future::pending().await,
+        }
     }
 
     pub(crate) async fn attach_locked(

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agentiso_core::WorkspaceId;
 use agentiso_vmm::link::Guest;
-use agentiso_vmm::{Machine, MachineRecord};
+use agentiso_vmm::{Machine, MachineRecord, Standstill};
 
 /// The machines that are kept, if any are.
 pub(crate) struct Held {
@@ -20,6 +20,7 @@ pub(crate) struct Held {
 struct Place {
     pid: u32,
     guest: Guest,
+    standstill: Standstill,
     /// Absent while somebody changes the workspace.
     machine: Option<Machine>,
 }
@@ -53,8 +54,12 @@ impl Held {
         match self.machines() {
             None => machine.release(),
             Some(mut machines) => {
-                let place =
-                    Place { pid: machine.pid(), guest: machine.guest().clone(), machine: Some(machine) };
+                let place = Place {
+                    pid: machine.pid(),
+                    guest: machine.guest().clone(),
+                    standstill: machine.standstill(),
+                    machine: Some(machine),
+                };
                 if let Some(Place { machine: Some(former), .. }) = machines.insert(id, place) {
                     former.release();
                 }
@@ -66,6 +71,11 @@ impl Held {
     pub fn guest(&self, id: WorkspaceId) -> Option<Guest> {
         let machines = self.machines()?;
         machines.get(&id).map(|place| place.guest.clone()).filter(|guest| !guest.is_closed())
+    }
+
+    /// What tells whether a workspace's machine stands still because the host's disk is full.
+    pub fn standstill(&self, id: WorkspaceId) -> Option<Standstill> {
+        Some(self.machines()?.get(&id)?.standstill.clone())
     }
 
     /// Forgets a machine that is not the workspace's any more.

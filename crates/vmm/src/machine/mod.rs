@@ -24,5 +24,5 @@ mod started;
 pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze, Prepared};
 pub use launch::{GuestKernel, Host, Launch, root_disk};
 pub use record::MachineRecord;
-pub use running::Machine;
+pub use running::{Machine, Standstill};
 pub use standby::{DeviceState, Fill, RestoreFrom, Standby};

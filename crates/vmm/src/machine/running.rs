@@ -22,6 +22,9 @@ use crate::{VmError, tsc_khz};
 /// How long after the link breaks the process may take to be gone.
 const DEATH_NOTICE: Duration = Duration::from_secs(2);
 
+/// How long after it goes on QEMU may take to say so.
+const RESUME_NOTICE: Duration = Duration::from_secs(1);
+
 /// A running machine.
 pub struct Machine {
     pub(super) process: Process,
@@ -34,6 +37,26 @@ pub struct Machine {
     pub(super) guest: Guest,
     pub(super) address: Address,
     pub(super) spare_port: Option<UnixStream>,
+}
+
+/// Whether a machine stands still because the host's disk is full, for those who do not hold the machine.
+#[derive(Clone, Debug)]
+pub struct Standstill {
+    disk: DiskWatch,
+    dir: PathBuf,
+}
+
+impl Standstill {
+    /// Whether it does.
+    pub fn is_there(&self) -> bool {
+        self.disk.is_full()
+    }
+
+    /// Waits until it does.
+    pub async fn comes(&self) -> VmError {
+        self.disk.full().await;
+        VmError::HostDiskFull { dir: self.dir.clone() }
+    }
 }
 
 impl Machine {
@@ -98,6 +121,21 @@ impl Machine {
             },
             crash = self.crashed() => Err(crash),
         }
+    }
+
+    /// What tells whether the machine stands still because the host's disk is full.
+    pub fn standstill(&self) -> Standstill {
+        Standstill { disk: self.disk.clone(), dir: self.dir.clone() }
+    }
+
+    /// Lets a machine that stands still because the host's disk was full try again.
+    pub async fn try_again(&self) -> Result<(), VmError> {
+        if self.disk.is_full() {
+            self.qmp.execute("cont", json!({})).await?;
+            // Should there still be no room it stands still again at once, which is not missed by those who look.
+            let _ = tokio::time::timeout(RESUME_NOTICE, self.disk.going()).await;
+        }
+        Ok(())
     }
 
     /// Waits until the machine ends by itself, and says how.
