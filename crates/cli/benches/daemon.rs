@@ -31,6 +31,10 @@ const CONTENT: usize = 4096;
 
 #[tokio::main]
 async fn main() {
+    // Whoever lists tests finds none here.
+    if std::env::args().any(|word| word == "--list") {
+        return;
+    }
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let Some(home) = words.first().map(PathBuf::from) else {
         eprintln!(

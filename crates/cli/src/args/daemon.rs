@@ -44,7 +44,9 @@ pub struct DaemonRun {
 #[command(after_help = "An MCP client starts this and speaks to it over its standard input and output.\n\
                         The machines stay when it ends.\n\n\
                         Example, for a client's configuration:\n  \
-                        {\"mcpServers\": {\"agentiso\": {\"command\": \"agentiso\", \"args\": [\"serve\"]}}}")]
+                        {\"mcpServers\": {\"agentiso\": {\"command\": \"agentiso\", \"args\": [\"serve\"]}}}\n\n\
+                        To see what a client sees:\n  \
+                        agentiso serve --tools core")]
 pub struct Serve {
     /// Which tools are listed; the others can be called all the same
     #[arg(long, value_enum, default_value_t = Tools::Standard)]

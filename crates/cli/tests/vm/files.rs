@@ -44,7 +44,7 @@ fn files_and_directories_are_copied_both_ways_as_cp_does() {
     fs::write(path("large"), vec![b'x'; 5 << 20]).unwrap();
 
     place.text(&["cp", &path("tree"), "web:/srv/tree"]);
-    place.text(&["cp", &path("tree"), "web:/srv"]);
+    place.text(&["cp", &path("tree"), "web:/srv/tree"]);
     place.refused(&["cp", &path("tree"), "web:/srv/none/"]).is("file_not_found", &["/srv/none/"]);
     let look = "cd /srv/tree && find . | sort && cat link && stat -c ' %a' below/file && ls tree";
     assert_eq!(

@@ -18,6 +18,7 @@ const TIDYING: Duration = Duration::from_secs(60);
 /// Checks that what is in a home and what its database knows are the same. What is known and not needed any more may
 /// stay until the next maintenance.
 pub fn check(home: &Path) {
+    wait_until_nothing_is_undone(home);
     let _away = keep_maintenance_away(home);
     let meta = Meta::open(&home.join("state.db")).expect("the state");
     meta.verify().unwrap_or_else(|error| panic!("{error:?}"));
@@ -64,6 +65,20 @@ pub fn check(home: &Path) {
     let is_stray = |pid: &u32| !pids.contains(&pid.to_string());
     while let Some(stray) = qemus(home).into_iter().find(is_stray) {
         assert!(Instant::now() < deadline, "a QEMU that belongs to nobody: {stray}");
+        std::thread::yield_now();
+    }
+}
+
+/// The daemon tidies up after what failed, in its own time.
+fn wait_until_nothing_is_undone(home: &Path) {
+    let meta = Meta::open(&home.join("state.db")).expect("the state");
+    let deadline = Instant::now() + TIDYING;
+    loop {
+        let undone = meta.read(|read| read.operations()).unwrap();
+        if undone.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "left undone: {undone:?}");
         std::thread::yield_now();
     }
 }

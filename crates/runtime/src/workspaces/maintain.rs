@@ -53,6 +53,10 @@ impl Workspaces {
             if self.flag(LEFT).exists() || !self.meta.read(|read| read.unneeded_disks())?.is_empty() {
                 return Ok(true);
             }
+            // What failed is tidied up by whoever comes next; nobody else may come while one process stays.
+            if self.meta.read(|read| read.operations())?.iter().any(|operation| !operation.owner.is_alive()) {
+                return Ok(true);
+            }
             let forest = self.meta.read(Forest::read)?;
             Ok(forest.rewrite().is_some()
                 || forest.merges().iter().any(|merge| self.is_worth(merge))

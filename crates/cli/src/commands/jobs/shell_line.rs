@@ -1,10 +1,11 @@
 //! From words to a line for the shell.
 
-/// One word is a line already; several become one that says the same.
+/// One word is a line already; several become one that runs them in the shell's place, so that signals reach the
+/// command itself.
 pub fn shell_line(words: &[String]) -> String {
     match words {
         [line] => line.clone(),
-        words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        words => format!("exec {}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
     }
 }
 
