@@ -246,8 +246,7 @@ fn mistakes(schema: &Value) -> Vec<Value> {
         for (kind, value) in values {
             // An object or a list of the right kind may be right inside, and -1 is a signal's concern.
             let fits = is(kind) && (kind != "integer" || property["minimum"].is_null());
-            let is_number = kind == "number" && is("number");
-            if !fits && !is_number {
+            if !fits {
                 wrong.push(with(name, value));
             }
         }
