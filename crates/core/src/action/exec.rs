@@ -324,7 +324,7 @@ pub struct SetEnv {
 }
 action!(SetEnv -> EnvSet, "set_env", "Set variables", Changes, Default, idempotent: true;
     "Sets variables that every later command of the workspace gets, secrets for example. Values are kept in memory \
-     only: they are never written to disk, logged or shown. They survive stop and start, restores and forks, but not \
+     only: they are never logged or shown, and reach the disk only within a snapshot of memory. They survive stop and start, restores and forks, but not \
      the end of the server while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
 
 /// Variables that were set.

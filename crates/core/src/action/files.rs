@@ -496,7 +496,8 @@ pub struct FileTransfer {
 }
 action!(FileTransfer -> FileTransferred, "file_transfer", "Copy files to or from the host", Destroys, Default;
     "Copies a file, or a directory with all in it, between the host and a workspace, streamed, of any size. An agent \
-     reaches only the host's transfer directory. What is at the destination is replaced.");
+     reaches only the host's transfer directory. A file at the destination is replaced; a \
+     directory there is not.");
 
 /// Files that were copied.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
