@@ -1,7 +1,6 @@
 //! All workspaces of an installation, with all that is needed to let many clients at them.
 
 use std::collections::BTreeMap;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,8 +25,7 @@ use crate::timeline::Timeline;
 
 /// All workspaces of an installation, and the door to them.
 pub struct Engine {
-    /// Never dropped: a machine that is dropped ends, and whether machines end is not for the end of the daemon to say.
-    pub(crate) workspaces: ManuallyDrop<Workspaces>,
+    pub(crate) workspaces: Workspaces,
     pub(crate) rooms: Rooms,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
@@ -68,7 +66,7 @@ impl Engine {
             metrics: Metrics::new(),
             began: Instant::now(),
             installation: installation.clone(),
-            workspaces: ManuallyDrop::new(workspaces),
+            workspaces,
         });
         engine.come_back().await?;
         engine.start_upkeep();

@@ -92,6 +92,21 @@ impl Held {
     }
 }
 
+impl Drop for Held {
+    /// Whoever stayed goes, and the machines go on.
+    fn drop(&mut self) {
+        let machines = self
+            .machines
+            .take()
+            .map(|machines| machines.into_inner().unwrap_or_else(PoisonError::into_inner));
+        for place in machines.into_iter().flat_map(HashMap::into_values) {
+            if let Some(machine) = place.machine {
+                part(machine);
+            }
+        }
+    }
+}
+
 /// Leaves a machine; of one that has ended nothing is left.
 fn part(machine: Machine) {
     if machine.record().is_ok_and(|record| record.is_alive()) {
