@@ -1,7 +1,7 @@
 //! Jobs: they outlive the session, and their output is kept.
 
 use agentiso_proto::{
-    ErrorKind, Exec, ExitStatus, Inherit, JOB_INPUT, JobInfo, JobRead, JobWait, Request, Response,
+    ErrorKind, Exec, ExitStatus, Inherit, JOB_INPUT, JobInfo, JobRead, JobWait, Request, Response, Status,
 };
 
 use crate::{
@@ -336,14 +336,11 @@ fn jobs_leave_no_descriptor_thread_or_zombie_behind() {
     for _ in 0..100 {
         run(&mut host);
     }
-    // The last orphan may still be on its way out, and the last worker on its way back.
-    let after = loop {
-        let status = host.status();
-        if status.zombies == 0 && status.running == 0 {
-            break status;
-        }
-    };
-    assert_eq!(after.open_fds, before.open_fds);
+    // The last orphan may still be on its way out, the last worker on its way back, and a descriptor on its way to be
+    // closed, then and now.
+    let is_calm =
+        |status: &Status| status.zombies == 0 && status.running == 0 && status.open_fds <= before.open_fds;
+    let after = (0..10_000).map(|_| host.status()).find(is_calm).expect("something was left behind");
     assert!(after.threads <= before.threads.max(8), "{} threads", after.threads);
 }
 
