@@ -39,6 +39,13 @@ impl Failure {
         self
     }
 
+    /// Adds what else is known of the cause.
+    #[must_use]
+    pub fn because(mut self, cause: &str) -> Self {
+        self.message = format!("{}: {cause}", self.message);
+        self
+    }
+
     /// The stable code.
     pub fn code(&self) -> Code {
         self.code

@@ -53,6 +53,19 @@ impl Context {
             None => std::future::pending().await,
         }
     }
+
+    /// Adds to the news that a machine is gone what it said last.
+    fn explained(&self, failure: Failure) -> Failure {
+        let words = self
+            .workspace
+            .as_ref()
+            .filter(|_| failure.code() == Code::VmCrashed)
+            .and_then(|workspace| self.engine.workspaces.last_words(workspace));
+        match words {
+            Some(words) => failure.because(&words),
+            None => failure,
+        }
+    }
 }
 
 impl Engine {
@@ -114,10 +127,11 @@ impl Engine {
 
 async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Failure> {
     if matches!(A::ACCESS, Access::Looks | Access::Works) {
-        return tokio::select! {
+        let done = tokio::select! {
             done = action.perform(&context) => done,
             failure = context.standstill() => Err(failure),
         };
+        return done.map_err(|failure| context.explained(failure));
     }
     // In a task of its own, so that a caller that goes away leaves nothing half done.
     let task = tokio::spawn(async move {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentiso_core::{Failure, WorkspaceId};
-use agentiso_meta::Meta;
+use agentiso_meta::{Meta, Settings};
 use agentiso_runtime::Installation;
 use agentiso_runtime::config::Config;
 use agentiso_runtime::guest::Guest;
@@ -88,6 +88,9 @@ impl Engine {
                             // What an older agent does not know it has none of.
                             let _ = engine.env_of(workspace.id, Some(&guest)).await;
                             engine.watch(workspace.id);
+                            if let Err(failure) = engine.is_not_suspended(workspace.id) {
+                                tracing::warn!(name = %workspace.name, %failure, "could not be noted as running");
+                            }
                         }
                         Err(failure) => {
                             tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
@@ -98,6 +101,14 @@ impl Engine {
             });
         }
         while visits.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// A daemon that was killed while it suspended or resumed a workspace may have left it noted as suspended.
+    fn is_not_suspended(&self, id: WorkspaceId) -> Result<(), Failure> {
+        if self.meta().read(|read| read.settings(id))?.suspended.is_some() {
+            self.change_settings(id, |settings| settings.suspended = None)?;
+        }
         Ok(())
     }
 
@@ -132,6 +143,20 @@ impl Engine {
 
     pub(crate) fn meta(&self) -> &Meta {
         self.workspaces.meta()
+    }
+
+    /// Changes what is kept about a workspace, in one step: others may change another part of it at the same time.
+    pub(crate) fn change_settings(
+        &self,
+        id: WorkspaceId,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Settings, Failure> {
+        Ok(self.meta().write(|tx| {
+            let mut settings = tx.settings(id)?;
+            change(&mut settings);
+            tx.set_settings(id, &settings)?;
+            Ok(settings)
+        })?)
     }
 
     /// The way into a workspace. Waits while it is being changed as a whole.

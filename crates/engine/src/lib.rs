@@ -40,4 +40,4 @@ pub use engine::{Engine, Shutdown};
 pub use events::{Event, EventKind};
 pub use interactive::{Interactive, NotStarted, Refused};
 pub use metrics::Metrics;
-pub use sessions::{NewSession, Presence};
+pub use sessions::{NewSession, Presence, new_token};

@@ -193,7 +193,8 @@ impl Engine {
     }
 }
 
-fn new_token() -> Result<String, Failure> {
+/// A secret nobody can guess.
+pub fn new_token() -> Result<String, Failure> {
     let mut bytes = [0; TOKEN_BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|errno| Failure::new(Code::Io, format!("could not read random bytes: {errno}")))?;

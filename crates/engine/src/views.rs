@@ -1,5 +1,7 @@
 //! Workspaces as their callers see them.
 
+use std::time::Instant;
+
 use agentiso_core::action::{
     ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
 };
@@ -115,6 +117,11 @@ pub(crate) fn snapshot_brief(snapshot: &Snapshot, all: &[Snapshot]) -> SnapshotB
 pub(crate) fn size(resources: &Resources) -> Size {
     let Resources { vcpus, memory_mb, disk_gb } = *resources;
     Size { vcpus, memory_mb, disk_gb }
+}
+
+/// How long something took, in whole milliseconds.
+pub(crate) fn took_ms(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A time as it is shown.

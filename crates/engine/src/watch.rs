@@ -27,8 +27,8 @@ impl Engine {
     async fn note_end(&self, id: WorkspaceId, pid: u32) {
         match self.workspaces.note_if_ended(id, pid).await {
             Ok(Some(workspace)) => {
-                let note = Some("its machine ended unexpectedly".to_owned());
-                self.events.tell(EventKind::Crashed, id, workspace.name.as_str(), note);
+                let reason = self.workspaces.last_words(&workspace);
+                self.events.tell(EventKind::Crashed, id, workspace.name.as_str(), reason);
             }
             Ok(None) => {}
             Err(failure) => tracing::warn!(%failure, "could not note that a machine has ended"),

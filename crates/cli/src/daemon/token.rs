@@ -1,6 +1,5 @@
 //! The token of those who come over the network.
 
-use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -8,14 +7,13 @@ use std::path::Path;
 
 use agentiso_api::http::Token;
 use agentiso_core::{Code, Failure};
+use agentiso_engine::new_token;
 
 /// The least a token must have to be worth anything.
 const SHORTEST: usize = 32;
 
 /// Reads the token, or makes one that nobody else can read.
 pub fn token(path: &Path) -> Result<Token, Failure> {
-    let trouble =
-        |error: io::Error| Failure::new(Code::of_io(&error), format!("{}: {error}", path.display()));
     let refuse = |why: &str| {
         Err(Failure::new(Code::InvalidConfig, format!("{}: {why}", path.display()))
             .with_remedy("make it 32 random characters or more, readable by its owner alone: chmod 600"))
@@ -23,27 +21,31 @@ pub fn token(path: &Path) -> Result<Token, Failure> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.mode() & 0o077 != 0 => refuse("others can read the token"),
         Ok(_) => {
-            let text = fs::read_to_string(path).map_err(trouble)?;
+            let text = fs::read_to_string(path).map_err(|error| trouble(path, &error))?;
             match text.trim() {
                 short if short.len() < SHORTEST => refuse("the token is too short"),
                 token => Ok(Token::new(token.to_owned())),
             }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).map_err(trouble),
-        Err(error) => Err(trouble(error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
+        Err(error) => Err(trouble(path, &error)),
     }
 }
 
-fn make(path: &Path) -> io::Result<Token> {
-    let mut bytes = [0; 32];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    let token = bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    });
-    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
-    writeln!(file, "{token}")?;
+fn make(path: &Path) -> Result<Token, Failure> {
+    let token = new_token()?;
+    let written = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| writeln!(file, "{token}"));
+    written.map_err(|error| trouble(path, &error))?;
     Ok(Token::new(token))
+}
+
+fn trouble(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Code::of_io(error), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

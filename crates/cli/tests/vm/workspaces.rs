@@ -106,10 +106,10 @@ fn a_machine_that_died_is_noticed_and_starts_again() {
     place.sh("web", "echo kept > /root/file; sync");
     let pid = place.json(&["info", "web"])["pid"].to_string();
     assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
-    while !place.processes().is_empty() {
-        std::thread::yield_now();
+    let mut view = place.json(&["info", "web"]);
+    while view["state"] == "running" {
+        view = place.json(&["info", "web"]);
     }
-    let view = place.json(&["info", "web"]);
     assert_eq!(view["state"], "stopped");
     assert!(view["stop_reason"].as_str().unwrap().contains("unexpectedly"), "{view}");
     place.refused(&["exec", "web", "--", "true"]).is("workspace_not_running", &[]);
@@ -177,4 +177,16 @@ fn labels_and_states_choose_what_is_listed() {
     place.json(&["stop", "plain"]);
     assert_eq!(named(&["--state", "stopped"]), "plain");
     assert!(place.text(&["ls"]).contains("\tstage=test, team=blue"));
+}
+
+#[test]
+fn a_crash_is_told_with_the_last_words_of_the_console() {
+    let place = Place::with("web");
+    let crash = ["exec", "web", "--", "sh", "-c", "echo c > /proc/sysrq-trigger; sleep 100"];
+    place.refused(&crash).is("vm_crashed", &["panic"]);
+    let mut view = place.json(&["info", "web"]);
+    while view["state"] == "running" {
+        view = place.json(&["info", "web"]);
+    }
+    assert!(view["stop_reason"].as_str().unwrap().contains("panic"), "{view}");
 }

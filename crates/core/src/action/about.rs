@@ -65,9 +65,18 @@ pub enum Rate {
     Default,
 }
 
-/// Declares an action: its parameters, what comes of it, and what it says about itself.
+/// Declares an action: its parameters, what comes of it, and what it says about itself. One that is about no workspace,
+/// or decides by itself whose it may be, says `no workspace`.
 macro_rules! action {
-    ($action:ident -> $outcome:ident, $name:literal, $title:literal, $effect:ident, $rate:ident
+    ($action:ident -> $($rest:tt)*) => {
+        action!(@ $action {
+            fn workspace(&self) -> Option<&str> {
+                Some(&self.workspace_id)
+            }
+        } $($rest)*);
+    };
+    (no workspace: $action:ident -> $($rest:tt)*) => { action!(@ $action {} $($rest)*); };
+    (@ $action:ident { $($workspace:item)? } $outcome:ident, $name:literal, $title:literal, $effect:ident, $rate:ident
         $(, idempotent: $idempotent:literal)? $(, open_world: $open:literal)? ; $description:expr) => {
         impl crate::action::Action for $action {
             type Outcome = $outcome;
@@ -81,42 +90,8 @@ macro_rules! action {
                 rate: crate::action::Rate::$rate,
             };
 
-            fn workspace(&self) -> Option<&str> {
-                crate::action::about::Named::named(&self.workspace_id)
-            }
-        }
-    };
-    (no workspace: $action:ident -> $outcome:ident, $name:literal, $title:literal, $effect:ident, $rate:ident
-        $(, idempotent: $idempotent:literal)? ; $description:expr) => {
-        impl crate::action::Action for $action {
-            type Outcome = $outcome;
-            const ABOUT: crate::action::About = crate::action::About {
-                name: $name,
-                title: $title,
-                description: $description,
-                effect: crate::action::Effect::$effect,
-                idempotent: false $(|| $idempotent)?,
-                open_world: false,
-                rate: crate::action::Rate::$rate,
-            };
+            $($workspace)?
         }
     };
 }
 pub(crate) use action;
-
-/// A workspace that is named, or may be.
-pub(crate) trait Named {
-    fn named(&self) -> Option<&str>;
-}
-
-impl Named for String {
-    fn named(&self) -> Option<&str> {
-        Some(self)
-    }
-}
-
-impl Named for Option<String> {
-    fn named(&self) -> Option<&str> {
-        self.as_deref()
-    }
-}

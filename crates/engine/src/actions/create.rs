@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::act::Context;
 use crate::events::EventKind;
 use crate::quota::Asked;
-use crate::views::{shown, size};
+use crate::views::{shown, size, took_ms};
 use crate::{Access, Engine, Perform};
 
 /// The longest time a workspace can be given: ten years.
@@ -88,7 +88,7 @@ impl Make for WorkspaceCreate {
             name: view.name.to_string(),
             state: view.state.to_owned(),
             ip: None,
-            boot_time_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            boot_time_ms: took_ms(began),
             from_pool: view.from_pool,
             tier: if view.from_pool { "pool".to_owned() } else { view.tier.clone() },
             accel: view.accel.map(|accel| accel.to_string()),

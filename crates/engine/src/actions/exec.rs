@@ -128,20 +128,12 @@ pub(super) fn shell(
     })
 }
 
-/// A name a variable may have: what would change how every program is found and loaded is refused.
+/// A name a variable may have, by the agent's own rules.
 pub(super) fn variable_name(name: &str) -> Result<(), Failure> {
-    let well_formed = !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !well_formed {
-        return Err(Failure::new(Code::InvalidArgument, format!("{name:?} is no name of a variable"))
-            .with_remedy("letters, digits and underscores, not beginning with a digit"));
-    }
-    if matches!(name, "PATH" | "IFS" | "ENV" | "BASH_ENV") || name.starts_with("LD_") {
-        return Err(Failure::new(Code::InvalidArgument, format!("the variable {name} cannot be set"))
-            .with_remedy("set it within the command itself"));
-    }
-    Ok(())
+    guest::check_name(name).map_err(|error| {
+        Failure::new(Code::InvalidArgument, error.to_string())
+            .with_remedy("letters, digits and underscores, not beginning with a digit; PATH and its like are set within a command")
+    })
 }
 
 /// A number within its bounds, or its default.

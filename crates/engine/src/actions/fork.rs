@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::act::Context;
 use crate::events::EventKind;
 use crate::quota::Asked;
-use crate::views::shown;
+use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
 /// The most forks of one call.
@@ -150,7 +150,7 @@ fn report(
         workers,
         failures,
         source_pause_ms,
-        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        took_ms: took_ms(began),
     })
 }
 

@@ -8,6 +8,7 @@ use agentiso_meta::Workspace;
 
 use crate::act::Context;
 use crate::events::EventKind;
+use crate::views::took_ms;
 use crate::{Access, Perform};
 
 impl Perform for WorkspaceStart {
@@ -26,13 +27,12 @@ impl Context {
     /// Starts the workspace, or resumes it if it is suspended. The caller has the turn.
     pub(super) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
-        let settings = engine.meta().read(|read| read.settings(workspace.id))?;
-        if settings.suspended.is_some() {
-            return self.resume().await;
-        }
         let before = engine.workspaces.info(&workspace.id.to_string())?;
         if before.state == "running" {
             return Ok(state_now(workspace, "running", began, Some("it was running already".to_owned())));
+        }
+        if engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some() {
+            return self.resume().await;
         }
         let view = engine.workspaces.start(&workspace.id.to_string(), &self.progress).await?;
         engine.equip(workspace.id).await?;
@@ -94,7 +94,7 @@ pub(super) fn state_now(
         name: workspace.name.to_string(),
         state: state.to_owned(),
         ip: None,
-        took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        took_ms: took_ms(began),
         note,
     }
 }

@@ -1,7 +1,7 @@
 //! Labels and times of workspaces.
 
+use agentiso_core::Failure;
 use agentiso_core::action::{WorkspaceUpdate, WorkspaceUpdated};
-use agentiso_core::{Failure, check_labels};
 
 use super::create::{checked_secs, in_so_long};
 use crate::act::Context;
@@ -12,26 +12,27 @@ impl Perform for WorkspaceUpdate {
     const ACCESS: Access = Access::Changes;
 
     async fn perform(self, context: &Context) -> Result<WorkspaceUpdated, Failure> {
-        let (workspace, meta) = (context.workspace()?, context.engine.meta());
-        let mut settings = meta.read(|read| read.settings(workspace.id))?;
-        for (key, value) in self.labels {
-            match value {
-                Some(value) => settings.labels.insert(key, value),
-                None => settings.labels.remove(&key),
-            };
-        }
-        check_labels(&settings.labels)?;
-        match self.ttl_secs {
-            Some(0) => settings.expires_at = None,
-            Some(seconds) => settings.expires_at = Some(in_so_long(seconds)?),
-            None => {}
-        }
-        match self.idle_stop_secs {
-            Some(0) => settings.idle_stop = None,
-            Some(seconds) => settings.idle_stop = Some(checked_secs(seconds)?),
-            None => {}
-        }
-        meta.write(|tx| tx.set_settings(workspace.id, &settings))?;
+        let workspace = context.workspace()?;
+        let expires_at = match self.ttl_secs {
+            Some(0) => Some(None),
+            Some(seconds) => Some(Some(in_so_long(seconds)?)),
+            None => None,
+        };
+        let idle_stop = match self.idle_stop_secs {
+            Some(0) => Some(None),
+            Some(seconds) => Some(Some(checked_secs(seconds)?)),
+            None => None,
+        };
+        let settings = context.engine.change_settings(workspace.id, |settings| {
+            for (key, value) in self.labels {
+                match value {
+                    Some(value) => settings.labels.insert(key, value),
+                    None => settings.labels.remove(&key),
+                };
+            }
+            settings.expires_at = expires_at.unwrap_or(settings.expires_at);
+            settings.idle_stop = idle_stop.unwrap_or(settings.idle_stop);
+        })?;
         Ok(WorkspaceUpdated {
             workspace_id: workspace.id.to_string(),
             labels: settings.labels,

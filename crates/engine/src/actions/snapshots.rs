@@ -59,16 +59,11 @@ impl Perform for SnapshotRestore {
 
     async fn perform(self, context: &Context) -> Result<SnapshotRestored, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let (id, meta) = (workspace.id.to_string(), engine.meta());
+        let id = workspace.id.to_string();
         let restored =
             engine.workspaces.restore(&id, &self.snapshot_name, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.
-        let mut settings = meta.read(|read| read.settings(workspace.id))?;
-        if let Some(suspended) = settings.suspended.take() {
-            let name = meta.read(|read| read.snapshot(suspended))?.name;
-            meta.write(|tx| tx.set_settings(workspace.id, &settings))?;
-            engine.workspaces.remove_snapshot(&id, name.as_str()).await?;
-        }
+        context.forget_last_moment().await?;
         if restored.workspace.state == "running" {
             engine.equip(workspace.id).await?;
             engine.watch(workspace.id);

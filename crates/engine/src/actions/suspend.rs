@@ -36,10 +36,12 @@ impl Perform for WorkspaceSuspend {
             memory: true,
         };
         let snapshot = engine.workspaces.snapshot(&request).await?.snapshot;
-        engine.workspaces.stop(&id, true, None).await?;
-        let mut settings = meta.read(|read| read.settings(workspace.id))?;
-        settings.suspended = Some(snapshot.id);
-        meta.write(|tx| tx.set_settings(workspace.id, &settings))?;
+        // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
+        engine.change_settings(workspace.id, |settings| settings.suspended = Some(snapshot.id))?;
+        if let Err(failure) = engine.workspaces.stop(&id, true, None).await {
+            context.forget_last_moment().await?;
+            return Err(failure);
+        }
         engine.events.tell(EventKind::Suspended, workspace.id, workspace.name.as_str(), None);
         Ok(state_now(workspace, "suspended", began, None))
     }
@@ -65,20 +67,30 @@ impl Context {
     /// Brings a suspended workspace back. The caller has the turn.
     pub(super) async fn resume(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
-        let (id, meta) = (workspace.id.to_string(), engine.meta());
-        let mut settings = meta.read(|read| read.settings(workspace.id))?;
-        let suspended = settings
-            .suspended
-            .take()
-            .ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
-        let snapshot = meta.read(|read| read.snapshot(suspended))?;
-        engine.workspaces.restore(&id, snapshot.name.as_str(), false, &self.progress).await?;
-        meta.write(|tx| tx.set_settings(workspace.id, &settings))?;
-        engine.workspaces.remove_snapshot(&id, snapshot.name.as_str()).await?;
+        let last = engine.meta().read(|read| {
+            let suspended = read.settings(workspace.id)?.suspended;
+            suspended.map(|id| read.snapshot(id)).transpose()
+        })?;
+        let last =
+            last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
+        let id = workspace.id.to_string();
+        engine.workspaces.restore(&id, last.name.as_str(), false, &self.progress).await?;
+        self.forget_last_moment().await?;
         engine.equip(workspace.id).await?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
         Ok(state_now(workspace, "running", began, Some("it goes on where it was".to_owned())))
+    }
+}
+
+impl Context {
+    /// Removes the snapshot a workspace was suspended to, if it was: it is somewhere else now.
+    pub(super) async fn forget_last_moment(&self) -> Result<(), Failure> {
+        let (id, engine) = (self.workspace()?.id, &self.engine);
+        let Some(last) = engine.meta().read(|read| read.settings(id))?.suspended else { return Ok(()) };
+        let name = engine.meta().read(|read| read.snapshot(last))?.name;
+        engine.change_settings(id, |settings| settings.suspended = None)?;
+        engine.workspaces.remove_snapshot(&id.to_string(), name.as_str()).await
     }
 }
 

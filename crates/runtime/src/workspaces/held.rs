@@ -78,6 +78,13 @@ impl Held {
         Some(self.machines()?.get(&id)?.standstill.clone())
     }
 
+    /// Forgets a machine that was seen to have ended, unless it has been replaced.
+    pub fn forget_ended(&self, id: WorkspaceId, pid: u32) {
+        if self.machines().is_some_and(|machines| machines.get(&id).is_some_and(|place| place.pid == pid)) {
+            self.forget(id);
+        }
+    }
+
     /// Forgets a machine that is not the workspace's any more.
     pub fn forget(&self, id: WorkspaceId) {
         if let Some(Place { machine: Some(machine), .. }) =

@@ -5,12 +5,16 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use agentiso_core::Failure;
-use agentiso_meta::Workspace;
+use agentiso_meta::{Workspace, WorkspaceState};
 
 use super::Workspaces;
 
 /// No more than this is read of a log, however long its lines are.
 const MOST: u64 = 1 << 20;
+
+/// So many lines, of so many characters each, tell how a machine ended.
+const LAST_LINES: usize = 3;
+const LAST_LINE: usize = 160;
 
 /// The ends of a machine's logs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -31,6 +35,29 @@ impl Workspaces {
         };
         Ok(Logs { console: read("console.log")?, qemu: read("qemu.log")? })
     }
+
+    /// Why a workspace's machine may have ended: what it and its QEMU printed last, or, once that was noted, what was
+    /// noted.
+    pub fn last_words(&self, workspace: &Workspace) -> Option<String> {
+        let workspace = self.meta.read(|read| read.workspace(workspace.id)).ok()?;
+        if let WorkspaceState::Stopped { reason } = workspace.state {
+            return reason;
+        }
+        let logs = self.logs(&workspace, LAST_LINES).ok()?;
+        let said = [("QEMU said", logs.qemu), ("its console ended with", logs.console)]
+            .into_iter()
+            .filter_map(|(who, log)| Some(format!("{who}: {}", in_one_line(&log)?)))
+            .collect::<Vec<_>>();
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// The end of a log, in which a guest may have written anything.
+fn in_one_line(log: &str) -> Option<String> {
+    let readable = |line: &str| line.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect::<String>();
+    let lines: Vec<String> =
+        log.lines().map(|line| readable(line.trim())).filter(|line| !line.is_empty()).collect();
+    (!lines.is_empty()).then(|| lines.join(" / "))
 }
 
 fn tail(path: &Path, lines: usize) -> io::Result<String> {
@@ -60,5 +87,12 @@ mod tests {
         assert_eq!(tail(&path, 2).unwrap(), "b\nc");
         assert_eq!(tail(&path, 0).unwrap(), "");
         assert_eq!(tail(&path, 9).unwrap(), "a\nb\nc");
+    }
+
+    #[test]
+    fn what_a_guest_printed_last_is_one_readable_line() {
+        assert_eq!(in_one_line("\n \r\n"), None);
+        assert_eq!(in_one_line("a\r\n\n \x1b[2Jb\n").unwrap(), "a / [2Jb");
+        assert_eq!(in_one_line(&"x".repeat(9_999)).unwrap().len(), LAST_LINE);
     }
 }

@@ -132,6 +132,8 @@ impl Workspaces {
         let machine = self.machine_of(workspace)?;
         let mut view = match &machine {
             Some(state) if !state.record.is_alive() => {
+                // Nobody is to be sent there from now on, even if its connections are still to break.
+                self.held.forget_ended(workspace.id, state.record.pid);
                 let mut view = WorkspaceView::of(workspace, None);
                 view.stop_reason = Some("its machine ended unexpectedly".to_owned());
                 view

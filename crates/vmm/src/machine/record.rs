@@ -71,23 +71,25 @@ impl Machine {
         let adopted = Process::adopt(record.pid, record.started, dir.join("qemu.log")).map_err(doing())?;
         let Some(process) = adopted else { return Ok(None) };
         let process = Guarded(Some(process));
+        match Self::come_back(dir, record).await {
+            Ok(reached) => Ok(process.take().map(|process| reached.with(process, dir, record))),
+            // A QEMU that is about to end has closed its sockets before it is gone.
+            Err(error) => match tokio::time::timeout(DEATH_NOTICE, process.ended()).await {
+                Ok(()) => Ok(None),
+                Err(_) => Err(error),
+            },
+        }
+    }
+
+    async fn come_back(dir: &Path, record: &MachineRecord) -> Result<Reached, VmError> {
+        let doing = || VmError::io("come back to the running machine");
         let sockets = SocketDir::open(dir).map_err(doing())?;
         let connect = |name| {
             let stream = sockets.connect(name)?;
             stream.set_nonblocking(true)?;
             UnixStream::from_std(stream)
         };
-        let monitor = match connect("monitor.sock") {
-            // A QEMU that is about to end has closed its sockets before it is gone.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                match tokio::time::timeout(DEATH_NOTICE, process.ended()).await {
-                    Ok(()) => return Ok(None),
-                    Err(_) => return Err(doing()(error)),
-                }
-            }
-            other => other.map_err(doing())?,
-        };
-        let qmp = Qmp::new(monitor);
+        let qmp = Qmp::new(connect("monitor.sock").map_err(doing())?);
         let disk = DiskWatch::over(qmp.events());
         let console = connect("console.sock")
             .and_then(|stream| Console::record(&dir.join("console.log"), stream))
@@ -98,10 +100,24 @@ impl Machine {
             qmp.execute("cont", json!({})).await?;
         }
         let guest = meet_again(record.address, &sockets).await.map_err(doing())?;
+        Ok(Reached { qmp, disk, console, guest })
+    }
+}
+
+/// What connects us with a machine that somebody else started.
+struct Reached {
+    qmp: Qmp,
+    disk: DiskWatch,
+    console: Console,
+    guest: Guest,
+}
+
+impl Reached {
+    fn with(self, process: Process, dir: &Path, record: &MachineRecord) -> Machine {
+        let Self { qmp, disk, console, guest } = self;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
         let (dir, spare_port) = (dir.to_owned(), None);
-        let Some(process) = process.take() else { return Ok(None) };
-        Ok(Some(Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port }))
+        Machine { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port }
     }
 }
 

@@ -197,8 +197,11 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     // The name in parentheses may hold anything, so counting starts behind it.
     let mut fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
     let state = fields.next().unwrap_or("Z");
-    let started = fields.nth(18).and_then(|ticks| ticks.parse().ok());
-    Ok(started.filter(|_| !matches!(state, "Z" | "X")))
+    let threads = fields.nth(16).and_then(|count| count.parse::<u32>().ok());
+    let started = fields.nth(1).and_then(|ticks| ticks.parse().ok());
+    // While one thread is still on its way out, the process has its files and their locks.
+    let over = matches!(state, "Z" | "X") && threads.is_none_or(|count| count <= 1);
+    Ok(started.filter(|_| !over))
 }
 
 fn prepare(command: &mut Command, spawn: &Spawn<'_>) {
