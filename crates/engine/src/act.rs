@@ -55,7 +55,7 @@ impl Context {
     }
 
     /// Adds to the news that a machine is gone what it said last.
-    fn explained(&self, failure: Failure) -> Failure {
+    pub(crate) fn explained(&self, failure: Failure) -> Failure {
         let words = self
             .workspace
             .as_ref()

@@ -26,6 +26,7 @@ pub struct Interactive {
     pub workspace_name: String,
     /// Comes when the machine stands still because the host's disk is full.
     standstill: Pin<Box<dyn Future<Output = Failure> + Send>>,
+    context: Context,
     record: Record,
 }
 
@@ -75,7 +76,7 @@ impl Interactive {
     /// What the command says next.
     pub async fn next(&mut self) -> Result<Option<ProcessEvent>, Failure> {
         tokio::select! {
-            event = self.process.next() => Ok(event?),
+            event = self.process.next() => event.map_err(|error| self.context.explained(error.into())),
             failure = &mut self.standstill => Err(failure),
         }
     }
@@ -112,11 +113,12 @@ impl Engine {
                 process = held::start(&guest, &exec) => process?,
                 failure = &mut standstill => return Err(failure.into()),
             };
-            Ok((process, standstill, workspace.id.to_string(), workspace.name.to_string()))
+            let (id, name) = (workspace.id.to_string(), workspace.name.to_string());
+            Ok((process, standstill, id, name, context))
         };
         match started.await {
-            Ok((process, standstill, workspace_id, workspace_name)) => {
-                Ok(Interactive { process, workspace_id, workspace_name, standstill, record })
+            Ok((process, standstill, workspace_id, workspace_name, context)) => {
+                Ok(Interactive { process, workspace_id, workspace_name, standstill, context, record })
             }
             Err(error) => {
                 let error: NotStarted = error;

@@ -102,14 +102,13 @@ impl Workspaces {
     /// Notes that a machine has ended by itself.
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
         self.held.forget(workspace.id);
-        let words = self.last_words(workspace).map(|words| format!("; {words}")).unwrap_or_default();
+        let reason = self.reason_of_end(workspace);
         // In this order: a directory that the database does not know is found by nobody.
         let dir = self.installation.paths.workspaces_dir();
         state
             .berth
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
-        let reason = format!("its machine ended unexpectedly{words}");
         self.meta.write(|tx| tx.set_stopped(workspace.id, Some(&reason)))?;
         Ok(())
     }

@@ -12,7 +12,10 @@ use super::Workspaces;
 /// No more than this is read of a log, however long its lines are.
 const MOST: u64 = 1 << 20;
 
-/// So many lines, of so many characters each, tell how a machine ended.
+/// Among so many last lines is the one that tells how a machine ended.
+const TELLING_LINES: usize = 100;
+
+/// So many lines, of so many characters each, are told if none of them stands out.
 const LAST_LINES: usize = 3;
 const LAST_LINE: usize = 160;
 
@@ -43,21 +46,35 @@ impl Workspaces {
         if let WorkspaceState::Stopped { reason } = workspace.state {
             return reason;
         }
-        let logs = self.logs(&workspace, LAST_LINES).ok()?;
+        let logs = self.logs(&workspace, TELLING_LINES).ok()?;
         let said = [("QEMU said", logs.qemu), ("its console ended with", logs.console)]
             .into_iter()
             .filter_map(|(who, log)| Some(format!("{who}: {}", in_one_line(&log)?)))
             .collect::<Vec<_>>();
         (!said.is_empty()).then(|| said.join("; "))
     }
+
+    /// What is said of a workspace whose machine ended by itself.
+    pub(super) fn reason_of_end(&self, workspace: &Workspace) -> String {
+        let words = self.last_words(workspace).map(|words| format!("; {words}"));
+        format!("its machine ended unexpectedly{}", words.unwrap_or_default())
+    }
 }
 
-/// The end of a log, in which a guest may have written anything.
+/// What matters at the end of a log, in which a guest may have written anything.
 fn in_one_line(log: &str) -> Option<String> {
     let readable = |line: &str| line.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect::<String>();
-    let lines: Vec<String> =
-        log.lines().map(|line| readable(line.trim())).filter(|line| !line.is_empty()).collect();
-    (!lines.is_empty()).then(|| lines.join(" / "))
+    let lines: Vec<String> = log
+        .lines()
+        .map(|line| readable(line.trim()))
+        .filter(|line| !line.is_empty() && !line.contains(": warning: "))
+        .collect();
+    let panic = lines.iter().rposition(|line| line.contains("Kernel panic"));
+    let telling = match panic {
+        Some(at) => &lines[at..=at],
+        None => &lines[lines.len().saturating_sub(LAST_LINES)..],
+    };
+    (!telling.is_empty()).then(|| telling.join(" / "))
 }
 
 fn tail(path: &Path, lines: usize) -> io::Result<String> {
@@ -93,6 +110,8 @@ mod tests {
     fn what_a_guest_printed_last_is_one_readable_line() {
         assert_eq!(in_one_line("\n \r\n"), None);
         assert_eq!(in_one_line("a\r\n\n \x1b[2Jb\n").unwrap(), "a / [2Jb");
+        assert_eq!(in_one_line("1\n2\n3\n4\nqemu: warning: 5\n").unwrap(), "2 / 3 / 4");
+        assert_eq!(in_one_line("1\nKernel panic: no init\nstack\n").unwrap(), "Kernel panic: no init");
         assert_eq!(in_one_line(&"x".repeat(9_999)).unwrap().len(), LAST_LINE);
     }
 }

@@ -135,7 +135,7 @@ impl Workspaces {
                 // Nobody is to be sent there from now on, even if its connections are still to break.
                 self.held.forget_ended(workspace.id, state.record.pid);
                 let mut view = WorkspaceView::of(workspace, None);
-                view.stop_reason = Some("its machine ended unexpectedly".to_owned());
+                view.stop_reason = Some(self.reason_of_end(workspace));
                 view
             }
             alive => WorkspaceView::of(workspace, alive.as_ref()),
