@@ -101,8 +101,8 @@ impl Workspaces {
 
     /// Notes that a machine has ended by itself.
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
-        self.held.forget(workspace.id);
         let reason = self.reason_of_end(workspace);
+        self.held.forget(workspace.id);
         // In this order: a directory that the database does not know is found by nobody.
         let dir = self.installation.paths.workspaces_dir();
         state

@@ -1,7 +1,7 @@
 //! Workspaces and snapshots as users see them.
 
 use agentiso_core::{Failure, ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
-use agentiso_meta::{Snapshot, Workspace, WorkspaceState};
+use agentiso_meta::{MetaError, Read, Snapshot, Workspace, WorkspaceState};
 use agentiso_vmm::Accel;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -117,18 +117,24 @@ impl WorkspaceView {
 impl Workspaces {
     /// All workspaces, oldest first.
     pub fn list(&self) -> Result<Vec<WorkspaceView>, Failure> {
-        let workspaces = self.meta.read(|read| read.workspaces())?;
-        workspaces.iter().map(|workspace| self.view(workspace)).collect()
+        let workspaces = self.meta.read(|read| {
+            let named = |workspace: Workspace| Ok((fork_point(read, &workspace)?, workspace));
+            read.workspaces()?.into_iter().map(named).collect::<Result<Vec<_>, _>>()
+        })?;
+        workspaces.into_iter().map(|(snapshot, workspace)| self.view(&workspace, snapshot)).collect()
     }
 
     /// One workspace.
     pub fn info(&self, asked: &str) -> Result<WorkspaceView, Failure> {
-        let workspace = self.meta.read(|read| read.find_workspace(asked))?;
-        self.view(&workspace)
+        let (snapshot, workspace) = self.meta.read(|read| {
+            let workspace = read.find_workspace(asked)?;
+            Ok((fork_point(read, &workspace)?, workspace))
+        })?;
+        self.view(&workspace, snapshot)
     }
 
     /// A workspace as it is: one whose machine has ended is noted as stopped.
-    fn view(&self, workspace: &Workspace) -> Result<WorkspaceView, Failure> {
+    fn view(&self, workspace: &Workspace, snapshot: Option<SnapshotName>) -> Result<WorkspaceView, Failure> {
         let machine = self.machine_of(workspace)?;
         let mut view = match &machine {
             Some(state) if !state.record.is_alive() => {
@@ -140,9 +146,8 @@ impl Workspaces {
             }
             alive => WorkspaceView::of(workspace, alive.as_ref()),
         };
-        let snapshot = workspace.lineage.as_ref().and_then(|lineage| lineage.snapshot);
-        if let (Some(from), Some(snapshot)) = (&mut view.forked_from, snapshot) {
-            from.snapshot = Some(self.meta.read(|read| read.snapshot(snapshot))?.name);
+        if let Some(from) = &mut view.forked_from {
+            from.snapshot = snapshot;
         }
         Ok(view)
     }
@@ -199,4 +204,10 @@ impl Workspaces {
             forks: self.forks_needing(snapshot)?,
         })
     }
+}
+
+/// The snapshot a workspace was forked from, if it was one.
+fn fork_point(read: &Read<'_>, workspace: &Workspace) -> Result<Option<SnapshotName>, MetaError> {
+    let snapshot = workspace.lineage.as_ref().and_then(|lineage| lineage.snapshot);
+    snapshot.map(|id| Ok(read.snapshot(id)?.name)).transpose()
 }
