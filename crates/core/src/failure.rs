@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use crate::Code;
 
@@ -24,18 +25,26 @@ pub struct Failure {
     code: Code,
     message: String,
     remedy: Option<String>,
+    retry_after: Option<Duration>,
 }
 
 impl Failure {
     /// Builds a failure from its parts.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), remedy: None }
+        Self { code, message: message.into(), remedy: None, retry_after: None }
     }
 
     /// Adds what to do next.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Adds after what time the same may work.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
         self
     }
 
@@ -49,6 +58,11 @@ impl Failure {
     /// The stable code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// After what time the same may work, if that is known.
+    pub fn wait(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// What failed and why, in one line.
@@ -70,7 +84,7 @@ impl fmt::Display for Failure {
 
 impl<E: Explain> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self { code: error.code(), message: chain(&error), remedy: error.remedy() }
+        Self { code: error.code(), message: chain(&error), remedy: error.remedy(), retry_after: None }
     }
 }
 

@@ -88,14 +88,14 @@ impl Engine {
                             // What an older agent does not know it has none of.
                             let _ = engine.env_of(workspace.id, Some(&guest)).await;
                             engine.watch(workspace.id);
-                            if let Err(failure) = engine.is_not_suspended(workspace.id) {
-                                tracing::warn!(name = %workspace.name, %failure, "could not be noted as running");
-                            }
                         }
                         Err(failure) => {
                             tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
                         }
                     }
+                }
+                if let Err(failure) = engine.finish_suspending(workspace.id, running).await {
+                    tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");
                 }
                 engine.open_forwards(workspace.id).await;
             });
@@ -104,10 +104,10 @@ impl Engine {
         Ok(())
     }
 
-    /// A daemon that was killed while it suspended or resumed a workspace may have left it noted as suspended.
-    fn is_not_suspended(&self, id: WorkspaceId) -> Result<(), Failure> {
-        if self.meta().read(|read| read.settings(id))?.suspended.is_some() {
-            self.change_settings(id, |settings| settings.suspended = None)?;
+    /// A daemon may have been killed while it suspended a workspace or brought it back.
+    async fn finish_suspending(&self, id: WorkspaceId, running: bool) -> Result<(), Failure> {
+        if running || self.meta().read(|read| read.settings(id))?.suspended.is_none() {
+            self.forget_last_moment(id).await?;
         }
         Ok(())
     }

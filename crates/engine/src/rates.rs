@@ -47,14 +47,16 @@ impl Rates {
             Err(refused) => Some(("this session", refused)),
         };
         let Some((who, refused)) = refused else { return Ok(()) };
-        let wait = refused.wait_time_from(now).as_secs_f64().max(0.1);
+        let wait = refused.wait_time_from(now);
         let message = format!(
             "too many calls: {who} may make {} calls of the kind {:?} a minute",
             if who == "this session" { limit.per_minute } else { limit.per_minute * TOGETHER },
             name(rate)
         );
+        let seconds = wait.as_secs_f64().max(0.1);
         Err(Failure::new(Code::RateLimited, message)
-            .with_remedy(format!("wait {wait:.1} s and try again; the limits are under [rate_limit]")))
+            .with_remedy(format!("wait {seconds:.1} s and try again; the limits are under [rate_limit]"))
+            .retry_after(wait))
     }
 
     /// Forgets sessions that have not called for a while.

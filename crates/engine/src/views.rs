@@ -10,6 +10,7 @@ use agentiso_meta::{Settings, Snapshot, Workspace};
 use agentiso_runtime::workspaces::WorkspaceView;
 use jiff::Timestamp;
 
+use crate::actions::is_last_moment;
 use crate::{Caller, Engine};
 
 impl Engine {
@@ -38,7 +39,7 @@ impl Engine {
         })?;
         let env_names = self.env_of(workspace.id, None).await?.names();
         let disk_used_bytes = self.workspaces.disk_used_bytes(workspace)?;
-        let visible = |snapshot: &&Snapshot| settings.suspended != Some(snapshot.id);
+        let visible = |snapshot: &&Snapshot| !is_last_moment(&snapshot.name);
         Ok(WorkspaceDetails {
             brief: brief(&view, Some(&settings), Some(caller)),
             stop_reason: view.stop_reason.clone(),

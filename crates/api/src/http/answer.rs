@@ -56,8 +56,10 @@ impl IntoResponse for Failed {
     fn into_response(self) -> Response {
         let status = status_of(self.0.code());
         let mut response = (status, Json(ErrorBody::from(&self.0))).into_response();
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(RETRY_AFTER, axum::http::HeaderValue::from_static("1"));
+        if let Some(wait) = self.0.wait() {
+            // In whole seconds, and no sooner than it may work.
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
         response
     }

@@ -11,8 +11,11 @@ use crate::command::Agentiso;
 pub struct Known {
     /// What its disk may hold: more than one thing only after a restore that was not answered.
     pub disk: Vec<String>,
-    /// What its memory holds, if something was put there since its machine started.
+    /// What its memory holds, if something was put there since its machine started; while it is suspended, what it
+    /// will hold.
     pub memory: Option<String>,
+    /// Whether it is suspended.
+    pub suspended: bool,
     /// Its QEMU, while it runs.
     pub pid: Option<u32>,
     /// Its snapshots.
@@ -31,12 +34,13 @@ pub struct Kept {
 pub struct Listed {
     pub name: String,
     pub pid: Option<u32>,
+    pub suspended: bool,
 }
 
 impl Known {
     /// A workspace whose disk holds one of these.
     pub fn new(disk: Vec<String>, memory: Option<String>, pid: Option<u32>) -> Self {
-        Self { disk, memory, pid, snapshots: BTreeMap::new() }
+        Self { disk, memory, suspended: false, pid, snapshots: BTreeMap::new() }
     }
 
     pub fn runs(&self) -> bool {
@@ -50,7 +54,8 @@ pub fn listed(agentiso: &Agentiso) -> Vec<Listed> {
     let one = |view: &Value| {
         let name = view["name"].as_str().unwrap().to_owned();
         let pid = agentiso.must(&["info", &name])["pid"].as_u64();
-        Listed { name, pid: pid.and_then(|pid| u32::try_from(pid).ok()) }
+        let suspended = view["state"] == "suspended";
+        Listed { name, pid: pid.and_then(|pid| u32::try_from(pid).ok()), suspended }
     };
     all["workspaces"].as_array().unwrap().iter().map(one).collect()
 }

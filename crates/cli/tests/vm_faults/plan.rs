@@ -21,6 +21,7 @@ pub enum Plan {
     Remove { name: String },
     Stop { name: String, force: bool },
     Start { name: String },
+    Suspend { name: String },
     Restart,
 }
 
@@ -57,7 +58,8 @@ impl Plan {
                     None => continue,
                 },
                 78..84 if known.len() > 2 => Self::Remove { name: of },
-                84..90 if workspace.runs() => Self::Stop { name: of, force: dice.chance(30) },
+                84..88 if workspace.runs() => Self::Stop { name: of, force: dice.chance(30) },
+                88..94 if workspace.runs() => Self::Suspend { name: of },
                 _ if !workspace.runs() => Self::Start { name: of },
                 _ => continue,
             };
@@ -80,6 +82,7 @@ impl Plan {
             Self::Stop { name, force: false } => vec!["stop", name],
             Self::Stop { name, force: true } => vec!["stop", "--force", name],
             Self::Start { name } => vec!["start", name],
+            Self::Suspend { name } => vec!["suspend", name],
             Self::Restart => vec!["daemon", "restart"],
         }
     }
@@ -97,6 +100,7 @@ impl Plan {
             Self::Remove { .. } => "removal",
             Self::Stop { .. } => "stop",
             Self::Start { .. } => "start",
+            Self::Suspend { .. } => "suspension",
             Self::Restart => "restart of the daemon",
         }
     }
@@ -106,7 +110,10 @@ impl Plan {
         match self {
             Self::Create { name } | Self::Fork { name, .. } => name == workspace,
             Self::Restore { of, .. } => of == workspace,
-            Self::Remove { name } | Self::Stop { name, .. } | Self::Start { name } => name == workspace,
+            Self::Remove { name }
+            | Self::Stop { name, .. }
+            | Self::Start { name }
+            | Self::Suspend { name } => name == workspace,
             Self::Snapshot { .. } | Self::RemoveSnapshot { .. } | Self::Restart => false,
         }
     }
@@ -114,7 +121,9 @@ impl Plan {
     /// The workspace whose present is about to be kept or copied.
     pub fn keeps_present_of(&self) -> Option<&str> {
         match self {
-            Self::Snapshot { of, .. } | Self::Fork { of, from: None, .. } => Some(of),
+            Self::Snapshot { of, .. } | Self::Fork { of, from: None, .. } | Self::Suspend { name: of } => {
+                Some(of)
+            }
             _ => None,
         }
     }

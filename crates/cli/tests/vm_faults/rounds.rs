@@ -203,6 +203,7 @@ impl Run {
                 (known.pid, known.memory) = (None, None);
             }
             assert_eq!(found.pid, known.pid, "the machine of {name} {blame}");
+            assert_eq!(found.suspended, known.suspended, "{name} is suspended, or is not, {blame}");
         }
         match plan {
             Plan::Create { name } => {
@@ -250,12 +251,12 @@ impl Run {
                     known.memory = (kept.memory && !disk_only && found.pid.is_some()).then_some(kept.token);
                 } else if !as_before {
                     known.disk.push(kept.token);
-                    known.memory = None;
+                    known.memory = known.memory.take().filter(|_| found.suspended);
                 }
                 if known.runs() && strike.killed.is_none() && !full {
                     assert!(found.pid.is_some(), "{of} does not run any more {blame}");
                 }
-                known.pid = found.pid;
+                (known.pid, known.suspended) = (found.pid, found.suspended);
             }
             Plan::Remove { name } => match now.get(name) {
                 None => drop(self.known.remove(name)),
@@ -263,7 +264,7 @@ impl Run {
                     assert!(!given, "{name} is still there {blame}");
                     let known = self.known.get_mut(name).unwrap();
                     known.memory = known.memory.take().filter(|_| found.pid == known.pid);
-                    known.pid = found.pid;
+                    (known.pid, known.suspended) = (found.pid, found.suspended);
                 }
             },
             Plan::Stop { name, .. } if !given && now.get(name).is_some_and(|found| found.pid.is_some()) => {
@@ -272,14 +273,18 @@ impl Run {
                 let known = self.known.get_mut(name).unwrap();
                 (known.pid, known.memory) = (None, None);
             }
-            Plan::Stop { name, .. } | Plan::Start { name } => {
+            Plan::Stop { name, .. } | Plan::Start { name } | Plan::Suspend { name } => {
                 let found = now.get(name).unwrap_or_else(|| panic!("{name} is gone {blame}"));
                 let known = self.known.get_mut(name).unwrap();
                 if given && strike.killed.is_none() && !full {
                     assert_eq!(found.pid.is_some(), matches!(plan, Plan::Start { .. }), "{name} {blame}");
+                    assert_eq!(found.suspended, matches!(plan, Plan::Suspend { .. }), "{name} {blame}");
                 }
-                known.memory = known.memory.take().filter(|_| found.pid == known.pid);
-                known.pid = found.pid;
+                // A machine that came back, or lies where it was suspended, has what it had.
+                let resumed = known.suspended && found.pid.is_some();
+                let goes_on = found.pid.is_some() && found.pid == known.pid;
+                known.memory = known.memory.take().filter(|_| resumed || goes_on || found.suspended);
+                (known.pid, known.suspended) = (found.pid, found.suspended);
             }
             Plan::Restart => {}
         }

@@ -8,6 +8,7 @@ use agentiso_meta::Workspace;
 use agentiso_runtime::workspaces::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
 use jiff::Timestamp;
 
+use super::suspend::users_snapshot;
 use crate::act::Context;
 use crate::events::EventKind;
 use crate::quota::Asked;
@@ -41,6 +42,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         return Err(Failure::new(Code::InvalidArgument, message));
     }
     let name = name_of(&fork, count)?;
+    fork.snapshot_name.as_deref().map(users_snapshot).transpose()?;
     let suspended = engine.meta().read(|read| {
         let suspended = read.settings(source.id)?.suspended;
         suspended.map(|id| read.snapshot(id)).transpose()

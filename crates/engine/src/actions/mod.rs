@@ -19,3 +19,4 @@ mod suspend;
 
 pub(crate) use exec::code_and_signal;
 pub(crate) use files::about_path;
+pub(crate) use suspend::is_last_moment;

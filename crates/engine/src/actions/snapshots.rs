@@ -10,6 +10,7 @@ use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
 use agentiso_runtime::guest::{ExitStatus, HookOutcome, HookReport};
 use agentiso_runtime::workspaces::{CompareRequest, SnapshotRequest};
 
+use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
 use crate::events::EventKind;
 use crate::views::shown;
@@ -31,7 +32,7 @@ impl Perform for SnapshotCreate {
         }
         let request = SnapshotRequest {
             workspace: workspace.id.to_string(),
-            name: self.name.parse()?,
+            name: users_snapshot(&self.name)?,
             description,
             memory: self.include_memory.unwrap_or(false),
         };
@@ -60,10 +61,11 @@ impl Perform for SnapshotRestore {
     async fn perform(self, context: &Context) -> Result<SnapshotRestored, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
         let id = workspace.id.to_string();
+        users_snapshot(&self.snapshot_name)?;
         let restored =
             engine.workspaces.restore(&id, &self.snapshot_name, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.
-        context.forget_last_moment().await?;
+        engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == "running" {
             engine.equip(workspace.id).await?;
             engine.watch(workspace.id);
@@ -95,9 +97,8 @@ impl Perform for SnapshotList {
 
     async fn perform(self, context: &Context) -> Result<SnapshotListed, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let hidden = engine.meta().read(|read| read.settings(workspace.id))?.suspended;
         let views = engine.workspaces.snapshots(&workspace.id.to_string())?;
-        let visible = views.into_iter().filter(|view| hidden != Some(view.id));
+        let visible = views.into_iter().filter(|view| !is_last_moment(&view.name));
         let snapshots = visible.map(|view| SnapshotDetails {
             brief: SnapshotBrief {
                 id: view.id.to_string(),
@@ -121,6 +122,7 @@ impl Perform for SnapshotDelete {
 
     async fn perform(self, context: &Context) -> Result<SnapshotDeleted, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
+        users_snapshot(&self.snapshot_name)?;
         engine.workspaces.remove_snapshot(&workspace.id.to_string(), &self.snapshot_name).await?;
         Ok(SnapshotDeleted {
             workspace_id: workspace.id.to_string(),

@@ -6,16 +6,36 @@
 use std::time::Instant;
 
 use agentiso_core::action::{WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
-use agentiso_core::{Code, Failure, SnapshotName};
+use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
 use agentiso_runtime::workspaces::SnapshotRequest;
 
 use super::lifecycle::state_now;
 use crate::act::Context;
 use crate::events::EventKind;
-use crate::{Access, Perform};
+use crate::{Access, Engine, Perform};
 
-/// What the snapshot of the last moment is called.
+/// What the snapshot of the last moment is called, with a number behind it if there are several: forks that were made
+/// of a suspended workspace may still need the one they were made of.
 const LAST_MOMENT: &str = "suspended";
+
+/// Whether a snapshot is of a last moment, and none of the user's.
+pub(crate) fn is_last_moment(name: &SnapshotName) -> bool {
+    name.as_str().strip_prefix(LAST_MOMENT).is_some_and(|rest| {
+        rest.is_empty()
+            || rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+    })
+}
+
+/// The name of a snapshot as a user gives it.
+pub(super) fn users_snapshot(name: &str) -> Result<SnapshotName, Failure> {
+    let name = name.parse()?;
+    if is_last_moment(&name) {
+        let message = format!("{:?} is a name that suspended workspaces use", name.as_str());
+        return Err(Failure::new(Code::InvalidArgument, message)
+            .with_remedy("choose another name; workspace_resume brings a suspended workspace back"));
+    }
+    Ok(name)
+}
 
 impl Perform for WorkspaceSuspend {
     const ACCESS: Access = Access::Changes;
@@ -39,7 +59,7 @@ impl Perform for WorkspaceSuspend {
         // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
         engine.change_settings(workspace.id, |settings| settings.suspended = Some(snapshot.id))?;
         if let Err(failure) = engine.workspaces.stop(&id, true, None).await {
-            context.forget_last_moment().await?;
+            engine.forget_last_moment(workspace.id).await?;
             return Err(failure);
         }
         engine.events.tell(EventKind::Suspended, workspace.id, workspace.name.as_str(), None);
@@ -75,7 +95,7 @@ impl Context {
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
         let id = workspace.id.to_string();
         engine.workspaces.restore(&id, last.name.as_str(), false, &self.progress).await?;
-        self.forget_last_moment().await?;
+        engine.forget_last_moment(workspace.id).await?;
         engine.equip(workspace.id).await?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
@@ -83,14 +103,22 @@ impl Context {
     }
 }
 
-impl Context {
-    /// Removes the snapshot a workspace was suspended to, if it was: it is somewhere else now.
-    pub(super) async fn forget_last_moment(&self) -> Result<(), Failure> {
-        let (id, engine) = (self.workspace()?.id, &self.engine);
-        let Some(last) = engine.meta().read(|read| read.settings(id))?.suspended else { return Ok(()) };
-        let name = engine.meta().read(|read| read.snapshot(last))?.name;
-        engine.change_settings(id, |settings| settings.suspended = None)?;
-        engine.workspaces.remove_snapshot(&id.to_string(), name.as_str()).await
+impl Engine {
+    /// A workspace is somewhere else than where it was suspended, if it was: removes what was kept for that.
+    pub(crate) async fn forget_last_moment(&self, id: WorkspaceId) -> Result<(), Failure> {
+        let (suspended, snapshots) =
+            self.meta().read(|read| Ok((read.settings(id)?.suspended, read.snapshots(id)?)))?;
+        if suspended.is_some() {
+            self.change_settings(id, |settings| settings.suspended = None)?;
+        }
+        for snapshot in snapshots.iter().filter(|snapshot| is_last_moment(&snapshot.name)) {
+            match self.workspaces.remove_snapshot(&id.to_string(), snapshot.name.as_str()).await {
+                // It goes when its forks have gone.
+                Err(failure) if failure.code() == Code::SnapshotInUse => {}
+                removed => removed?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -33,7 +33,7 @@ impl Installation {
         progress: &Arc<dyn Progress>,
     ) -> Result<Started, Failure> {
         let (machine, tier) = if cold {
-            (self.boot(with, berth).await?, Tier::Cold)
+            (self.boot(with, berth, progress).await?, Tier::Cold)
         } else {
             self.clone_or_boot(with, berth, progress).await?
         };
@@ -61,7 +61,7 @@ impl Installation {
             Err(error) if is_final(&error) => return Err(error.into()),
             Err(error) => tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a template"),
         }
-        Ok((self.boot(with, berth).await?, Tier::Cold))
+        Ok((self.boot(with, berth, progress).await?, Tier::Cold))
     }
 
     async fn clone_warm(
@@ -156,11 +156,18 @@ impl Installation {
         Ok(machine)
     }
 
-    async fn boot(&self, with: &Ingredients, berth: &Berth) -> Result<Machine, VmError> {
+    async fn boot(
+        &self,
+        with: &Ingredients,
+        berth: &Berth,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Machine, VmError> {
+        progress.step("Booting", None);
         let source = DiskSource::Raw(with.image.raw.clone());
         let launch = self.launch(with, berth, &source, Memory::Anonymous)?;
         let machine = Machine::boot(&with.host, launch, &with.kernel).await?;
         mount(&machine).await?;
+        progress.done("");
         Ok(machine)
     }
 }
