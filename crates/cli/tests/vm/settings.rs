@@ -67,3 +67,24 @@ fn a_suspended_workspace_has_no_process_and_goes_on_where_it_was() {
     counter.is_gapless();
     assert_eq!(counter.pid(), pid);
 }
+
+#[test]
+fn a_suspended_workspace_can_be_forked_and_still_goes_on_and_be_suspended_again() {
+    let place = Place::with("web");
+    place.sh("web", "echo kept > /dev/shm/file");
+    place.json(&["suspend", "web"]);
+    place.json(&["fork", "web", "--name", "twin"]);
+    place.json(&["resume", "web"]);
+    for one in ["web", "twin"] {
+        assert_eq!(place.sh(one, "cat /dev/shm/file"), "kept");
+    }
+    place.json(&["suspend", "web"]);
+    place.json(&["start", "web"]);
+    assert_eq!(place.sh("web", "cat /dev/shm/file"), "kept");
+    // What it was suspended to is its own affair.
+    assert_eq!(place.json(&["snapshot", "ls", "web"])["snapshots"].as_array().unwrap().len(), 0);
+    for words in [["snapshot", "create"], ["snapshot", "restore"], ["snapshot", "rm"]] {
+        place.refused(&[&words[..], &["web", "suspended"]].concat()).is("invalid_argument", &["resume"]);
+    }
+    place.refused(&["fork", "web", "suspended-2"]).is("invalid_argument", &["suspended-2"]);
+}
