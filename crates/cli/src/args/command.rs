@@ -72,6 +72,20 @@ pub struct Shell {
 /// A command and how it runs.
 #[derive(Args, Debug)]
 pub struct Command {
+    /// How it runs.
+    #[command(flatten)]
+    pub conditions: Conditions,
+    /// Gives the command a terminal
+    #[arg(long, short)]
+    pub tty: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub words: Vec<OsString>,
+}
+
+/// How a command runs, whoever waits for it.
+#[derive(Args, Debug)]
+pub struct Conditions {
     /// Sets an environment variable; NAME alone passes on the value it has here
     #[arg(long, short, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
@@ -82,12 +96,6 @@ pub struct Command {
     #[arg(long, short, value_name = "USER")]
     pub user: Option<String>,
     /// Ends the command after this many seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
-    /// Gives the command a terminal
-    #[arg(long, short)]
-    pub tty: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub words: Vec<OsString>,
 }

@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 
+use super::Conditions;
 use super::values::workspaces;
 
 /// Flags of `jobs`.
@@ -56,18 +57,9 @@ pub enum JobVerb {
 /// Flags of `jobs start`.
 #[derive(Args, Debug)]
 pub struct StartJob {
-    /// Sets an environment variable; NAME alone passes on the value it has here
-    #[arg(long, short, value_name = "NAME[=VALUE]")]
-    pub env: Vec<String>,
-    /// Directory in the machine to run the command in
-    #[arg(long, short, value_name = "DIR")]
-    pub workdir: Option<String>,
-    /// User to run the command as
-    #[arg(long, short, value_name = "USER")]
-    pub user: Option<String>,
-    /// Ends the command after this many seconds
-    #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<u64>,
+    /// How it runs.
+    #[command(flatten)]
+    pub conditions: Conditions,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub words: Vec<String>,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use self::command::{Command, Exec, Run, Shell};
+pub use self::command::{Command, Conditions, Exec, Run, Shell};
 pub use self::daemon::{DaemonRun, DaemonVerb, Serve, Tools};
 pub use self::files::{Cp, Edit, Read, Write};
 pub use self::image::{ImageVerb, NewImage};
@@ -169,7 +169,10 @@ mod tests {
     fn a_command_in_a_workspace_has_its_flags_before_the_dashes() {
         let cli = Cli::parse_from(["agentiso", "exec", "web", "-e", "A=b", "--", "rm", "-f", "x"]);
         let Verb::Exec(exec) = cli.verb else { panic!("not exec") };
-        assert_eq!((exec.workspace.as_str(), exec.command.env.as_slice()), ("web", &["A=b".to_owned()][..]));
+        assert_eq!(
+            (exec.workspace.as_str(), exec.command.conditions.env.as_slice()),
+            ("web", &["A=b".to_owned()][..])
+        );
         assert_eq!(exec.command.words, ["rm", "-f", "x"]);
         assert!(Cli::try_parse_from(["agentiso", "exec", "web"]).is_err());
     }

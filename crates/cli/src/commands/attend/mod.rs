@@ -12,5 +12,5 @@ pub use self::conversation::{Outcome, attend};
 pub use self::exit::{FAILED, exit_code, signal_code};
 pub use self::remote::attend_in_workspace;
 pub use self::report::CommandReport;
-pub use self::request::command;
+pub use self::request::{command, variable};
 pub use self::signals::Signals;

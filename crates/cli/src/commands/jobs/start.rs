@@ -6,8 +6,9 @@ use agentiso_core::action::JobStart;
 use agentiso_core::{Code, Failure};
 
 use super::shell_line::shell_line;
-use crate::args::StartJob;
+use crate::args::{Conditions, StartJob};
 use crate::commands::Daemon;
+use crate::commands::attend::variable;
 use crate::output::Output;
 
 pub async fn start(
@@ -16,23 +17,23 @@ pub async fn start(
     flags: StartJob,
     output: Output,
 ) -> Result<u8, Failure> {
-    let env = flags.env.iter().filter_map(|text| match text.split_once('=') {
-        Some((name, value)) => Some((name.to_owned(), value.to_owned())),
-        None => Some((text.clone(), std::env::var(text).ok()?)),
+    let Conditions { env, workdir, user, timeout } = flags.conditions;
+    let env = env.iter().filter_map(|text| variable(text).transpose()).map(|variable| {
+        let (name, value) = variable?;
+        let value = value.into_string().map_err(|_| {
+            Failure::new(Code::InvalidArgument, format!("the variable {name} is not text here"))
+        })?;
+        Ok((name, value))
     });
-    let env: std::collections::BTreeMap<_, _> = env.collect();
-    if env.contains_key("") {
-        return Err(Failure::new(Code::InvalidArgument, "--env wants NAME=VALUE or NAME")
-            .with_remedy("for example --env EDITOR=vi"));
-    }
+    let env = env.collect::<Result<_, Failure>>()?;
     let wish = JobStart {
         workspace_id: workspace,
         command: shell_line(&flags.words),
-        workdir: flags.workdir,
+        workdir,
         env,
-        user: flags.user,
+        user,
         stdin: false,
-        timeout_secs: flags.timeout,
+        timeout_secs: timeout,
     };
     let started = daemon.ask("Still starting the job", &wish).await?;
     output.result(&started, |out| {
