@@ -6,14 +6,18 @@
 mod echo;
 mod http;
 mod mcp;
+mod mcp_http;
 mod place;
 mod refusal;
+mod schema;
+mod sleeper;
 
 mod files;
 mod forwards;
 mod git;
 mod guide;
 mod hostile;
+mod mcp_over_http;
 mod rest;
 mod secrets;
 mod sessions;
