@@ -13,6 +13,7 @@ mod schema;
 mod sleeper;
 
 mod files;
+mod forks;
 mod forwards;
 mod git;
 mod guide;
