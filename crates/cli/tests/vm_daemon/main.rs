@@ -15,6 +15,7 @@ mod sleeper;
 mod files;
 mod forks;
 mod forwards;
+mod fuzz;
 mod git;
 mod guide;
 mod hostile;
