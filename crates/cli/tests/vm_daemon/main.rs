@@ -24,3 +24,4 @@ mod rest;
 mod secrets;
 mod sessions;
 mod survive;
+mod times;
