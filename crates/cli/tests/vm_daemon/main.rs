@@ -19,6 +19,7 @@ mod fuzz;
 mod git;
 mod guide;
 mod hostile;
+mod limits;
 mod mcp_over_http;
 mod rest;
 mod secrets;
