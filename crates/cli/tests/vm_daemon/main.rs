@@ -26,3 +26,4 @@ mod secrets;
 mod sessions;
 mod survive;
 mod times;
+mod web_socket;
