@@ -21,6 +21,7 @@ mod guide;
 mod hostile;
 mod limits;
 mod mcp_over_http;
+mod mcp_tasks;
 mod rest;
 mod secrets;
 mod sessions;
