@@ -12,6 +12,7 @@ mod refusal;
 mod schema;
 mod sleeper;
 
+mod activation;
 mod files;
 mod forks;
 mod forwards;
