@@ -4,6 +4,7 @@
 //! an answer.
 
 mod backend;
+mod brief;
 pub mod catalogue;
 mod client;
 mod dispatch;

@@ -41,6 +41,11 @@ impl Rooms {
         locked(&self.used).insert(id, Timestamp::now());
     }
 
+    /// Whether a workspace was used since it was last asked which were.
+    pub fn was_used(&self, id: WorkspaceId) -> bool {
+        locked(&self.used).contains_key(&id)
+    }
+
     /// Which workspaces were used since this was last asked.
     pub fn take_used(&self) -> BTreeMap<WorkspaceId, Timestamp> {
         std::mem::take(&mut *locked(&self.used))

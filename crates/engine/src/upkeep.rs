@@ -102,12 +102,19 @@ impl Engine {
                 Duration::try_from(now.duration_since(settings.last_used)).is_ok_and(|unused| unused >= idle)
             });
             if settings.expires_at.is_some_and(|at| at <= now) {
-                self.end(id, Due::Expired).await?;
+                self.end_or_warn(id, Due::Expired).await;
             } else if idle {
-                self.end(id, Due::Idle).await?;
+                self.end_or_warn(id, Due::Idle).await;
             }
         }
         Ok(())
+    }
+
+    /// One that cannot be ended keeps no other from its end, and is tried again.
+    async fn end_or_warn(self: &Arc<Self>, id: WorkspaceId, due: Due) {
+        if let Err(failure) = self.end(id, due).await {
+            tracing::warn!(%failure, workspace = %id, ?due, "a workspace whose time is up could not be ended");
+        }
     }
 
     async fn end(self: &Arc<Self>, id: WorkspaceId, due: Due) -> Result<(), Failure> {
@@ -122,12 +129,17 @@ impl Engine {
                 let note = Some("its time was up".to_owned());
                 self.events.tell(EventKind::Destroyed, id, view.name.as_str(), note);
             }
+            // Somebody came while we looked.
+            Due::Idle if self.rooms.was_used(id) => {}
             Due::Idle if view.state == "running" => {
                 let busy = match self.workspaces.guest(id).await {
                     Ok(guest) => guest.status().await.is_ok_and(|status| status.running > 0),
                     Err(_) => false,
                 };
-                if !busy {
+                if busy {
+                    // It is idle from when its work ends, not from when somebody began it.
+                    self.rooms.touch(id);
+                } else {
                     self.workspaces.stop(&id.to_string(), false, None).await?;
                     let note = Some("it was idle".to_owned());
                     self.events.tell(EventKind::Stopped, id, view.name.as_str(), note);

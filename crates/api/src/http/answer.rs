@@ -7,6 +7,8 @@ use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
+use crate::brief::in_brief;
+
 /// A failure in JSON.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ErrorBody {
@@ -28,7 +30,7 @@ pub struct ErrorFields {
 
 impl From<&Failure> for ErrorBody {
     fn from(failure: &Failure) -> Self {
-        let (message, remedy) = (failure.message().to_owned(), failure.remedy().map(str::to_owned));
+        let (message, remedy) = (in_brief(failure.message()), failure.remedy().map(in_brief));
         Self { error: ErrorFields { code: failure.code(), message, remedy } }
     }
 }

@@ -6,6 +6,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
 use crate::Answer;
+use crate::brief::in_brief;
 
 /// What a client gets: the outcome for programs, and in words.
 pub(super) fn of(outcome: Result<Answer, Failure>) -> CallToolResult {
@@ -26,7 +27,7 @@ pub(super) fn of(outcome: Result<Answer, Failure>) -> CallToolResult {
 /// A failure of a resource, for which there is only the protocol's own kind of error.
 pub(super) fn resource_error(failure: &Failure) -> ErrorData {
     let data = Some(for_programs(failure));
-    let message = failure.message().to_owned();
+    let message = in_brief(failure.message());
     match failure.code() {
         Code::WorkspaceNotFound | Code::SnapshotNotFound | Code::FileNotFound => {
             ErrorData::resource_not_found(message, data)
@@ -37,13 +38,14 @@ pub(super) fn resource_error(failure: &Failure) -> ErrorData {
 }
 
 fn in_words(failure: &Failure) -> String {
-    let text = format!("{}: {}", failure.code().as_str(), failure.message());
+    let text = format!("{}: {}", failure.code().as_str(), in_brief(failure.message()));
     match failure.remedy() {
-        Some(remedy) => format!("{text}\n{remedy}"),
+        Some(remedy) => format!("{text}\n{}", in_brief(remedy)),
         None => text,
     }
 }
 
 fn for_programs(failure: &Failure) -> Value {
-    json!({"code": failure.code().as_str(), "message": failure.message(), "remedy": failure.remedy()})
+    let (message, remedy) = (in_brief(failure.message()), failure.remedy().map(in_brief));
+    json!({"code": failure.code().as_str(), "message": message, "remedy": remedy})
 }

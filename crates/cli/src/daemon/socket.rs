@@ -82,5 +82,10 @@ fn inherited() -> Option<io::Result<UnixListener>> {
     // SAFETY: the service manager opened this descriptor for us and nothing else in this process knows of it; that
     // it is one for this very process was checked.
     let listener = unsafe { std::os::unix::net::UnixListener::from_raw_fd(FIRST) };
-    Some(listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener)))
+    let ours_alone = || {
+        // It was left open for us across exec; machines must not get it as well.
+        rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC)?;
+        listener.set_nonblocking(true)
+    };
+    Some(ours_alone().and_then(|()| UnixListener::from_std(listener)))
 }

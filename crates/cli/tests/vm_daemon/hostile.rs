@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::http::Http;
 use crate::mcp::Mcp;
 use crate::place::Place;
+use crate::schema::{kinds, required, sample};
+use crate::sleeper;
 
 #[test]
 fn malformed_frames_are_answered_or_passed_over_and_the_next_call_works() {
@@ -66,19 +68,10 @@ fn a_command_ends_when_its_client_goes_or_takes_it_back_and_a_job_does_not() {
     let mut mcp = place.mcp(&[]);
     mcp.create("web");
     let job = mcp.call("exec_background", json!({"workspace_id": "web", "command": "exec sleep 1000"}));
-    let sleep = |name: &str| {
-        // A shell with a child: both have to go.
-        let command = format!("echo $$ > /run/{name}.new; mv /run/{name}.new /run/{name}; sleep 1000; true");
-        json!({"workspace_id": "web", "command": command, "timeout_secs": 3600})
-    };
-    let runs = |name: &str| {
-        user.sh("web", &format!("timeout 60 sh -c 'until test -s /run/{name}; do sleep 0.05; done'"));
-    };
-    let is_gone = |name: &str| {
-        let gone = "pid=$(cat /run/NAME); timeout 60 sh -c \
-                    \"while kill -0 $pid 2>/dev/null || grep -qs 'PPid:.*\\b$pid\\$' /proc/[0-9]*/status; do sleep 0.05; done\"";
-        user.sh("web", &gone.replace("NAME", name));
-    };
+    let sleep =
+        |name: &str| json!({"workspace_id": "web", "command": sleeper::command(name), "timeout_secs": 3600});
+    let runs = |name: &str| sleeper::runs(&user, "web", name);
+    let is_gone = |name: &str| sleeper::is_gone(&user, "web", name);
 
     let taken_back = mcp.send("tools/call", json!({"name": "exec", "arguments": sleep("cancelled")}));
     runs("cancelled");
@@ -264,30 +257,4 @@ fn plausible(schema: &Value, workspace: &str) -> Option<Value> {
         .collect();
     arguments.insert("workspace_id".to_owned(), json!(workspace));
     Some(Value::Object(arguments))
-}
-
-fn required(schema: &Value) -> Vec<&str> {
-    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
-}
-
-fn kinds(property: &Value) -> Vec<String> {
-    match &property["type"] {
-        Value::String(kind) => vec![kind.clone()],
-        Value::Array(kinds) => kinds.iter().filter_map(|kind| kind.as_str().map(str::to_owned)).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Something a parameter takes.
-fn sample(property: &Value, workspace: &str) -> Value {
-    if let Some(first) = property["enum"].as_array().and_then(|words| words.first()) {
-        return first.clone();
-    }
-    match kinds(property).first().map(String::as_str) {
-        Some("integer" | "number") => json!(1),
-        Some("boolean") => json!(false),
-        Some("object") => json!({}),
-        Some("array") => json!([]),
-        _ => json!(workspace),
-    }
 }

@@ -7,7 +7,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use axum::http::HeaderName;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::WebSocket;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::place::PATIENCE;
 use crate::refusal::Refusal;
@@ -104,10 +107,13 @@ impl Http {
 
     /// Asks and reads events as they come.
     pub fn events(&self, method: &str, path: &str, body: Option<&Value>) -> Events {
+        self.clone().with("accept", "text/event-stream").stream(method, path, body)
+    }
+
+    /// The same, accepting what it says it accepts.
+    pub fn stream(&self, method: &str, path: &str, body: Option<&Value>) -> Events {
         let body = body.map(Value::to_string).unwrap_or_default();
-        let lines =
-            BufReader::new(self.clone().with("accept", "text/event-stream").open(method, path, &body));
-        Events { lines }
+        Events { lines: BufReader::new(self.open(method, path, &body)) }
     }
 
     /// What comes of an action that must succeed.
@@ -136,6 +142,17 @@ impl Http {
         let listed = self.act("workspace_list", json!({}));
         let workspaces = listed["workspaces"].as_array().expect("a list");
         workspaces.iter().map(|one| one["name"].as_str().expect("a name").to_owned()).collect()
+    }
+
+    /// Opens a WebSocket.
+    pub fn web_socket(&self, path: &str) -> WebSocket<Connection> {
+        let mut request = format!("ws://localhost{path}").into_client_request().expect("a request");
+        for (name, value) in &self.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+            request.headers_mut().insert(name, value.parse().expect("a value"));
+        }
+        let opened = tokio_tungstenite::tungstenite::client(request, Connection::to(&self.address));
+        opened.unwrap_or_else(|error| panic!("{path}: {error}")).0
     }
 
     fn open(&self, method: &str, path: &str, body: &str) -> Connection {
@@ -197,7 +214,7 @@ impl Events {
 }
 
 /// One connection, over whichever way.
-enum Connection {
+pub enum Connection {
     Socket(UnixStream),
     Port(TcpStream),
 }

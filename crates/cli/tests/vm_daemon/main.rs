@@ -6,15 +6,26 @@
 mod echo;
 mod http;
 mod mcp;
+mod mcp_http;
 mod place;
 mod refusal;
+mod schema;
+mod sleeper;
 
+mod activation;
 mod files;
+mod forks;
 mod forwards;
+mod fuzz;
 mod git;
 mod guide;
 mod hostile;
+mod limits;
+mod mcp_over_http;
+mod mcp_tasks;
 mod rest;
 mod secrets;
 mod sessions;
 mod survive;
+mod times;
+mod web_socket;

@@ -1,0 +1,112 @@
+//! How much there may be: of memory and disk for a session, of workspaces and calls for all together.
+
+use serde_json::{Value, json};
+
+use crate::http::Http;
+use crate::place::Place;
+
+/// Fails unless there is exactly this, and no machine, directory or place in the books beside it.
+fn there_is(place: &Place, user: &Http, names: &[&str]) {
+    assert_eq!(user.names(), names);
+    assert_eq!(place.machines().len(), names.len());
+    let directories = std::fs::read_dir(place.path().join("workspaces")).map_or(0, Iterator::count);
+    assert_eq!(directories, names.len());
+}
+
+fn usage(session: &Http) -> Value {
+    session.act("server_status", json!({}))["usage"].clone()
+}
+
+#[test]
+fn memory_and_disk_of_a_session_have_their_quotas() {
+    let place = Place::configured("[sessions]\nmax_memory_mb = 1100\nmax_disk_gb = 25\n");
+    let (user, one) = (place.http(), place.session("one"));
+    one.act("workspace_create", json!({"name": "first", "memory_mb": 512, "disk_gb": 10}));
+    let memory = ["MiB of memory", "512 are used", "1100 are allowed", "sessions.max_memory_mb"];
+    let disk = ["GiB of disk", "10 are used", "25 are allowed", "sessions.max_disk_gb"];
+    let before = usage(&one);
+    assert_eq!((&before["memory_mb"], &before["disk_gb"]), (&json!(512), &json!(10)));
+    one.refused("workspace_create", json!({"name": "more", "memory_mb": 1024})).is("quota_exceeded", &memory);
+    one.refused("workspace_create", json!({"name": "more", "disk_gb": 16})).is("quota_exceeded", &disk);
+    let forks = json!({"workspace_id": "first", "count": 2});
+    one.refused("workspace_fork", forks).is("quota_exceeded", &memory);
+    let reply = one.request("POST", "/v1/workspaces", Some(&json!({"name": "more", "disk_gb": 16})));
+    reply.is_refusal(429, "quota_exceeded");
+    // What belongs to somebody else cannot be had either, and stays theirs.
+    user.act("workspace_create", json!({"name": "large", "disk_gb": 16}));
+    let adopted = one.refused("workspace_adopt", json!({"workspace_id": "large"}));
+    adopted.is("quota_exceeded", &disk);
+    assert_eq!(one.act("workspace_list", json!({"owned": true}))["count"], 1);
+    assert_eq!(usage(&one), before);
+    there_is(&place, &user, &["first", "large"]);
+
+    // What fails gives its room back, and what fits is had.
+    one.refused("workspace_create", json!({"name": "none", "base_image": "no-such-image"}))
+        .is("image_not_found", &[]);
+    one.act("workspace_fork", json!({"workspace_id": "first", "new_name": "second"}));
+    assert_eq!((&usage(&one)["memory_mb"], &usage(&one)["disk_gb"]), (&json!(1024), &json!(20)));
+    one.refused("workspace_create", json!({"name": "third", "memory_mb": 128, "disk_gb": 1}))
+        .is("quota_exceeded", &["1024 are used"]);
+    one.act("workspace_destroy", json!({"workspace_id": "first"}));
+    one.act("workspace_create", json!({"name": "third", "memory_mb": 512, "disk_gb": 10}));
+    there_is(&place, &user, &["large", "second", "third"]);
+}
+
+#[test]
+fn an_installation_has_so_many_workspaces_whoever_makes_them() {
+    let place = Place::configured("[limits]\nmax_workspaces = 2\n");
+    let (user, one) = (place.http(), place.session("one"));
+    one.act("workspace_create", json!({"name": "first"}));
+    let full = ["in this installation", "2 are allowed", "limits.max_workspaces"];
+    // Several who ask at once for the last place.
+    let race = ["left", "right"].map(|name| {
+        let (user, wish) = (user.clone(), json!({"name": name}));
+        std::thread::spawn(move || user.request("POST", "/v1/workspaces", Some(&wish)).status)
+    });
+    let mut statuses = race.map(|thread| thread.join().unwrap());
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 429]);
+    for client in [&user, &one] {
+        client.refused("workspace_create", json!({"name": "third"})).is("quota_exceeded", &full);
+        let fork = json!({"workspace_id": "first", "new_name": "third"});
+        client.refused("workspace_fork", fork).is("quota_exceeded", &full);
+    }
+    let failed = place.command(&["create", "--name", "third"]).output().unwrap();
+    assert!(
+        !failed.status.success() && String::from_utf8_lossy(&failed.stderr).contains("limits.max_workspaces")
+    );
+    let names = user.names();
+    there_is(&place, &user, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(names.len(), 2);
+    one.act("workspace_destroy", json!({"workspace_id": "first"}));
+    one.act("workspace_create", json!({"name": "third"}));
+}
+
+#[test]
+fn all_sessions_together_make_ten_times_the_calls_of_one() {
+    let place = Place::configured("[rate_limit]\ncreate_per_minute = 1\nexec_per_minute = 2\n");
+    let user = place.http();
+    // Calls that fail are calls. A session has one of the kind, so only all together can be too many for a new one.
+    for (action, arguments, code, most) in [
+        ("workspace_create", json!({"base_image": "no-such-image"}), "image_not_found", 10),
+        ("exec", json!({"workspace_id": "none", "command": "true"}), "workspace_not_found", 20),
+    ] {
+        let mut admitted = 0;
+        let refused = loop {
+            let refusal = user.begin_session("one of many").refused(action, arguments.clone());
+            if refusal.code == "rate_limited" {
+                break refusal;
+            }
+            refusal.is(code, &[]);
+            admitted += 1;
+            // Places become free again as time goes by, but not so many.
+            assert!(admitted < 4 * most, "{action}: {admitted} calls were admitted");
+        };
+        assert!(admitted >= most, "{action}: {admitted}");
+        refused.is("rate_limited", &["all sessions together", &most.to_string(), "wait ", "[rate_limit]"]);
+        user.refused(action, arguments).is(code, &[]);
+    }
+    let one = place.session("one");
+    assert_eq!(one.act("workspace_list", json!({}))["count"], 0);
+    there_is(&place, &user, &[]);
+}

@@ -1,0 +1,91 @@
+//! Calls that take long, for a client that would rather ask later.
+
+use serde_json::{Value, json};
+
+use crate::http::Http;
+use crate::mcp_http::McpHttp;
+use crate::place::{Place, until};
+use crate::sleeper;
+
+fn client(http: &Http) -> McpHttp {
+    McpHttp::newest(http, json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}))
+}
+
+fn start(client: &mut McpHttp, command: &str) -> String {
+    let arguments = json!({"workspace_id": "web", "command": command, "timeout_secs": 3600});
+    let answer = client.request("tools/call", json!({"name": "exec", "arguments": arguments}));
+    let task = &answer["result"];
+    assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{answer}");
+    task["taskId"].as_str().unwrap().to_owned()
+}
+
+fn look(client: &mut McpHttp, task: &str) -> Value {
+    let answer = client.request("tasks/get", json!({"taskId": task}));
+    assert_eq!(answer["result"]["taskId"], task, "{answer}");
+    answer["result"].clone()
+}
+
+fn end_of(client: &mut McpHttp, task: &str) -> Value {
+    until(|| look(client, task)["status"] != "working");
+    look(client, task)
+}
+
+#[test]
+fn a_long_call_becomes_a_task_that_is_asked_for_and_cancelled() {
+    let place = Place::configured("[rate_limit]\nenabled = false\n");
+    let (user, session) = (place.http(), place.session("one"));
+    let mut mcp = client(&session);
+    mcp.call("workspace_create", json!({"name": "web"}));
+    assert_eq!(mcp.call("exec", json!({"workspace_id": "web", "command": "echo soon"}))["stdout"], "soon\n");
+
+    let waits = |go: &str| format!("until test -e /run/{go}; do sleep 0.05; done; echo went; exit 4");
+    let (task, other) = (start(&mut mcp, &waits("one")), start(&mut mcp, &waits("two")));
+    assert_eq!(look(&mut mcp, &task)["status"], "working");
+    user.sh("web", "touch /run/one");
+    let ended = end_of(&mut mcp, &task);
+    assert_eq!(ended["status"], "completed", "{ended}");
+    let result = &ended["result"]["structuredContent"];
+    assert_eq!((&result["stdout"], &result["exit_code"]), (&json!("went\n"), &json!(4)), "{ended}");
+    // It can be asked for again, and its end was not that of the other.
+    assert_eq!(look(&mut mcp, &task)["result"], ended["result"]);
+    assert_eq!(look(&mut mcp, &other)["status"], "working");
+
+    // A failure in the middle is what the call would have answered.
+    let doomed = start(&mut mcp, &sleeper::command("doomed"));
+    let taken_back = start(&mut mcp, &sleeper::command("taken-back"));
+    sleeper::runs(&user, "web", "taken-back");
+    let cancelled = mcp.request("tasks/cancel", json!({"taskId": taken_back}));
+    assert!(cancelled["error"].is_null(), "{cancelled}");
+    sleeper::is_gone(&user, "web", "taken-back");
+    assert_eq!(end_of(&mut mcp, &taken_back)["status"], "cancelled");
+    assert_eq!(look(&mut mcp, &other)["status"], "working");
+    user.act("workspace_stop", json!({"workspace_id": "web", "force": true}));
+    for task in [&doomed, &other] {
+        let ended = end_of(&mut mcp, task);
+        assert_eq!(
+            (&ended["status"], &ended["result"]["isError"]),
+            (&json!("completed"), &json!(true)),
+            "{ended}"
+        );
+        let code = ended["result"]["structuredContent"]["error"]["code"].as_str().unwrap();
+        assert_ne!(code, "internal", "{ended}");
+    }
+
+    for id in ["", "none", "../x", "01a1e298-8baa-751b-9e02-4f0b168fd871"] {
+        for method in ["tasks/get", "tasks/cancel"] {
+            let answer = mcp.request(method, json!({"taskId": id}));
+            assert!(answer["error"]["code"].is_i64(), "{method} {id}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_does_not_declare_tasks_is_answered_when_the_call_ends() {
+    let place = Place::new();
+    let session = place.session("one");
+    let mut mcp = McpHttp::newest(&session, json!({}));
+    mcp.call("workspace_create", json!({"name": "web"}));
+    // Longer than a client with tasks would have waited.
+    let ran = mcp.call("exec", json!({"workspace_id": "web", "command": "sleep 3; echo done"}));
+    assert_eq!(ran["stdout"], "done\n");
+}

@@ -1,0 +1,31 @@
+//! What a tool's schema says about its parameters.
+
+use serde_json::{Value, json};
+
+/// The parameters a tool must be given.
+pub fn required(schema: &Value) -> Vec<&str> {
+    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// What kinds of values a parameter takes.
+pub fn kinds(property: &Value) -> Vec<String> {
+    match &property["type"] {
+        Value::String(kind) => vec![kind.clone()],
+        Value::Array(kinds) => kinds.iter().filter_map(|kind| kind.as_str().map(str::to_owned)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Something a parameter takes.
+pub fn sample(property: &Value, workspace: &str) -> Value {
+    if let Some(first) = property["enum"].as_array().and_then(|words| words.first()) {
+        return first.clone();
+    }
+    match kinds(property).first().map(String::as_str) {
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(false),
+        Some("object") => json!({}),
+        Some("array") => json!([]),
+        _ => json!(workspace),
+    }
+}

@@ -1,0 +1,125 @@
+//! Workspaces that are destroyed when their time is up, and stopped when nobody uses them.
+
+use serde_json::{Value, json};
+
+use crate::http::Events;
+use crate::place::{Place, until};
+
+/// Waits for what happens next to a workspace, whatever happens to others.
+fn next_of(changes: &mut Events, name: &str) -> (String, Value) {
+    loop {
+        let (kind, data) = changes.next().unwrap_or_else(|| panic!("nothing more happens to {name}"));
+        if data["name"] == name {
+            return (kind, data);
+        }
+    }
+}
+
+#[test]
+fn a_workspace_is_destroyed_when_its_time_is_up_and_not_before() {
+    let place = Place::new();
+    let (user, session) = (place.http(), place.session("one"));
+    let mut changes = user.events("GET", "/v1/events", None);
+    changes.wait_for_head();
+    for ttl in [json!(0), json!(-1), json!(u64::MAX), json!("1")] {
+        session
+            .refused("workspace_create", json!({"name": "never", "ttl_secs": ttl}))
+            .is("invalid_argument", &[]);
+    }
+    session.act("workspace_create", json!({"name": "lasting", "ttl_secs": 86_400}));
+    session.act("workspace_create", json!({"name": "spared", "ttl_secs": 3600}));
+    assert_eq!(
+        session.act("workspace_update", json!({"workspace_id": "spared", "ttl_secs": 0}))["expires_at"],
+        Value::Null
+    );
+    let made = session.act("workspace_create", json!({"name": "brief", "ttl_secs": 1}));
+    assert!(made["expires_at"].is_string(), "{made}");
+    let (kind, data) = next_of(&mut changes, "brief");
+    assert_eq!(kind, "created", "{data}");
+    let (kind, data) = next_of(&mut changes, "brief");
+    assert_eq!((kind.as_str(), &data["note"]), ("destroyed", &json!("its time was up")));
+    assert_eq!(
+        (session.names(), place.machines().len()),
+        (vec!["lasting".to_owned(), "spared".to_owned()], 2)
+    );
+    assert_eq!(std::fs::read_dir(place.path().join("workspaces")).unwrap().count(), 2);
+    session.refused("workspace_info", json!({"workspace_id": "brief"})).is("workspace_not_found", &["brief"]);
+    assert_eq!(session.act("server_status", json!({}))["usage"]["workspaces"], 2);
+
+    // One whose time comes while nobody is there is destroyed by the next daemon.
+    session.act("workspace_update", json!({"workspace_id": "lasting", "ttl_secs": 1}));
+    place.kill_daemon();
+    place.run(&["daemon", "start"]);
+    until(|| session.names() == ["spared"]);
+    until(|| place.machines().len() == 1);
+}
+
+#[test]
+fn a_workspace_nobody_uses_is_stopped_and_one_at_work_is_not() {
+    let place = Place::new();
+    let (user, session) = (place.http(), place.session("one"));
+    let mut changes = user.events("GET", "/v1/events", None);
+    changes.wait_for_head();
+    session
+        .refused("workspace_create", json!({"name": "never", "idle_stop_secs": 0}))
+        .is("invalid_argument", &[]);
+    // Their idleness counts from here on, all at once.
+    session.act("workspace_create", json!({"name": "busy"}));
+    let job = session.act("exec_start", json!({"workspace_id": "busy", "command": "exec sleep 1000"}));
+    session.act("workspace_create", json!({"name": "spared", "idle_stop_secs": 3600}));
+    let spared = session.act("workspace_update", json!({"workspace_id": "spared", "idle_stop_secs": 0}));
+    assert_eq!(spared["idle_stop_secs"], Value::Null);
+    session.act("workspace_create", json!({"name": "called"}));
+    let calling = session.clone();
+    let call = std::thread::spawn(move || {
+        calling.sh("called", "until test -e /run/enough; do sleep 0.1; done; echo done")
+    });
+    until(|| {
+        session.act("exec", json!({"workspace_id": "called", "command": "pgrep -f run/enough"}))["exit_code"]
+            == 0
+    });
+    for name in ["busy", "called"] {
+        session.act("workspace_update", json!({"workspace_id": name, "idle_stop_secs": 1}));
+    }
+    session.act("workspace_create", json!({"name": "idle", "idle_stop_secs": 1}));
+
+    let stopped = |changes: &mut Events, name: &str| loop {
+        let (kind, data) = next_of(changes, name);
+        if kind != "created" {
+            assert_eq!((kind.as_str(), &data["note"]), ("stopped", &json!("it was idle")), "{data}");
+            break;
+        }
+    };
+    stopped(&mut changes, "idle");
+    let state = |name: &str| {
+        let listed = user.act("workspace_list", json!({}));
+        let found = listed["workspaces"].as_array().unwrap().iter().find(|one| one["name"] == name);
+        found.unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(["idle", "busy", "called", "spared"].map(state), ["stopped", "running", "running", "running"]);
+    session
+        .refused("exec", json!({"workspace_id": "idle", "command": "true"}))
+        .is("workspace_not_running", &["idle", "start"]);
+    session.act("workspace_start", json!({"workspace_id": "idle"}));
+    assert_eq!(next_of(&mut changes, "idle").0, "started", "its end was no crash");
+    stopped(&mut changes, "idle");
+    assert_eq!(["idle", "busy", "called", "spared"].map(state), ["stopped", "running", "running", "running"]);
+
+    // Who is at work is in use, whoever began it and however long ago.
+    let meta = agentiso_meta::Meta::open(&place.path().join("state.db")).unwrap();
+    let last_used = || {
+        let busy = meta.read(|read| read.settings(read.find_workspace("busy")?.id));
+        busy.unwrap().last_used
+    };
+    let before = last_used();
+    until(|| last_used() > before);
+
+    // What kept them at work ends.
+    session.act("exec_kill", json!({"workspace_id": "busy", "job_id": job["job_id"]}));
+    stopped(&mut changes, "busy");
+    user.act("workspace_update", json!({"workspace_id": "called", "idle_stop_secs": 1}));
+    user.sh("called", "touch /run/enough");
+    assert_eq!(call.join().unwrap(), "done");
+    stopped(&mut changes, "called");
+    assert_eq!(["idle", "busy", "called", "spared"].map(state), ["stopped", "stopped", "stopped", "running"]);
+}
