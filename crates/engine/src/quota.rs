@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use agentiso_core::action::QuotaUse;
 use agentiso_core::{Code, Failure, Resources, SessionId};
+use agentiso_meta::Usage;
 
 use crate::Engine;
 use crate::rooms::locked;
@@ -17,11 +18,17 @@ pub(crate) struct Asked {
     workspaces: u64,
     memory_mb: u64,
     disk_gb: u64,
+    snapshots: u64,
 }
 
 impl Asked {
     pub fn of(resources: &Resources) -> Self {
-        Self { workspaces: 1, memory_mb: resources.memory_mb.into(), disk_gb: resources.disk_gb.into() }
+        let Resources { memory_mb, disk_gb, .. } = *resources;
+        Self { workspaces: 1, memory_mb: memory_mb.into(), disk_gb: disk_gb.into(), snapshots: 0 }
+    }
+
+    pub fn snapshot() -> Self {
+        Self { snapshots: 1, ..Self::default() }
     }
 
     pub fn times(self, count: u32) -> Self {
@@ -30,6 +37,7 @@ impl Asked {
             workspaces: self.workspaces * count,
             memory_mb: self.memory_mb * count,
             disk_gb: self.disk_gb * count,
+            snapshots: self.snapshots * count,
         }
     }
 
@@ -38,6 +46,7 @@ impl Asked {
             workspaces: self.workspaces + other.workspaces,
             memory_mb: self.memory_mb + other.memory_mb,
             disk_gb: self.disk_gb + other.disk_gb,
+            snapshots: self.snapshots + other.snapshots,
         }
     }
 }
@@ -101,7 +110,8 @@ impl Quotas {
         let limits = quota(engine);
         check("workspaces", have.workspaces, asked.workspaces, limits.workspaces, "sessions.max_workspaces")?;
         check("MiB of memory", have.memory_mb, asked.memory_mb, limits.memory_mb, "sessions.max_memory_mb")?;
-        check("GiB of disk", have.disk_gb, asked.disk_gb, limits.disk_gb, "sessions.max_disk_gb")
+        check("GiB of disk", have.disk_gb, asked.disk_gb, limits.disk_gb, "sessions.max_disk_gb")?;
+        check("snapshots", have.snapshots, asked.snapshots, limits.snapshots, "sessions.max_snapshots")
     }
 
     fn reserved_for(&self, whose: impl Fn(Option<SessionId>) -> bool) -> Asked {
@@ -132,11 +142,13 @@ pub(crate) fn quota(engine: &Engine) -> QuotaUse {
         workspaces: sessions.max_workspaces.into(),
         memory_mb: sessions.max_memory_mb.into(),
         disk_gb: sessions.max_disk_gb.into(),
+        snapshots: sessions.max_snapshots.into(),
     }
 }
 
-fn used(usage: &agentiso_meta::Usage) -> Asked {
-    Asked { workspaces: usage.workspaces, memory_mb: usage.memory_mb, disk_gb: usage.disk_gb }
+fn used(usage: &Usage) -> Asked {
+    let Usage { workspaces, memory_mb, disk_gb, snapshots, .. } = *usage;
+    Asked { workspaces, memory_mb, disk_gb, snapshots }
 }
 
 fn check(what: &str, have: u64, asked: u64, most: u64, key: &str) -> Result<(), Failure> {
@@ -144,6 +156,7 @@ fn check(what: &str, have: u64, asked: u64, most: u64, key: &str) -> Result<(), 
         return Ok(());
     }
     let message = format!("too many {what}: {have} are used, {asked} more are asked for, {most} are allowed");
-    Err(Failure::new(Code::QuotaExceeded, message)
-        .with_remedy(format!("destroy workspaces that are not needed, or raise {key} in the configuration")))
+    Err(Failure::new(Code::QuotaExceeded, message).with_remedy(format!(
+        "remove workspaces or snapshots that are not needed, or raise {key} in the configuration"
+    )))
 }

@@ -17,6 +17,8 @@ pub struct Usage {
     pub running_memory_mb: u64,
     /// The disks of all of them, in GiB, as large as they may grow.
     pub disk_gb: u64,
+    /// How many snapshots they have.
+    pub snapshots: u64,
 }
 
 impl Read<'_> {
@@ -24,7 +26,8 @@ impl Read<'_> {
     /// holds until that ends: nobody else can add a workspace meanwhile.
     pub fn usage(&self, owner: Option<SessionId>) -> Result<Usage, MetaError> {
         const SUMS: &str = "SELECT count(*), coalesce(sum(memory_mb), 0),
-            coalesce(sum(memory_mb) FILTER (WHERE state = 'running'), 0), coalesce(sum(disk_gb), 0)
+            coalesce(sum(memory_mb) FILTER (WHERE state = 'running'), 0), coalesce(sum(disk_gb), 0),
+            coalesce(sum((SELECT count(*) FROM snapshots WHERE snapshots.workspace = workspaces.id)), 0)
             FROM workspaces";
         let usage = match owner {
             Some(owner) => self.one(
@@ -45,5 +48,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Usage> {
         memory_mb: number(1)?,
         running_memory_mb: number(2)?,
         disk_gb: number(3)?,
+        snapshots: number(4)?,
     })
 }

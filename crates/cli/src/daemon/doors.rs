@@ -14,10 +14,16 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
+use super::limited::Limited;
 use super::token::token;
 
 /// How long requests that are being answered may take to end when the daemon does.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How many connections are served at once; others wait. The user's own processes may have many, strangers who have
+/// not shown a token yet may not.
+const AT_THE_SOCKET: usize = 4096;
+const AT_THE_NETWORK: usize = 256;
 
 /// Everything the daemon listens on.
 pub(super) struct Doors {
@@ -84,7 +90,8 @@ impl Doors {
             serve_tcp(&mut served, listener, router(state), until(ending.clone()));
         }
         let (app, end) = (router(state), until(ending.clone()));
-        served.spawn(async move { axum::serve(self.socket, app).with_graceful_shutdown(end).await });
+        let socket = Limited::new(self.socket, AT_THE_SOCKET);
+        served.spawn(async move { axum::serve(socket, app).with_graceful_shutdown(end).await });
         if let Some(listener) = self.metrics {
             serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
         }
@@ -102,6 +109,7 @@ fn serve_tcp(
     app: Router,
     end: impl Future<Output = ()> + Send + 'static,
 ) {
+    let listener = Limited::new(listener, AT_THE_NETWORK);
     served.spawn(async move { axum::serve(listener, app).with_graceful_shutdown(end).await });
 }
 

@@ -11,6 +11,7 @@
 //! open. Whoever needs it starts it; it stays until it is stopped.
 
 mod doors;
+mod limited;
 mod lock;
 mod log;
 mod reach;

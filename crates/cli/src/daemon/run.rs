@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Engine, Shutdown};
 use agentiso_runtime::Installation;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
@@ -33,6 +34,7 @@ pub async fn run(
         }
         Err(failure) => return Err(failure),
     };
+    raise_file_limit();
     let opened = open(installation, metrics_port).await;
     let (engine, doors) = match opened {
         Ok(opened) => opened,
@@ -78,6 +80,15 @@ async fn open(
     let doors = Doors::open(installation, socket, metrics_port).await?;
     let engine = Engine::open(installation, doors.own_ports()).await?;
     Ok((engine, doors))
+}
+
+/// Every machine, forward and client takes some descriptors: what may be had is taken.
+fn raise_file_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
 }
 
 /// Tells whoever started us that we can be reached.

@@ -53,6 +53,22 @@ fn memory_and_disk_of_a_session_have_their_quotas() {
 }
 
 #[test]
+fn snapshots_of_a_session_have_their_quota() {
+    let place = Place::configured("[sessions]\nmax_snapshots = 2\n");
+    let one = place.session("one");
+    one.act("workspace_create", json!({"name": "web"}));
+    let take = |name: &str| json!({"workspace_id": "web", "name": name});
+    one.act("snapshot_create", take("a"));
+    one.act("snapshot_create", take("b"));
+    let full = ["snapshots", "2 are used", "sessions.max_snapshots"];
+    one.refused("snapshot_create", take("c")).is("quota_exceeded", &full);
+    one.act("snapshot_delete", json!({"workspace_id": "web", "snapshot_name": "a"}));
+    one.act("snapshot_create", take("c"));
+    place.http().act("snapshot_create", take("d"));
+    assert_eq!(usage(&one)["snapshots"], 3);
+}
+
+#[test]
 fn an_installation_has_so_many_workspaces_whoever_makes_them() {
     let place = Place::configured("[limits]\nmax_workspaces = 2\n");
     let (user, one) = (place.http(), place.session("one"));

@@ -123,6 +123,8 @@ pub struct QuotaUse {
     pub memory_mb: u64,
     /// Disks of all of them in GiB.
     pub disk_gb: u64,
+    /// Snapshots of all of them.
+    pub snapshots: u64,
 }
 
 impl Outcome for ServerState {

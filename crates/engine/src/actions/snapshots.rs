@@ -13,6 +13,7 @@ use agentiso_runtime::workspaces::{CompareRequest, SnapshotRequest};
 use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
 use crate::events::EventKind;
+use crate::quota::Asked;
 use crate::views::shown;
 use crate::{Access, Perform};
 
@@ -36,6 +37,7 @@ impl Perform for SnapshotCreate {
             description,
             memory: self.include_memory.unwrap_or(false),
         };
+        let _room = engine.quota.reserve(engine, context.caller.session, Asked::snapshot())?;
         let taken = engine.workspaces.snapshot(&request).await?;
         let note = Some(taken.snapshot.name.to_string());
         engine.events.tell(EventKind::Snapshot, workspace.id, workspace.name.as_str(), note);

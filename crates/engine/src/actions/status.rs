@@ -136,6 +136,7 @@ impl Perform for ServerStatus {
                 workspaces: usage.workspaces,
                 memory_mb: usage.memory_mb,
                 disk_gb: usage.disk_gb,
+                snapshots: usage.snapshots,
             },
             quota: quota(engine),
         })

@@ -58,6 +58,8 @@ pub struct Sessions {
     pub max_memory_mb: u32,
     /// GiB of disk of all of them.
     pub max_disk_gb: u32,
+    /// Most snapshots of all of them.
+    pub max_snapshots: u32,
     /// Seconds without a call after which another session may take its workspaces over by force.
     pub adopt_idle_secs: u32,
 }
@@ -207,7 +209,13 @@ impl Default for Templates {
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { max_workspaces: 20, max_memory_mb: 16_384, max_disk_gb: 400, adopt_idle_secs: 60 }
+        Self {
+            max_workspaces: 20,
+            max_memory_mb: 16_384,
+            max_disk_gb: 400,
+            max_snapshots: 1000,
+            adopt_idle_secs: 60,
+        }
     }
 }
 

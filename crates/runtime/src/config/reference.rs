@@ -119,6 +119,7 @@ pub(super) const SECTIONS: &[Section] = &[
             key("max_workspaces", "20", "Workspaces."),
             key("max_memory_mb", "16384", "MiB of memory of all of them together."),
             key("max_disk_gb", "400", "GiB of disk of all of them together."),
+            key("max_snapshots", "1000", "Snapshots of all of them together."),
             key(
                 "adopt_idle_secs",
                 "60",
