@@ -19,6 +19,9 @@ const TOKEN_BYTES: usize = 32;
 /// How long a client may be away before its session ends: it may be on its way back.
 const ABSENCE: Duration = Duration::from_secs(10);
 
+/// What the user's own agent is called.
+const USERS_AGENT: &str = "mcp over http";
+
 /// A session that has just begun.
 #[derive(Clone, Debug)]
 pub struct NewSession {
@@ -33,6 +36,8 @@ pub struct NewSession {
 pub(crate) struct Activity {
     active: Mutex<BTreeMap<SessionId, Timestamp>>,
     present: Mutex<BTreeMap<SessionId, usize>>,
+    /// So that what there is one of begins once.
+    beginning: Mutex<()>,
 }
 
 impl Activity {
@@ -136,6 +141,26 @@ impl Engine {
                 .with_remedy("begin a new session; workspaces of an ended one can be adopted")
         })?;
         Ok(Caller { session: Some(session.id), client: session.client })
+    }
+
+    /// Whether a session has not ended.
+    pub fn has_session(&self, id: SessionId) -> bool {
+        self.meta().read(|read| read.session(id)).is_ok()
+    }
+
+    /// Who an agent is that comes with the user's own token: the same one for as long as it owns anything, whichever
+    /// daemon runs.
+    pub fn agent_of_the_user(&self) -> Result<(SessionId, Caller), Failure> {
+        let _one_at_a_time = locked(&self.sessions.beginning);
+        let sessions = self.meta().read(|read| read.sessions())?;
+        // No client that names itself can have this kind.
+        let known =
+            sessions.into_iter().find(|one| one.kind == SessionKind::Local && one.client == USERS_AGENT);
+        let id = match known {
+            Some(session) => session.id,
+            None => self.begin_session(SessionKind::Local, USERS_AGENT)?.id,
+        };
+        Ok((id, Caller { session: Some(id), client: USERS_AGENT.to_owned() }))
     }
 
     /// Ends a session. What was its own is nobody's from then on.

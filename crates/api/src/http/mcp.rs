@@ -1,14 +1,13 @@
 //! MCP over HTTP.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agentiso_core::Failure;
+use agentiso_core::{Code, Failure, SessionId};
 use agentiso_engine::{Caller, Engine};
-use agentiso_meta::SessionKind;
 use axum::body::Body;
 use axum::extract::{Request, State as Extracted};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::OnceCell;
 
 use super::answer::Failed;
 use super::auth::Asking;
@@ -19,34 +18,67 @@ use crate::mcp::{Allowed, Endpoint, Server, ToolSet};
 /// What calls over MCP come in by.
 #[derive(Clone)]
 pub struct McpDoor {
+    allowed: Allowed,
+    tools: ToolSet,
+    /// None when it is closed.
+    desks: Arc<Mutex<Option<HashMap<SessionId, Desk>>>>,
+}
+
+/// Where one caller is served. The protocol's own sessions and tasks are kept here: whoever learns their names from
+/// somebody else can do nothing with them.
+#[derive(Clone)]
+struct Desk {
     endpoint: Endpoint,
     server: Server<Direct>,
-    /// Whoever comes with the user's own token is still an agent, with a session like any other.
-    agent: Arc<OnceCell<Caller>>,
 }
 
 impl McpDoor {
     /// Opens it; `names` are names of this host besides those of the loopback.
-    pub fn new(engine: &Arc<Engine>, names: &[String], tools: ToolSet) -> Self {
+    pub fn new(names: &[String], tools: ToolSet) -> Self {
         let origins =
             names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
         let allowed = Allowed { hosts: names.to_vec(), origins: origins.collect() };
-        let nobody = Direct { engine: Arc::clone(engine), caller: Caller::operator("mcp") };
-        Self { endpoint: Endpoint::new(allowed), server: Server::new(nobody, tools), agent: Arc::default() }
+        Self { allowed, tools, desks: Arc::new(Mutex::new(Some(HashMap::new()))) }
     }
 
-    /// Ends every open stream.
+    /// Ends every open stream and every task.
     pub fn close(&self) {
+        for desk in self.desks().take().into_iter().flatten().map(|(_, desk)| desk) {
+            desk.close();
+        }
+    }
+
+    /// The desk of a session.
+    fn desk(&self, session: SessionId, backend: &Direct) -> Result<Desk, Failure> {
+        let mut desks = self.desks();
+        let Some(desks) = desks.as_mut() else {
+            return Err(Failure::new(Code::DaemonUnavailable, "the daemon is ending"));
+        };
+        if !desks.contains_key(&session) {
+            desks.retain(|known, desk| {
+                let stays = backend.engine.has_session(*known);
+                if !stays {
+                    desk.close();
+                }
+                stays
+            });
+        }
+        let new = || Desk {
+            endpoint: Endpoint::new(self.allowed.clone()),
+            server: Server::new(backend.clone(), self.tools),
+        };
+        Ok(desks.entry(session).or_insert_with(new).clone())
+    }
+
+    fn desks(&self) -> MutexGuard<'_, Option<HashMap<SessionId, Desk>>> {
+        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Desk {
+    fn close(&self) {
         self.endpoint.close();
         self.server.end_tasks();
-    }
-
-    async fn agent(&self, engine: &Engine) -> Result<Caller, Failure> {
-        let begin = || async {
-            let begun = engine.begin_session(SessionKind::Mcp, "mcp over http")?;
-            Ok::<_, Failure>(Caller { session: Some(begun.id), client: "mcp over http".to_owned() })
-        };
-        self.agent.get_or_try_init(begin).await.cloned()
     }
 }
 
@@ -55,11 +87,17 @@ pub(super) async fn mcp(
     Asking(caller): Asking,
     request: Request,
 ) -> Result<Response, Failed> {
-    let caller = match caller.is_operator() {
-        true => state.mcp.agent(&state.engine).await?,
-        false => caller,
-    };
+    let (session, caller) = agent(&state.engine, caller)?;
     let backend = Direct { engine: Arc::clone(&state.engine), caller };
-    let service = state.mcp.endpoint.service(state.mcp.server.with_backend(backend));
+    let desk = state.mcp.desk(session, &backend)?;
+    let service = desk.endpoint.service(desk.server.with_backend(backend));
     Ok(service.handle(request).await.map(Body::new).into_response())
+}
+
+/// Whoever comes with the user's own token is still an agent, with a session like any other.
+fn agent(engine: &Engine, caller: Caller) -> Result<(SessionId, Caller), Failure> {
+    match caller.session {
+        Some(session) => Ok((session, caller)),
+        None => engine.agent_of_the_user(),
+    }
 }

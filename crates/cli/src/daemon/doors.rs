@@ -73,7 +73,7 @@ impl Doors {
             .map(|address| address.ip().to_string())
             .into_iter()
             .collect();
-        let mcp = McpDoor::new(engine, &names, ToolSet::Standard);
+        let mcp = McpDoor::new(&names, ToolSet::Standard);
         let state = State {
             engine: Arc::clone(engine),
             door: Door::Socket,

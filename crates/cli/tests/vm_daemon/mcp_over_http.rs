@@ -189,5 +189,26 @@ fn whoever_has_the_users_token_is_one_agent_over_the_network() {
     McpHttp::begin(&place.session("other"))
         .refused("workspace_destroy", json!({"workspace_id": "far"}))
         .is("not_owner", &["far"]);
-    one.call("workspace_destroy", json!({"workspace_id": "far"}));
+    // It is the same one when the daemon comes back.
+    place.kill_daemon();
+    place.run(&["daemon", "start"]);
+    let mut later = McpHttp::begin(&remote);
+    assert_eq!(later.call("exec", json!({"workspace_id": "far", "command": "hostname"}))["stdout"], "far\n");
+    later.call("workspace_destroy", json!({"workspace_id": "far"}));
+}
+
+#[test]
+fn nobody_speaks_in_the_protocols_session_of_somebody_else() {
+    let place = Place::new();
+    let (one, two) = (place.session("one"), place.session("two"));
+    let mut mcp = McpHttp::begin(&one);
+    mcp.call("workspace_create", json!({"name": "web"}));
+    let run = json!({"name": "exec", "arguments": {"workspace_id": "web", "command": "touch /root/stolen"}});
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": run});
+    let thief = mcp.http().clone().with("authorization", &format!("Bearer {}", two.token()));
+    assert_eq!(thief.request("POST", "/mcp", Some(&call)).status, 404);
+    // Nor does anybody end it.
+    thief.request("DELETE", "/mcp", None);
+    let listed = mcp.call("file_list", json!({"workspace_id": "web", "path": "/root"}));
+    assert!(!listed.to_string().contains("stolen"), "{listed}");
 }
