@@ -1,10 +1,10 @@
-use agentiso_core::{Resources, SessionId};
+use agentiso_core::{Resources, SessionId, WorkspaceId};
 use agentiso_meta::{MetaError, Usage, WorkspaceState};
 use serde_json::json;
 
 use crate::builders::{State, disk, pool_machine, session, workspace};
 
-fn add(state: &State, name: &str, owner: Option<SessionId>, memory_mb: u32, runs: bool) {
+fn add(state: &State, name: &str, owner: Option<SessionId>, memory_mb: u32, runs: bool) -> WorkspaceId {
     let id = state
         .add_with(name, |workspace| {
             workspace.resources = Resources { memory_mb, disk_gb: 7, ..Resources::default() };
@@ -16,6 +16,7 @@ fn add(state: &State, name: &str, owner: Option<SessionId>, memory_mb: u32, runs
     if let Some(owner) = owner {
         state.meta.write(|tx| tx.set_owner(id, Some(owner))).unwrap();
     }
+    id
 }
 
 #[test]
@@ -24,7 +25,10 @@ fn usage_is_counted_for_one_session_and_for_all() {
     let [mine, theirs] = [(); 2].map(|()| state.add_session().id);
     let usage = |owner| state.meta.read(|state| state.usage(owner)).unwrap();
     assert_eq!(usage(None), Usage::default());
-    add(&state, "a", Some(mine), 256, true);
+    let first = add(&state, "a", Some(mine), 256, true);
+    for name in ["one", "two"] {
+        state.snap(first, name);
+    }
     add(&state, "b", Some(mine), 512, false);
     add(&state, "c", Some(theirs), 1024, true);
     add(&state, "orphan", None, u32::MAX, true);
@@ -37,13 +41,15 @@ fn usage_is_counted_for_one_session_and_for_all() {
         })
         .unwrap();
 
-    let expected = Usage { workspaces: 2, memory_mb: 768, running_memory_mb: 256, disk_gb: 14 };
+    let expected = Usage { workspaces: 2, memory_mb: 768, running_memory_mb: 256, disk_gb: 14, snapshots: 2 };
     assert_eq!(usage(Some(mine)), expected);
-    let expected = Usage { workspaces: 1, memory_mb: 1024, running_memory_mb: 1024, disk_gb: 7 };
+    let expected =
+        Usage { workspaces: 1, memory_mb: 1024, running_memory_mb: 1024, disk_gb: 7, snapshots: 0 };
     assert_eq!(usage(Some(theirs)), expected);
     assert_eq!(usage(Some(session().id)), Usage::default());
     let all = u64::from(u32::MAX) + 1024 + 256;
-    let expected = Usage { workspaces: 4, memory_mb: all + 512, running_memory_mb: all, disk_gb: 28 };
+    let expected =
+        Usage { workspaces: 4, memory_mb: all + 512, running_memory_mb: all, disk_gb: 28, snapshots: 2 };
     assert_eq!(usage(None), expected);
 }
 
