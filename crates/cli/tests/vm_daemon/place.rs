@@ -133,8 +133,9 @@ pub fn until(condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process has ended, reaped or not.
+/// Whether a process has ended, reaped or not. Its files are open until the last of its threads has ended.
 fn is_gone(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+    let ended = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    ended && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
 }
