@@ -133,10 +133,9 @@ pub fn until(condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process has ended, reaped or not, with all its threads: until then it has its sockets.
+/// Whether a process has ended, reaped or not. Its files are open until the last of its threads has ended.
 fn is_gone(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let Some((_, rest)) = stat.rsplit_once(") ") else { return true };
-    let (state, threads) = (rest.as_bytes()[0], rest.split(' ').nth(17));
-    matches!(state, b'Z' | b'X') && threads.is_none_or(|count| count == "1" || count == "0")
+    let ended = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    ended && fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count) <= 1
 }
