@@ -9,7 +9,7 @@ use agentiso_meta::{Meta, Settings};
 use agentiso_runtime::Installation;
 use agentiso_runtime::config::Config;
 use agentiso_runtime::guest::Guest;
-use agentiso_runtime::workspaces::Workspaces;
+use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
@@ -48,6 +48,9 @@ pub enum Shutdown {
     StopMachines(Duration),
 }
 
+/// How long a daemon that starts waits for machines that run.
+const COMING_BACK: Duration = Duration::from_secs(5);
+
 impl Engine {
     /// Opens an installation: comes back to the machines that run, and cleans up after a daemon that was killed.
     /// Ports in `own_ports` are ours and never forwarded.
@@ -74,34 +77,40 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Comes back to the machines that run, and opens the ports that lead into workspaces.
+    /// Comes back to the machines that run, and opens the ports that lead into workspaces. One that does not answer,
+    /// because the host's disk is full or for whatever reason, is not waited for long.
     async fn come_back(self: &Arc<Self>) -> Result<(), Failure> {
         let mut visits = JoinSet::new();
         for workspace in self.workspaces.list()? {
             let engine = Arc::clone(self);
-            let running = workspace.state == "running";
-            visits.spawn(async move {
-                if running {
-                    let found = engine.workspaces.guest(workspace.id).await;
-                    match found {
-                        Ok(guest) => {
-                            // What an older agent does not know it has none of.
-                            let _ = engine.env_of(workspace.id, Some(&guest)).await;
-                            engine.watch(workspace.id);
-                        }
-                        Err(failure) => {
-                            tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
-                        }
-                    }
-                }
-                if let Err(failure) = engine.finish_suspending(workspace.id, running).await {
-                    tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");
-                }
-                engine.open_forwards(workspace.id).await;
-            });
+            visits.spawn(async move { engine.come_back_to(&workspace).await });
         }
-        while visits.join_next().await.is_some() {}
+        let all = async { while visits.join_next().await.is_some() {} };
+        if tokio::time::timeout(COMING_BACK, all).await.is_err() {
+            tracing::warn!(left = visits.len(), "machines that do not answer yet");
+            visits.detach_all();
+        }
         Ok(())
+    }
+
+    async fn come_back_to(self: &Arc<Self>, workspace: &WorkspaceView) {
+        let (id, running) = (workspace.id, workspace.state == "running");
+        self.open_forwards(id).await;
+        if running {
+            match self.workspaces.guest(id).await {
+                Ok(guest) => {
+                    self.watch(id);
+                    // What an older agent does not know it has none of.
+                    let _ = self.env_of(id, Some(&guest)).await;
+                }
+                Err(failure) => {
+                    tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
+                }
+            }
+        }
+        if let Err(failure) = self.finish_suspending(id, running).await {
+            tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");
+        }
     }
 
     /// A daemon may have been killed while it suspended a workspace or brought it back.

@@ -104,13 +104,16 @@ impl Engine {
         let started = async {
             let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
             let (workspace, guest) = (context.workspace()?, context.guest().await?);
-            let own = self.env_of(workspace.id, Some(&guest)).await?.names();
-            let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context), &own);
             let (engine, id) = (Arc::clone(self), workspace.id);
             let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> =
                 Box::pin(async move { engine.workspaces.standstill(id).await });
+            let start = async {
+                let own = self.env_of(workspace.id, Some(&guest)).await?.names();
+                let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context), &own);
+                Ok::<_, NotStarted>(held::start(&guest, &exec).await?)
+            };
             let process = tokio::select! {
-                process = held::start(&guest, &exec) => process?,
+                process = start => process?,
                 failure = &mut standstill => return Err(failure.into()),
             };
             let (id, name) = (workspace.id.to_string(), workspace.name.to_string());
