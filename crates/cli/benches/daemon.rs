@@ -21,13 +21,17 @@ use std::time::{Duration, Instant};
 use agentiso_api::Client;
 use agentiso_core::Failure;
 use agentiso_core::action::{
-    Action, Exec, FileRead, FileWrite, WorkspaceCreate, WorkspaceDestroy, WorkspaceList, WorkspaceStart,
+    Action, FileRead, FileWrite, WorkspaceCreate, WorkspaceDestroy, WorkspaceList, WorkspaceStart,
     WorkspaceStop,
 };
 use agentiso_core::progress::{Progress, Silent};
+use agentiso_runtime::Installation;
+use agentiso_runtime::paths::{Environment, Paths};
+use agentiso_runtime::workspaces::Workspaces;
 use tokio::task::JoinSet;
 
 const CONTENT: usize = 4096;
+const CALLS: usize = 500;
 
 #[tokio::main]
 async fn main() {
@@ -44,6 +48,10 @@ async fn main() {
     };
     let number =
         |index: usize, default: usize| words.get(index).and_then(|word| word.parse().ok()).unwrap_or(default);
+    if let Err(failure) = overhead(&home).await {
+        eprintln!("failed: {failure} ({})", failure.code().as_str());
+        return;
+    }
     let daemon = Daemon::start(&home);
     let load = Load {
         client: daemon.client(),
@@ -56,6 +64,59 @@ async fn main() {
         Ok(()) => {}
         Err(failure) => eprintln!("failed: {failure} ({})", failure.code().as_str()),
     }
+}
+
+/// What a call costs beyond what the machine takes for it: the same through the daemon, and over the link alone.
+async fn overhead(home: &Path) -> Result<(), Failure> {
+    let name = "overhead";
+    let mut daemon = Daemon::start(home);
+    let client = daemon.client();
+    make(&client, name).await?;
+    let (mut through, mut lists) = (Times::default(), Times::default());
+    for _ in 0..CALLS {
+        through.time(client.act(&read(name), &silent())).await?;
+        lists.time(client.act(&WorkspaceList::default(), &silent())).await?;
+    }
+    daemon.leave_machines();
+    let environment = Environment {
+        agentiso_home: Some(std::path::absolute(home).expect("a directory")),
+        ..Environment::of_process()
+    };
+    let installation = Installation::open(Paths::resolve(&environment, None, &|path| path.exists())?)?;
+    let workspaces = Workspaces::open_to_stay(&installation).await?;
+    let guest = workspaces.guest(workspaces.info(name)?.id).await?;
+    let mut alone = Times::default();
+    for _ in 0..CALLS {
+        let read = async {
+            let mut file = guest.read_file("/root/file", 0, None).await?;
+            while file.next().await?.is_some() {}
+            Ok(())
+        };
+        alone.time(read).await?;
+    }
+    drop(workspaces);
+    println!("file_read of 4 KiB through the daemon: {through}");
+    println!("the same over the link alone: {alone}");
+    println!("workspace_list of one: {lists}");
+    let daemon = Daemon::start(home);
+    daemon.client().act(&WorkspaceDestroy { workspace_id: name.to_owned() }, &silent()).await?;
+    Ok(())
+}
+
+/// Makes a workspace with a file to read.
+async fn make(client: &Client, name: &str) -> Result<(), Failure> {
+    let create =
+        WorkspaceCreate { name: Some(name.to_owned()), memory_mb: Some(256), ..WorkspaceCreate::default() };
+    client.act(&create, &silent()).await?;
+    let write = FileWrite {
+        workspace_id: name.to_owned(),
+        path: "/root/file".to_owned(),
+        content: "x".repeat(CONTENT),
+        ..FileWrite::default()
+    };
+    client.act(&write, &silent()).await?;
+    client.act(&read(name), &silent()).await?;
+    Ok(())
 }
 
 /// The daemon, ended with its machines when this goes.
@@ -81,6 +142,12 @@ impl Daemon {
 
     fn client(&self) -> Client {
         Client::new(&self.home.join("run/daemon.sock"), "bench")
+    }
+
+    /// Ends the daemon alone.
+    fn leave_machines(&mut self) {
+        let _ = agentiso(&self.home).args(["daemon", "stop"]).status();
+        let _ = self.process.wait();
     }
 }
 
@@ -110,23 +177,9 @@ impl Load {
         let names: Vec<String> = (0..self.workspaces).map(|number| format!("load-{number}")).collect();
         let began = Instant::now();
         for name in &names {
-            let create = WorkspaceCreate {
-                name: Some(name.clone()),
-                memory_mb: Some(256),
-                ..WorkspaceCreate::default()
-            };
-            self.act(&create).await?;
-            let content = "x".repeat(CONTENT);
-            let write = FileWrite {
-                workspace_id: name.clone(),
-                path: "/root/file".to_owned(),
-                content,
-                ..FileWrite::default()
-            };
-            self.act(&write).await?;
+            make(&self.client, name).await?;
         }
         println!("{} workspaces made in {:.1} s", names.len(), began.elapsed().as_secs_f64());
-        self.overhead(&names[0]).await?;
         let quiet = self.many_reads(&names, 1, 10).await?;
         println!("one client alone: {quiet}");
         let before = self.memory();
@@ -138,24 +191,6 @@ impl Load {
         for name in names {
             self.act(&WorkspaceDestroy { workspace_id: name }).await?;
         }
-        Ok(())
-    }
-
-    /// What a command takes beyond its own time in the guest.
-    async fn overhead(&self, name: &str) -> Result<(), Failure> {
-        let exec = Exec { workspace_id: name.to_owned(), command: "true".to_owned(), ..Exec::default() };
-        let (mut reads, mut lists) = (Times::default(), Times::default());
-        self.act(&exec).await?;
-        for _ in 0..200 {
-            let began = Instant::now();
-            self.act(&read(name)).await?;
-            reads.push(began.elapsed());
-            let began = Instant::now();
-            self.act(&WorkspaceList::default()).await?;
-            lists.push(began.elapsed());
-        }
-        println!("file_read of 4 KiB: {reads}");
-        println!("workspace_list: {lists}");
         Ok(())
     }
 
@@ -231,6 +266,13 @@ struct Times(Vec<Duration>);
 impl Times {
     fn push(&mut self, took: Duration) {
         self.0.push(took);
+    }
+
+    async fn time<T>(&mut self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let began = Instant::now();
+        let done = work.await?;
+        self.push(began.elapsed());
+        Ok(done)
     }
 }
 
