@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use crate::access::{Access, Perform};
 use crate::redact::redacted;
+use crate::rooms::AtWork;
 use crate::{Caller, Engine};
 
 /// What an action has to work with.
@@ -29,6 +30,7 @@ pub struct Context {
     pub(crate) progress: Arc<dyn Progress>,
     /// Told when the way into the workspace was found.
     inside: Arc<Notify>,
+    _at_work: Option<Arc<AtWork>>,
 }
 
 impl Context {
@@ -113,10 +115,16 @@ impl Engine {
         if let Some(workspace) = &workspace {
             record.about(workspace);
             self.require_owner(caller, workspace)?;
-            self.rooms.touch(workspace.id);
         }
-        let inside = Arc::default();
-        Ok(Context { engine: Arc::clone(self), caller: caller.clone(), workspace, progress, inside })
+        let at_work = workspace.as_ref().map(|workspace| Arc::new(self.rooms.work_on(workspace.id)));
+        Ok(Context {
+            engine: Arc::clone(self),
+            caller: caller.clone(),
+            workspace,
+            progress,
+            inside: Arc::default(),
+            _at_work: at_work,
+        })
     }
 
     /// Finds a workspace by id, name, or the beginning of its short id.
@@ -169,7 +177,7 @@ impl Record {
         Self { engine: Arc::clone(engine), began: Instant::now(), event: Some(event) }
     }
 
-    fn about(&mut self, workspace: &Workspace) {
+    pub fn about(&mut self, workspace: &Workspace) {
         if let Some(event) = &mut self.event {
             event.workspace = Some(workspace.id);
             event.workspace_name = Some(workspace.name.clone());

@@ -181,7 +181,7 @@ impl Engine {
     }
 
     async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
-        self.rooms.touch(id);
+        let _at_work = self.rooms.work_on(id);
         let guest = self.guest(id).await?;
         carry(&guest, port, client).await
     }

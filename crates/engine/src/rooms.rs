@@ -1,6 +1,7 @@
 //! What belongs to a workspace while the daemon runs.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentiso_core::WorkspaceId;
@@ -13,15 +14,30 @@ use crate::env::Env;
 #[derive(Default)]
 pub(crate) struct Rooms {
     rooms: Mutex<HashMap<WorkspaceId, Arc<Room>>>,
-    used: Mutex<BTreeMap<WorkspaceId, Timestamp>>,
+    used: Arc<Mutex<BTreeMap<WorkspaceId, Timestamp>>>,
 }
 
 /// Where those who are at work on a workspace meet.
 #[derive(Default)]
 pub(crate) struct Room {
     turn: RwLock<()>,
+    at_work: AtomicUsize,
     /// The variables its commands get.
     pub env: Mutex<Env>,
+}
+
+/// Somebody at work on a workspace, which is in use from the beginning to the end of it.
+pub(crate) struct AtWork {
+    id: WorkspaceId,
+    room: Arc<Room>,
+    used: Arc<Mutex<BTreeMap<WorkspaceId, Timestamp>>>,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.room.at_work.fetch_sub(1, Ordering::Relaxed);
+        locked(&self.used).insert(self.id, Timestamp::now());
+    }
 }
 
 impl Rooms {
@@ -41,9 +57,17 @@ impl Rooms {
         locked(&self.used).insert(id, Timestamp::now());
     }
 
-    /// Whether a workspace was used since it was last asked which were.
-    pub fn was_used(&self, id: WorkspaceId) -> bool {
-        locked(&self.used).contains_key(&id)
+    /// Notes that somebody is at work on a workspace from now on.
+    pub fn work_on(&self, id: WorkspaceId) -> AtWork {
+        self.touch(id);
+        let room = self.of(id);
+        room.at_work.fetch_add(1, Ordering::Relaxed);
+        AtWork { id, room, used: Arc::clone(&self.used) }
+    }
+
+    /// Whether somebody is at work on a workspace, or was since it was last asked which were used.
+    pub fn is_used(&self, id: WorkspaceId) -> bool {
+        locked(&self.used).contains_key(&id) || self.of(id).at_work.load(Ordering::Relaxed) > 0
     }
 
     /// Which workspaces were used since this was last asked.

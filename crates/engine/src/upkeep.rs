@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Failure, WorkspaceId};
+use agentiso_meta::Workspace;
 use agentiso_runtime::workspaces::RemoveRequest;
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
-use crate::Engine;
+use crate::act::Record;
 use crate::events::EventKind;
-use crate::timeline;
+use crate::{Caller, Engine, timeline};
 
 /// Between two looks at what is due.
 const EVERY: Duration = Duration::from_secs(5);
@@ -21,6 +23,11 @@ const BOOKS: u64 = 120;
 const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// An idempotency key is good for this long.
 const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// An agent that does not answer for so long may be at work.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Who does what nobody asked for, in the timeline.
+const ITSELF: &str = "agentiso";
 
 /// Why a workspace is to be stopped or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -118,36 +125,57 @@ impl Engine {
     }
 
     async fn end(self: &Arc<Self>, id: WorkspaceId, due: Due) -> Result<(), Failure> {
-        let view = self.workspaces.info(&id.to_string())?;
         let room = self.rooms.of(id);
         // One that somebody is at work on is not idle, and is looked at again.
         let Some(_turn) = room.change_if_free() else { return Ok(()) };
+        let workspace = self.meta().read(|read| read.workspace(id))?;
         match due {
             Due::Expired => {
+                let record = self.record_of(&workspace, "workspace_destroy", due);
                 self.workspaces.remove(&RemoveRequest { workspace: id.to_string(), force: true }).await?;
                 self.forget(id).await;
+                record.end(Ok(Some("destroyed".to_owned())));
                 let note = Some("its time was up".to_owned());
-                self.events.tell(EventKind::Destroyed, id, view.name.as_str(), note);
+                self.events.tell(EventKind::Destroyed, id, workspace.name.as_str(), note);
             }
-            // Somebody came while we looked.
-            Due::Idle if self.rooms.was_used(id) => {}
-            Due::Idle if view.state == "running" => {
-                let busy = match self.workspaces.guest(id).await {
-                    Ok(guest) => guest.status().await.is_ok_and(|status| status.running > 0),
-                    Err(_) => false,
-                };
-                if busy {
-                    // It is idle from when its work ends, not from when somebody began it.
-                    self.rooms.touch(id);
-                } else {
-                    self.workspaces.stop(&id.to_string(), false, None).await?;
-                    let note = Some("it was idle".to_owned());
-                    self.events.tell(EventKind::Stopped, id, view.name.as_str(), note);
-                }
+            Due::Idle if workspace.machine().is_some() && !self.is_busy(id).await => {
+                let record = self.record_of(&workspace, "workspace_stop", due);
+                self.workspaces.stop(&id.to_string(), false, None).await?;
+                record.end(Ok(Some("stopped".to_owned())));
+                let note = Some("it was idle".to_owned());
+                self.events.tell(EventKind::Stopped, id, workspace.name.as_str(), note);
             }
             Due::Idle => {}
         }
         Ok(())
+    }
+
+    /// Whether somebody came while we looked, or something runs in the machine, or nobody knows.
+    async fn is_busy(&self, id: WorkspaceId) -> bool {
+        if self.rooms.is_used(id) {
+            return true;
+        }
+        let Ok(guest) = self.workspaces.guest(id).await else { return false };
+        let busy = match tokio::time::timeout(ANSWER, guest.status()).await {
+            Ok(status) => status.is_ok_and(|status| status.running > 0),
+            Err(_) => true,
+        };
+        if busy {
+            // It is idle from when its work ends, not from when somebody began it.
+            self.rooms.touch(id);
+        }
+        busy
+    }
+
+    /// What is done without being asked is remembered too.
+    fn record_of(self: &Arc<Self>, workspace: &Workspace, action: &str, due: Due) -> Record {
+        let why = match due {
+            Due::Idle => "it was idle",
+            Due::Expired => "its time was up",
+        };
+        let mut record = Record::begin(self, &Caller::operator(ITSELF), action, json!({ "reason": why }));
+        record.about(workspace);
+        record
     }
 
     /// Forgets what was kept beside a workspace that is gone.

@@ -204,14 +204,16 @@ impl Explain for MetaError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::WorkspaceNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
-            Self::WorkspaceNotFound { .. } => Some("see 'agentiso ls' for those there are".to_owned()),
+            Self::WorkspaceNotFound { .. } => {
+                Some("see 'agentiso ls', or workspace_list, for those there are".to_owned())
+            }
             Self::WorkspaceAmbiguous { .. } => Some("give the name, or more digits of the id".to_owned()),
             Self::WorkspaceExists { .. } | Self::SnapshotExists { .. } => {
                 Some("choose another name, or remove that one first".to_owned())
             }
             Self::SnapshotNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
             Self::SnapshotNotFound { .. } => {
-                Some("see 'agentiso snapshot ls' for those the workspace has".to_owned())
+                Some("see 'agentiso snapshot ls', or snapshot_list, for those the workspace has".to_owned())
             }
             Self::Labels(error) => error.remedy(),
             Self::PortTaken { .. } => {

@@ -45,6 +45,10 @@ fn a_workspace_is_destroyed_when_its_time_is_up_and_not_before() {
     assert_eq!(std::fs::read_dir(place.path().join("workspaces")).unwrap().count(), 2);
     session.refused("workspace_info", json!({"workspace_id": "brief"})).is("workspace_not_found", &["brief"]);
     assert_eq!(session.act("server_status", json!({}))["usage"]["workspaces"], 2);
+    let remembered = user.act("timeline", json!({}));
+    let events = remembered["events"].as_array().unwrap();
+    let own = events.iter().find(|event| event["client"] == "agentiso").expect("what was done unasked");
+    assert_eq!((&own["action"], &own["workspace_name"]), (&json!("workspace_destroy"), &json!("brief")));
 
     // One whose time comes while nobody is there is destroyed by the next daemon.
     session.act("workspace_update", json!({"workspace_id": "lasting", "ttl_secs": 1}));

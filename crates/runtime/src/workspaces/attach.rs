@@ -66,7 +66,7 @@ impl Workspaces {
                 Code::WorkspaceNotRunning,
                 format!("the workspace {:?} is not running", workspace.name.as_str()),
             )
-            .with_remedy(format!("start it: agentiso start {}", workspace.name))),
+            .with_remedy(format!("start it: agentiso start {}, or workspace_start", workspace.name))),
         }
     }
 

@@ -25,7 +25,7 @@ impl Workspaces {
                     Code::WorkspaceRunning,
                     format!("the workspace {:?} is running", workspace.name.as_str()),
                 )
-                .with_remedy(format!("stop it first, or say: agentiso rm --force {}", workspace.name)));
+                .with_remedy(format!("stop it first, or force it: agentiso rm --force {}", workspace.name)));
             }
             machine.kill().await;
             self.held.forget(workspace.id);
