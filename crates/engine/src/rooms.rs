@@ -70,6 +70,11 @@ impl Rooms {
         locked(&self.used).contains_key(&id) || self.of(id).at_work.load(Ordering::Relaxed) > 0
     }
 
+    /// When a workspace was used, if that was since it was last asked which were.
+    pub fn last_use(&self, id: WorkspaceId) -> Option<Timestamp> {
+        locked(&self.used).get(&id).copied()
+    }
+
     /// Which workspaces were used since this was last asked.
     pub fn take_used(&self) -> BTreeMap<WorkspaceId, Timestamp> {
         std::mem::take(&mut *locked(&self.used))

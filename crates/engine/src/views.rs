@@ -63,7 +63,7 @@ impl Engine {
             env_names,
             expires_at: settings.expires_at.map(shown),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
-            last_used_at: shown(settings.last_used),
+            last_used_at: shown(self.rooms.last_use(workspace.id).unwrap_or(settings.last_used)),
         })
     }
 }

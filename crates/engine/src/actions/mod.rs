@@ -6,6 +6,8 @@ mod exec;
 mod files;
 mod fork;
 mod git;
+mod git_checks;
+mod git_state;
 mod jobs;
 mod lifecycle;
 mod network;
