@@ -27,7 +27,7 @@ pub struct SnapshotBrief {
 pub struct SnapshotCreate {
     /// Id or name of the workspace.
     pub workspace_id: String,
-    /// Its name: letters, digits, hyphens, underscores and dots, at most 128.
+    /// Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is not to be had.
     pub name: String,
     /// Memory too, so that it can be gone back to to the very instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
