@@ -143,17 +143,26 @@ impl WelcomeScanner {
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Welcome> {
         let before = self.held.len();
         self.held.extend_from_slice(input);
-        let Some(start) = find(&self.held, &self.wanted) else {
-            let keep = self.held.len().min(self.wanted.len() - 1);
-            self.held.drain(..self.held.len() - keep);
-            *input = &[];
-            return None;
+        let mut from = 0;
+        let start = loop {
+            let Some(found) = find(&self.held[from..], &self.wanted) else {
+                let keep = (self.held.len() - from).min(self.wanted.len() - 1);
+                self.held.drain(..self.held.len() - keep);
+                *input = &[];
+                return None;
+            };
+            let start = from + found;
+            if self.held.len() < start + WELCOME_LEN {
+                self.held.drain(..start);
+                *input = &[];
+                return None;
+            }
+            // The last byte of a torn one may have come from the next.
+            if self.held[start + 38..start + WELCOME_LEN].iter().all(|&byte| byte == 0) {
+                break start;
+            }
+            from = start + 1;
         };
-        if self.held.len() < start + WELCOME_LEN {
-            self.held.drain(..start);
-            *input = &[];
-            return None;
-        }
         let end = start + WELCOME_LEN;
         let word = |at: usize| u16::from_le_bytes([self.held[start + at], self.held[start + at + 1]]);
         let mut nonce = [0; 16];

@@ -44,6 +44,17 @@ fn a_welcome_for_another_hello_is_passed_over() {
 }
 
 #[test]
+fn a_torn_welcome_that_the_next_one_completes_is_passed_over() {
+    let mut nonce = [0; 16];
+    nonce[15] = welcome(nonce).encode()[0];
+    let bytes = [&welcome(nonce).encode()[..31], &welcome(nonce).encode()[..], b"frames"].concat();
+    for split in 0..bytes.len() {
+        let (head, tail) = bytes.split_at(split);
+        assert_eq!(scan(nonce, &[head, tail]), Some((welcome(nonce), b"frames".to_vec())), "{split}");
+    }
+}
+
+#[test]
 fn the_newest_common_version_is_agreed_on_or_none() {
     let hello = |min, max| Hello { min, max, ..Hello::new([0; 16], Inherit::Keep) };
     assert_eq!(hello(VERSION_MIN, VERSION_MAX).answer().version, VERSION_MAX);

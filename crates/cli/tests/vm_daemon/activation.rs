@@ -1,7 +1,7 @@
 //! A service manager that listens for the daemon and starts it when somebody comes.
 
-use std::fs::{self, DirBuilder};
-use std::os::fd::OwnedFd;
+use std::fs::{self, DirBuilder, File};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,9 @@ impl<'a> Manager<'a> {
     fn new(place: &'a Place) -> Self {
         let run_dir = place.path().join("run");
         DirBuilder::new().recursive(true).mode(0o700).create(&run_dir).unwrap();
-        let socket = UnixListener::bind(run_dir.join("daemon.sock")).unwrap();
+        // A path through the open directory is never too long for the kernel.
+        let open = File::open(&run_dir).unwrap();
+        let socket = UnixListener::bind(format!("/proc/self/fd/{}/daemon.sock", open.as_raw_fd())).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let notes_at = dir.path().join("notify");
         let notes = UnixDatagram::bind(&notes_at).unwrap();

@@ -12,6 +12,7 @@ use agentiso_testing::TestHome;
 use agentiso_vmm::link::{Guest, Resync, SessionOptions};
 use agentiso_vmm::qemu::{Boot, BootSource, CommandLine, DiskFile, Memory, Process, Spawn};
 use agentiso_vmm::{Hardware, LinkKind, tsc_khz};
+use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -24,7 +25,7 @@ const DISK_BYTES: u64 = 1 << 30;
 /// A machine that boots.
 pub struct BareMachine {
     pub process: Process,
-    agent: PathBuf,
+    sockets: TempDir,
     _listeners: [UnixListener; 3],
     dir: MachineDir,
     _home: TestHome,
@@ -50,7 +51,9 @@ impl BareMachine {
             std::os::unix::fs::chown(&disk, Some(owner.uid), Some(owner.gid)).unwrap();
         }
 
-        let listen = |name| UnixListener::bind(dir.path().join(name)).unwrap();
+        // Where the checkout is may be a longer path than a socket can have.
+        let sockets = tempfile::tempdir().unwrap();
+        let listen = |name| UnixListener::bind(sockets.path().join(name)).unwrap();
         let listeners = [listen("monitor.sock"), listen("console.sock"), listen("agent.sock")];
         let boot = Boot { kernel: kernel.kernel, initrd: kernel.initrd, tsc_khz: Some(tsc_khz()) };
         let command = CommandLine {
@@ -77,17 +80,17 @@ impl BareMachine {
             ephemeral: true,
         })
         .unwrap();
-        Self { process, agent: dir.path().join("agent.sock"), _listeners: listeners, dir, _home: home }
+        Self { process, sockets, _listeners: listeners, dir, _home: home }
     }
 
     /// The bytes to and from the agent. A connection is served when the one before it is closed.
     pub async fn connect(&self) -> UnixStream {
-        UnixStream::connect(&self.agent).await.unwrap()
+        UnixStream::connect(self.sockets.path().join("agent.sock")).await.unwrap()
     }
 
     /// What the machine's console says from now on.
     pub async fn console(&self) -> UnixStream {
-        UnixStream::connect(self.dir.path().join("console.sock")).await.unwrap()
+        UnixStream::connect(self.sockets.path().join("console.sock")).await.unwrap()
     }
 
     /// A session with the agent, whatever it was left with.
