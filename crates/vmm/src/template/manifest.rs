@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::content::hash;
 use crate::probe::boot_id;
 
 /// The only format there is.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const FILE: &str = "template.json";
 
 /// The manifest of a template.
@@ -111,12 +112,6 @@ fn stamp(path: &Path) -> io::Result<String> {
     Ok(format!("{} {} {}.{:09}", meta.len(), meta.ino(), meta.mtime(), meta.mtime_nsec()))
 }
 
-fn hash(path: &Path) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    io::copy(&mut io::BufReader::with_capacity(1 << 20, File::open(path)?), &mut hasher)?;
-    Ok(hasher.finalize().to_hex().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +164,7 @@ mod tests {
     fn a_manifest_of_another_format_or_with_odd_names_is_refused() {
         let (dir, manifest) = template();
         for text in [
-            serde_json::to_string(&manifest).unwrap().replace("\"format\":1", "\"format\":2"),
+            serde_json::to_string(&Manifest { format: FORMAT + 1, ..manifest.clone() }).unwrap(),
             serde_json::to_string(&manifest).unwrap().replace("\"ram\"", "\"../ram\""),
             "{}".to_owned(),
         ] {

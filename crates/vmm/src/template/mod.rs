@@ -19,6 +19,7 @@
 //! A template whose making fails, or whose maker is killed, leaves only a partial directory that the next maker of
 //! anything sweeps away.
 
+mod content;
 mod key;
 mod make;
 mod manifest;

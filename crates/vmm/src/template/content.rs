@@ -1,0 +1,88 @@
+//! What is in a file that is mostly holes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+const BLOCK: u64 = 64 * 1024;
+
+/// A hash of a file's length and of its blocks that are not all zeros, with their places.
+///
+/// Nothing is read where there is nothing: a disk of 10 GiB that holds 300 MiB is read as fast as 300 MiB. Whether
+/// zeros are a hole or were written makes no difference, since a copy may have turned one into the other.
+pub(super) fn hash(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&length.to_le_bytes());
+    let (mut block, mut at) = (vec![0; BLOCK as usize], 0);
+    while let Some((start, end)) = data_from(&file, at)? {
+        at = start / BLOCK * BLOCK;
+        while at < end {
+            let piece = &mut block[..BLOCK.min(length - at) as usize];
+            file.read_exact_at(piece, at)?;
+            if piece.iter().any(|&byte| byte != 0) {
+                hasher.update(&at.to_le_bytes());
+                hasher.update(piece);
+            }
+            at += piece.len() as u64;
+        }
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// Where data begins at or behind a place, and ends.
+fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
+    match seek(file, SeekFrom::Data(at)) {
+        Ok(start) => Ok(Some((start, seek(file, SeekFrom::Hole(start))?))),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash_of(length: u64, pieces: &[(u64, &[u8])]) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(length).unwrap();
+        for (at, bytes) in pieces {
+            file.as_file().write_all_at(bytes, *at).unwrap();
+        }
+        hash(file.path()).unwrap()
+    }
+
+    #[test]
+    fn zeros_are_the_same_written_or_not() {
+        let sparse = hash_of(1 << 20, &[(300_000, b"data")]);
+        let written = hash_of(1 << 20, &[(0, &vec![0; 1 << 20]), (300_000, b"data")]);
+        assert_eq!(sparse, written);
+    }
+
+    #[test]
+    fn length_place_and_content_make_a_difference() {
+        let all = [
+            hash_of(0, &[]),
+            hash_of(1 << 20, &[]),
+            hash_of((1 << 20) + 1, &[]),
+            hash_of(1 << 20, &[(0, b"x")]),
+            hash_of(1 << 20, &[(1, b"x")]),
+            hash_of(1 << 20, &[(BLOCK, b"x")]),
+            hash_of(1 << 20, &[((1 << 20) - 1, b"x")]),
+            hash_of((1 << 20) + 1, &[(1 << 20, b"x")]),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+    }
+
+    #[test]
+    fn a_file_that_is_nearly_all_hole_is_not_read_whole() {
+        // Reading it whole would take hours.
+        hash_of(1 << 42, &[(1 << 41, b"x")]);
+    }
+}
