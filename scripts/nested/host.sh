@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # Building the test host: a Debian whose virtual processor has SVM, so that it has a /dev/kvm of its own.
 # The hash of this file and of what it puts into the host names the result: a changed recipe is built anew.
+# $host is the directory all of it is made in.
+: "${host:=}"
 
 # Recommends are left out. The kernel has ext4 and NVMe built in, so it boots without an initrd.
 readonly HOST_PACKAGES=systemd,systemd-sysv,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,procps,iproute2,git,ca-certificates
 readonly HOST_DISK_SIZE=24G
-readonly BUILD_PACKAGES=ca-certificates,dkms,build-essential,linux-headers-cloud-amd64,kmod,python3-minimal,zfs-dkms
 
 recipe_hash() {
   cat scripts/nested/host.sh scripts/nested/host-files scripts/nested/host.service | sha256sum | cut -c1-16
@@ -26,15 +27,15 @@ package_sources() {
       '$1 == "Debian" && index($3, suite) == 1 && !seen[$2 $3]++ { print "deb", $2, $3, components }'
 }
 
-# bootstrap PACKAGES COMPONENTS HOOK: a root file system of its own for the time the hook runs in it.
+# bootstrap PACKAGES HOOK: a root file system for the time the hook runs, which is given its path.
 bootstrap() {
-  package_sources "$2" >"$host/sources.list"
+  package_sources main >"$host/sources.list"
   [ -s "$host/sources.list" ] || fail "apt knows no package sources of Debian: run apt-get update"
   mmdebstrap --variant=minbase --include="$1" --aptopt='APT::Install-Recommends "false"' \
     --aptopt='Acquire::Languages "none"' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
-    --customize-hook="$3" "$(suite)" /dev/null "$host/sources.list" 2>&1 |
+    --customize-hook="$2" "$(suite)" /dev/null "$host/sources.list" 2>&1 |
     tee "$host/build.log" | sed -un 's/^I: \(running apt\|downloading\|extracting\|installing.*\)/  \1/p' ||
     fail "the packages could not be put together:
 $(tail -n 20 "$host/build.log")"
@@ -57,11 +58,7 @@ step() {
 make_disk() {
   rm -f "$host"/disk.img "$host"/vmlinuz
   # The hook runs where files have the owners they are to have, whoever builds.
-  bootstrap "$HOST_PACKAGES" main "$PWD/scripts/nested/host-files \"\$1\" $host $HOST_DISK_SIZE"
-}
-
-make_zfs_modules() {
-  bootstrap "$BUILD_PACKAGES" 'main contrib' "tar -C \"\$1\" -cf $host/zfs.tar --wildcards lib/modules/*/updates"
+  bootstrap "$HOST_PACKAGES" "$PWD/scripts/nested/host-files \"\$1\" $host $HOST_DISK_SIZE"
 }
 
 # build_host: makes what is missing of it, in $host.
