@@ -1,15 +1,18 @@
 # shellcheck shell=bash
-# Building the test host: a Debian whose virtual processor has SVM, so that it has a /dev/kvm of its own.
+# Building the test host: a Debian whose virtual processor has SVM, so that it has a /dev/kvm of its own, with ZFS and
+# a second QEMU.
 # The hash of this file and of what it puts into the host names the result: a changed recipe is built anew.
 # $host is the directory all of it is made in.
 : "${host:=}"
 
 # Recommends are left out. The kernel has ext4 and NVMe built in, so it boots without an initrd.
-readonly HOST_PACKAGES=systemd,systemd-sysv,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,procps,iproute2,git,ca-certificates
+readonly HOST_PACKAGES=systemd,systemd-sysv,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,zfsutils-linux,procps,iproute2,git,ca-certificates
+# ZFS comes as source; the headers' version is that of the kernel in the host.
+readonly MODULE_PACKAGES=build-essential,kmod,linux-headers-cloud-amd64,zfs-dkms
 readonly HOST_DISK_SIZE=24G
 
 recipe_hash() {
-  cat scripts/nested/host.sh scripts/nested/host-files scripts/nested/host.service | sha256sum | cut -c1-16
+  cat scripts/nested/host.sh scripts/nested/host-modules scripts/nested/host-files scripts/nested/host.service | sha256sum | cut -c1-16
 }
 
 # The suite this system is of, and its own package sources for it.
@@ -19,17 +22,21 @@ suite() {
     fail "the test host is built from the packages of this system, which must be a Debian"
 }
 
-# package_sources COMPONENTS: one line for each of Debian's repositories that apt uses here.
+# package_sources COMPONENTS: one line for each of Debian's repositories that apt uses here, and one for newer
+# versions, which are installed only when asked for.
 package_sources() {
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
     awk -v suite="$(suite)" -v components="$1" \
-      '$1 == "Debian" && index($3, suite) == 1 && !seen[$2 $3]++ { print "deb", $2, $3, components }'
+      '$1 == "Debian" && index($3, suite) == 1 && !seen[$2 $3]++ {
+         print "deb", $2, $3, components
+         if ($3 == suite && !seen[$2 $3 "-backports"]++) print "deb", $2, $3 "-backports", components
+       }'
 }
 
 # bootstrap PACKAGES HOOK: a root file system for the time the hook runs, which is given its path.
 bootstrap() {
-  package_sources main >"$host/sources.list"
+  package_sources "main contrib" >"$host/sources.list"
   [ -s "$host/sources.list" ] || fail "apt knows no package sources of Debian: run apt-get update"
   mmdebstrap --variant=minbase --include="$1" --aptopt='APT::Install-Recommends "false"' \
     --aptopt='Acquire::Languages "none"' \
@@ -55,14 +62,19 @@ step() {
   echo "$name: made in $(spell_seconds $((SECONDS - start)))"
 }
 
+make_modules() {
+  bootstrap "$MODULE_PACKAGES" "$PWD/scripts/nested/host-modules \"\$1\" $host"
+}
+
 make_disk() {
   rm -f "$host"/disk.img "$host"/vmlinuz
   # The hook runs where files have the owners they are to have, whoever builds.
-  bootstrap "$HOST_PACKAGES" "$PWD/scripts/nested/host-files \"\$1\" $host $HOST_DISK_SIZE"
+  bootstrap "$HOST_PACKAGES" "$PWD/scripts/nested/host-files \"\$1\" $host $HOST_DISK_SIZE $(suite)-backports"
 }
 
 # build_host: makes what is missing of it, in $host.
 build_host() {
   mkdir -p "$host"
+  step modules make_modules
   step disk make_disk
 }

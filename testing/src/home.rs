@@ -3,6 +3,8 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use crate::config;
+
 /// An installation of one test's own, which shares what takes long to prepare with all the others.
 ///
 /// Kernel, images and templates come from the home that `scripts/test` prepared; machines and configuration are the
@@ -39,8 +41,9 @@ impl TestHome {
         for name in shared {
             symlink(prepared.join(name), dir.path().join(name)).expect("a link");
         }
-        std::fs::write(dir.path().join("config.toml"), "").expect("a configuration");
-        Self { dir }
+        let home = Self { dir };
+        home.configure("");
+        home
     }
 
     /// Its path, for `AGENTISO_HOME`.
@@ -48,13 +51,16 @@ impl TestHome {
         self.dir.path()
     }
 
-    /// Replaces its configuration.
+    /// Replaces its configuration. What it does not say comes from the file `AGENTISO_TEST_CONFIG` names, if any:
+    /// that is how the whole suite runs on hardware or disks of another kind.
     ///
     /// # Panics
     ///
-    /// If the file cannot be written.
+    /// If the file cannot be written, or one of the two is no TOML.
     pub fn configure(&self, text: &str) {
-        std::fs::write(self.path().join("config.toml"), text).expect("a configuration");
+        let written =
+            std::fs::write(self.path().join("config.toml"), config::over_the_runs(text, self.path()));
+        written.expect("a configuration");
     }
 
     /// What machines have left behind.

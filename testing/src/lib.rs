@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a fixture that cannot be made ends the test that wanted it")]
 
+mod config;
 pub mod disk_view;
 pub mod disks;
 mod faults;

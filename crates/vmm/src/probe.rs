@@ -1,10 +1,11 @@
 //! Finding out whether the processor can run guests: by letting it run one.
 //!
 //! `/dev/kvm` may exist, open, and still never run a stock kernel, so nothing but a boot of the real guest kernel
-//! decides. The answer holds until the host reboots or QEMU, kernel or user change.
+//! decides. The answer holds until the host reboots or QEMU, kernel, user or the device's permissions change.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,11 +52,19 @@ pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cac
     if let Some(accel) = wanted {
         return Acceleration { accel, reason: "set in the configuration".to_owned() };
     }
-    let (key, memory) = (key(host, kernel), cache.join("acceleration.json"));
+    let tcg = |reason: String| Acceleration { accel: Accel::Tcg, reason };
+    let device = match device_standing(KVM_DEVICE) {
+        Ok(device) => device,
+        Err(error) => return tcg(cannot_be_opened(KVM_DEVICE, &error)),
+    };
+    let (key, memory) = (key(host, kernel, &device), cache.join("acceleration.json"));
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
-    let answer = try_kvm(host, kernel, cache).await;
+    let answer = match try_boot(host, kernel, Accel::Kvm, LinkKind::Serial, cache, Some(KVM_SILENCE)).await {
+        Ok(()) => Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() },
+        Err(said) => tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {said}")),
+    };
     remember(&memory, key, &answer);
     answer
 }
@@ -72,10 +81,11 @@ pub async fn choose_link(
         return LinkChoice { link, reason: "set in the configuration".to_owned() };
     }
     let serial = |reason: String| LinkChoice { link: LinkKind::Serial, reason };
-    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(VSOCK_DEVICE) {
-        return serial(format!("{VSOCK_DEVICE} cannot be opened: {error}"));
-    }
-    let (key, memory) = (format!("{} {accel}", key(host, kernel)), cache.join("link.json"));
+    let device = match device_standing(VSOCK_DEVICE) {
+        Ok(device) => device,
+        Err(error) => return serial(cannot_be_opened(VSOCK_DEVICE, &error)),
+    };
+    let (key, memory) = (format!("{} {accel}", key(host, kernel, &device)), cache.join("link.json"));
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
@@ -87,15 +97,26 @@ pub async fn choose_link(
     answer
 }
 
-async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Acceleration {
-    let tcg = |reason: String| Acceleration { accel: Accel::Tcg, reason };
-    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(KVM_DEVICE) {
-        return tcg(format!("{KVM_DEVICE} cannot be opened: {error}"));
-    }
-    match try_boot(host, kernel, Accel::Kvm, LinkKind::Serial, cache, Some(KVM_SILENCE)).await {
-        Ok(()) => Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() },
-        Err(said) => tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {said}")),
-    }
+/// Why machines of this kind cannot run here at the moment, if they cannot: a device that is needed is missing or
+/// closed to us. That it is open does not mean that it works.
+pub fn missing_device(hardware: &Hardware) -> Option<String> {
+    let kvm = (hardware.accel == Accel::Kvm).then_some(KVM_DEVICE);
+    let vsock = (hardware.link == LinkKind::Vsock).then_some(VSOCK_DEVICE);
+    [kvm, vsock].into_iter().flatten().find_map(|device| {
+        let error = device_standing(device).err()?;
+        Some(cannot_be_opened(device, &error))
+    })
+}
+
+fn cannot_be_opened(device: &str, error: &io::Error) -> String {
+    format!("{device} cannot be opened: {error}")
+}
+
+/// Who may use a device that can be opened: what was found out about it holds as long as this does, also for a QEMU
+/// that runs as somebody else.
+fn device_standing(device: &str) -> io::Result<String> {
+    let found = fs::OpenOptions::new().read(true).write(true).open(device)?.metadata()?;
+    Ok(format!("{:o} {} {} {}", found.mode(), found.uid(), found.gid(), found.ino()))
 }
 
 /// Boots the guest kernel once; in case of failure, says why in one line. Gives up early if its console is still
@@ -165,9 +186,9 @@ impl Drop for Scratch {
     }
 }
 
-fn key(host: &Host, kernel: &GuestKernel) -> String {
+fn key(host: &Host, kernel: &GuestKernel, device: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
-    format!("{} {} {user} {}", boot_id(), host.qemu.identity, kernel.digest)
+    format!("{} {} {user} {} {device}", boot_id(), host.qemu.identity, kernel.digest)
 }
 
 /// Identifies this boot of the host.
@@ -199,6 +220,21 @@ mod tests {
         assert!(console_is_empty(dir.path()));
         fs::write(dir.path().join("console.log"), "[    0.1] hello").unwrap();
         assert!(!console_is_empty(dir.path()));
+    }
+
+    #[test]
+    fn what_is_known_of_a_device_changes_with_who_may_use_it() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let dir = tempfile::tempdir().unwrap();
+        let device = dir.path().join("device");
+        let standing = || device_standing(device.to_str().unwrap());
+        assert_eq!(standing().unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&device, "").unwrap();
+        let before = standing().unwrap();
+        assert_eq!(standing().unwrap(), before);
+        fs::set_permissions(&device, fs::Permissions::from_mode(0o666)).unwrap();
+        assert_ne!(standing().unwrap(), before);
     }
 
     #[tokio::test]

@@ -15,7 +15,9 @@ use agentiso_meta::{Memory, Snapshot, Workspace};
 use agentiso_proto::{HookReport, Inherit};
 use agentiso_vmm::qemu::DiskFile;
 use agentiso_vmm::template::restore_key;
-use agentiso_vmm::{DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby, VmError};
+use agentiso_vmm::{
+    DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby, VmError, missing_device,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -258,6 +260,16 @@ impl Workspaces {
             );
             return Err(Failure::new(Code::SnapshotIncompatible, message)
                 .with_remedy("restore or fork its disk alone: --disk-only"));
+        }
+        if let Some(missing) = missing_device(&about.hardware) {
+            let Hardware { accel, link, .. } = about.hardware;
+            let message = format!(
+                "the memory of the snapshot {:?} is of a machine with {accel} and {link}, and {missing}",
+                snapshot.name.as_str()
+            );
+            return Err(Failure::new(Code::SnapshotIncompatible, message).with_remedy(
+                "give access to the device again, or restore or fork its disk alone: --disk-only",
+            ));
         }
         Ok(Some((memory, about)))
     }

@@ -1,0 +1,51 @@
+//! The configuration of a whole run of tests, under that of each test.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+/// In the run's configuration this stands for the name of a test's home, where two homes must not share something.
+const HOME: &str = "{home}";
+
+/// A test's configuration, completed by the run's.
+pub(crate) fn over_the_runs(text: &str, home: &Path) -> String {
+    let Some(file) = std::env::var_os("AGENTISO_TEST_CONFIG") else {
+        return text.to_owned();
+    };
+    let name = home.file_name().and_then(|name| name.to_str()).expect("a home with a name");
+    let run = std::fs::read_to_string(file).expect("the run's configuration");
+    merged(&run.replace(HOME, name), text)
+}
+
+fn merged(below: &str, above: &str) -> String {
+    let parsed = |text: &str| text.parse::<Table>().expect("TOML");
+    let mut table = parsed(below);
+    lay_over(&mut table, parsed(above));
+    toml::to_string(&table).expect("TOML")
+}
+
+fn lay_over(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tests_configuration_wins_and_the_rest_is_the_runs() {
+        let merged =
+            merged("[vm]\naccel = \"kvm\"\nlink = \"vsock\"\n", "[vm]\naccel = \"tcg\"\n[pool]\nsize = 1\n");
+        let table: Table = merged.parse().unwrap();
+        assert_eq!(table["vm"]["accel"].as_str(), Some("tcg"));
+        assert_eq!(table["vm"]["link"].as_str(), Some("vsock"));
+        assert_eq!(table["pool"]["size"].as_integer(), Some(1));
+    }
+}
