@@ -94,6 +94,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     if let (Ok(host), Some(_)) = (installation.host(), &prepared) {
         findings.extend(how_guests_run(installation, &host).await);
     }
+    findings.push(limits(installation));
     let (disks, why) = (installation.disks().name(), installation.why_those_disks());
     findings.push(Finding::ok("disks", format!("{disks}: {why}")));
     findings.push(images(installation));
@@ -183,6 +184,28 @@ async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding
         },
         Finding::ok("guest link", format!("{}: {}", link.link, link.reason)),
     ]
+}
+
+/// By holding a process to them.
+fn limits(installation: &Installation) -> Finding {
+    let name = "limits";
+    let Some(confinement) = installation.confinement() else {
+        return Finding::ok(name, "off: resources.cgroup is \"off\"");
+    };
+    match confinement.try_out() {
+        Ok(trial) => {
+            let io = if trial.limits.io.is_some() { ", disk traffic" } else { "" };
+            let detail = format!("memory, processor time, threads{io}: {}", trial.place.display());
+            Finding::ok(name, detail)
+        }
+        Err(error) if installation.config.resources.cgroup_required => {
+            Finding::failed(name, &Failure::from(error))
+        }
+        Err(error) => {
+            let detail = format!("machines run without, or without all: {}", agentiso_core::chain(&error));
+            Finding::warning(name, detail, &error.remedy().unwrap_or_default())
+        }
+    }
 }
 
 fn images(installation: &Installation) -> Finding {
