@@ -6,11 +6,11 @@ use agentiso_core::{Code, Explain, Failure};
 use agentiso_images::debian::{self, DebianError};
 use agentiso_images::kernel;
 use agentiso_images::tools::Tool;
-use agentiso_vmm::{Accel, Host};
+use agentiso_vmm::{Accel, Host, LinkKind};
 use serde::Serialize;
 
 use crate::paths::Paths;
-use crate::{Installation, kvm};
+use crate::{Installation, devices};
 
 /// Free space below which images and templates are likely to fail.
 const LOW_SPACE: u64 = 4 << 30;
@@ -180,9 +180,12 @@ async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding
     vec![
         match acceleration.accel {
             Accel::Kvm => Finding::ok("acceleration", detail),
-            Accel::Tcg => Finding::warning("acceleration", detail, &kvm::advice()),
+            Accel::Tcg => Finding::warning("acceleration", detail, &devices::kvm_advice()),
         },
-        Finding::ok("guest link", format!("{}: {}", link.link, link.reason)),
+        Finding {
+            fix: if link.link == LinkKind::Vsock { None } else { devices::vsock_advice() },
+            ..Finding::ok("guest link", format!("{}: {}", link.link, link.reason))
+        },
     ]
 }
 

@@ -149,9 +149,7 @@ impl Explain for VmError {
                 "check that the kernel is a Linux with virtio (vm.kernel), or run 'agentiso check'"
             }
             Self::Crashed { .. } => "look at the lines above; if memory is short, ask for a smaller machine",
-            Self::NoVsock(_) => {
-                "load its module (sudo modprobe vhost_vsock), join the group that may use it, or set vm.link to \"auto\""
-            }
+            Self::NoVsock(_) => "run 'agentiso check', which says how to get it, or set vm.link to \"auto\"",
             Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
             _ if self.code() == Code::DiskFull => {
                 "free space in the data directory, or set AGENTISO_HOME to a larger disk"

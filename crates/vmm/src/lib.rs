@@ -24,6 +24,6 @@ pub use machine::{
     Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
     MachineRecord, Prepared, RestoreFrom, Standby, Standstill, root_disk,
 };
-pub use probe::{Acceleration, LinkChoice, choose_link, probe};
+pub use probe::{Acceleration, LinkChoice, choose_link, probe, vsock_device};
 pub use qmp::{Event, Qmp, QmpError};
 pub use tsc::tsc_khz;

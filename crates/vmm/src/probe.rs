@@ -72,11 +72,15 @@ pub async fn choose_link(
         return LinkChoice { link, reason: "set in the configuration".to_owned() };
     }
     let serial = |reason: String| LinkChoice { link: LinkKind::Serial, reason };
-    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open(VSOCK_DEVICE) {
+    let (key, memory) = (format!("{} {accel}", key(host, kernel)), cache.join("link.json"));
+    let known: Option<LinkChoice> = recall(&memory, &key);
+    if let Err(error) = vsock_device() {
+        if known.is_some_and(|known| known.link == LinkKind::Vsock) {
+            tracing::warn!(%error, "{VSOCK_DEVICE}, which worked before, cannot be opened any more: new machines use virtio-serial");
+        }
         return serial(format!("{VSOCK_DEVICE} cannot be opened: {error}"));
     }
-    let (key, memory) = (format!("{} {accel}", key(host, kernel)), cache.join("link.json"));
-    if let Some(known) = recall(&memory, &key) {
+    if let Some(known) = known {
         return known;
     }
     let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache, None).await {
@@ -85,6 +89,11 @@ pub async fn choose_link(
     };
     remember(&memory, key, &answer);
     answer
+}
+
+/// Whether the device that vsock needs can be opened.
+pub fn vsock_device() -> io::Result<()> {
+    fs::OpenOptions::new().read(true).write(true).open(VSOCK_DEVICE).map(drop)
 }
 
 async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Acceleration {

@@ -15,7 +15,9 @@ use agentiso_meta::{Memory, Snapshot, Workspace};
 use agentiso_proto::{HookReport, Inherit};
 use agentiso_vmm::qemu::DiskFile;
 use agentiso_vmm::template::restore_key;
-use agentiso_vmm::{DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby, VmError};
+use agentiso_vmm::{
+    DeviceState, Fill, Hardware, Host, Launch, LinkKind, Machine, RestoreFrom, Standby, VmError, vsock_device,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -258,6 +260,17 @@ impl Workspaces {
             );
             return Err(Failure::new(Code::SnapshotIncompatible, message)
                 .with_remedy("restore or fork its disk alone: --disk-only"));
+        }
+        if about.hardware.link == LinkKind::Vsock
+            && let Err(error) = vsock_device()
+        {
+            let message = format!(
+                "the memory of the snapshot {:?} was taken with vsock, which this host does not have now: {error}",
+                snapshot.name.as_str()
+            );
+            return Err(Failure::new(Code::SnapshotIncompatible, message).with_remedy(
+                "restore or fork its disk alone: --disk-only; 'agentiso check' says how to get vsock",
+            ));
         }
         Ok(Some((memory, about)))
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::group::{self, Group};
 use super::hierarchy::mount_point;
+use super::keeper::Keeper;
 use super::limits::disk_under;
 use super::manager::{Manager, SLICE};
 use super::{ConfineError, IoLimits, Limits};
@@ -40,6 +41,7 @@ pub struct Confinement {
     scope: String,
     /// What was last said about limits that are missing.
     said: Mutex<String>,
+    keeper: Mutex<Option<Keeper>>,
 }
 
 impl Confinement {
@@ -48,7 +50,18 @@ impl Confinement {
         let named = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
         let digest = blake3::hash(named.as_os_str().as_encoded_bytes()).to_hex();
         let scope = format!("agentiso-{}.scope", &digest[..8]);
-        Self { policy, home: home.to_owned(), scope, said: Mutex::default() }
+        Self { policy, home: home.to_owned(), scope, said: Mutex::default(), keeper: Mutex::default() }
+    }
+
+    /// Gets the place for groups ready. Whatever is in the way of that is in the way of the next machine, which tells.
+    pub fn prepare(&self) {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.as_mut().is_some_and(Keeper::is_there) || mount_point().is_err() {
+            return;
+        }
+        // The old one goes first: they have the same name.
+        *keeper = None;
+        *keeper = Keeper::start(self).inspect_err(|error| tracing::debug!(%error, "no keeper")).ok();
     }
 
     /// Puts a process that has not begun its work into a group of its own. `None` if that cannot be and need not be.
@@ -105,19 +118,29 @@ impl Confinement {
         }
     }
 
+    /// Puts a process into a group without limits.
+    pub(super) fn take_in_unlimited(&self, name: &str, pid: u32) -> Result<Group, ConfineError> {
+        self.try_limits(name, &Limits::default(), pid).map(|(group, _)| group)
+    }
+
     fn try_admit(
         &self,
         name: &str,
         hardware: Hardware,
         pid: u32,
     ) -> Result<(Group, Vec<&'static str>), ConfineError> {
+        let overhead = self.policy.overhead_bytes;
+        let limits = Limits::of(hardware.vcpus, hardware.memory_bytes(), overhead, self.io_limits()?);
+        self.try_limits(name, &limits, pid)
+    }
+
+    fn try_limits(
+        &self,
+        name: &str,
+        limits: &Limits,
+        pid: u32,
+    ) -> Result<(Group, Vec<&'static str>), ConfineError> {
         let mount = mount_point()?;
-        let limits = Limits::of(
-            hardware.vcpus,
-            hardware.memory_bytes(),
-            self.policy.overhead_bytes,
-            self.io_limits()?,
-        );
         let manager = Manager::here(uid());
         if manager.is_none() && uid() != 0 {
             return Err(ConfineError::NotRoot);
@@ -125,7 +148,7 @@ impl Confinement {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.admit_once(&mount, manager.as_ref(), name, &limits, pid) {
+            match self.admit_once(&mount, manager.as_ref(), name, limits, pid) {
                 Err(error) if error.passes() && tries < TRIES => std::thread::sleep(PAUSE),
                 done => return done,
             }

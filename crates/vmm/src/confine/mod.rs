@@ -6,7 +6,7 @@
 //!   <mount>/user.slice/.../user@N.service/agentiso.slice/...         as a user, by the user's systemd
 //! ```
 //!
-//! One scope holds all machines of an installation, and its inside is ours: systemd makes it around the first machine
+//! One scope holds all machines of an installation, and its inside is ours: systemd makes it around the first process
 //! and removes it after the last. So machines are in no service's group, and outlive the daemon and its unit.
 //! A process is put into its group between fork and exec, before it has allocated anything.
 
@@ -15,6 +15,7 @@ mod dbus;
 mod error;
 mod group;
 mod hierarchy;
+mod keeper;
 mod limits;
 mod manager;
 mod trial;

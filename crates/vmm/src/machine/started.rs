@@ -114,7 +114,7 @@ pub(super) fn crash(process: &Process, console: &Console, dir: &Path, status: St
 fn open_transport(kind: LinkKind, sockets: &SocketDir) -> Result<Box<dyn Transport>, VmError> {
     match kind {
         LinkKind::Serial => Ok(Box::new(Serial::new(sockets).map_err(VmError::io("create agent.sock"))?)),
-        LinkKind::Vsock => Ok(Box::new(Vsock::new().map_err(VmError::NoVsock)?)),
+        LinkKind::Vsock => Ok(Box::new(Vsock::new(sockets).map_err(VmError::NoVsock)?)),
     }
 }
 

@@ -4,7 +4,7 @@ mod binary;
 mod command;
 mod gate;
 mod process;
-mod spawner;
+pub(crate) mod spawner;
 
 pub use binary::{MIN_VERSION, Qemu, find};
 pub use command::node_name;

@@ -203,6 +203,7 @@ fn start_confined(
     gatekeeper: Gatekeeper,
 ) -> Result<(Child, Option<Group>), VmError> {
     let Confine { by, name, hardware } = confine;
+    by.prepare();
     let spawning = spawner::spawn(command);
     let admitted = gatekeeper.let_in(|pid| by.admit(name, *hardware, pid));
     let started = spawning.wait();

@@ -13,10 +13,10 @@ type Job = (Command, mpsc::Sender<io::Result<Child>>);
 static SPAWNER: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
 
 /// A process that is being started.
-pub(super) struct Spawning(mpsc::Receiver<io::Result<Child>>);
+pub(crate) struct Spawning(mpsc::Receiver<io::Result<Child>>);
 
 /// Starts a process from the spawner thread.
-pub(super) fn spawn(command: Command) -> Spawning {
+pub(crate) fn spawn(command: Command) -> Spawning {
     let (answer, started) = mpsc::channel();
     let spawner = SPAWNER.get_or_init(|| Mutex::new(start()));
     // Without the thread the other end of the answer is dropped, and waiting says so.
