@@ -1,10 +1,10 @@
 //! The first process of the guest: from the kernel's hands to the first answer.
 
 use std::{
-    fs, io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    fs,
+    os::fd::OwnedFd,
     sync::Arc,
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -17,16 +17,14 @@ use rustix::{
 
 use crate::{
     agent::Agent,
-    error::last_errno,
     link::{Link, Transport},
     log::{log, use_kernel_log},
-    network, power, reaper, serve, session,
+    network, power, reaper, serve, session, vsock,
 };
 
 const PORT_NAME: &str = "agentiso";
 const PORTS: &str = "/sys/class/virtio-ports";
 const MODULES: &str = "/modules.list";
-const VSOCK_PORT: u32 = 5000;
 const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const OPEN_FILES: u64 = 65_536;
@@ -95,7 +93,7 @@ fn load_modules() {
 fn serve_host() {
     let agent = Arc::new(Agent::of_machine());
     if power::kernel_option("agentiso.link").as_deref() == Some("vsock") {
-        serve_vsock(&agent);
+        vsock::serve(&agent);
     } else {
         serve_port(&agent);
     }
@@ -138,58 +136,4 @@ fn open_port() -> Option<OwnedFd> {
         }
     }
     None
-}
-
-/// Serves each connection as a link of its own. The newest wins: the host opens a new one when it has lost the old.
-fn serve_vsock(agent: &Arc<Agent>) {
-    let listener = match listen_on_vsock() {
-        Ok(listener) => listener,
-        Err(errno) => return log(&format!("cannot listen on vsock: {errno}")),
-    };
-    let mut current: Option<(Arc<Link>, JoinHandle<()>)> = None;
-    loop {
-        let connection = match rustix::net::accept_with(&listener, rustix::net::SocketFlags::CLOEXEC) {
-            Ok(connection) => connection,
-            Err(Errno::INTR | Errno::CONNABORTED | Errno::CONNRESET) => continue,
-            Err(errno) => return log(&format!("cannot accept on vsock: {errno}")),
-        };
-        if let Some((link, server)) = current.take() {
-            link.shut();
-            // It has ended its session when it returns, so the two never mix.
-            let _ = server.join();
-        }
-        let link = Arc::new(Link::new(connection, Transport::Socket));
-        match serve_in_thread(agent, &link) {
-            Ok(server) => current = Some((link, server)),
-            Err(error) => log(&format!("cannot start a thread for the host: {error}")),
-        }
-    }
-}
-
-fn serve_in_thread(agent: &Arc<Agent>, link: &Arc<Link>) -> io::Result<JoinHandle<()>> {
-    let (agent, link) = (Arc::clone(agent), Arc::clone(link));
-    thread::Builder::new().name("vsock".to_owned()).spawn(move || session::serve(&agent, &link))
-}
-
-fn listen_on_vsock() -> rustix::io::Result<OwnedFd> {
-    // SAFETY: the address is a plain structure of numbers for which all zeros is valid, and its length is passed
-    // with it; the new descriptor is known to nobody else.
-    unsafe {
-        let fd = libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
-        if fd < 0 {
-            return Err(last_errno());
-        }
-        let socket = OwnedFd::from_raw_fd(fd);
-        let mut address: libc::sockaddr_vm = std::mem::zeroed();
-        address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
-        address.svm_cid = libc::VMADDR_CID_ANY;
-        address.svm_port = VSOCK_PORT;
-        let len = size_of::<libc::sockaddr_vm>() as libc::socklen_t;
-        if libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) < 0
-            || libc::listen(socket.as_raw_fd(), 8) < 0
-        {
-            return Err(last_errno());
-        }
-        Ok(socket)
-    }
 }

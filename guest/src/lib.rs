@@ -25,6 +25,7 @@ mod exec;
 mod files;
 mod filesystem;
 mod find;
+mod firmware;
 mod frames;
 mod glob;
 mod grep;
@@ -62,6 +63,7 @@ mod tree_metadata;
 mod tree_receive;
 mod tree_send;
 mod tree_target;
+mod vsock;
 mod wake;
 mod walk;
 

@@ -35,6 +35,10 @@ pub enum Code {
     ToolFailed,
     /// The virtual machine ended when it should not have.
     VmCrashed,
+    /// The virtual machine was killed because it needed more memory than its limit.
+    OutOfMemory,
+    /// The limits of a virtual machine cannot be set, and it must not run without.
+    LimitsUnavailable,
     /// The virtual machine or its agent did not answer in time.
     Timeout,
     /// The agent in the guest refused or failed a request.
@@ -128,6 +132,8 @@ impl Code {
             Self::ToolTooOld,
             Self::ToolFailed,
             Self::VmCrashed,
+            Self::OutOfMemory,
+            Self::LimitsUnavailable,
             Self::Timeout,
             Self::GuestFailed,
             Self::ProtocolViolation,
@@ -184,6 +190,8 @@ impl Code {
             Self::ToolTooOld => "tool_too_old",
             Self::ToolFailed => "tool_failed",
             Self::VmCrashed => "vm_crashed",
+            Self::OutOfMemory => "out_of_memory",
+            Self::LimitsUnavailable => "limits_unavailable",
             Self::Timeout => "timeout",
             Self::GuestFailed => "guest_failed",
             Self::ProtocolViolation => "protocol_violation",

@@ -58,14 +58,11 @@ impl Context {
 
     /// Adds to the news that a machine is gone what it said last.
     pub(crate) fn explained(&self, failure: Failure) -> Failure {
-        let words = self
-            .workspace
-            .as_ref()
-            .filter(|_| failure.code() == Code::VmCrashed)
-            .and_then(|workspace| self.engine.workspaces.last_words(workspace));
-        match words {
-            Some(words) => failure.because(&words),
-            None => failure,
+        match &self.workspace {
+            Some(workspace) if failure.code() == Code::VmCrashed => {
+                self.engine.workspaces.explain_end(workspace, failure)
+            }
+            _ => failure,
         }
     }
 }

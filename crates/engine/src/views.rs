@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use agentiso_core::action::{
-    ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
+    ForkedFrom, Forward, MachineLimits, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
 };
 use agentiso_core::{Failure, Resources};
 use agentiso_meta::{Settings, Snapshot, Workspace};
-use agentiso_runtime::workspaces::WorkspaceView;
+use agentiso_runtime::workspaces::{Limits, WorkspaceView};
 use jiff::Timestamp;
 
 use crate::actions::is_last_moment;
@@ -46,6 +46,7 @@ impl Engine {
             tier: view.tier.clone(),
             accel: view.accel.map(|accel| accel.to_string()),
             pid: view.pid,
+            limits: view.limits.as_ref().map(limits),
             from_pool: view.from_pool,
             forked_from: forked_from(&view),
             network: NetworkRules::default(),
@@ -65,6 +66,17 @@ impl Engine {
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
             last_used_at: shown(self.rooms.last_use(workspace.id).unwrap_or(settings.last_used)),
         })
+    }
+}
+
+fn limits(limits: &Limits) -> MachineLimits {
+    MachineLimits {
+        memory_bytes: limits.memory_bytes,
+        swap_bytes: limits.swap_bytes,
+        cpu_percent: limits.cpu_percent,
+        tasks: limits.tasks,
+        read_bytes_per_sec: limits.io.as_ref().and_then(|io| io.read),
+        write_bytes_per_sec: limits.io.as_ref().and_then(|io| io.write),
     }
 }
 

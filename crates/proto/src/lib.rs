@@ -8,6 +8,8 @@
 //! host  ◄══ frames, many streams interleaved ═════════════════════►  guest
 //! ```
 //!
+//! Over vsock the host sends a key first (see [`LINK_KEY_LEN`]).
+//!
 //! A guest is frozen and thawed with bytes in flight, so both sides must find their feet again:
 //!
 //! * The guest accepts a Hello at any frame boundary; it ends the old session and starts a new one.
@@ -23,6 +25,7 @@
 mod frame;
 mod hello;
 mod job;
+mod link_key;
 mod message;
 mod search;
 mod tree;
@@ -35,6 +38,7 @@ pub use frame::{
 };
 pub use hello::{HELLO_LEN, Hello, Inherit, VERSION_MAX, VERSION_MIN, WELCOME_LEN, Welcome, WelcomeScanner};
 pub use job::{JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
+pub use link_key::{LINK_KEY_FILE, LINK_KEY_LEN, VSOCK_PORT};
 pub use message::{
     Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata, RawPath,
     Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,

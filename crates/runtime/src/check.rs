@@ -6,11 +6,11 @@ use agentiso_core::{Code, Explain, Failure};
 use agentiso_images::debian::{self, DebianError};
 use agentiso_images::kernel;
 use agentiso_images::tools::Tool;
-use agentiso_vmm::{Accel, Host};
+use agentiso_vmm::{Accel, Host, LinkKind};
 use serde::Serialize;
 
 use crate::paths::Paths;
-use crate::{Installation, kvm};
+use crate::{Installation, devices};
 
 /// Free space below which images and templates are likely to fail.
 const LOW_SPACE: u64 = 4 << 30;
@@ -94,6 +94,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     if let (Ok(host), Some(_)) = (installation.host(), &prepared) {
         findings.extend(how_guests_run(installation, &host).await);
     }
+    findings.push(limits(installation));
     let (disks, why) = (installation.disks().name(), installation.why_those_disks());
     findings.push(Finding::ok("disks", format!("{disks}: {why}")));
     findings.push(images(installation));
@@ -179,10 +180,35 @@ async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding
     vec![
         match acceleration.accel {
             Accel::Kvm => Finding::ok("acceleration", detail),
-            Accel::Tcg => Finding::warning("acceleration", detail, &kvm::advice()),
+            Accel::Tcg => Finding::warning("acceleration", detail, &devices::kvm_advice()),
         },
-        Finding::ok("guest link", format!("{}: {}", link.link, link.reason)),
+        Finding {
+            fix: if link.link == LinkKind::Vsock { None } else { devices::vsock_advice() },
+            ..Finding::ok("guest link", format!("{}: {}", link.link, link.reason))
+        },
     ]
+}
+
+/// By holding a process to them.
+fn limits(installation: &Installation) -> Finding {
+    let name = "limits";
+    let Some(confinement) = installation.confinement() else {
+        return Finding::ok(name, "off: resources.cgroup is \"off\"");
+    };
+    match confinement.try_out() {
+        Ok(trial) => {
+            let io = if trial.limits.io.is_some() { ", disk traffic" } else { "" };
+            let detail = format!("memory, processor time, threads{io}: {}", trial.place.display());
+            Finding::ok(name, detail)
+        }
+        Err(error) if installation.config.resources.cgroup_required => {
+            Finding::failed(name, &Failure::from(error))
+        }
+        Err(error) => {
+            let detail = format!("machines run without, or without all: {}", agentiso_core::chain(&error));
+            Finding::warning(name, detail, &error.remedy().unwrap_or_default())
+        }
+    }
 }
 
 fn images(installation: &Installation) -> Finding {

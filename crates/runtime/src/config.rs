@@ -8,5 +8,6 @@ mod reference;
 pub use error::ConfigError;
 pub use load::{load, parse};
 pub use model::{
-    Accel, Config, Daemon, Defaults, DiskBackend, Link, Pool, RateLimit, Sessions, Templates, Vm,
+    Accel, Cgroup, Config, Daemon, Defaults, DiskBackend, Holding, Link, Pool, RateLimit, Sessions,
+    Templates, Vm,
 };

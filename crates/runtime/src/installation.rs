@@ -12,7 +12,7 @@ use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
-    Accel, Acceleration, GuestKernel, Hardware, Host, LinkChoice, LinkKind, choose_link, probe,
+    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, LinkChoice, LinkKind, choose_link, probe,
 };
 
 use crate::config::{self, Config};
@@ -30,6 +30,7 @@ pub struct Installation {
     pub paths: Paths,
     templates: Templates,
     disks: Choice,
+    confinement: Option<Arc<Confinement>>,
 }
 
 impl Installation {
@@ -46,7 +47,9 @@ impl Installation {
         let templates = Templates::open(&paths.templates_dir())
             .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
         let disks = disk_store::backend(&paths.disks_dir(), config.disks.backend)?;
-        Ok(Self { config, paths, templates, disks })
+        let policy = config.resources.policy();
+        let confinement = policy.map(|policy| Arc::new(Confinement::new(&paths.home, policy)));
+        Ok(Self { config, paths, templates, disks, confinement })
     }
 
     /// The images.
@@ -81,7 +84,17 @@ impl Installation {
 
     /// What all machines here have in common.
     pub fn host(&self) -> Result<Host, Failure> {
-        Ok(Host { qemu: self.qemu()?, run_as: self.run_as()?, boot_limit: self.config.vm.boot_timeout() })
+        Ok(Host {
+            qemu: self.qemu()?,
+            run_as: self.run_as()?,
+            boot_limit: self.config.vm.boot_timeout(),
+            confinement: self.confinement.clone(),
+        })
+    }
+
+    /// What holds machines to their limits; `None` if the configuration says that nothing does.
+    pub(crate) fn confinement(&self) -> Option<&Confinement> {
+        self.confinement.as_deref()
     }
 
     /// The user QEMU runs as: root never runs it as itself.

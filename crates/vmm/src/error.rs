@@ -7,6 +7,7 @@ use std::time::Duration;
 use agentiso_core::ports::DiskError;
 use agentiso_core::{Code, Explain};
 
+use crate::confine::ConfineError;
 use crate::link::LinkError;
 use crate::qmp::QmpError;
 use crate::transport::VSOCK_DEVICE;
@@ -58,6 +59,15 @@ pub enum VmError {
         /// The console's last lines.
         console: String,
     },
+    /// The kernel ended QEMU for using more than it may.
+    #[error("the machine was killed: it needed more memory than its limit of {} MiB", limit_bytes >> 20)]
+    OutOfMemory {
+        /// Its limit.
+        limit_bytes: u64,
+    },
+    /// It could not be held to its limits, and must not run without.
+    #[error("the machine was not started, because its limits cannot be set")]
+    Unconfined(#[from] ConfineError),
     /// What the guest wrote has no room on the host.
     #[error("the disk of the host is full: there is no room in {} for what the machine writes", dir.display())]
     HostDiskFull {
@@ -111,6 +121,8 @@ impl Explain for VmError {
             Self::QemuUnusable { .. } => Code::ToolFailed,
             Self::NoAnswer { .. } => Code::BootFailed,
             Self::Crashed { .. } => Code::VmCrashed,
+            Self::OutOfMemory { .. } => Code::OutOfMemory,
+            Self::Unconfined(error) => error.code(),
             Self::HostDiskFull { .. } => Code::DiskFull,
             Self::Disk(error) => error.code(),
             Self::BadTemplate { .. } => Code::TemplateInvalid,
@@ -124,6 +136,10 @@ impl Explain for VmError {
     fn remedy(&self) -> Option<String> {
         let text = match self {
             Self::Link(error) => return error.remedy(),
+            Self::Unconfined(error) => return error.remedy(),
+            Self::OutOfMemory { .. } => {
+                "start it again; if it happens again, raise resources.overhead_mb in the configuration"
+            }
             Self::QemuMissing { .. } => {
                 "install it (Debian, Ubuntu: apt-get install qemu-system-x86) or set vm.qemu in the configuration"
             }
@@ -133,9 +149,7 @@ impl Explain for VmError {
                 "check that the kernel is a Linux with virtio (vm.kernel), or run 'agentiso check'"
             }
             Self::Crashed { .. } => "look at the lines above; if memory is short, ask for a smaller machine",
-            Self::NoVsock(_) => {
-                "load its module (sudo modprobe vhost_vsock), join the group that may use it, or set vm.link to \"auto\""
-            }
+            Self::NoVsock(_) => "run 'agentiso check', which says how to get it, or set vm.link to \"auto\"",
             Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
             _ if self.code() == Code::DiskFull => {
                 "free space in the data directory, or set AGENTISO_HOME to a larger disk"

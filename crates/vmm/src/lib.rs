@@ -1,5 +1,6 @@
 //! QEMU machines: finding QEMU, starting it, talking to it, and cloning machines from memory images.
 
+mod confine;
 mod console;
 mod disk_watch;
 mod error;
@@ -15,6 +16,7 @@ pub mod template;
 mod transport;
 mod tsc;
 
+pub use confine::{ConfineError, Confinement, Group, IoLimits, Limits, Policy, Trial};
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};

@@ -53,11 +53,18 @@ pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cac
         return Acceleration { accel, reason: "set in the configuration".to_owned() };
     }
     let tcg = |reason: String| Acceleration { accel: Accel::Tcg, reason };
+    let memory = cache.join("acceleration.json");
     let device = match device_standing(KVM_DEVICE) {
         Ok(device) => device,
-        Err(error) => return tcg(cannot_be_opened(KVM_DEVICE, &error)),
+        Err(error) => {
+            let reason = cannot_be_opened(KVM_DEVICE, &error);
+            if last_answer(&memory).is_some_and(|known: Acceleration| known.accel == Accel::Kvm) {
+                tracing::warn!("{reason}; it worked before: new machines run without KVM");
+            }
+            return tcg(reason);
+        }
     };
-    let (key, memory) = (key(host, kernel, &device), cache.join("acceleration.json"));
+    let key = key(host, kernel, &device);
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
@@ -81,11 +88,18 @@ pub async fn choose_link(
         return LinkChoice { link, reason: "set in the configuration".to_owned() };
     }
     let serial = |reason: String| LinkChoice { link: LinkKind::Serial, reason };
+    let memory = cache.join("link.json");
     let device = match device_standing(VSOCK_DEVICE) {
         Ok(device) => device,
-        Err(error) => return serial(cannot_be_opened(VSOCK_DEVICE, &error)),
+        Err(error) => {
+            let reason = cannot_be_opened(VSOCK_DEVICE, &error);
+            if last_answer(&memory).is_some_and(|known: LinkChoice| known.link == LinkKind::Vsock) {
+                tracing::warn!("{reason}; it worked before: new machines use a virtio serial port");
+            }
+            return serial(reason);
+        }
     };
-    let (key, memory) = (format!("{} {accel}", key(host, kernel, &device)), cache.join("link.json"));
+    let key = format!("{} {accel}", key(host, kernel, &device));
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
@@ -199,6 +213,12 @@ pub(crate) fn boot_id() -> String {
 fn recall<T: DeserializeOwned>(cache: &Path, key: &str) -> Option<T> {
     let known: Remembered<T> = serde_json::from_slice(&fs::read(cache).ok()?).ok()?;
     (known.key == key).then_some(known.answer)
+}
+
+/// What was found out last, whatever has changed since.
+fn last_answer<T: DeserializeOwned>(cache: &Path) -> Option<T> {
+    let known: Remembered<T> = serde_json::from_slice(&fs::read(cache).ok()?).ok()?;
+    Some(known.answer)
 }
 
 /// Failing to remember only means asking again.

@@ -34,7 +34,8 @@ impl SocketDir {
         UnixStream::connect(self.address(name))
     }
 
-    fn address(&self, name: &str) -> PathBuf {
+    /// The path of something in it, for as long as this is there.
+    pub(crate) fn address(&self, name: &str) -> PathBuf {
         format!("/proc/self/fd/{}/{name}", self.dir.as_raw_fd()).into()
     }
 }

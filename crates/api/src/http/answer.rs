@@ -98,9 +98,9 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::RateLimited | Code::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
         Code::Timeout | Code::BootFailed => StatusCode::GATEWAY_TIMEOUT,
-        Code::GuestFailed | Code::GitFailed | Code::VmCrashed => StatusCode::BAD_GATEWAY,
+        Code::GuestFailed | Code::GitFailed | Code::VmCrashed | Code::OutOfMemory => StatusCode::BAD_GATEWAY,
         Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-        Code::DaemonUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::DaemonUnavailable | Code::LimitsUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -66,6 +66,39 @@ pub struct Forward {
     pub guest_port: u16,
 }
 
+/// What the host holds a machine to. What is null is not limited.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct MachineLimits {
+    /// Bytes of memory, of the guest and its QEMU.
+    pub memory_bytes: Option<u64>,
+    /// Bytes of it that may be swapped out besides.
+    pub swap_bytes: Option<u64>,
+    /// Processor time, in percent of one processor.
+    pub cpu_percent: Option<u64>,
+    /// Threads of its QEMU.
+    pub tasks: Option<u64>,
+    /// Bytes it may read from the disk in a second.
+    pub read_bytes_per_sec: Option<u64>,
+    /// Bytes it may write to the disk in a second.
+    pub write_bytes_per_sec: Option<u64>,
+}
+
+impl MachineLimits {
+    /// In one line.
+    pub fn in_words(&self) -> String {
+        let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
+        let words = [
+            self.memory_bytes.map(|bytes| format!("{} of memory", mib(bytes))),
+            self.cpu_percent.map(|percent| format!("{percent} % of a processor")),
+            self.tasks.map(|tasks| format!("{tasks} threads")),
+            self.read_bytes_per_sec.map(|bytes| format!("{} read a second", mib(bytes))),
+            self.write_bytes_per_sec.map(|bytes| format!("{} written a second", mib(bytes))),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+    }
+}
+
 /// All about a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceDetails {
@@ -80,6 +113,9 @@ pub struct WorkspaceDetails {
     pub accel: Option<String>,
     /// Process id of its QEMU, while it runs.
     pub pid: Option<u32>,
+    /// What the host holds its machine to, while it runs; null if to nothing.
+    #[serde(default)]
+    pub limits: Option<MachineLimits>,
     /// Whether it was taken from the pool.
     pub from_pool: bool,
     /// What it is a fork of.
@@ -123,6 +159,9 @@ impl Outcome for WorkspaceDetails {
         if !self.snapshots.is_empty() {
             let names: Vec<&str> = self.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
             let _ = write!(text, "; snapshots: {}", names.join(", "));
+        }
+        if let Some(limits) = &self.limits {
+            let _ = write!(text, "; its host allows {}", limits.in_words());
         }
         if let Some(reason) = &self.stop_reason {
             let _ = write!(text, "; it stopped because {reason}");

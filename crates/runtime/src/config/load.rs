@@ -232,6 +232,14 @@ mod tests {
                 "[limits]\nmax_memory_mb = 64\n",
                 "c.toml:2: limits.max_memory_mb: must be at least 128, not 64",
             ),
+            (
+                "[resources]\ncgroup = \"off\"\ncgroup_required = true\n",
+                "c.toml:3: resources.cgroup_required: limits cannot be required where cgroup is \"off\"",
+            ),
+            (
+                "[resources]\noverhead_mb = 0\n",
+                "c.toml:2: resources.overhead_mb: must be at least 64: no QEMU lives with less",
+            ),
             ("vm = 3\n", "c.toml:1: vm: this is a section; write [vm] on a line of its own"),
         ] {
             assert_eq!(refusal(text).message(), message);

@@ -5,7 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agentiso_core::{ImageName, Limits, MIN_MEMORY_MB, NameError, Resources};
+use agentiso_vmm::Policy;
 use serde::{Deserialize, Deserializer, Serialize};
+
+/// MiB a QEMU may take beside its guest's memory.
+///
+/// Measured, after a guest had used all of its memory and its disk: 25 MiB of QEMU's own and 5 MiB of the kernel's with
+/// KVM, 79 MiB and 7 MiB with TCG, of which 64 are translated code; a processor adds up to 4 MiB, a GiB of guest memory
+/// 4 MiB of page tables. Twice that is allowed. Pages of files (templates, disks) count too, but the kernel lets go of
+/// them before it kills.
+const OVERHEAD_MB: u32 = 192;
+/// Below this every machine would be killed at its start.
+const LEAST_OVERHEAD_MB: u32 = 64;
 
 /// The whole configuration. Every key is optional; an empty file is [`Config::default`].
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -17,6 +28,8 @@ pub struct Config {
     pub limits: Limits,
     /// How machines are run.
     pub vm: Vm,
+    /// What the host holds each machine to.
+    pub resources: Holding,
     /// Memory images of booted guests.
     pub templates: Templates,
     /// Disks of workspaces.
@@ -146,6 +159,33 @@ pub struct Vm {
     pub stop_timeout_secs: u32,
 }
 
+/// What the host holds each machine to.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Holding {
+    /// Whether machines are put into groups.
+    pub cgroup: Cgroup,
+    /// A machine that cannot be limited does not start.
+    pub cgroup_required: bool,
+    /// MiB a QEMU may take beside its guest's memory.
+    pub overhead_mb: u32,
+    /// MiB a machine may read from the disk in a second; 0 for no limit.
+    pub io_read_mb_per_sec: u32,
+    /// MiB a machine may write to the disk in a second; 0 for no limit.
+    pub io_write_mb_per_sec: u32,
+}
+
+/// Whether machines are put into groups.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cgroup {
+    /// Wherever the host lets us.
+    #[default]
+    Auto,
+    /// Never.
+    Off,
+}
+
 /// Which acceleration QEMU uses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -198,6 +238,31 @@ impl Default for Vm {
             boot_timeout_secs: 60,
             stop_timeout_secs: 10,
         }
+    }
+}
+
+impl Default for Holding {
+    fn default() -> Self {
+        Self {
+            cgroup: Cgroup::default(),
+            cgroup_required: false,
+            overhead_mb: OVERHEAD_MB,
+            io_read_mb_per_sec: 0,
+            io_write_mb_per_sec: 0,
+        }
+    }
+}
+
+impl Holding {
+    /// What machines are held to; `None` if to nothing.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        let per_second = |mb: u32| (mb > 0).then(|| u64::from(mb) << 20);
+        (self.cgroup == Cgroup::Auto).then(|| Policy {
+            required: self.cgroup_required,
+            overhead_bytes: u64::from(self.overhead_mb) << 20,
+            io_read: per_second(self.io_read_mb_per_sec),
+            io_write: per_second(self.io_write_mb_per_sec),
+        })
     }
 }
 
@@ -306,6 +371,14 @@ impl Config {
         if let Some((key, _)) = rates.iter().find(|(_, per_minute)| *per_minute == 0) {
             let reason = "must be at least 1; enabled = false switches all limits off".to_owned();
             return Some(Nonsense { section: "rate_limit", key, limit: None, reason });
+        }
+        if self.resources.cgroup_required && self.resources.cgroup == Cgroup::Off {
+            let reason = "limits cannot be required where cgroup is \"off\"".to_owned();
+            return Some(Nonsense { section: "resources", key: "cgroup_required", limit: None, reason });
+        }
+        if self.resources.overhead_mb < LEAST_OVERHEAD_MB {
+            let reason = format!("must be at least {LEAST_OVERHEAD_MB}: no QEMU lives with less");
+            return Some(Nonsense { section: "resources", key: "overhead_mb", limit: None, reason });
         }
         if self.daemon.listen.is_some() && self.daemon.token_file.is_none() {
             let reason = "needs token_file: nobody may come over the network without a token".to_owned();

@@ -75,6 +75,21 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        name: "resources",
+        help: "What the host holds each machine to, by cgroup v2.",
+        keys: &[
+            key("cgroup", "\"auto\"", "\"auto\" (wherever the host lets us) or \"off\"."),
+            key("cgroup_required", "false", "Whether a machine that cannot be limited is refused."),
+            key(
+                "overhead_mb",
+                "192",
+                "MiB a QEMU may take beside its guest's memory; a machine that needs more is killed.",
+            ),
+            key("io_read_mb_per_sec", "0", "MiB a machine may read from the disk in a second; 0: no limit."),
+            key("io_write_mb_per_sec", "0", "MiB a machine may write to the disk in a second; 0: no limit."),
+        ],
+    },
+    Section {
         name: "templates",
         help: "Memory images of booted guests, from which machines start.",
         keys: &[key("max_mb", "4096", "MiB all templates together may take; the least used go first.")],

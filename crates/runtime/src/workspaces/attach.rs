@@ -109,6 +109,7 @@ impl Workspaces {
             .berth
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        state.record.remove_group();
         self.meta.write(|tx| tx.set_stopped(workspace.id, Some(&reason)))?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use agentiso_core::Failure;
+use agentiso_core::{Code, Failure};
 use agentiso_meta::{Workspace, WorkspaceState};
 
 use super::Workspaces;
@@ -18,6 +18,9 @@ const TELLING_LINES: usize = 100;
 /// So many lines, of so many characters each, are told if none of them stands out.
 const LAST_LINES: usize = 3;
 const LAST_LINE: usize = 160;
+
+/// How it is said that the kernel ended a machine.
+const OUT_OF_MEMORY: &str = "it was killed because it needed more memory than its limit";
 
 /// The ends of a machine's logs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -46,12 +49,31 @@ impl Workspaces {
         if let WorkspaceState::Stopped { reason } = workspace.state {
             return reason;
         }
+        if let Ok(Some(state)) = self.machine_of(&workspace)
+            && state.record.ran_out_of_memory()
+        {
+            let limit = state.record.limits().and_then(|limits| limits.memory_bytes).unwrap_or_default();
+            return Some(format!("{OUT_OF_MEMORY} of {} MiB", limit >> 20));
+        }
         let logs = self.logs(&workspace, TELLING_LINES).ok()?;
         let said = [("QEMU said", logs.qemu), ("its console ended with", logs.console)]
             .into_iter()
             .filter_map(|(who, log)| Some(format!("{who}: {}", in_one_line(&log)?)))
             .collect::<Vec<_>>();
         (!said.is_empty()).then(|| said.join("; "))
+    }
+
+    /// The same for a failure that came of it.
+    pub fn explain_end(&self, workspace: &Workspace, failure: Failure) -> Failure {
+        match self.last_words(workspace) {
+            Some(words) if words.contains(OUT_OF_MEMORY) => Failure::new(Code::OutOfMemory, words)
+                .with_remedy(format!(
+                    "start it again: agentiso start {}, or workspace_start",
+                    workspace.name
+                )),
+            Some(words) => failure.because(&words),
+            None => failure,
+        }
     }
 
     /// What is said of a workspace whose machine ended by itself.

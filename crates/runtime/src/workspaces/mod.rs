@@ -42,6 +42,7 @@ mod tidy;
 mod undertaking;
 mod views;
 
+pub use agentiso_vmm::Limits;
 pub use attach::Attached;
 pub use compare::CompareRequest;
 pub use create::CreateRequest;

@@ -41,6 +41,7 @@ impl Workspaces {
         let (meta, held) = (Arc::new(meta), Arc::new(held));
         let workspaces = Self { installation: installation.clone(), meta, held };
         workspaces.recover().await?;
+        workspaces.sweep_groups()?;
         Ok(workspaces)
     }
 
@@ -78,6 +79,15 @@ impl Workspaces {
     /// The machine of a workspace, as the database has it.
     pub(crate) fn machine_of(&self, workspace: &Workspace) -> Result<Option<MachineState>, Failure> {
         workspace.machine().map(MachineState::from_value).transpose()
+    }
+
+    /// Removes groups of machines that have ended, but not of those whose end nobody has noted: it is read there.
+    fn sweep_groups(&self) -> Result<(), Failure> {
+        if let Some(confinement) = self.installation.confinement() {
+            let known = self.known_machines()?.into_iter().filter_map(|machine| machine.record.group);
+            confinement.sweep(&known.collect::<Vec<_>>());
+        }
+        Ok(())
     }
 
     /// The directories of machines in the pool.

@@ -268,7 +268,7 @@ impl Workspaces {
                 snapshot.name.as_str()
             );
             return Err(Failure::new(Code::SnapshotIncompatible, message).with_remedy(
-                "give access to the device again, or restore or fork its disk alone: --disk-only",
+                "restore or fork its disk alone: --disk-only; 'agentiso check' says how to get the device",
             ));
         }
         Ok(Some((memory, about)))

@@ -2,7 +2,7 @@
 
 use agentiso_core::{Failure, ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 use agentiso_meta::{MetaError, Read, Snapshot, Workspace, WorkspaceState};
-use agentiso_vmm::Accel;
+use agentiso_vmm::{Accel, Limits};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -41,6 +41,9 @@ pub struct WorkspaceView {
     /// Process id of its QEMU, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// What the host holds it to, while it runs and is held to anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
 }
 
 /// Where a fork came from.
@@ -110,6 +113,7 @@ impl WorkspaceView {
             from_pool: workspace.from_pool,
             forked_from,
             pid: machine.map(|machine| machine.record.pid),
+            limits: None,
         }
     }
 }
@@ -130,7 +134,11 @@ impl Workspaces {
             let workspace = read.find_workspace(asked)?;
             Ok((fork_point(read, &workspace)?, workspace))
         })?;
-        self.view(&workspace, snapshot)
+        let mut view = self.view(&workspace, snapshot)?;
+        if view.pid.is_some() {
+            view.limits = self.machine_of(&workspace)?.and_then(|machine| machine.record.limits());
+        }
+        Ok(view)
     }
 
     /// A workspace as it is: one whose machine has ended is noted as stopped.

@@ -77,6 +77,7 @@ impl BareMachine {
             inherited: listeners.iter().map(AsFd::as_fd).collect(),
             stderr: dir.path().join("qemu.log"),
             run_as: host.run_as,
+            confine: None,
             ephemeral: true,
         })
         .unwrap();

@@ -1,10 +1,12 @@
 //! What is needed to start a machine.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_proto::RootDisk;
 
+use crate::confine::Confinement;
 use crate::hardware::Hardware;
 use crate::qemu::{Credentials, DiskFile, Memory, Qemu};
 
@@ -17,6 +19,8 @@ pub struct Host {
     pub run_as: Option<Credentials>,
     /// How long a kernel may take to boot.
     pub boot_limit: Duration,
+    /// What holds machines to their limits, if anything is to.
+    pub confinement: Option<Arc<Confinement>>,
 }
 
 /// A kernel and its initramfs.
@@ -45,6 +49,15 @@ pub struct Launch<'a> {
     pub ephemeral: bool,
     /// Adds a second serial port, named `spare`, for measuring what the transport carries.
     pub spare_port: bool,
+}
+
+impl Launch<'_> {
+    /// What its group is called: as its directory is, as far as a group may be.
+    pub(super) fn group_name(&self) -> String {
+        let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        format!("machine-{}", name.chars().map(plain).collect::<String>())
+    }
 }
 
 /// The disk of every machine, as its agent mounts it; `enter` makes it the root.

@@ -1,6 +1,6 @@
 //! Leaving a machine to itself and coming back to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentiso_proto::Inherit;
@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 
 use super::Machine;
 use crate::VmError;
+use crate::confine::{Group, Limits};
 use crate::console::Console;
 use crate::disk_watch::DiskWatch;
 use crate::hardware::Hardware;
@@ -41,12 +42,36 @@ pub struct MachineRecord {
     pub memory: Memory,
     /// Where its agent is.
     address: Address,
+    /// The group that limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<PathBuf>,
 }
 
 impl MachineRecord {
     /// Whether its process is still there.
     pub fn is_alive(&self) -> bool {
         matches!(crate::qemu::start_time(self.pid), Ok(Some(started)) if started == self.started)
+    }
+
+    /// The limits it has, if it has any.
+    pub fn limits(&self) -> Option<Limits> {
+        self.group().map(|group| group.limits())
+    }
+
+    /// Whether the kernel killed it because it needed more memory than its limit.
+    pub fn ran_out_of_memory(&self) -> bool {
+        self.group().is_some_and(|group| group.ran_out_of_memory())
+    }
+
+    /// Removes the group of a machine that has ended.
+    pub fn remove_group(&self) {
+        if let Some(group) = self.group() {
+            group.remove();
+        }
+    }
+
+    fn group(&self) -> Option<Group> {
+        self.group.clone().map(Group::at)
     }
 }
 
@@ -55,7 +80,8 @@ impl Machine {
     pub fn record(&self) -> Result<MachineRecord, VmError> {
         let started = self.process.started().map_err(VmError::io("look at the QEMU process"))?;
         let (hardware, memory, address) = (self.hardware, self.memory.clone(), self.address);
-        Ok(MachineRecord { pid: self.process.pid(), started, hardware, memory, address })
+        let group = self.process.group().map(|group| group.path().to_owned());
+        Ok(MachineRecord { pid: self.process.pid(), started, hardware, memory, address, group })
     }
 
     /// Lets it run on by itself. It must not have been started as an ephemeral one.
@@ -68,7 +94,8 @@ impl Machine {
     /// If its last owner died in the middle of something, the machine is made to run again.
     pub async fn adopt(dir: &Path, record: &MachineRecord) -> Result<Option<Self>, VmError> {
         let doing = || VmError::io("come back to the running machine");
-        let adopted = Process::adopt(record.pid, record.started, dir.join("qemu.log")).map_err(doing())?;
+        let adopted = Process::adopt(record.pid, record.started, dir.join("qemu.log"), record.group());
+        let adopted = adopted.map_err(doing())?;
         let Some(process) = adopted else { return Ok(None) };
         let process = Guarded(Some(process));
         match Self::come_back(dir, record).await {

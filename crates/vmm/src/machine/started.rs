@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::disk_watch::{DiskWatch, is_full};
 use crate::hardware::{Hardware, LinkKind};
 use crate::link::{Guest, SessionOptions};
-use crate::qemu::{BootSource, CommandLine, Memory, Process, Spawn};
+use crate::qemu::{BootSource, CommandLine, Confine, Memory, Process, Spawn};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Serial, Transport, Vsock};
@@ -59,6 +59,11 @@ impl Started {
             stderr: launch.dir.join("qemu.log"),
             run_as: host.run_as,
             ephemeral: launch.ephemeral,
+            confine: host.confinement.as_deref().map(|by| Confine {
+                by,
+                name: launch.group_name(),
+                hardware: launch.hardware,
+            }),
         })?;
         tracing::debug!(pid = process.pid(), "QEMU started");
         let console = Console::record(&launch.dir.join("console.log"), console.stream()?)
@@ -100,13 +105,16 @@ pub(super) fn crash(process: &Process, console: &Console, dir: &Path, status: St
     if process.ended_by_bus_error() && is_full(dir) {
         return VmError::HostDiskFull { dir: dir.to_owned() };
     }
+    if let Some(group) = process.group().filter(|group| group.ran_out_of_memory()) {
+        return VmError::OutOfMemory { limit_bytes: group.limits().memory_bytes.unwrap_or_default() };
+    }
     VmError::Crashed { status, stderr: process.stderr_tail(), console: console.tail() }
 }
 
 fn open_transport(kind: LinkKind, sockets: &SocketDir) -> Result<Box<dyn Transport>, VmError> {
     match kind {
         LinkKind::Serial => Ok(Box::new(Serial::new(sockets).map_err(VmError::io("create agent.sock"))?)),
-        LinkKind::Vsock => Ok(Box::new(Vsock::new().map_err(VmError::NoVsock)?)),
+        LinkKind::Vsock => Ok(Box::new(Vsock::new(sockets).map_err(VmError::NoVsock)?)),
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod binary;
 mod command;
+mod gate;
 mod process;
-mod spawner;
+pub(crate) mod spawner;
 
 pub use binary::{MIN_VERSION, Qemu, find};
 pub use command::node_name;
 pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory};
 pub(crate) use command::{kernel_words, processor};
+pub(crate) use gate::Gatekeeper;
 pub(crate) use process::read_tail;
-pub use process::{Credentials, Process, Spawn, lookup_user, process_end, start_time};
+pub use process::{Confine, Credentials, Process, Spawn, lookup_user, process_end, start_time};

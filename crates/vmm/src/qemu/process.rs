@@ -13,8 +13,11 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::gate::{Gate, Gatekeeper};
 use super::spawner;
 use crate::VmError;
+use crate::confine::{Confinement, Group};
+use crate::hardware::Hardware;
 
 /// How much of QEMU's own complaints is shown.
 const STDERR_TAIL: u64 = 2048;
@@ -45,6 +48,19 @@ pub struct Spawn<'a> {
     pub run_as: Option<Credentials>,
     /// Ends with this process.
     pub ephemeral: bool,
+    /// The group it is put into.
+    pub confine: Option<Confine<'a>>,
+}
+
+/// What a process is to be held to.
+#[derive(Debug)]
+pub struct Confine<'a> {
+    /// Who does it.
+    pub by: &'a Confinement,
+    /// The name of its group.
+    pub name: String,
+    /// The machine it runs.
+    pub hardware: Hardware,
 }
 
 /// A started process. Killed when dropped, unless it was released.
@@ -54,6 +70,7 @@ pub struct Process {
     pid: u32,
     pidfd: AsyncFd<OwnedFd>,
     stderr: PathBuf,
+    group: Option<Group>,
     released: bool,
 }
 
@@ -64,17 +81,27 @@ impl Process {
         let stderr = stderr.map_err(VmError::io(format!("open {}", spawn.stderr.display())))?;
         let mut command = Command::new(spawn.program);
         command.args(&spawn.arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        prepare(&mut command, &spawn);
-        let child =
-            spawner::spawn(command).map_err(VmError::io(format!("start {}", spawn.program.display())))?;
+        let starting = || VmError::io(format!("start {}", spawn.program.display()));
+        let (gatekeeper, gate) = match &spawn.confine {
+            None => (None, None),
+            Some(_) => {
+                Gatekeeper::new().map(|(keeper, gate)| (Some(keeper), Some(gate))).map_err(starting())?
+            }
+        };
+        prepare(&mut command, &spawn, gate);
+        let (child, group) = match (&spawn.confine, gatekeeper) {
+            (Some(confine), Some(gatekeeper)) => start_confined(command, confine, gatekeeper)?,
+            _ => (spawner::spawn(command).wait().map_err(starting())?, None),
+        };
         let pid = child.id();
         let mut guard = KillOnDrop(Some(child));
         let pidfd = watch(pid).map_err(VmError::io("watch the QEMU process"))?;
-        Ok(Self { child: Mutex::new(guard.0.take()), pid, pidfd, stderr: spawn.stderr, released: false })
+        let child = Mutex::new(guard.0.take());
+        Ok(Self { child, pid, pidfd, stderr: spawn.stderr, group, released: false })
     }
 
     /// Takes charge of a process that an earlier owner released. `None` if it is not there any more.
-    pub fn adopt(pid: u32, started: u64, stderr: PathBuf) -> io::Result<Option<Self>> {
+    pub fn adopt(pid: u32, started: u64, stderr: PathBuf, group: Option<Group>) -> io::Result<Option<Self>> {
         let pidfd = match watch(pid) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
             other => other?,
@@ -83,7 +110,7 @@ impl Process {
         if start_time(pid)? != Some(started) {
             return Ok(None);
         }
-        Ok(Some(Self { child: Mutex::new(None), pid, pidfd, stderr, released: false }))
+        Ok(Some(Self { child: Mutex::new(None), pid, pidfd, stderr, group, released: false }))
     }
 
     /// Lets it run on without an owner. When it ends, and we still run, nothing of it stays.
@@ -102,6 +129,11 @@ impl Process {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The group it is in.
+    pub fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
     }
 
     /// When it started, in the kernel's ticks since the host booted: with the process id, this names it for good.
@@ -158,6 +190,40 @@ impl Drop for Process {
             // It was sent a signal it cannot refuse, so this does not wait long; without it a zombie stays.
             let _ = child.wait();
         }
+        if let Some(group) = &self.group {
+            group.remove();
+        }
+    }
+}
+
+/// Starts a process that does nothing before it is in its group.
+fn start_confined(
+    command: Command,
+    confine: &Confine<'_>,
+    gatekeeper: Gatekeeper,
+) -> Result<(Child, Option<Group>), VmError> {
+    let Confine { by, name, hardware } = confine;
+    by.prepare();
+    let spawning = spawner::spawn(command);
+    let admitted = gatekeeper.let_in(|pid| by.admit(name, *hardware, pid));
+    let started = spawning.wait();
+    let failed = VmError::io("start QEMU");
+    match (admitted, started) {
+        (Ok(Some(Ok(group))), Ok(child)) => Ok((child, group)),
+        (Ok(Some(Err(error))), _) => {
+            by.give_up(name);
+            Err(error.into())
+        }
+        (Ok(Some(Ok(_))), Err(error)) => {
+            by.give_up(name);
+            Err(failed(error))
+        }
+        // It never came to the gate.
+        (Ok(None), Err(error)) | (Err(error), Err(_)) => Err(failed(error)),
+        (Ok(None) | Err(_), Ok(child)) => {
+            drop(KillOnDrop(Some(child)));
+            Err(failed(io::Error::other("it went past the gate to its group")))
+        }
     }
 }
 
@@ -204,11 +270,14 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(started.filter(|_| !over))
 }
 
-fn prepare(command: &mut Command, spawn: &Spawn<'_>) {
+fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>) {
     let inherited: Vec<RawFd> = spawn.inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let (run_as, ephemeral) = (spawn.run_as, spawn.ephemeral);
     let parent = rustix::process::getpid();
     let in_child = move || {
+        if let Some(gate) = &gate {
+            gate.pass()?;
+        }
         rustix::process::setsid()?;
         if !ephemeral {
             // Where a security module lets only a parent read a process's memory, snapshots need an exception: the

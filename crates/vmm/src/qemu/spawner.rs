@@ -12,14 +12,24 @@ type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
 static SPAWNER: OnceLock<Mutex<mpsc::Sender<Job>>> = OnceLock::new();
 
-/// Starts a process from the spawner thread. Blocks for the time of a fork.
-pub(super) fn spawn(command: Command) -> io::Result<Child> {
+/// A process that is being started.
+pub(crate) struct Spawning(mpsc::Receiver<io::Result<Child>>);
+
+/// Starts a process from the spawner thread.
+pub(crate) fn spawn(command: Command) -> Spawning {
     let (answer, started) = mpsc::channel();
     let spawner = SPAWNER.get_or_init(|| Mutex::new(start()));
-    let sent = spawner.lock().unwrap_or_else(PoisonError::into_inner).send((command, answer));
-    sent.ok()
-        .and_then(|()| started.recv().ok())
-        .unwrap_or_else(|| Err(io::Error::other("the thread that starts processes is gone")))
+    // Without the thread the other end of the answer is dropped, and waiting says so.
+    let _ = spawner.lock().unwrap_or_else(PoisonError::into_inner).send((command, answer));
+    Spawning(started)
+}
+
+impl Spawning {
+    /// Waits until it runs its program. Blocks for the time of a fork.
+    pub fn wait(self) -> io::Result<Child> {
+        let gone = |_| Err(io::Error::other("the thread that starts processes is gone"));
+        self.0.recv().unwrap_or_else(gone)
+    }
 }
 
 fn start() -> mpsc::Sender<Job> {

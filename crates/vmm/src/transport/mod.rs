@@ -1,5 +1,6 @@
 //! How host and agent reach each other: a virtio serial port or a virtio socket, behind one trait.
 
+mod key;
 mod serial;
 mod vsock;
 
@@ -14,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::sockets::SocketDir;
 
+use key::LinkKey;
 pub(crate) use serial::Serial;
 pub(crate) use vsock::{DEVICE as VSOCK_DEVICE, Vsock};
 
@@ -38,7 +40,7 @@ pub(crate) enum Address {
 pub(crate) async fn reach(address: Address, sockets: &SocketDir) -> io::Result<Box<dyn Stream>> {
     match address {
         Address::Serial => serial::connect(sockets).map(|stream| Box::new(stream) as Box<dyn Stream>),
-        Address::Vsock(cid) => vsock::connect(cid).await,
+        Address::Vsock(cid) => vsock::connect(cid, LinkKey::of(sockets)?.as_ref()).await,
     }
 }
 

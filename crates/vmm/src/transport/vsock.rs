@@ -5,15 +5,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use agentiso_proto::VSOCK_PORT;
 use rustix::ioctl::{Setter, ioctl, opcode};
+use tokio::io::AsyncWriteExt;
 use tokio_vsock::{VsockAddr, VsockStream};
 
+use super::key::{KeyFile, LinkKey};
 use super::{Address, Connecting, Stream, Transport};
+use crate::sockets::SocketDir;
 
 /// The device that gives a guest a context id.
 pub(crate) const DEVICE: &str = "/dev/vhost-vsock";
-/// Where the agent listens.
-const AGENT_PORT: u32 = 5000;
 /// Context ids up to this one have a meaning of their own.
 const RESERVED_CIDS: u32 = 3;
 const CID_TRIES: u32 = 64;
@@ -24,22 +26,31 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(crate) struct Vsock {
     device: File,
     cid: u32,
+    key: LinkKey,
+    key_file: KeyFile,
 }
 
 impl Vsock {
-    /// Claims a context id that nobody has.
-    pub fn new() -> io::Result<Self> {
-        let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
-        for _ in 0..CID_TRIES {
-            let cid = random_cid();
-            match claim(&device, cid) {
-                Ok(()) => return Ok(Self { device, cid }),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::other("no context id is free"))
+    /// Claims a context id that nobody has, for the machine of that directory.
+    pub fn new(dir: &SocketDir) -> io::Result<Self> {
+        let (device, cid) = claim_any()?;
+        let key = LinkKey::make(dir)?;
+        let key_file = key.file()?;
+        Ok(Self { device, cid, key, key_file })
     }
+}
+
+fn claim_any() -> io::Result<(File, u32)> {
+    let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+    for _ in 0..CID_TRIES {
+        let cid = random_cid();
+        match claim(&device, cid) {
+            Ok(()) => return Ok((device, cid)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("no context id is free"))
 }
 
 /// The kernel refuses an id that another descriptor holds, so whoever claims one has it alone.
@@ -59,11 +70,14 @@ fn random_cid() -> u32 {
 impl Transport for Vsock {
     fn arguments(&self) -> Vec<(&'static str, String)> {
         let (cid, fd) = (self.cid, self.device.as_raw_fd());
-        vec![("-device", format!("vhost-vsock-device,guest-cid={cid},vhostfd={fd}"))]
+        vec![
+            ("-device", format!("vhost-vsock-device,guest-cid={cid},vhostfd={fd}")),
+            self.key_file.argument(),
+        ]
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.device.as_fd()]
+        vec![self.device.as_fd(), self.key_file.descriptor()]
     }
 
     fn address(&self) -> Address {
@@ -71,15 +85,18 @@ impl Transport for Vsock {
     }
 
     fn connect(&self) -> Connecting<'_> {
-        Box::pin(connect(self.cid))
+        Box::pin(connect(self.cid, Some(&self.key)))
     }
 }
 
-/// Connects to the agent of the guest with a context id, as soon as it listens.
-pub(super) async fn connect(cid: u32) -> io::Result<Box<dyn Stream>> {
+/// Connects to the agent of the guest with a context id, as soon as it listens, and shows it the key.
+pub(super) async fn connect(cid: u32, key: Option<&LinkKey>) -> io::Result<Box<dyn Stream>> {
     loop {
-        match VsockStream::connect(VsockAddr::new(cid, AGENT_PORT)).await {
-            Ok(stream) => return Ok(Box::new(stream) as Box<dyn Stream>),
+        match VsockStream::connect(VsockAddr::new(cid, VSOCK_PORT)).await {
+            Ok(mut stream) => {
+                stream.write_all(key.map(LinkKey::bytes).unwrap_or_default()).await?;
+                return Ok(Box::new(stream) as Box<dyn Stream>);
+            }
             Err(error) if is_not_there_yet(&error) => tokio::time::sleep(PAUSE).await,
             Err(error) => return Err(error),
         }

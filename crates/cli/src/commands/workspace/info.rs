@@ -39,6 +39,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         ("from", brief.source.clone()),
         ("accel", details.accel.clone()),
         ("process", details.pid.map(|pid| pid.to_string())),
+        ("limits", details.pid.map(|_| limits(details))),
         ("expires", details.expires_at.clone()),
         ("idle stop", details.idle_stop_secs.map(|seconds| format!("after {seconds} s"))),
         ("labels", (!brief.labels.is_empty()).then(|| labels_in_words(&brief.labels))),
@@ -60,6 +61,13 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn limits(details: &WorkspaceDetails) -> String {
+    match &details.limits {
+        Some(limits) => limits.in_words(),
+        None => "none; 'agentiso check' says why".to_owned(),
+    }
 }
 
 fn joined(words: impl Iterator<Item = String>) -> Option<String> {

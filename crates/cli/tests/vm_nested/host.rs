@@ -1,0 +1,151 @@
+//! An installation on a host that is bent to what a test needs, of which nothing is left when the test is over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use agentiso_testing::TestHome;
+use serde_json::Value;
+
+/// Nothing here takes this long unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// An installation of a test's own.
+pub struct Host {
+    home: TestHome,
+    /// What agentiso is run by.
+    wrapper: Vec<&'static str>,
+}
+
+/// How a verb failed.
+#[derive(Debug)]
+pub struct Refusal {
+    pub code: String,
+    pub message: String,
+}
+
+impl Host {
+    /// With machines of the given kind, and what else the configuration is to say.
+    pub fn new(vm: &str, rest: &str) -> Self {
+        let home = TestHome::new();
+        home.configure(&format!(
+            "[defaults]\nmemory_mb = 256\n[vm]\nboot_timeout_secs = 600\n{vm}\n{rest}\n"
+        ));
+        Self { home, wrapper: Vec::new() }
+    }
+
+    /// The same without the unified hierarchy: whatever is started from now on does not see it.
+    pub fn without_groups(mut self) -> Self {
+        self.run(&["daemon", "stop"]);
+        self.wrapper = vec!["unshare", "-m", "sh", "-c", "umount /sys/fs/cgroup && exec \"$@\"", "sh"];
+        self
+    }
+
+    /// And with it again.
+    pub fn with_groups(mut self) -> Self {
+        self.run(&["daemon", "stop"]);
+        self.wrapper.clear();
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    fn output(&self, words: &[&str]) -> Output {
+        let mut line = self.wrapper.clone();
+        line.push(env!("CARGO_BIN_EXE_agentiso"));
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).args(["--quiet", "--json"]).args(words);
+        command.env("AGENTISO_HOME", self.path()).env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
+        command.output().expect("agentiso runs")
+    }
+
+    /// What a verb says that must succeed.
+    pub fn run(&self, words: &[&str]) -> Value {
+        let output = self.output(words);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default()
+    }
+
+    /// How a verb fails that must not succeed.
+    pub fn refusal(&self, words: &[&str]) -> Refusal {
+        let output = self.output(words);
+        assert!(!output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let error = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).next_back();
+        let error = error.map(|value| value["error"].clone()).unwrap_or_default();
+        let text = |key: &str| error[key].as_str().unwrap_or_else(|| panic!("{said}")).to_owned();
+        Refusal { code: text("code"), message: text("message") }
+    }
+
+    pub fn create(&self, name: &str) {
+        self.run(&["create", "--name", name]);
+    }
+
+    pub fn info(&self, name: &str) -> Value {
+        self.run(&["info", name])
+    }
+
+    /// QEMU's process id.
+    pub fn pid(&self, name: &str) -> u32 {
+        self.info(name)["pid"].as_u64().expect("it runs") as u32
+    }
+
+    /// The group of a workspace's machine.
+    pub fn group(&self, name: &str) -> PathBuf {
+        group_of(self.pid(name))
+    }
+
+    /// What the daemon has written to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default()
+    }
+
+    /// Its QEMUs.
+    pub fn machines(&self) -> Vec<u32> {
+        self.home.processes()
+    }
+
+    /// The finding of that name of `agentiso check`.
+    pub fn finding(&self, name: &str) -> Value {
+        let output = self.output(&["check"]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let findings = report["findings"].as_array().expect("findings");
+        findings.iter().find(|finding| finding["name"] == name).expect("the finding").clone()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // What a failed test left is ended, so that the next one begins on a quiet host.
+        let _ = self.output(&["daemon", "stop", "--machines"]);
+        for pid in self.machines() {
+            kill(pid);
+        }
+    }
+}
+
+/// Where a process is in the unified hierarchy.
+pub fn group_of(pid: u32) -> PathBuf {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("the process is there");
+    let group = text.lines().find_map(|line| line.strip_prefix("0::/")).expect("cgroup v2");
+    Path::new("/sys/fs/cgroup").join(group)
+}
+
+/// Ends a process.
+pub fn kill(pid: u32) {
+    let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+}
+
+/// Waits for something that must come.
+pub fn until(what: &str, mut come: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !come() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

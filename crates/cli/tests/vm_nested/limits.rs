@@ -1,0 +1,130 @@
+//! Machines are held to their limits, and what happens where they cannot be.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::host::{Host, group_of, kill, until};
+
+fn read(group: &Path, file: &str) -> String {
+    fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
+}
+
+#[test]
+fn every_machine_has_a_group_of_its_own_with_its_limits_and_leaves_none() {
+    let host = Host::new("", "[resources]\noverhead_mb = 100\n");
+    host.create("one");
+    let group = host.group("one");
+    assert_eq!(read(&group, "memory.max"), (356u64 << 20).to_string());
+    assert_eq!(read(&group, "memory.swap.max"), (256u64 << 20).to_string());
+    assert_eq!(read(&group, "cpu.max"), "150000 100000");
+    assert_eq!(read(&group, "pids.max"), "129");
+    let limits = &host.info("one")["limits"];
+    assert_eq!(limits["memory_bytes"], json!(356u64 << 20));
+    assert_eq!((&limits["cpu_percent"], &limits["tasks"]), (&json!(150), &json!(129)));
+    assert_eq!(read(&group, "cgroup.procs"), host.pid("one").to_string());
+
+    // What is made from it is limited by itself.
+    host.run(&["snapshot", "create", "one", "moment", "--memory"]);
+    host.run(&["fork", "one", "--name", "two"]);
+    host.run(&["snapshot", "restore", "one", "moment"]);
+    let (restored, fork) = (host.group("one"), host.group("two"));
+    assert!(restored != group && fork != restored, "{group:?} {restored:?} {fork:?}");
+    for limited in [&restored, &fork] {
+        assert_eq!(read(limited, "memory.max"), (356u64 << 20).to_string());
+    }
+    assert!(!group.exists(), "the group of the machine that was replaced is gone");
+
+    host.run(&["stop", "one"]);
+    host.run(&["rm", "two", "--force"]);
+    assert!(!restored.exists() && !fork.exists());
+}
+
+#[test]
+fn a_machine_that_was_killed_for_lack_of_memory_is_reported_as_that() {
+    let host = Host::new("", "");
+    host.create("one");
+    let group = host.group("one");
+    fs::write(group.join("memory.max"), (20u64 << 20).to_string()).unwrap();
+    let refusal = host.refusal(&["exec", "one", "--", "sh", "-c", "head -c 100M /dev/zero | tail"]);
+    assert_eq!(refusal.code, "out_of_memory", "{refusal:?}");
+    let reason = || host.info("one")["stop_reason"].as_str().unwrap_or_default().to_owned();
+    until("the end is noted", || !reason().is_empty());
+    assert!(reason().contains("more memory than its limit of 20 MiB"), "{}", reason());
+    until("its group goes", || !group.exists());
+    host.run(&["start", "one"]);
+    host.run(&["exec", "one", "--", "true"]);
+}
+
+#[test]
+fn limits_that_are_required_and_cannot_be_set_refuse_a_start_and_leave_nothing() {
+    let host = Host::new("", "[resources]\ncgroup_required = true\n");
+    host.create("one");
+    host.run(&["stop", "one"]);
+    let host = host.without_groups();
+    for words in [&["create", "--name", "two"][..], &["start", "one"], &["run", "--", "true"]] {
+        let refusal = host.refusal(words);
+        assert_eq!(refusal.code, "limits_unavailable", "{words:?}: {refusal:?}");
+        assert!(refusal.message.contains("cgroup v2"), "{refusal:?}");
+    }
+    assert_eq!(host.machines(), Vec::<u32>::new());
+    assert_eq!(host.run(&["ls"]).to_string().matches("workspace_id").count(), 1);
+    assert_eq!(host.finding("limits")["standing"], "missing");
+
+    // The next start finds its way.
+    let host = host.with_groups();
+    host.run(&["start", "one"]);
+    assert!(host.group("one").join("memory.max").exists());
+}
+
+#[test]
+fn without_cgroup_v2_machines_run_and_it_is_said_once() {
+    let host = Host::new("", "").without_groups();
+    host.create("one");
+    host.create("two");
+    assert_eq!(host.info("one")["limits"], json!(null));
+    assert_eq!(host.log().matches("machines run without all of their limits").count(), 1, "{}", host.log());
+    let finding = host.finding("limits");
+    assert_eq!(finding["standing"], "warning");
+    assert!(finding["detail"].as_str().unwrap().contains("no cgroup v2"), "{finding}");
+}
+
+#[test]
+fn disk_traffic_is_limited_where_asked_and_said_where_it_cannot_be() {
+    let host = Host::new("", "[resources]\nio_write_mb_per_sec = 5\n");
+    host.create("one");
+    let group = host.group("one");
+    assert!(read(&group, "io.max").ends_with("rbps=max wbps=5242880 riops=max wiops=max"));
+    assert_eq!(host.info("one")["limits"]["write_bytes_per_sec"], json!(5 << 20));
+}
+
+#[test]
+fn groups_outlive_the_daemon_with_their_machines_and_empty_ones_are_swept() {
+    let host = Host::new("", "");
+    host.create("one");
+    host.create("two");
+    let (kept, left) = (host.group("one"), host.group("two"));
+    let (survivor, victim) = (host.pid("one"), host.pid("two"));
+    host.run(&["daemon", "stop"]);
+    kill(victim);
+    until("it ends", || read(&left, "cgroup.procs").is_empty());
+    // Left by a command that was killed before it could tell anyone.
+    let unknown = kept.parent().unwrap().join("machine-unknown");
+    fs::create_dir(&unknown).unwrap();
+
+    host.run(&["daemon", "start"]);
+    assert_eq!((host.pid("one"), group_of(survivor)), (survivor, kept.clone()));
+    assert!(!unknown.exists(), "a group of nobody's is swept");
+    assert!(host.info("two")["stop_reason"].is_string());
+    until("the group of the one that ended goes", || !left.exists());
+    assert_eq!(host.info("one")["limits"]["tasks"], json!(129));
+}
+
+#[test]
+fn two_installations_do_not_share_a_scope() {
+    let (one, two) = (Host::new("", ""), Host::new("", ""));
+    one.create("same");
+    two.create("same");
+    assert_ne!(one.group("same").parent(), two.group("same").parent());
+}

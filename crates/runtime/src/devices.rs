@@ -1,0 +1,112 @@
+//! What stands between a user and the devices machines run better with.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+
+/// The group that gets a device which is nobody's but root's: the one virtualisation has everywhere.
+const USUAL_GROUP: &str = "kvm";
+
+/// How a device lets itself be opened.
+enum Access {
+    Open,
+    /// It is there, of this mode and group, and not for us.
+    Refused {
+        mode: u32,
+        group: Option<String>,
+    },
+    Missing,
+}
+
+/// What to do to get KVM, on a host that runs guests without it.
+pub(crate) fn kvm_advice() -> String {
+    let way = match access("kvm") {
+        Access::Open => {
+            return "machines work, but compute slower: this host's KVM does not run our guests".to_owned();
+        }
+        Access::Refused { mode, group } => way_in("kvm", mode, group.as_deref()),
+        Access::Missing => {
+            "enable virtualisation in the firmware, or nested virtualisation if this is a virtual machine"
+                .to_owned()
+        }
+    };
+    format!("machines work, but compute slower; for KVM, {way}")
+}
+
+/// What to do to get vsock, on a host where guests are talked to without it. `None` if it is not a matter of access.
+pub(crate) fn vsock_advice() -> Option<String> {
+    match access("vhost-vsock") {
+        Access::Open => None,
+        Access::Refused { mode, group } => {
+            Some(format!("machines work; for vsock, {}", way_in("vhost-vsock", mode, group.as_deref())))
+        }
+        Access::Missing => Some(
+            "machines work; for vsock, run: sudo modprobe vhost_vsock, and for every boot: \
+             echo vhost_vsock | sudo tee /etc/modules-load.d/agentiso.conf"
+                .to_owned(),
+        ),
+    }
+}
+
+fn access(device: &str) -> Access {
+    let path = format!("/dev/{device}");
+    let opened = OpenOptions::new().read(true).write(true).open(&path).map(drop);
+    match (opened, fs::metadata(&path)) {
+        (Ok(()), _) => Access::Open,
+        (Err(error), Ok(about)) if is_refusal(&error) => {
+            let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+            let group = group_name(about.gid(), &groups).filter(|_| about.gid() != 0);
+            Access::Refused { mode: about.mode(), group: group.map(str::to_owned) }
+        }
+        _ => Access::Missing,
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::PermissionDenied
+}
+
+/// A group that may use a device is joined; a device that no group may use is given to one, by a rule that outlives the
+/// next boot.
+fn way_in(device: &str, mode: u32, group: Option<&str>) -> String {
+    match group {
+        Some(group) if mode & 0o060 == 0o060 => {
+            format!("run: sudo usermod -aG {group} $USER, then log in again")
+        }
+        _ => format!(
+            "run: echo 'KERNEL==\"{device}\", GROUP=\"{USUAL_GROUP}\", MODE=\"0660\"' | \
+             sudo tee /etc/udev/rules.d/60-agentiso-{device}.rules && sudo udevadm control --reload && \
+             sudo udevadm trigger --name-match={device} && sudo usermod -aG {USUAL_GROUP} $USER, then log in again"
+        ),
+    }
+}
+
+fn group_name(gid: u32, groups: &str) -> Option<&str> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(gid)).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_found_by_number() {
+        let groups = "root:x:0:\nkvm:x:104:ann\nusers:x:100:\n";
+        assert_eq!(group_name(104, groups), Some("kvm"));
+        assert_eq!(group_name(1040, groups), None);
+    }
+
+    #[test]
+    fn a_group_that_may_is_joined_and_a_device_without_one_gets_a_rule() {
+        assert!(way_in("vhost-vsock", 0o660, Some("virt")).contains("usermod -aG virt $USER"));
+        for (mode, group) in [(0o600, Some("virt")), (0o660, None), (0o600, None)] {
+            let way = way_in("vhost-vsock", mode, group);
+            assert!(way.contains("KERNEL==\"vhost-vsock\", GROUP=\"kvm\", MODE=\"0660\""), "{way}");
+            assert!(way.contains("usermod -aG kvm $USER"), "{way}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the host holds a machine to: a control group (v2) for each QEMU, with limits on memory, processor time, tasks
+//! and disk traffic.
+//!
+//! ```text
+//!   <mount>/agentiso.slice/agentiso-<home>.scope/<machine>           as root, by systemd or by ourselves
+//!   <mount>/user.slice/.../user@N.service/agentiso.slice/...         as a user, by the user's systemd
+//! ```
+//!
+//! One scope holds all machines of an installation, and its inside is ours: systemd makes it around the first process
+//! and removes it after the last. So machines are in no service's group, and outlive the daemon and its unit.
+//! A process is put into its group between fork and exec, before it has allocated anything.
+
+mod confinement;
+mod dbus;
+mod error;
+mod group;
+mod hierarchy;
+mod keeper;
+mod limits;
+mod manager;
+mod trial;
+
+pub use confinement::{Confinement, Policy};
+pub use error::ConfineError;
+pub use group::Group;
+pub use limits::{IoLimits, Limits};
+pub use trial::Trial;

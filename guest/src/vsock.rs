@@ -1,0 +1,212 @@
+//! The link over a virtio socket.
+//!
+//! Any user of the host can connect. Whoever does not begin with the key is sent away, and disturbs nobody before that:
+//! the link of the host that has the key goes on until another one with the key takes its place.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use agentiso_proto::{LINK_KEY_FILE, LINK_KEY_LEN, VSOCK_PORT};
+use rustix::{
+    io::Errno,
+    net::{SocketFlags, accept_with, sockopt},
+};
+
+use crate::{
+    agent::Agent,
+    error::last_errno,
+    firmware,
+    link::{Link, Transport},
+    log::log,
+    session,
+    sync::locked,
+};
+
+/// How many may be at the door at once; more are sent away at once.
+const MOST_AT_THE_DOOR: usize = 64;
+/// How long somebody at the door may take to show the key.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Key = [u8; LINK_KEY_LEN];
+
+/// Serves whoever has the key. The newest wins: the host opens a new connection when it has lost the old.
+pub(crate) fn serve(agent: &Arc<Agent>) {
+    let listener = match listen() {
+        Ok(listener) => listener,
+        Err(errno) => return log(&format!("cannot listen on vsock: {errno}")),
+    };
+    let house = Arc::new(House {
+        agent: Arc::clone(agent),
+        at_the_door: AtomicUsize::new(0),
+        guest: Mutex::default(),
+    });
+    loop {
+        match accept_with(&listener, SocketFlags::CLOEXEC) {
+            Ok(connection) => house.meet(connection),
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::CONNRESET) => {}
+            Err(errno) => return log(&format!("cannot accept on vsock: {errno}")),
+        }
+    }
+}
+
+struct House {
+    agent: Arc<Agent>,
+    at_the_door: AtomicUsize,
+    /// Who is served.
+    guest: Mutex<Option<(Arc<Link>, JoinHandle<()>)>>,
+}
+
+impl House {
+    /// Asks a newcomer for the key, in a thread of its own: it may take its time, or never answer.
+    fn meet(self: &Arc<Self>, connection: OwnedFd) {
+        if self.at_the_door.fetch_add(1, Ordering::Relaxed) >= MOST_AT_THE_DOOR {
+            self.at_the_door.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let house = Arc::clone(self);
+        let asked = thread::Builder::new().name("door".to_owned()).spawn(move || {
+            let has_key = shows(&connection, link_key);
+            house.at_the_door.fetch_sub(1, Ordering::Relaxed);
+            if has_key {
+                house.let_in(connection);
+            }
+        });
+        if let Err(error) = asked {
+            self.at_the_door.fetch_sub(1, Ordering::Relaxed);
+            log(&format!("cannot start a thread for a connection: {error}"));
+        }
+    }
+
+    fn let_in(&self, connection: OwnedFd) {
+        let mut guest = locked(&self.guest);
+        if let Some((link, server)) = guest.take() {
+            link.shut();
+            // It has ended its session when it returns, so the two never mix.
+            let _ = server.join();
+        }
+        let link = Arc::new(Link::new(connection, Transport::Socket));
+        match self.serve_in_thread(&link) {
+            Ok(server) => *guest = Some((link, server)),
+            Err(error) => log(&format!("cannot start a thread for the host: {error}")),
+        }
+    }
+
+    fn serve_in_thread(&self, link: &Arc<Link>) -> io::Result<JoinHandle<()>> {
+        let (agent, link) = (Arc::clone(&self.agent), Arc::clone(link));
+        thread::Builder::new().name("vsock".to_owned()).spawn(move || session::serve(&agent, &link))
+    }
+}
+
+/// The key of the QEMU we are in now.
+fn link_key() -> Option<Key> {
+    match firmware::file(LINK_KEY_FILE) {
+        Ok(Some(bytes)) => bytes.try_into().ok(),
+        Ok(None) => None,
+        Err(error) => {
+            log(&format!("cannot read the key of the link: {error}"));
+            None
+        }
+    }
+}
+
+/// Whether the first thing that comes over a connection is the key. What follows is left in it.
+fn shows(connection: &OwnedFd, key: impl FnOnce() -> Option<Key>) -> bool {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let Ok(shown) = read_key(connection) else { return false };
+    // Only now: a machine may have been restored while somebody stood at the door.
+    let known = key().is_some_and(|key| same(&key, &shown));
+    if !known && !TOLD.swap(true, Ordering::Relaxed) {
+        log("sent away a connection without the key of the link; others will not be mentioned");
+    }
+    known
+}
+
+fn read_key(connection: &OwnedFd) -> rustix::io::Result<Key> {
+    let limit = |limit| sockopt::set_socket_timeout(connection, sockopt::Timeout::Recv, limit);
+    limit(Some(PATIENCE))?;
+    let mut key = [0; LINK_KEY_LEN];
+    let mut have = 0;
+    while have < key.len() {
+        match rustix::io::read(connection, &mut key[have..]) {
+            Ok(0) => return Err(Errno::PIPE),
+            Ok(count) => have += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    limit(None)?;
+    Ok(key)
+}
+
+/// Takes as long wherever they differ.
+fn same(one: &Key, other: &Key) -> bool {
+    one.iter().zip(other).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+}
+
+fn listen() -> rustix::io::Result<OwnedFd> {
+    // SAFETY: the address is a plain structure of numbers for which all zeros is valid, and its length is passed
+    // with it; the new descriptor is known to nobody else.
+    unsafe {
+        let fd = libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(last_errno());
+        }
+        let socket = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_vm = std::mem::zeroed();
+        address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
+        address.svm_cid = libc::VMADDR_CID_ANY;
+        address.svm_port = VSOCK_PORT;
+        let len = size_of::<libc::sockaddr_vm>() as libc::socklen_t;
+        if libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) < 0
+            || libc::listen(socket.as_raw_fd(), 8) < 0
+        {
+            return Err(last_errno());
+        }
+        Ok(socket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const KEY: Key = [7; LINK_KEY_LEN];
+
+    fn shown(bytes: &[u8], key: Option<Key>) -> (bool, OwnedFd) {
+        let (mut host, guest) = UnixStream::pair().unwrap();
+        host.write_all(bytes).unwrap();
+        drop(host);
+        let guest = OwnedFd::from(guest);
+        (shows(&guest, || key), guest)
+    }
+
+    #[test]
+    fn the_key_opens_and_what_follows_it_is_left_for_the_session() {
+        let (opened, connection) = shown(&[&KEY[..], b"hello"].concat(), Some(KEY));
+        assert!(opened);
+        let mut rest = String::new();
+        UnixStream::from(connection).read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "hello");
+    }
+
+    #[test]
+    fn nothing_else_opens() {
+        let mut wrong = KEY;
+        wrong[31] ^= 1;
+        assert!(!shown(&wrong, Some(KEY)).0);
+        assert!(!shown(&KEY[..31], Some(KEY)).0);
+        assert!(!shown(b"", Some(KEY)).0);
+        assert!(!shown(&KEY, None).0, "without a key of its own an agent lets nobody in");
+    }
+}
