@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use agentiso_core::ports::Keeping;
 use agentiso_core::{Code, Explain, Failure};
 use agentiso_images::debian::{self, DebianError};
 use agentiso_images::kernel;
@@ -94,8 +95,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     if let (Ok(host), Some(_)) = (installation.host(), &prepared) {
         findings.extend(how_guests_run(installation, &host).await);
     }
-    let (disks, why) = (installation.disks().name(), installation.why_those_disks());
-    findings.push(Finding::ok("disks", format!("{disks}: {why}")));
+    findings.push(disks(installation));
     findings.push(images(installation));
     findings.push(templates(installation));
 }
@@ -183,6 +183,19 @@ async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding
         },
         Finding::ok("guest link", format!("{}: {}", link.link, link.reason)),
     ]
+}
+
+fn disks(installation: &Installation) -> Finding {
+    let (name, disks) = ("disks", installation.disks());
+    let detail = format!("{}: {}", disks.name(), installation.why_those_disks());
+    match disks.keeping() {
+        Err(error) => Finding::failed(name, &error.into()),
+        Ok(None) => Finding::ok(name, detail),
+        Ok(Some(Keeping { detail: place, advice: None })) => Finding::ok(name, format!("{detail}; {place}")),
+        Ok(Some(Keeping { detail: place, advice: Some(advice) })) => {
+            Finding::warning(name, format!("{detail}; {place}"), &advice)
+        }
+    }
 }
 
 fn images(installation: &Installation) -> Finding {
