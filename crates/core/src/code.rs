@@ -105,6 +105,8 @@ pub enum Code {
     DataDamaged,
     /// The disk is full.
     DiskFull,
+    /// What keeps the disks is not there: a pool that was exported, a device that did not appear.
+    StorageUnavailable,
     /// The operating system refused.
     PermissionDenied,
     /// A file could not be read or written.
@@ -167,6 +169,7 @@ impl Code {
             Self::Unsupported,
             Self::DataDamaged,
             Self::DiskFull,
+            Self::StorageUnavailable,
             Self::PermissionDenied,
             Self::Io,
             Self::Cancelled,
@@ -225,6 +228,7 @@ impl Code {
             Self::Unsupported => "unsupported",
             Self::DataDamaged => "data_damaged",
             Self::DiskFull => "disk_full",
+            Self::StorageUnavailable => "storage_unavailable",
             Self::PermissionDenied => "permission_denied",
             Self::Io => "io",
             Self::Cancelled => "cancelled",

@@ -3,17 +3,17 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentiso_core::ports::{DiskError, Disks};
 use rustix::fs::{Mode, OFlags, ioctl_ficlone};
 use rustix::io::Errno;
 
-use crate::{Qcow2Layers, Reflinks, fiemap};
+use crate::{Dataset, Qcow2Layers, Reflinks, Zvols, fiemap};
 
 /// Which back end is asked for.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Wanted {
     /// The best the file system allows.
     #[default]
@@ -22,6 +22,8 @@ pub enum Wanted {
     Qcow2,
     /// [`Reflinks`].
     Reflink,
+    /// [`Zvols`] in a dataset, for disks anywhere in a directory.
+    Zfs(Dataset, PathBuf),
 }
 
 /// A back end that works.
@@ -36,8 +38,11 @@ pub struct Choice {
 /// Chooses a back end for disks in `dir`, which must exist. Disks that one made can only be used with the same one
 /// later, whatever the directory is on by then.
 pub fn choose(dir: &Path, wanted: Wanted) -> Result<Choice, DiskError> {
-    if wanted == Wanted::Qcow2 {
-        return Ok(Choice { disks: Arc::new(Qcow2Layers), why: "the configuration asks for it".to_owned() });
+    let asked = |disks: Arc<dyn Disks>| Choice { disks, why: "the configuration asks for it".to_owned() };
+    match &wanted {
+        Wanted::Qcow2 => return Ok(asked(Arc::new(Qcow2Layers))),
+        Wanted::Zfs(dataset, root) => return Ok(asked(Arc::new(Zvols::open(dataset.clone(), root, dir)?))),
+        Wanted::Auto | Wanted::Reflink => {}
     }
     let file_system = file_system_name(dir);
     let asked = if wanted == Wanted::Reflink { "the configuration asks for it, and " } else { "" };

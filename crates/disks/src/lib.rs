@@ -6,7 +6,9 @@ mod partial;
 mod qcow2;
 mod reflink;
 mod sparse;
+mod zfs;
 
 pub use choose::{Choice, Wanted, choose};
 pub use qcow2::Qcow2Layers;
 pub use reflink::Reflinks;
+pub use zfs::{Dataset, NewPool, PreparedPool, Zvols, prepare};

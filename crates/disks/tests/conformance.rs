@@ -11,7 +11,7 @@ use agentiso_disks::{Qcow2Layers, Wanted, choose};
 use agentiso_testing::disks::{ImagoScribe, Lab, Scribe, conformance, random_histories};
 
 fn lab(dir: &Path) -> Lab<'_> {
-    Lab { disks: &Qcow2Layers, scribe: &ImagoScribe, dir }
+    Lab::new(&Qcow2Layers, &ImagoScribe, dir)
 }
 
 /// Where flushing costs nothing.

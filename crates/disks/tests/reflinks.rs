@@ -12,14 +12,14 @@ use agentiso_testing::disks::{Lab, RawScribe, conformance, random_histories};
 #[test]
 fn reflinks_keep_all_promises() {
     let Some(xfs) = TestXfs::mount() else { return };
-    conformance(Lab { disks: &Reflinks, scribe: &RawScribe, dir: &xfs.path() });
+    conformance(Lab::new(&Reflinks, &RawScribe, &xfs.path()));
 }
 
 #[test]
 fn random_histories_hold_what_was_written() {
     let Some(xfs) = TestXfs::mount() else { return };
     let dir = xfs.path();
-    let lab = Lab { disks: &Reflinks, scribe: &RawScribe, dir: &dir };
+    let lab = Lab::new(&Reflinks, &RawScribe, &dir);
     random_histories(lab, 1, 20);
     random_histories(lab, 3, 15);
     random_histories(lab, 12, 8);

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use agentiso_core::ports::Keeping;
 use agentiso_core::{Code, Explain, Failure};
 use agentiso_images::debian::{self, DebianError};
 use agentiso_images::kernel;
@@ -95,8 +96,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
         findings.extend(how_guests_run(installation, &host).await);
     }
     findings.push(limits(installation));
-    let (disks, why) = (installation.disks().name(), installation.why_those_disks());
-    findings.push(Finding::ok("disks", format!("{disks}: {why}")));
+    findings.push(disks(installation));
     findings.push(images(installation));
     findings.push(templates(installation));
 }
@@ -207,6 +207,19 @@ fn limits(installation: &Installation) -> Finding {
         Err(error) => {
             let detail = format!("machines run without, or without all: {}", agentiso_core::chain(&error));
             Finding::warning(name, detail, &error.remedy().unwrap_or_default())
+        }
+    }
+}
+
+fn disks(installation: &Installation) -> Finding {
+    let (name, disks) = ("disks", installation.disks());
+    let detail = format!("{}: {}", disks.name(), installation.why_those_disks());
+    match disks.keeping() {
+        Err(error) => Finding::failed(name, &error.into()),
+        Ok(None) => Finding::ok(name, detail),
+        Ok(Some(Keeping { detail: place, advice: None })) => Finding::ok(name, format!("{detail}; {place}")),
+        Ok(Some(Keeping { detail: place, advice: Some(advice) })) => {
+            Finding::warning(name, format!("{detail}; {place}"), &advice)
         }
     }
 }

@@ -6,10 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use agentiso_core::{Code, Failure};
-use agentiso_disks::{Choice, Wanted, choose};
+use agentiso_disks::{Choice, Dataset, Wanted, choose};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::DiskBackend;
+use crate::hold::disk_id_of;
+use crate::paths::Paths;
 use crate::{Installation, config};
 
 /// Says which back end made the disks.
@@ -30,14 +32,16 @@ pub(crate) struct DisksAtRest {
 
 /// The back end for a data directory: the one its disks were made with, else the one the configuration asks for, else
 /// the best one.
-pub(crate) fn backend(dir: &Path, wanted: DiskBackend) -> Result<Choice, Failure> {
-    let made_with = fs::read_to_string(dir.join(BACKEND)).ok();
-    let asked = match wanted {
-        config::DiskBackend::Auto => None,
-        config::DiskBackend::Qcow2 => Some("qcow2"),
-        config::DiskBackend::Reflink => Some("reflink"),
+pub(crate) fn backend(paths: &Paths, wanted: &config::Disks) -> Result<Choice, Failure> {
+    let dir = &paths.disks_dir();
+    let made_with = made_with(dir);
+    let asked = match wanted.backend {
+        DiskBackend::Auto => wanted.zfs_dataset.is_some().then_some("zfs"),
+        DiskBackend::Qcow2 => Some("qcow2"),
+        DiskBackend::Reflink => Some("reflink"),
+        DiskBackend::Zfs => Some("zfs"),
     };
-    let chosen = match (made_with.as_deref().map(str::trim), asked) {
+    let chosen = match (made_with.as_deref(), asked) {
         (Some(made), Some(asked)) if made != asked => {
             let message =
                 format!("disks.backend asks for {asked}, but the disks in {} are {made}", dir.display());
@@ -48,9 +52,17 @@ pub(crate) fn backend(dir: &Path, wanted: DiskBackend) -> Result<Choice, Failure
         (Some(made), _) => Some(made.to_owned()),
         (None, asked) => asked.map(str::to_owned),
     };
-    let wanted = match chosen.as_deref() {
-        Some("qcow2") => Wanted::Qcow2,
-        Some("reflink") => Wanted::Reflink,
+    let wanted = match (chosen.as_deref(), &wanted.zfs_dataset) {
+        (Some("qcow2"), _) => Wanted::Qcow2,
+        (Some("reflink"), _) => Wanted::Reflink,
+        (Some("zfs"), Some(dataset)) => {
+            Wanted::Zfs(Dataset::parse(dataset).map_err(Failure::from)?, paths.home.clone())
+        }
+        (Some("zfs"), None) => {
+            let message = format!("the disks in {} are in a ZFS pool, and none is configured", dir.display());
+            return Err(Failure::new(Code::InvalidConfig, message)
+                .with_remedy("set disks.zfs_dataset to the dataset they are in"));
+        }
         _ => Wanted::Auto,
     };
     let mut choice = choose(dir, wanted)?;
@@ -60,12 +72,19 @@ pub(crate) fn backend(dir: &Path, wanted: DiskBackend) -> Result<Choice, Failure
     Ok(choice)
 }
 
+/// What the disks in a directory were made with. Where there are none, that does not matter any more.
+pub(crate) fn made_with(dir: &Path) -> Option<String> {
+    let made_with = fs::read_to_string(dir.join(BACKEND)).ok()?;
+    let mut entries = fs::read_dir(dir).ok()?.filter_map(Result::ok);
+    entries.any(|entry| disk_id_of(&entry.path()).is_some()).then(|| made_with.trim().to_owned())
+}
+
 impl Installation {
     /// Makes the directories that workspaces need, and fixes the back end of their disks.
     pub(crate) fn open_disks(&self) -> Result<(), Failure> {
         let dir = self.paths.disks_dir();
         let record = dir.join(BACKEND);
-        if record.exists() {
+        if fs::read_to_string(&record).is_ok_and(|made_with| made_with.trim() == self.disks().name()) {
             return Ok(());
         }
         let write = || {

@@ -46,7 +46,7 @@ impl Installation {
         }
         let templates = Templates::open(&paths.templates_dir())
             .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
-        let disks = disk_store::backend(&paths.disks_dir(), config.disks.backend)?;
+        let disks = disk_store::backend(&paths, &config.disks)?;
         let policy = config.resources.policy();
         let confinement = policy.map(|policy| Arc::new(Confinement::new(&paths.home, policy)));
         Ok(Self { config, paths, templates, disks, confinement })

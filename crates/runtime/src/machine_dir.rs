@@ -9,17 +9,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use agentiso_core::WorkspaceId;
+use agentiso_core::ports::Disks;
 use agentiso_vmm::qemu::Credentials;
 use rustix::fs::{FlockOperation, flock};
 
 /// A machine's directory. Dropping it removes the directory.
-#[derive(Debug)]
 pub struct MachineDir {
     path: PathBuf,
     lock_path: PathBuf,
     _lock: File,
+    disks: Option<Arc<dyn Disks>>,
 }
 
 impl MachineDir {
@@ -28,12 +30,18 @@ impl MachineDir {
         fs::DirBuilder::new().recursive(true).mode(0o711).create(machines)?;
         let lock_path = machines.join(format!("{id}.lock"));
         let lock = lock_new(&lock_path)?;
-        let dir = Self { path: machines.join(id.to_string()), lock_path, _lock: lock };
+        let dir = Self { path: machines.join(id.to_string()), lock_path, _lock: lock, disks: None };
         fs::DirBuilder::new().mode(0o700).create(&dir.path)?;
         if let Some(Credentials { uid, gid, .. }) = owner {
             std::os::unix::fs::chown(&dir.path, Some(uid), Some(gid))?;
         }
         Ok(dir)
+    }
+
+    /// Says who makes the disks in it, and removes what is left of them.
+    pub fn with_disks(mut self, disks: Arc<dyn Disks>) -> Self {
+        self.disks = Some(disks);
+        self
     }
 
     /// The directory.
@@ -55,6 +63,9 @@ impl Drop for MachineDir {
         // What cannot be removed now is swept by the next process that starts a machine.
         let _ = fs::remove_dir_all(&self.path);
         let _ = fs::remove_file(&self.lock_path);
+        if let Some(disks) = &self.disks {
+            let _ = disks.sweep();
+        }
     }
 }
 

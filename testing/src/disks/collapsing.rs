@@ -103,11 +103,13 @@ fn it_reads_the_same_on_any_ancestor(lab: Lab<'_>, chain: &Chain) {
             fs::write(&partial, b"left by somebody who was killed").expect("a partial file");
             chain.check(lab);
         }
-        fs::set_permissions(&chain.top, fs::Permissions::from_mode(0o640)).expect("permissions");
+        if chain.stands_on_something(lab) {
+            fs::set_permissions(&chain.top, fs::Permissions::from_mode(0o640)).expect("permissions");
+        }
         lab.disks.collapse(&chain.top, &DiskSource::Layer(ancestor.clone())).expect("a collapsed disk");
         assert!(!partial.exists());
-        assert_eq!(fs::metadata(&chain.top).expect("the disk").permissions().mode() & 0o777, 0o640);
         if chain.stands_on_something(lab) {
+            assert_eq!(fs::metadata(&chain.top).expect("the disk").permissions().mode() & 0o777, 0o640);
             let parent = DiskSource::Layer(ancestor.canonicalize().expect("a path"));
             assert_eq!(lab.disks.parent(&chain.top).expect("a parent"), Some(parent));
         }
@@ -116,13 +118,13 @@ fn it_reads_the_same_on_any_ancestor(lab: Lab<'_>, chain: &Chain) {
 }
 
 fn it_reads_the_same_alone_on_the_image(lab: Lab<'_>, chain: &Chain) {
-    let referenced = lab.disks.referenced_bytes(&chain.top).expect("bytes");
+    let referenced = lab.referenced_bytes(&chain.top);
     lab.disks.collapse(&chain.top, &chain.image).expect("a collapsed disk");
     if chain.stands_on_something(lab) {
         let image = DiskSource::Raw(chain.image.path().canonicalize().expect("a path"));
         assert_eq!(lab.disks.parent(&chain.top).expect("a parent"), Some(image));
     }
-    assert_eq!(lab.disks.referenced_bytes(&chain.top).expect("bytes"), referenced);
+    assert_eq!(lab.referenced_bytes(&chain.top), referenced);
     chain.check(lab);
     // It goes on living: more is written to it, and it is frozen again.
     mark(lab, &chain.top, 0);

@@ -15,6 +15,10 @@ pub struct Lab<'a> {
     pub scribe: &'a dyn Scribe,
     /// An empty directory.
     pub dir: &'a Path,
+    /// What the sizes of disks are multiples of.
+    pub grain: u64,
+    /// How far from the truth what the back end says about bytes may be.
+    pub slack: u64,
 }
 
 /// Runs a back end through everything that is promised of all of them.
@@ -33,7 +37,12 @@ pub fn conformance(lab: Lab<'_>) {
     run("collapsing", collapsing::all);
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    /// A back end that takes any size and counts every byte.
+    pub fn new(disks: &'a dyn Disks, scribe: &'a dyn Scribe, dir: &'a Path) -> Self {
+        Self { disks, scribe, dir, grain: 512, slack: 0 }
+    }
+
     /// A path for a disk of this name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name).with_extension(self.disks.extension())
@@ -47,6 +56,7 @@ impl Lab<'_> {
     pub fn create(&self, name: &str, source: &DiskSource, size: u64) -> PathBuf {
         let path = self.path(name);
         self.disks.create(&path, source, size).expect("a disk");
+        self.disks.admit(&path, None).expect("a disk that can be opened");
         path
     }
 
@@ -62,6 +72,23 @@ impl Lab<'_> {
             Freezing::Overlay => (active.to_owned(), fresh),
             Freezing::Copy => (fresh, active.to_owned()),
         }
+    }
+
+    /// Whether two counts of bytes are the same, as far as the back end can tell.
+    pub(super) fn agree(&self, one: u64, other: u64) -> bool {
+        one.abs_diff(other) <= self.slack
+    }
+
+    /// Host bytes a disk takes for itself, with everything that was written to any so far.
+    pub(super) fn own_bytes(&self, path: &Path) -> u64 {
+        self.scribe.settle();
+        self.disks.own_bytes(path).expect("bytes")
+    }
+
+    /// Bytes that can be read through a disk, with everything that was written to any so far.
+    pub(super) fn referenced_bytes(&self, path: &Path) -> u64 {
+        self.scribe.settle();
+        self.disks.referenced_bytes(path).expect("bytes")
     }
 
     /// Reads a piece of a disk.

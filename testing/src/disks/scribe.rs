@@ -15,6 +15,9 @@ pub trait Scribe {
 
     /// Makes bytes read as zeros, storing nothing where the format can.
     fn zero(&self, path: &Path, offset: u64, length: u64);
+
+    /// Waits until everything that was written is counted, where that takes its time.
+    fn settle(&self) {}
 }
 
 /// Writes into qcow2 files, by an implementation that is not ours.

@@ -127,11 +127,22 @@ pub enum Verb {
 
 /// Flags of `init`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  agentiso init\n  agentiso init --image tools")]
+#[command(after_help = "Examples:\n  agentiso init\n  agentiso init --image tools\n  \
+                        agentiso init --zfs-pool tank\n  \
+                        agentiso init --pool-path /var/lib/agentiso-pool.img --pool-size 50")]
 pub struct Init {
     /// Image to prepare [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME")]
     pub image: Option<String>,
+    /// ZFS pool to keep disks in, in a dataset of their own called agentiso
+    #[arg(long, value_name = "NAME")]
+    pub zfs_pool: Option<String>,
+    /// Makes that pool [default name: agentiso] of an empty device, or of a file that is made
+    #[arg(long, value_name = "FILE|DEVICE")]
+    pub pool_path: Option<PathBuf>,
+    /// Size of that file in GiB; only what is written takes space [default: most of what is free, 100 at most]
+    #[arg(long, value_name = "GIB", requires = "pool_path", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pool_size: Option<u32>,
 }
 
 /// Flags of `bench`.

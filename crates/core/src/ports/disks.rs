@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::DiskView;
+use super::{DiskView, PoolError};
 use crate::{Code, Explain};
 
 /// What a new disk starts from.
@@ -44,6 +44,9 @@ pub enum Freezing {
 ///
 /// Files being made are called [`partial_name`] until they are whole; one left by a killed process is replaced by
 /// the next call for the same disk and may be removed at any time in between.
+///
+/// A disk goes away with its file. Where the file is only the name of something kept elsewhere, [`Disks::sweep`]
+/// removes what has lost its name.
 pub trait Disks: Send + Sync {
     /// Creates a disk of `size` bytes at `path` that reads as `source` until it is written to, and as zeros beyond
     /// the end of `source`. Takes at most a few milliseconds.
@@ -53,6 +56,11 @@ pub trait Disks: Send + Sync {
 
     /// The back end's name, for reports.
     fn name(&self) -> &'static str;
+
+    /// Tells disks that can stand on each other from those of the same back end in another place.
+    fn realm(&self) -> String {
+        self.name().to_owned()
+    }
 
     /// The format name QEMU opens a disk of this back end with.
     fn qemu_format(&self) -> &'static str;
@@ -87,9 +95,58 @@ pub trait Disks: Send + Sync {
     /// what is between the two; holes and zeros stay such.
     fn collapse(&self, path: &Path, onto: &DiskSource) -> Result<(), DiskError>;
 
+    /// What several disks take and hold, each with what [`Disks::freed_by_removal`] wants to know of it; asked at
+    /// once because that can save much.
+    fn usage(&self, disks: &[(PathBuf, Vec<PathBuf>)]) -> Result<Vec<DiskUsage>, DiskError> {
+        let one = |(path, children): &(PathBuf, Vec<PathBuf>)| {
+            let freed_by_removal = self.freed_by_removal(path, children)?;
+            Ok(DiskUsage { freed_by_removal, referenced: self.referenced_bytes(path)? })
+        };
+        disks.iter().map(one).collect()
+    }
+
+    /// Sees to it that QEMU can open a disk, as `user`, a user and a group, or as whoever we are. Has to be called
+    /// before every start: what keeps the disk may have forgotten since.
+    fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {
+        let Some((uid, gid)) = user else { return Ok(()) };
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(|cause| DiskError::Io {
+            action: "hand over the disk",
+            path: path.to_owned(),
+            cause,
+        })
+    }
+
+    /// Removes what was kept for disks whose files are gone; what is in use stays for the next time.
+    fn sweep(&self) -> Result<(), DiskError> {
+        Ok(())
+    }
+
+    /// How the place stands in which disks are kept, if it is not the directory they are in.
+    fn keeping(&self) -> Result<Option<Keeping>, DiskError> {
+        Ok(None)
+    }
+
     /// Opens a disk for reading, without a machine and without locks. The view stays valid when the disk or one of
     /// its ancestors is collapsed or removed meanwhile.
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError>;
+}
+
+/// What a disk takes and holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DiskUsage {
+    /// See [`Disks::freed_by_removal`].
+    pub freed_by_removal: u64,
+    /// See [`Disks::referenced_bytes`].
+    pub referenced: u64,
+}
+
+/// How a place stands in which disks are kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Keeping {
+    /// The place, its health and its free space, for people.
+    pub detail: String,
+    /// What should be done about it, if anything.
+    pub advice: Option<String>,
 }
 
 /// What the file of the disk called `name` is called while it is being made.
@@ -130,6 +187,17 @@ pub enum DiskError {
         /// Bytes the source has.
         source_size: u64,
     },
+    /// No disk of this size can be kept.
+    #[error("a disk of {size} bytes cannot be made: sizes are multiples of {unit} bytes")]
+    BadSize {
+        /// Bytes asked for.
+        size: u64,
+        /// What it must be a multiple of.
+        unit: u64,
+    },
+    /// The pool that keeps the disks could not be used.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
     /// The disk is not one this back end made or understands, or it is damaged.
     #[error("the disk {} cannot be used: {reason}", path.display())]
     BadDisk {
@@ -181,7 +249,8 @@ pub enum DiskError {
 impl Explain for DiskError {
     fn code(&self) -> Code {
         match self {
-            Self::Exists(_) | Self::TooSmall { .. } => Code::InvalidArgument,
+            Self::Exists(_) | Self::TooSmall { .. } | Self::BadSize { .. } => Code::InvalidArgument,
+            Self::Pool(error) => error.code(),
             Self::NoReflinks { .. } | Self::OtherFileSystem { .. } => Code::InvalidConfig,
             Self::BadSource { .. } => Code::Io,
             Self::BadDisk { .. } => Code::DataDamaged,
@@ -193,6 +262,7 @@ impl Explain for DiskError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::BadSource { .. } => Some("build or import the image again".to_owned()),
+            Self::Pool(error) => error.remedy(),
             Self::TooSmall { .. } => Some("ask for a larger disk".to_owned()),
             Self::NoReflinks { .. } => Some(
                 "put the data directory on XFS (made with reflink=1) or btrfs, or use qcow2 disks".to_owned(),

@@ -20,7 +20,7 @@ const KIB: u64 = 1 << 10;
 fn lab(dir: &Path) -> (Lab<'_>, DiskSource) {
     let image = dir.join("base.img");
     fs::write(&image, vec![7; 1 << 20]).unwrap();
-    (Lab { disks: &Qcow2Layers, scribe: &ImagoScribe, dir }, DiskSource::Raw(image))
+    (Lab::new(&Qcow2Layers, &ImagoScribe, dir), DiskSource::Raw(image))
 }
 
 #[test]

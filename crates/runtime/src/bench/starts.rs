@@ -72,16 +72,17 @@ async fn disks(installation: &Installation) -> Result<(Vec<f64>, u64), Failure> 
         .map_err(|error| installation.io("create a scratch directory", error))?;
     let source = agentiso_core::ports::DiskSource::Raw(image.rootfs());
     let mut taken = Vec::new();
+    let path = |number: u32| scratch.path().join(number.to_string());
     for number in 0..DISK_ROUNDS {
-        let path = scratch.path().join(format!("{number}.qcow2"));
+        let path = path(number);
         let began = Instant::now();
         installation.disks().create(&path, &source, image.meta.fs_bytes)?;
         taken.push(began.elapsed().as_secs_f64() * 1e6);
     }
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::metadata(scratch.path().join("0.qcow2"));
-    let meta = meta.map_err(|error| installation.io("look at a disk", error))?;
-    Ok((taken, meta.blocks() * 512))
+    let bytes = installation.disks().own_bytes(&path(0))?;
+    drop(scratch);
+    installation.sweep_disks();
+    Ok((taken, bytes))
 }
 
 pub(super) fn ms(duration: std::time::Duration) -> f64 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agentiso_core::{ImageName, Limits, MIN_MEMORY_MB, NameError, Resources};
+use agentiso_disks::Dataset;
 use agentiso_vmm::Policy;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -107,6 +108,9 @@ pub struct Pool {
 pub struct Disks {
     /// How they are kept.
     pub backend: DiskBackend,
+    /// The dataset of a ZFS pool to keep them in.
+    #[serde(deserialize_with = "dataset_unless_empty", skip_serializing_if = "Option::is_none")]
+    pub zfs_dataset: Option<String>,
 }
 
 /// How disks are kept.
@@ -120,6 +124,8 @@ pub enum DiskBackend {
     Qcow2,
     /// As raw files that share data, on XFS and btrfs.
     Reflink,
+    /// As volumes of a ZFS pool.
+    Zfs,
 }
 
 /// What a machine gets when the command line does not say.
@@ -384,12 +390,25 @@ impl Config {
             let reason = "needs token_file: nobody may come over the network without a token".to_owned();
             return Some(Nonsense { section: "daemon", key: "listen", limit: None, reason });
         }
+        if self.disks.backend == DiskBackend::Zfs && self.disks.zfs_dataset.is_none() {
+            let reason = "needs zfs_dataset: the dataset of a pool to keep the disks in".to_owned();
+            return Some(Nonsense { section: "disks", key: "backend", limit: None, reason });
+        }
         if self.vm.user.is_empty() {
             let reason = "must not be empty".to_owned();
             return Some(Nonsense { section: "vm", key: "user", limit: None, reason });
         }
         None
     }
+}
+
+/// Whatever is not the name of a dataset of its own is refused here, before anything is done with it.
+fn dataset_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if name.is_empty() {
+        return Ok(None);
+    }
+    Dataset::parse(&name).map(|dataset| Some(dataset.as_str().to_owned())).map_err(serde::de::Error::custom)
 }
 
 fn image_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -427,6 +446,17 @@ mod tests {
         assert_eq!(Config::default().nonsense(), None);
         assert!(Config::default().defaults.image_name().is_ok());
         assert_eq!(Config::default().defaults.resources(), Resources::default());
+    }
+
+    #[test]
+    fn a_hostile_dataset_is_refused_with_the_file() {
+        for name in ["tank", "tank/../x", "tank/a@b", "-o x", "tank/agentiso ", "/tank/a", "tank/-r"] {
+            let text = format!("[disks]\nzfs_dataset = {name:?}\n");
+            let refused = crate::config::parse(&text, std::path::Path::new("c")).unwrap_err().to_string();
+            assert!(refused.contains("disks.zfs_dataset"), "{name:?}: {refused}");
+        }
+        let alone = crate::config::parse("[disks]\nbackend = \"zfs\"\n", std::path::Path::new("c"));
+        assert!(alone.unwrap_err().to_string().contains("zfs_dataset"));
     }
 
     #[test]

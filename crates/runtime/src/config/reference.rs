@@ -97,12 +97,21 @@ pub(super) const SECTIONS: &[Section] = &[
     Section {
         name: "disks",
         help: "Disks of workspaces and their snapshots.",
-        keys: &[key(
-            "backend",
-            "\"auto\"",
-            "\"qcow2\" (layers, on any file system), \"reflink\" (copies that share data, on XFS and btrfs), or \
-             \"auto\". The first workspace decides for all.",
-        )],
+        keys: &[
+            key(
+                "backend",
+                "\"auto\"",
+                "\"qcow2\" (layers, on any file system), \"reflink\" (copies that share data, on XFS and btrfs), \
+                 \"zfs\" (volumes in zfs_dataset), or \"auto\": zfs if there is a zfs_dataset, else what the file \
+                 system allows. The first workspace decides for all.",
+            ),
+            key(
+                "zfs_dataset",
+                "\"\"",
+                "The dataset of a ZFS pool that `agentiso init --zfs-pool POOL` has made for the disks, as in \
+                 \"tank/agentiso\"; empty: none.",
+            ),
+        ],
     },
     Section {
         name: "daemon",
@@ -189,7 +198,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::config::{Daemon, Vm, parse};
+    use crate::config::{Daemon, Disks, Vm, parse};
 
     fn uncommented() -> String {
         let is_key = |line: &str| line.starts_with('#') && !line.starts_with("# ");
@@ -223,7 +232,8 @@ mod tests {
             transfer_dir: Some(PathBuf::from("/d")),
             ..Default::default()
         };
-        let full = serde_json::to_value(Config { vm, daemon, ..Config::default() }).unwrap();
+        let disks = Disks { zfs_dataset: Some("tank/a".to_owned()), ..Default::default() };
+        let full = serde_json::to_value(Config { vm, daemon, disks, ..Config::default() }).unwrap();
         let has: BTreeSet<String> = full
             .as_object()
             .unwrap()

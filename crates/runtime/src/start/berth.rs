@@ -62,8 +62,9 @@ impl Installation {
         memory: Memory,
     ) -> Result<Launch<'a>, VmError> {
         berth.clear().map_err(VmError::io("clear the machine's directory"))?;
-        if berth.disk_is == BerthDisk::Fresh {
-            self.create_disk(&berth.disk, source, with.image.bytes, with.host.run_as)?;
+        match berth.disk_is {
+            BerthDisk::Fresh => self.create_disk(&berth.disk, source, with.image.bytes, with.host.run_as)?,
+            BerthDisk::Existing => self.admit(&berth.disk, with.host.run_as)?,
         }
         let disk = DiskFile::File { path: berth.disk.clone(), format: self.disks().qemu_format() };
         Ok(Launch {
@@ -85,11 +86,19 @@ impl Installation {
         owner: Option<Credentials>,
     ) -> Result<(), VmError> {
         self.disks().create(path, source, bytes)?;
-        if let Some(owner) = owner {
-            std::os::unix::fs::chown(path, Some(owner.uid), Some(owner.gid))
-                .map_err(VmError::io("hand over the machine's disk"))?;
+        self.admit(path, owner)
+    }
+
+    /// Lets QEMU's user at a disk.
+    fn admit(&self, path: &Path, user: Option<Credentials>) -> Result<(), VmError> {
+        Ok(self.disks().admit(path, user.map(|user| (user.uid, user.gid)))?)
+    }
+
+    /// Removes what was kept for disks that are gone. What cannot be removed now is by whoever comes next.
+    pub(crate) fn sweep_disks(&self) {
+        if let Err(error) = self.disks().sweep() {
+            tracing::warn!(error = %agentiso_core::chain(&error), "could not remove what was kept for disks that are gone");
         }
-        Ok(())
     }
 
     /// A template's memory and disk, as a machine in this berth may stand on them.

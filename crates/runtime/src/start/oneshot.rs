@@ -134,6 +134,7 @@ impl Installation {
 
     pub(crate) fn machine_dir(&self, id: WorkspaceId, host: &Host) -> Result<MachineDir, Failure> {
         MachineDir::create(&self.paths.machines_dir(), id, host.run_as)
+            .map(|dir| dir.with_disks(self.shared_disks()))
             .map_err(|error| self.io("create the machine's directory", error))
     }
 }

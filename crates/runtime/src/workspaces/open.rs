@@ -32,7 +32,9 @@ impl Workspaces {
 
     /// Opens them to stay: machines that were come back to once are kept.
     pub async fn open_to_stay(installation: &Installation) -> Result<Self, Failure> {
-        Self::open_holding(installation, Held::all()).await
+        let workspaces = Self::open_holding(installation, Held::all()).await?;
+        installation.sweep_disks();
+        Ok(workspaces)
     }
 
     async fn open_holding(installation: &Installation, held: Held) -> Result<Self, Failure> {

@@ -57,6 +57,7 @@ impl Workspaces {
         self.remove_unneeded_bases(&needed)
             .map_err(|error| self.installation.io("remove what memory images stood on", error))?;
         self.remove_unknown_disks(done)?;
+        self.installation.sweep_disks();
         self.remove_unknown_memories()
     }
 

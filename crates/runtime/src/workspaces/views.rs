@@ -1,5 +1,6 @@
 //! Workspaces and snapshots as users see them.
 
+use agentiso_core::ports::DiskUsage;
 use agentiso_core::{Failure, ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 use agentiso_meta::{MetaError, Read, Snapshot, Workspace, WorkspaceState};
 use agentiso_vmm::{Accel, Limits};
@@ -167,7 +168,14 @@ impl Workspaces {
             let snapshots = read.snapshots(workspace.id)?;
             Ok((workspace, snapshots))
         })?;
-        snapshots.iter().map(|snapshot| self.snapshot_view(&workspace, snapshot, &snapshots)).collect()
+        let disks = snapshots.iter().map(|snapshot| {
+            let children = self.meta.read(|read| read.children_of(snapshot.disk))?;
+            let children = children.iter().map(|child| self.installation.disk_path(child.id)).collect();
+            Ok((self.installation.disk_path(snapshot.disk), children))
+        });
+        let usage = self.installation.disks().usage(&disks.collect::<Result<Vec<_>, Failure>>()?)?;
+        let view = |(snapshot, usage)| self.snapshot_view(&workspace, snapshot, &snapshots, usage);
+        snapshots.iter().zip(usage).map(view).collect()
     }
 
     /// Bytes a workspace's own disk takes on the host, without what it stands on.
@@ -180,13 +188,9 @@ impl Workspaces {
         workspace: &Workspace,
         snapshot: &Snapshot,
         all: &[Snapshot],
+        disk: DiskUsage,
     ) -> Result<SnapshotView, Failure> {
-        let disks = self.installation.disks();
-        let path = self.installation.disk_path(snapshot.disk);
-        let children = self.meta.read(|read| read.children_of(snapshot.disk))?;
-        let children: Vec<_> = children.iter().map(|child| self.installation.disk_path(child.id)).collect();
-        let mut used_bytes = disks.freed_by_removal(&path, &children)?;
-        let mut referenced_bytes = disks.referenced_bytes(&path)?;
+        let (mut used_bytes, mut referenced_bytes) = (disk.freed_by_removal, disk.referenced);
         if let Some(memory) = snapshot.memory {
             let unreadable = |error| self.installation.io("read a memory image", error);
             let others: Vec<_> = {

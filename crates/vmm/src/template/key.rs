@@ -28,7 +28,7 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
 
 /// Names the warm template of an image's disk on a base.
 pub fn warm_key(base: &str, image: &str, disk_bytes: u64, disks: &dyn Disks) -> String {
-    digest(&["warm", base, image, &disk_bytes.to_string(), disks.name(), &format!("{WARM_UP:?}")])
+    digest(&["warm", base, image, &disk_bytes.to_string(), &disks.realm(), &format!("{WARM_UP:?}")])
 }
 
 /// Names what has to be the same for a memory image to be restored: all that a base template depends on but its

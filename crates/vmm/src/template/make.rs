@@ -159,10 +159,7 @@ fn layer(
     host: &Host,
 ) -> Result<DiskFile, VmError> {
     disks.create(path, source, bytes)?;
-    if let Some(owner) = host.run_as {
-        std::os::unix::fs::chown(path, Some(owner.uid), Some(owner.gid))
-            .map_err(VmError::io("hand over the template's disk"))?;
-    }
+    disks.admit(path, host.run_as.map(|owner| (owner.uid, owner.gid)))?;
     Ok(DiskFile::File { path: path.to_owned(), format: disks.qemu_format() })
 }
 

@@ -78,6 +78,8 @@ impl Manifest {
             if stamp(&dir.join(&record.name))? != record.stamp {
                 return Ok(Condition::Doubtful);
             }
+            // What a link names must be there too.
+            fs::metadata(dir.join(&record.name))?;
         }
         let image_is_there = self.image.as_ref().is_none_or(|image| image.is_file());
         if !image_is_there {

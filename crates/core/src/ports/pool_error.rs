@@ -1,0 +1,150 @@
+//! What can be wrong with a pool of volumes.
+
+use std::path::PathBuf;
+
+use crate::{Code, Explain};
+
+/// Why a pool, or a dataset in it, could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The program that manages pools is not there.
+    #[error("the program {0} is not installed")]
+    ToolMissing(&'static str),
+    /// No dataset may be called so, or ours may not.
+    #[error("{name:?} cannot hold the disks: {reason}")]
+    BadName {
+        /// What was given.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The dataset was made by, or for, somebody else.
+    #[error("the dataset {0} is there, but was not made for agentiso")]
+    NotOurs(String),
+    /// The pool, or the dataset, is not there.
+    #[error("could not {doing} {name}: {said}")]
+    Unavailable {
+        /// What was tried.
+        doing: &'static str,
+        /// What with.
+        name: String,
+        /// What was said about it.
+        said: String,
+    },
+    /// The pool is full, or as good as.
+    #[error("the pool of {name} has {free} bytes left, and {needed} are needed")]
+    Full {
+        /// The dataset.
+        name: String,
+        /// What is left.
+        free: u64,
+        /// What would be needed.
+        needed: u64,
+    },
+    /// Somebody uses it.
+    #[error("could not {doing} {name}: it is in use")]
+    Busy {
+        /// What was tried.
+        doing: &'static str,
+        /// What with.
+        name: String,
+    },
+    /// We may not.
+    #[error("could not {doing} {name}: {said}")]
+    NotPermitted {
+        /// What was tried.
+        doing: &'static str,
+        /// What with.
+        name: String,
+        /// What was said about it.
+        said: String,
+    },
+    /// The device of a volume did not appear.
+    #[error("the device {} did not appear within {seconds} s", node.display())]
+    NoNode {
+        /// The device.
+        node: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The device of a volume is not for us.
+    #[error("the device {} may not be read and written", node.display())]
+    NodeClosed {
+        /// The device.
+        node: PathBuf,
+        /// The dataset the volumes are in.
+        dataset: String,
+    },
+    /// What should become a pool holds something.
+    #[error("{} cannot become a pool: {reason}", path.display())]
+    Occupied {
+        /// The file or device.
+        path: PathBuf,
+        /// What is in the way.
+        reason: String,
+    },
+    /// It failed for another reason.
+    #[error("could not {doing} {name}: {said}")]
+    Failed {
+        /// What was tried.
+        doing: &'static str,
+        /// What with.
+        name: String,
+        /// What was said about it.
+        said: String,
+    },
+}
+
+impl Explain for PoolError {
+    fn code(&self) -> Code {
+        match self {
+            Self::ToolMissing(_) => Code::ToolMissing,
+            Self::BadName { .. } | Self::NotOurs(_) => Code::InvalidConfig,
+            Self::Unavailable { .. } | Self::NoNode { .. } => Code::StorageUnavailable,
+            Self::Full { .. } => Code::DiskFull,
+            Self::Busy { .. } => Code::Io,
+            Self::NotPermitted { .. } | Self::NodeClosed { .. } => Code::PermissionDenied,
+            Self::Occupied { .. } => Code::InvalidArgument,
+            Self::Failed { .. } => Code::ToolFailed,
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        let pool = |name: &str| name.split(['/', '@']).next().unwrap_or_default().to_owned();
+        Some(match self {
+            Self::ToolMissing(_) => "install the tools of ZFS: zfsutils-linux on Debian and Ubuntu, zfs on \
+                                     Fedora; and load its module: modprobe zfs"
+                .to_owned(),
+            Self::BadName { .. } => {
+                "name a dataset of its own inside a pool, as in disks.zfs_dataset = \"tank/agentiso\""
+                    .to_owned()
+            }
+            Self::NotOurs(name) => format!(
+                "have one made: agentiso init --zfs-pool {}; or set disks.zfs_dataset to one that was",
+                pool(name)
+            ),
+            Self::Unavailable { name, .. } => {
+                format!("bring the pool back and try again: zpool import {}", pool(name))
+            }
+            Self::Full { name, .. } => {
+                format!("remove snapshots or workspaces, or add a device to the pool {}", pool(name))
+            }
+            Self::Busy { .. } => "try again when nothing uses it any more".to_owned(),
+            Self::NotPermitted { name, .. } => format!(
+                "as root, permit it: zfs allow $USER \
+                 create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize {}",
+                name.split('@').next().unwrap_or_default()
+            ),
+            Self::NoNode { .. } => {
+                "check that udev runs and has the rules of ZFS (60-zvol.rules): udevadm settle".to_owned()
+            }
+            Self::NodeClosed { dataset, .. } => format!(
+                "as root, write to /etc/udev/rules.d/91-agentiso.rules: KERNEL==\"zd*\", \
+                 PROGRAM==\"/lib/udev/zvol_id $devnode\", RESULT==\"{dataset}/*\", OWNER=\"$USER\"; then run: \
+                 udevadm control --reload; udevadm trigger"
+            ),
+            Self::Occupied { .. } => "name a file that does not exist, or a device that is empty".to_owned(),
+            Self::Failed { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! The back end.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use agentiso_core::ports::{DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, Keeping, PoolError};
+
+use super::listing::Listing;
+use super::lock::Notes;
+use super::making::perform;
+use super::name::{Dataset, HomeId, Volume};
+use super::node::{self, View};
+use super::setup::MARK;
+use super::ticket;
+use super::tool::{zfs, zpool};
+use super::tree::{self, Step};
+
+/// What volumes are kept in pieces of, and their sizes are multiples of.
+pub(super) const BLOCK: u64 = 16 << 10;
+/// A pool with less than this left is as good as full: what is written to a volume must fit somewhere.
+const FLOOR: u64 = 64 << 20;
+/// How long what is known of the pool's free space holds. ZFS itself counts no more often.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Disks as volumes of a ZFS pool. A disk's file is a link to the device of its volume; every disk is a clone of its
+/// source.
+///
+/// A disk is made by two calls of `zfs`, and one every few seconds that looks at the pool.
+#[derive(Debug)]
+pub struct Zvols {
+    pub(super) dataset: Dataset,
+    pub(super) notes: Notes,
+    pub(super) home: HomeId,
+    pub(super) root: PathBuf,
+    /// What was free, and when that was asked.
+    seen: Mutex<Option<(Instant, u64)>>,
+}
+
+impl Zvols {
+    /// The volumes in `dataset` of an installation whose disks are files anywhere in `root`. Its own notes are kept in
+    /// `dir`. Does not look whether the dataset is there.
+    pub fn open(dataset: Dataset, root: &Path, dir: &Path) -> Result<Self, DiskError> {
+        let (notes, home) = Notes::open(dir).map_err(|cause| DiskError::Io {
+            action: "read who owns the volumes in",
+            path: dir.to_owned(),
+            cause,
+        })?;
+        Ok(Self { dataset, notes, home, root: root.to_owned(), seen: Mutex::new(None) })
+    }
+
+    /// Makes sure that the dataset is ours and has room for so many bytes.
+    pub(super) fn ready(&self, needed: u64) -> Result<(), PoolError> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = match *seen {
+            Some((at, free)) if at.elapsed() < FRESH => free,
+            _ => self.look()?,
+        };
+        let needed = needed.saturating_add(FLOOR);
+        // A pool that was full is looked at again the next time.
+        *seen = (free >= needed)
+            .then(|| seen.filter(|(_, known)| *known == free).unwrap_or((Instant::now(), free)));
+        if free >= needed {
+            return Ok(());
+        }
+        Err(PoolError::Full { name: self.dataset.as_str().to_owned(), free, needed })
+    }
+
+    /// Looks whether the dataset is ours, makes our part of it, and returns what is free.
+    fn look(&self) -> Result<u64, PoolError> {
+        let (name, part) = (self.dataset.as_str(), self.dataset.part(&self.home));
+        let columns = format!("name,available,{MARK}");
+        let printed =
+            zfs("use", name).run(&["list", "-Hp", "-d", "1", "-t", "filesystem", "-o", &columns, name])?;
+        let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split('\t').collect()).collect();
+        let row = rows.iter().find(|row| row.first() == Some(&name));
+        let Some([_, free, mark]) = row.map(Vec::as_slice) else {
+            return Err(PoolError::NotOurs(name.to_owned()));
+        };
+        if *mark != name {
+            return Err(PoolError::NotOurs(name.to_owned()));
+        }
+        if !rows.iter().any(|row| row.first() == Some(&part.as_str())) {
+            zfs("make", &part).run(&["create", "-o", "canmount=off", &part])?;
+        }
+        Ok(free.parse().unwrap_or(0))
+    }
+
+    /// The volume a link names; `None` if there is none.
+    pub(super) fn named_by(&self, link: &Path) -> io::Result<Option<Volume>> {
+        match ticket::volume_of(&self.dataset, link) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other,
+        }
+    }
+
+    /// The volume of a disk.
+    fn volume_of(&self, path: &Path) -> Result<Volume, DiskError> {
+        match ticket::volume_of(&self.dataset, path) {
+            Ok(Some(volume)) => Ok(volume),
+            Ok(None) => {
+                let reason = format!("it is no link to a volume in {}", self.dataset.as_str());
+                Err(DiskError::BadDisk { path: path.to_owned(), reason })
+            }
+            Err(cause) => Err(DiskError::Io { action: "open the disk", path: path.to_owned(), cause }),
+        }
+    }
+
+    /// The volume to clone for a source.
+    fn source(&self, source: &DiskSource, size: u64) -> Result<Volume, DiskError> {
+        let bad = |reason: String| DiskError::BadSource { path: source.path().to_owned(), reason };
+        match source {
+            DiskSource::Layer(path) => self.volume_of(path).map_err(|error| bad(error.to_string())),
+            DiskSource::Raw(path) => {
+                let file = File::open(path).map_err(|error| bad(error.to_string()))?;
+                let metadata = file.metadata().map_err(|error| bad(error.to_string()))?;
+                if !metadata.is_file() {
+                    return Err(bad("it is not a regular file".to_owned()));
+                }
+                if metadata.len() > size {
+                    return Err(DiskError::TooSmall { size, source_size: metadata.len() });
+                }
+                self.base_of(path, &file, &metadata)
+            }
+        }
+    }
+
+    /// Makes sure that a snapshot of a volume has everything that was written to it, and returns its size.
+    fn settle(&self, volume: &Volume) -> Result<u64, DiskError> {
+        let device = node::open(&self.dataset, volume, OpenOptions::new().read(true))?;
+        let settled = device.sync_all().and_then(|()| node::size(&device));
+        settled.map_err(|cause| DiskError::Io { action: "write back", path: volume.node(), cause })
+    }
+
+    /// Removes volumes that no file names, and snapshots that were never cloned.
+    fn remove_nameless(&self) -> Result<(), DiskError> {
+        let failed = |cause| DiskError::Io { action: "look for disks in", path: self.root.clone(), cause };
+        let _turn = self.notes.removing().map_err(failed)?;
+        self.forget_bases().map_err(failed)?;
+        let listing = Listing::read(&self.dataset)?;
+        let mut doomed = BTreeSet::new();
+        for (volume, row) in listing.volumes.iter().filter(|(volume, _)| *volume.home() == self.home) {
+            // One without a note was not made by us.
+            let Some(link) = &row.link else { continue };
+            if !ticket::is_named(&self.dataset, &self.root, volume, link).map_err(failed)? {
+                doomed.insert(volume.clone());
+            }
+        }
+        for step in tree::plan(&listing, &self.home, &doomed) {
+            match perform(&step) {
+                // Somebody reads it, or what was cloned from it could not be removed: the next sweep sees to it.
+                Err(PoolError::Busy { .. }) => {}
+                Err(PoolError::Failed { .. }) if matches!(step, Step::DestroySnapshot(_)) => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Disks for Zvols {
+    fn create(&self, path: &Path, source: &DiskSource, size: u64) -> Result<(), DiskError> {
+        let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
+        if path.symlink_metadata().is_ok() {
+            return Err(DiskError::Exists(path.to_owned()));
+        }
+        let _turn = self.notes.making().map_err(failed)?;
+        let from = self.source(source, size)?;
+        if !size.is_multiple_of(BLOCK) {
+            return Err(DiskError::BadSize { size, unit: BLOCK });
+        }
+        self.ready(0)?;
+        let source_size = self.settle(&from)?;
+        if source_size > size {
+            return Err(DiskError::TooSmall { size, source_size });
+        }
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let mut new = self.begin(path, stem)?;
+        new.clone_from(&from, (size > source_size).then_some(size))?;
+        new.publish().map(drop)
+    }
+
+    fn name(&self) -> &'static str {
+        "zfs"
+    }
+
+    fn realm(&self) -> String {
+        format!("zfs {}", self.dataset.as_str())
+    }
+
+    fn qemu_format(&self) -> &'static str {
+        "raw"
+    }
+
+    fn extension(&self) -> &'static str {
+        "zvol"
+    }
+
+    fn freezing(&self) -> Freezing {
+        Freezing::Copy
+    }
+
+    fn parent(&self, path: &Path) -> Result<Option<DiskSource>, DiskError> {
+        self.volume_of(path).map(|_| None)
+    }
+
+    /// What was written in the last seconds may not be counted yet.
+    fn own_bytes(&self, path: &Path) -> Result<u64, DiskError> {
+        self.freed_by_removal(path, &[])
+    }
+
+    fn referenced_bytes(&self, path: &Path) -> Result<u64, DiskError> {
+        Ok(self.usage_of(path)?.referenced)
+    }
+
+    fn freed_by_removal(&self, path: &Path, _children: &[PathBuf]) -> Result<u64, DiskError> {
+        Ok(self.usage_of(path)?.freed_by_removal)
+    }
+
+    fn usage(&self, disks: &[(PathBuf, Vec<PathBuf>)]) -> Result<Vec<DiskUsage>, DiskError> {
+        let volumes = disks.iter().map(|(path, _)| self.volume_of(path)).collect::<Result<Vec<_>, _>>()?;
+        if volumes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let listing = Listing::read(&self.dataset)?;
+        let one = |volume: &Volume| {
+            let found = listing.freed_by_removal(volume).zip(listing.referenced(volume));
+            let (freed_by_removal, referenced) = found.ok_or_else(|| PoolError::Unavailable {
+                doing: "find",
+                name: volume.as_str().to_owned(),
+                said: "the volume is gone".to_owned(),
+            })?;
+            Ok(DiskUsage { freed_by_removal, referenced })
+        };
+        volumes.iter().map(one).collect()
+    }
+
+    fn collapse(&self, path: &Path, _onto: &DiskSource) -> Result<(), DiskError> {
+        self.volume_of(path).map(drop)
+    }
+
+    fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {
+        node::admit(&self.dataset, &self.volume_of(path)?, user)
+    }
+
+    fn sweep(&self) -> Result<(), DiskError> {
+        self.remove_nameless()
+    }
+
+    fn keeping(&self) -> Result<Option<Keeping>, DiskError> {
+        let (pool, free) = (self.dataset.pool(), self.look()?);
+        let health = zpool("look at", pool).run(&["list", "-Hp", "-o", "health", pool])?;
+        let (health, name) = (health.trim(), self.dataset.as_str());
+        let detail = format!("{name}, the pool is {health}, {} MiB free", free >> 20);
+        let advice = if health != "ONLINE" {
+            Some(format!("see what is wrong with it: zpool status {pool}"))
+        } else if free < FLOOR << 4 {
+            Some(format!("remove snapshots or workspaces, or add a device to the pool {pool}"))
+        } else {
+            None
+        };
+        Ok(Some(Keeping { detail, advice }))
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError> {
+        let volume = self.volume_of(path)?;
+        let device = node::open(&self.dataset, &volume, OpenOptions::new().read(true))?;
+        Ok(Box::new(View::of(device, path)?))
+    }
+}
+
+impl Zvols {
+    fn usage_of(&self, path: &Path) -> Result<DiskUsage, DiskError> {
+        let all = self.usage(&[(path.to_owned(), Vec::new())])?;
+        all.first().copied().ok_or_else(|| DiskError::Exists(path.to_owned()))
+    }
+}

@@ -1,0 +1,17 @@
+//! Volumes of a ZFS pool.
+
+mod backend;
+mod base;
+mod listing;
+mod lock;
+mod making;
+mod name;
+mod node;
+mod setup;
+mod ticket;
+mod tool;
+mod tree;
+
+pub use backend::Zvols;
+pub use name::Dataset;
+pub use setup::{NewPool, PreparedPool, prepare};

@@ -1,0 +1,119 @@
+//! The devices of volumes.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use agentiso_core::ports::{DiskError, DiskView, Extent, Origin, PoolError};
+use rustix::fs::SeekFrom;
+
+use super::name::{Dataset, Volume};
+use super::tool::zfs;
+
+/// How long udev may take to make the device of a volume.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked for: at first often, since it takes a millisecond where nothing else is going on.
+const FIRST_LOOK: Duration = Duration::from_micros(200);
+const LAST_LOOK: Duration = Duration::from_millis(20);
+/// When it is asked whether there is a volume at all.
+const DOUBT: Duration = Duration::from_millis(200);
+
+/// Waits until the device of a volume is there.
+pub(super) fn wait(volume: &Volume) -> Result<(), DiskError> {
+    let (node, began) = (volume.node(), Instant::now());
+    let (mut pause, mut doubted) = (FIRST_LOOK, false);
+    loop {
+        match std::fs::metadata(&node) {
+            Ok(found) if found.file_type().is_block_device() => return Ok(()),
+            Ok(_) => {
+                let reason = format!("{} is no device of a volume", node.display());
+                return Err(DiskError::BadDisk { path: node, reason });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(DiskError::Io { action: "find the device", path: node, cause }),
+        }
+        if began.elapsed() > DOUBT && !std::mem::replace(&mut doubted, true) {
+            zfs("find", volume.as_str()).run(&["list", "-H", "-o", "name", volume.as_str()])?;
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(PoolError::NoNode { node, seconds: PATIENCE.as_secs() }.into());
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+}
+
+/// Opens the device of a volume.
+pub(super) fn open(dataset: &Dataset, volume: &Volume, options: &OpenOptions) -> Result<File, DiskError> {
+    wait(volume)?;
+    let node = volume.node();
+    options.open(&node).map_err(|cause| match cause.kind() {
+        io::ErrorKind::PermissionDenied => {
+            PoolError::NodeClosed { node, dataset: dataset.as_str().to_owned() }.into()
+        }
+        _ => DiskError::Io { action: "open the disk", path: node, cause },
+    })
+}
+
+/// The size of a device. What its metadata say is nothing.
+pub(super) fn size(file: &File) -> io::Result<u64> {
+    Ok(rustix::fs::seek(file, SeekFrom::End(0))?)
+}
+
+/// Hands a device to the user QEMU runs as; without one, makes sure that we may use it ourselves.
+pub(super) fn admit(dataset: &Dataset, volume: &Volume, user: Option<(u32, u32)>) -> Result<(), DiskError> {
+    wait(volume)?;
+    let node = volume.node();
+    let Some((uid, gid)) = user else {
+        return open(dataset, volume, OpenOptions::new().read(true).write(true)).map(drop);
+    };
+    // The group goes back to that of all disks when udev next looks at the device; the owner stays.
+    std::os::unix::fs::chown(&node, Some(uid), Some(gid)).map_err(|cause| DiskError::Io {
+        action: "hand over the disk",
+        path: node,
+        cause,
+    })
+}
+
+/// An open volume.
+#[derive(Debug)]
+pub(super) struct View {
+    file: File,
+    size: u64,
+}
+
+impl View {
+    pub(super) fn of(file: File, path: &Path) -> Result<Self, DiskError> {
+        let size = size(&file).map_err(|cause| DiskError::Io {
+            action: "measure the disk",
+            path: path.to_owned(),
+            cause,
+        })?;
+        Ok(Self { file, size })
+    }
+}
+
+impl DiskView for View {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match offset.checked_add(buffer.len() as u64) {
+            Some(end) if end <= self.size => self.file.read_exact_at(buffer, offset),
+            _ => Err(beyond_the_end()),
+        }
+    }
+
+    /// A volume does not say where it keeps what.
+    fn extent_at(&self, offset: u64) -> io::Result<Extent> {
+        let rest = self.size.checked_sub(offset).filter(|&rest| rest > 0).ok_or_else(beyond_the_end)?;
+        Ok(Extent { origin: Origin::Unknown, length: rest })
+    }
+}
+
+fn beyond_the_end() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the disk")
+}
