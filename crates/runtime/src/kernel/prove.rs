@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, Failure, WorkspaceId, chain};
+use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_images::ext4;
 use agentiso_images::kernel::{self, Kernel};
 use agentiso_proto::Configure;
@@ -136,7 +136,7 @@ async fn require_proof(disk: &Path) -> Result<(), Failure> {
 }
 
 fn useless(why: Failure) -> Failure {
-    let message = format!("the kernel that was built does not work and is not used: {}", chain(&why));
+    let message = format!("the kernel that was built does not work and is not used: {}", why.message());
     Failure::new(why.code(), message).with_remedy(
         "nothing has changed; 'agentiso image kernel ls' shows the kernel in use and where the build is",
     )
