@@ -9,10 +9,10 @@ use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
-use crate::args::{Cli, ImageVerb, SnapshotVerb, Verb};
+use crate::args::{Cli, ImageVerb, KernelVerb, SnapshotVerb, Verb};
 use crate::commands::{
     COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, image, init, jobs,
-    label, logs, man, read, rename, run, serve, shell, snapshot, status, timeline, workspace, write,
+    kernel, label, logs, man, read, rename, run, serve, shell, snapshot, status, timeline, workspace, write,
 };
 use crate::output::Output;
 use crate::ui::Stream;
@@ -123,7 +123,17 @@ async fn dispatch_image(here: &Installation, verb: ImageVerb, output: Output) ->
         ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
         ImageVerb::Ls => image::ls(here, output),
         ImageVerb::Info { name } => image::info(here, &name, output),
+        ImageVerb::Kernel(verb) => dispatch_kernel(here, verb, output).await,
         ImageVerb::Rm { names } => image::rm(here, &names, output),
+    }
+}
+
+async fn dispatch_kernel(here: &Installation, verb: KernelVerb, output: Output) -> Result<(), Failure> {
+    match verb {
+        KernelVerb::Build(flags) => kernel::build(here, flags, output).await,
+        KernelVerb::Ls => kernel::ls(here, output),
+        KernelVerb::Info => kernel::info(here, output),
+        KernelVerb::Use { kernel } => kernel::choose(here, kernel, output).await,
     }
 }
 

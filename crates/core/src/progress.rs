@@ -8,6 +8,9 @@ pub trait Progress: Send + Sync {
     /// The current step has done `amount` more.
     fn advance(&self, amount: u64);
 
+    /// Says how the current step stands, where amounts cannot ("612 of about 1700 files").
+    fn note(&self, _remark: &str) {}
+
     /// The current step is over, with an optional remark ("already there", "297 MiB").
     fn done(&self, remark: &str);
 }

@@ -157,7 +157,7 @@ impl Installation {
 
 /// Tells a thread that nobody waits for it any more.
 #[derive(Default)]
-struct CancelOnDrop(Arc<AtomicBool>);
+pub(crate) struct CancelOnDrop(pub(crate) Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

@@ -27,6 +27,7 @@ pub use agentiso_vmm::qemu::process_end;
 pub use agentiso_vmm::{Accel, Machine, VmError};
 pub use image_ops::ImageOrigin;
 pub use installation::Installation;
+pub use kernel::{KernelBuild, KernelInfo, KernelKind, Kernels};
 pub use machine_dir::{MachineDir, sweep};
 pub use pool::{PoolRequest, use_pool};
 pub use start::{Running, StartRequest, Tier};

@@ -105,6 +105,11 @@ impl Paths {
         self.home.join("kernel")
     }
 
+    /// Where a guest kernel is built.
+    pub fn kernel_build_dir(&self) -> PathBuf {
+        self.cache_dir().join("kernel-build")
+    }
+
     /// Memory images of booted guests.
     pub fn templates_dir(&self) -> PathBuf {
         self.home.join("templates")

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::KernelVerb;
+
 /// Verbs of `image`.
 #[derive(Debug, Subcommand)]
 pub enum ImageVerb {
@@ -44,6 +46,9 @@ pub enum ImageVerb {
         /// The image
         name: String,
     },
+    /// Build, list and choose guest kernels
+    #[command(subcommand)]
+    Kernel(KernelVerb),
     /// Remove images
     #[command(after_help = "Example:\n  agentiso image rm alpine")]
     Rm {

@@ -16,6 +16,7 @@ pub mod image;
 pub mod init;
 mod interrupt;
 pub mod jobs;
+pub mod kernel;
 pub mod label;
 pub mod logs;
 pub mod man;

@@ -82,6 +82,12 @@ impl Progress for Bars {
         }
     }
 
+    fn note(&self, remark: &str) {
+        if let Some(step) = &*lock(&self.current) {
+            step.bar.set_message(format!("{}  {}", step.what, self.paint.faint(&harmless(remark))));
+        }
+    }
+
     fn done(&self, remark: &str) {
         let step = lock(&self.current).take();
         if let Some(step) = step {
@@ -183,6 +189,19 @@ mod tests {
         let drawn = term.contents();
         assert!(drawn.contains("downloading") && drawn.contains("of 4.00 MiB"), "{drawn}");
         assert!(drawn.contains("left"), "{drawn}");
+    }
+
+    #[test]
+    fn a_step_that_cannot_be_measured_says_how_it_stands() {
+        let (bars, term) = bars();
+        bars.note("nothing to say it of");
+        bars.step("compiling", None);
+        bars.note("612 of about 1700 files");
+        lock(&bars.current).as_ref().unwrap().bar.tick();
+        let drawn = term.contents();
+        assert!(drawn.contains("compiling  612 of about 1700 files"), "{drawn}");
+        bars.done("");
+        assert!(term.contents().starts_with("✓ compiling  "), "{}", term.contents());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod forks;
 mod full_disk;
 mod image;
 mod jobs;
+mod kernel;
 mod look;
 mod place;
 mod run;

@@ -1,5 +1,6 @@
 //! Fetching the kernel package of the distribution without installing it and without root.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,10 +9,29 @@ use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Explain};
 
 use super::KernelError;
-use crate::tools::Tool;
+use crate::tools::{Tool, ToolError};
 
 /// Packages that depend on the current small kernel: of Debian, then of Ubuntu.
 const META_PACKAGES: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
+
+/// Kernel sources that are known to make a good guest kernel, the best first.
+const SOURCE_PACKAGES: [&str; 2] = ["linux-source-6.12", "linux-source-6.1"];
+/// The package that depends on whatever source the distribution has.
+const META_SOURCE: &str = "linux-source";
+
+/// A package with the kernel's source.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct SourcePackage {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) sha256: String,
+}
+
+impl fmt::Display for SourcePackage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
 
 /// A fetched kernel.
 pub(super) struct Fetched {
@@ -24,7 +44,7 @@ pub(super) struct Fetched {
 /// The system's package lists are tried first. Where they are missing or too old for the mirror, lists of
 /// our own are fetched into `scratch`, which needs no root.
 pub(super) fn fetch(scratch: &Path, progress: &dyn Progress) -> Result<Fetched, KernelError> {
-    let system = Apt { options: Vec::new() };
+    let system = Apt::of_system();
     match system.fetch(scratch, progress) {
         Err(error) if error.code() != Code::DiskFull => {}
         done => return done,
@@ -35,12 +55,30 @@ pub(super) fn fetch(scratch: &Path, progress: &dyn Progress) -> Result<Fetched, 
     own.fetch(scratch, progress)
 }
 
-struct Apt {
+/// The package manager, with its own lists or ours.
+pub(super) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
+    /// With the lists the system has.
+    pub(super) fn of_system() -> Self {
+        Self { options: Vec::new() }
+    }
+
+    /// What fetches lists and packages.
+    pub(super) fn downloader() -> Result<Tool, ToolError> {
+        Tool::find("apt-get", "apt")
+    }
+
     fn with_own_lists(scratch: &Path) -> Result<Self, KernelError> {
+        let (apt, tool) = Self::with_lists_in(scratch)?;
+        tool.run(apt.configured(&mut tool.command()).arg("update"), |code| code == 0)?;
+        Ok(apt)
+    }
+
+    /// With lists below `scratch`, which the returned tool's `update` has yet to fetch.
+    pub(super) fn with_lists_in(scratch: &Path) -> Result<(Self, Tool), KernelError> {
         let state = scratch.join("apt/state");
         let cache = scratch.join("apt/cache");
         for directory in [state.join("lists/partial"), cache.join("archives/partial")] {
@@ -53,9 +91,27 @@ impl Apt {
                 format!("Dir::Cache={}", cache.display()),
             ],
         };
-        let tool = Tool::find("apt-get", "apt")?;
-        tool.run(apt.configured(&mut tool.command()).arg("update"), |code| code == 0)?;
-        Ok(apt)
+        Ok((apt, Self::downloader()?))
+    }
+
+    /// The best package with the kernel's source.
+    pub(super) fn source_package(&self) -> Result<Option<SourcePackage>, KernelError> {
+        let mut names: Vec<String> = SOURCE_PACKAGES.map(str::to_owned).into();
+        names.extend(self.ask(&["depends", META_SOURCE])?.as_deref().and_then(real_source));
+        for name in names {
+            let shown = self.ask(&["show", "--no-all-versions", &name])?;
+            if let Some(package) = shown.and_then(|text| source_package(&name, &text)) {
+                return Ok(Some(package));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What `apt-cache` says; nothing if it does not know.
+    fn ask(&self, question: &[&str]) -> Result<Option<String>, KernelError> {
+        let tool = Tool::find("apt-cache", "apt")?;
+        let output = tool.run(self.configured(&mut tool.command()).args(question), |_| true)?;
+        Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
     }
 
     fn fetch(&self, scratch: &Path, progress: &dyn Progress) -> Result<Fetched, KernelError> {
@@ -74,12 +130,8 @@ impl Apt {
     }
 
     fn kernel_package(&self) -> Result<String, KernelError> {
-        let tool = Tool::find("apt-cache", "apt")?;
         for meta in META_PACKAGES {
-            let mut command = tool.command();
-            self.configured(&mut command).args(["depends", meta]);
-            let Ok(output) = tool.run(&mut command, |code| code == 0) else { continue };
-            if let Some(package) = image_package(&String::from_utf8_lossy(&output.stdout)) {
+            if let Some(package) = self.ask(&["depends", meta])?.as_deref().and_then(image_package) {
                 return Ok(package);
             }
         }
@@ -87,21 +139,18 @@ impl Apt {
     }
 
     fn knows(&self, package: &str) -> Result<bool, KernelError> {
-        let tool = Tool::find("apt-cache", "apt")?;
-        let mut command = tool.command();
-        self.configured(&mut command).args(["show", package]);
-        Ok(tool.run(&mut command, |_| true)?.status.success())
+        Ok(self.ask(&["show", package])?.is_some())
     }
 
     fn download(&self, package: &str, into: &Path) -> Result<(), KernelError> {
-        let tool = Tool::find("apt-get", "apt")?;
+        let tool = Self::downloader()?;
         let mut command = tool.command();
         self.configured(&mut command).args(["download", package]).current_dir(into);
         tool.run(&mut command, |code| code == 0)?;
         Ok(())
     }
 
-    fn configured<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub(super) fn configured<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         for option in &self.options {
             command.args(["-o", option]);
         }
@@ -117,6 +166,21 @@ fn image_package(text: &str) -> Option<String> {
         .map(str::trim)
         .find(|package| package.starts_with("linux-image-") && !META_PACKAGES.contains(package))
         .map(str::to_owned)
+}
+
+/// The package behind [`META_SOURCE`].
+fn real_source(text: &str) -> Option<String> {
+    let depends = text.lines().filter_map(|line| line.trim_start().strip_prefix("Depends: "));
+    depends.map(str::trim).find(|name| name.starts_with("linux-source-")).map(str::to_owned)
+}
+
+/// What `apt-cache show` prints about a package.
+fn source_package(name: &str, text: &str) -> Option<SourcePackage> {
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+    };
+    Some(SourcePackage { name: name.to_owned(), version: field("Version")?, sha256: field("SHA256")? })
 }
 
 fn debs(directory: &Path) -> Result<Vec<PathBuf>, KernelError> {
@@ -140,5 +204,16 @@ mod tests {
         let text = "linux-image-virtual\n  Depends: linux-base\n |Depends: <x>\n  Depends: linux-image-6.8.0-40-generic\n";
         assert_eq!(image_package(text).as_deref(), Some("linux-image-6.8.0-40-generic"));
         assert_eq!(image_package("linux-image-virtual\n"), None);
+    }
+
+    #[test]
+    fn a_source_package_is_known_by_its_version_and_hash() {
+        let text = "Package: linux-source-6.12\nSource: linux\nVersion: 6.12.9-1~bpo12+1\nSHA256: 0123\n";
+        let package = source_package("linux-source-6.12", text).unwrap();
+        assert_eq!((package.version.as_str(), package.sha256.as_str()), ("6.12.9-1~bpo12+1", "0123"));
+        assert_eq!(package.to_string(), "linux-source-6.12 6.12.9-1~bpo12+1");
+        assert_eq!(source_package("x", "Package: x\nVersion: 1\n"), None);
+        let meta = "linux-source\n  Depends: linux-source-6.8.0\n";
+        assert_eq!(real_source(meta).as_deref(), Some("linux-source-6.8.0"));
     }
 }

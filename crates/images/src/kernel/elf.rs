@@ -32,6 +32,24 @@ pub fn pvh_entry(elf: &[u8]) -> Result<Option<u64>, ElfError> {
     Ok(None)
 }
 
+/// Cuts off what only debuggers read: symbols, and the table of sections. What is loaded and entered stays.
+pub fn strip(mut elf: Vec<u8>) -> Result<Vec<u8>, ElfError> {
+    check(&elf)?;
+    let table = Table { at: u64_at(&elf, 32)?, entry: u16_at(&elf, 54)?, count: u16_at(&elf, 56)? };
+    let mut end = table.at.checked_add(u64::from(table.entry) * u64::from(table.count));
+    for header in table.entries(&elf) {
+        let header = header?;
+        let last = u64_at(header, 8)?.checked_add(u64_at(header, 32)?);
+        end = end.zip(last).map(|(end, last)| end.max(last));
+    }
+    let end = end.and_then(|end| usize::try_from(end).ok()).filter(|end| (64..=elf.len()).contains(end));
+    elf.truncate(end.ok_or(ElfError::Truncated)?);
+    // Where the sections are, how many, and which one has their names.
+    elf[40..48].fill(0);
+    elf[60..64].fill(0);
+    Ok(elf)
+}
+
 /// The names of the modules a module depends on, as its `.modinfo` has them.
 pub fn modinfo_depends(elf: &[u8]) -> Result<Vec<String>, ElfError> {
     check(elf)?;
@@ -160,6 +178,18 @@ mod tests {
     }
 
     #[test]
+    fn a_stripped_kernel_is_entered_where_it_was() {
+        let whole = kernel_with(&note(b"Xen\0", 18, &[0, 0, 0, 1]));
+        let mut with_symbols = whole.clone();
+        with_symbols[40..48].copy_from_slice(&(whole.len() as u64 + 5).to_le_bytes());
+        with_symbols[60..64].copy_from_slice(&[3, 0, 2, 0]);
+        with_symbols.extend_from_slice(b"symbols and sections");
+        assert_eq!(strip(with_symbols), Ok(whole.clone()));
+        assert_eq!(strip(whole[..whole.len() - 1].to_vec()), Err(ElfError::Truncated));
+        assert_eq!(strip(b"#!/bin/sh".to_vec()), Err(ElfError::NotElf));
+    }
+
+    #[test]
     fn damaged_files_are_refused() {
         assert_eq!(pvh_entry(b"\x7fELF"), Err(ElfError::NotElf));
         let mut long_name = note(b"Xen\0", 18, &[1, 0, 0, 0]);
@@ -178,6 +208,7 @@ mod tests {
             elf[at..end].copy_from_slice(&junk[..end - at]);
             let _ = pvh_entry(&elf);
             let _ = modinfo_depends(&elf);
+            let _ = strip(elf);
         }
     }
 }

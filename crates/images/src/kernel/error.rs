@@ -57,6 +57,9 @@ pub enum KernelError {
         /// What was looked for.
         wanted: String,
     },
+    /// No kernel was built here.
+    #[error("no kernel was built here yet")]
+    NoneBuilt,
     /// The recorded description is damaged.
     #[error("{} is damaged: {reason}", path.display())]
     Record {
@@ -107,6 +110,7 @@ impl Explain for KernelError {
                  vmlinuz file"
                     .to_owned(),
             ),
+            Self::NoneBuilt => Some("build one: agentiso image kernel build".to_owned()),
             Self::Image { .. } | Self::Elf { .. } | Self::Version { .. } => {
                 Some("point `kernel` in the configuration to another vmlinuz file, or remove it".to_owned())
             }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Explain, chain};
 
+use super::choice::{BUILT, chosen};
 use super::deb::unpack_deb;
 use super::prepare::{Found, install};
 use super::{Kernel, KernelError, KernelSource, apt};
@@ -24,16 +25,25 @@ pub struct KernelQuery {
     pub directory: PathBuf,
 }
 
-/// Finds a kernel and makes it ready: the configured one, else one prepared before, else the one of the
-/// distribution's package, else the host's own.
+/// Finds a kernel and makes it ready: the configured one, else the built one if it was chosen, else one prepared
+/// before, else the one of the distribution's package, else the host's own.
 pub fn find(query: &KernelQuery, progress: &dyn Progress) -> Result<Kernel, KernelError> {
     let directory = &query.directory;
-    let failed = || KernelError::io("use", directory);
-    fs::create_dir_all(directory).and_then(|()| partial::sweep(directory)).map_err(failed())?;
+    open(directory)?;
     if let Some(path) = &query.configured {
         return configured(path, directory, progress);
     }
-    if let Some(kernel) = prepared(directory) {
+    match chosen(directory) {
+        Some(kernel) => Ok(kernel),
+        None => find_packaged(directory, progress),
+    }
+}
+
+/// Finds a kernel that was not built here and makes it ready: one prepared before, else the one of the
+/// distribution's package, else the host's own.
+pub fn find_packaged(directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
+    open(directory)?;
+    if let Some(kernel) = newest_packaged(directory) {
         return Ok(kernel);
     }
     let mut tried = Vec::new();
@@ -51,20 +61,56 @@ pub fn find(query: &KernelQuery, progress: &dyn Progress) -> Result<Kernel, Kern
 
 type Way = fn(&Path, &dyn Progress) -> Result<Kernel, KernelError>;
 
-/// The newest kernel prepared before, if there is a sound one.
+/// The kernel that would be used if none is configured, as far as one is prepared: the built one if it was chosen,
+/// else the newest.
 pub fn prepared(directory: &Path) -> Option<Kernel> {
-    let entries = fs::read_dir(directory).ok()?;
+    chosen(directory).or_else(|| newest_packaged(directory))
+}
+
+/// The kernel that is in use, as far as it is prepared.
+pub fn current(query: &KernelQuery) -> Option<Kernel> {
+    match &query.configured {
+        Some(path) => Kernel::read(&configured_place(&query.directory, &fs::read(path).ok()?)).ok(),
+        None => prepared(&query.directory),
+    }
+}
+
+/// Every sound kernel, the newest first.
+pub fn all(directory: &Path) -> Vec<Kernel> {
+    let mut kernels = sound(directory, |_| true);
+    kernels.sort_by(|a, b| by_version(&b.version, &a.version));
+    kernels
+}
+
+fn newest_packaged(directory: &Path) -> Option<Kernel> {
+    sound(directory, |name| !name.starts_with(CONFIGURED) && !name.starts_with(BUILT))
+        .into_iter()
+        .max_by(|a, b| by_version(&a.version, &b.version))
+}
+
+/// The kernels in the directories whose names are wanted.
+pub(super) fn sound(directory: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Kernel> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| !name.starts_with('.') && !name.starts_with(CONFIGURED))
+        .filter(|name| !name.starts_with('.') && wanted(name))
         .filter_map(|name| Kernel::read(&directory.join(name)).ok())
-        .max_by(|a, b| by_version(&a.version, &b.version))
+        .collect()
+}
+
+/// Makes the directory if need be, and removes what killed makers left in it.
+pub(super) fn open(directory: &Path) -> Result<(), KernelError> {
+    let opened = fs::create_dir_all(directory).and_then(|()| partial::sweep(directory));
+    opened.map_err(KernelError::io("use", directory))
+}
+
+fn configured_place(directory: &Path, kernel: &[u8]) -> PathBuf {
+    directory.join(format!("{CONFIGURED}{}", &blake3::hash(kernel).to_hex()[..16]))
 }
 
 fn configured(path: &Path, directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
     let found = Found::read(path)?;
-    let hash = blake3::hash(&found.bytes).to_hex();
-    let target = directory.join(format!("{CONFIGURED}{}", &hash[..16]));
+    let target = configured_place(directory, &found.bytes);
     if let Ok(kernel) = Kernel::read(&target) {
         return Ok(kernel);
     }

@@ -1,7 +1,9 @@
 //! The guest kernel: found, unpacked and made ready to boot.
 
 mod apt;
+pub mod build;
 mod bzimage;
+mod choice;
 mod deb;
 mod depmod;
 mod elf;
@@ -11,8 +13,9 @@ mod prepare;
 mod record;
 
 pub use bzimage::{BzImageError, unpack_vmlinux, version_of_bzimage};
+pub use choice::{use_built, use_packaged};
 pub use deb::{DebError, ar_members};
-pub use elf::{ElfError, modinfo_depends, pvh_entry};
+pub use elf::{ElfError, modinfo_depends, pvh_entry, strip};
 pub use error::KernelError;
-pub use find::{KernelQuery, find, prepared};
+pub use find::{KernelQuery, all, current, find, find_packaged, prepared};
 pub use record::{Boot, Kernel, KernelSource};

@@ -19,6 +19,11 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn read(path: &Path) -> Result<Self, KernelError> {
         let bytes = fs::read(path).map_err(KernelError::io("read the kernel", path))?;
+        Self::of(path, bytes)
+    }
+
+    /// What `bytes`, read from `path`, are.
+    pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, KernelError> {
         let version = if is_elf(&bytes) {
             version_of_elf(&bytes)
         } else {
@@ -44,6 +49,17 @@ pub(super) fn install(
     modules: Option<PathBuf>,
     source: KernelSource,
 ) -> Result<Kernel, KernelError> {
+    stage(partial, found, modules, source)?;
+    settle(partial, target)
+}
+
+/// Puts the kernel into `partial` and describes it: it can be booted there, but nobody finds it yet.
+pub(super) fn stage(
+    partial: &PartialDir,
+    found: Found,
+    modules: Option<PathBuf>,
+    source: KernelSource,
+) -> Result<Kernel, KernelError> {
     let directory = partial.path();
     let (name, boot, bytes) = bootable(&found)?;
     let image = directory.join(name);
@@ -52,7 +68,14 @@ pub(super) fn install(
         depmod::complete(modules).map_err(KernelError::io("read the modules in", modules))?;
     }
     let blake3 = blake3::hash(&bytes).to_hex().to_string();
-    Kernel { version: found.version, image, boot, modules, source, blake3 }.write(directory)?;
+    let kernel = Kernel { version: found.version, image, boot, modules, source, blake3 };
+    kernel.write(directory)?;
+    Ok(kernel)
+}
+
+/// Gives a staged kernel its place.
+pub(super) fn settle(partial: &PartialDir, target: &Path) -> Result<Kernel, KernelError> {
+    let directory = partial.path();
     match fs::rename(directory, target) {
         Ok(()) => {}
         // Somebody else was quicker, or a damaged one is in the way.

@@ -32,6 +32,8 @@ pub enum KernelSource {
     Package(String),
     /// The kernel the host itself could run.
     Host(PathBuf),
+    /// Built here, from this source.
+    Built(String),
 }
 
 /// A kernel made ready to boot.

@@ -23,13 +23,22 @@ impl Installation {
 
     /// Finds or prepares the kernel, and the initramfs with this program's own agent.
     pub async fn prepare_kernel(&self, progress: &Arc<dyn Progress>) -> Result<GuestKernel, Failure> {
-        let query =
-            KernelQuery { configured: self.config.vm.kernel.clone(), directory: self.paths.kernel_dir() };
+        let query = self.kernel_query();
         let progress = progress.clone();
         let kernel = blocking(move || kernel::find(&query, progress.as_ref())).await??;
-        let guest = paired(&kernel);
+        self.with_initramfs(&kernel)
+    }
+
+    /// Which kernel is wanted.
+    pub(super) fn kernel_query(&self) -> KernelQuery {
+        KernelQuery { configured: self.config.vm.kernel.clone(), directory: self.paths.kernel_dir() }
+    }
+
+    /// A kernel with its initramfs, which is made if need be.
+    pub(super) fn with_initramfs(&self, kernel: &Kernel) -> Result<GuestKernel, Failure> {
+        let guest = paired(kernel);
         if !guest.initrd.is_file() {
-            let archive = initramfs::build(AGENT, &kernel)?;
+            let archive = initramfs::build(AGENT, kernel)?;
             let written = write_whole(&guest.initrd, &archive);
             written.map_err(|error| self.io(&format!("write {}", guest.initrd.display()), error))?;
         }

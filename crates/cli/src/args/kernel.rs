@@ -1,0 +1,49 @@
+//! Flags of `image kernel`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Verbs of `image kernel`.
+#[derive(Debug, Subcommand)]
+pub enum KernelVerb {
+    /// Build a small guest kernel from the distribution's source, boot it, and use it from then on
+    Build(BuildKernel),
+    /// List kernels
+    #[command(after_help = "Example:\n  agentiso image kernel ls")]
+    Ls,
+    /// Show the kernel that machines start with
+    #[command(after_help = "Example:\n  agentiso image kernel info")]
+    Info,
+    /// Choose the kernel that machines start with
+    #[command(after_help = "Example:\n  agentiso image kernel use packaged")]
+    Use {
+        /// Which one
+        kernel: WhichKernel,
+    },
+}
+
+/// Flags of `image kernel build`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "It takes 10 to 30 minutes of processor time and 3 GiB of disk space meanwhile. A build that \
+                        was interrupted goes on where it stopped.\n\nExamples:\n  agentiso image kernel build\n  \
+                        agentiso image kernel build --jobs 8 --source linux-6.12.tar.xz"
+)]
+pub struct BuildKernel {
+    /// How many compilers run at once [default: one per processor]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
+    /// Builds this source instead of the distribution's package
+    #[arg(long, value_name = "FILE.tar.xz")]
+    pub source: Option<PathBuf>,
+}
+
+/// A kernel one can choose.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum WhichKernel {
+    /// The distribution's
+    Packaged,
+    /// The one that was built here
+    Built,
+}

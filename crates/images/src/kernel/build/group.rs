@@ -1,0 +1,186 @@
+//! Running a program and all it starts, so that they end together: when told to, and when we are killed ourselves.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, PipeReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use super::BuildError;
+use crate::tools::{Tool, ToolError};
+
+const KEPT_LINES: usize = 24;
+const LOOK_FOR_CANCEL: Duration = Duration::from_millis(100);
+
+/// Runs its arguments with a watcher beside them that ends the group when standard input ends without a word. The
+/// watcher is nobody's child and keeps no pipe of ours open.
+const WATCHED: &str = r#"
+exec 3<&0 </dev/null
+( setsid sh -c 'read -r word <&3 && exit; kill -s KILL -- "-$1"' sh $$ >/dev/null 2>&1 & )
+exec 3<&-
+exec "$@"
+"#;
+
+/// A running program with all it started. Dropping it ends them.
+struct Group {
+    child: Child,
+    lifeline: Option<ChildStdin>,
+    ended: bool,
+}
+
+/// What a program that has ended leaves.
+pub(super) struct Ended {
+    pub(super) status: ExitStatus,
+    /// The last lines it printed.
+    pub(super) said: VecDeque<String>,
+}
+
+impl Ended {
+    pub(super) fn text(&self) -> String {
+        self.said.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A command of `tool` to add arguments to, for [`run`].
+pub(super) fn command(tool: &Tool) -> Result<Command, ToolError> {
+    let mut command = Tool::find("sh", "dash")?.command();
+    command.args(["-c", WATCHED, "sh"]).arg(tool.path());
+    Ok(command)
+}
+
+/// Runs a command of `tool` and hands every line it prints to `each`; setting `cancel` ends it soon.
+pub(super) fn run(
+    tool: &Tool,
+    command: &mut Command,
+    cancel: &AtomicBool,
+    mut each: impl FnMut(&str),
+) -> Result<Ended, BuildError> {
+    let (mut group, output) = Group::spawn(tool, command)?;
+    let (sender, lines) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(line) = line else { break };
+            if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    let mut said = VecDeque::new();
+    loop {
+        match lines.recv_timeout(LOOK_FOR_CANCEL) {
+            Ok(line) => {
+                each(&line);
+                said.push_back(line);
+                if said.len() > KEPT_LINES {
+                    said.pop_front();
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if cancel.load(Ordering::Relaxed) {
+            return Err(BuildError::Cancelled);
+        }
+    }
+    let _ = reader.join();
+    let status = group.end().map_err(|source| ToolError::Spawn { tool: tool.name(), source })?;
+    Ok(Ended { status, said })
+}
+
+impl Group {
+    fn spawn(tool: &Tool, command: &mut Command) -> Result<(Self, PipeReader), ToolError> {
+        let failed = |source| ToolError::Spawn { tool: tool.name(), source };
+        let (output, input) = std::io::pipe().map_err(failed)?;
+        command.process_group(0).stdin(Stdio::piped());
+        command.stdout(input.try_clone().map_err(failed)?).stderr(input);
+        let mut child = command.spawn().map_err(failed)?;
+        // The writing end of the pipe must close with the program.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let lifeline = child.stdin.take();
+        Ok((Self { child, lifeline, ended: false }, output))
+    }
+
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        let status = self.child.wait()?;
+        self.ended = true;
+        if let Some(lifeline) = &mut self.lifeline {
+            // A watcher that is gone needs no word.
+            let _ = lifeline.write_all(b"done\n");
+        }
+        Ok(status)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+    use std::os::fd::OwnedFd;
+
+    fn shell(script: &str) -> (Tool, Command) {
+        let tool = Tool::find("sh", "dash").unwrap();
+        let mut command = command(&tool).unwrap();
+        command.args(["-c", script]);
+        (tool, command)
+    }
+
+    fn process(line: &str) -> OwnedFd {
+        let pid = Pid::from_raw(line.parse().unwrap()).unwrap();
+        pidfd_open(pid, PidfdFlags::empty()).unwrap()
+    }
+
+    fn ends(process: &OwnedFd) -> bool {
+        let limit = rustix::time::Timespec { tv_sec: 30, tv_nsec: 0 };
+        poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)) == Ok(1)
+    }
+
+    #[test]
+    fn all_lines_arrive_from_both_streams_and_the_last_are_kept() {
+        let (tool, mut command) = shell("echo out; echo err >&2; seq 100; exit 3");
+        let mut lines = Vec::new();
+        let ended =
+            run(&tool, &mut command, &AtomicBool::new(false), |line| lines.push(line.to_owned())).unwrap();
+        assert_eq!((ended.status.code(), lines.len(), ended.said.len()), (Some(3), 102, KEPT_LINES));
+        assert_eq!(&lines[..3], ["out", "err", "1"]);
+        assert!(ended.text().ends_with("\n100"));
+    }
+
+    #[test]
+    fn what_is_cancelled_takes_its_children_along() {
+        let (tool, mut command) =
+            shell("sh -c 'trap \"\" TERM INT; echo $$; while :; do sleep 1; done' & wait");
+        let cancel = AtomicBool::new(false);
+        let mut child = None;
+        let ended = run(&tool, &mut command, &cancel, |line| {
+            child = Some(process(line));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        assert!(matches!(ended, Err(BuildError::Cancelled)));
+        assert!(ends(&child.unwrap()));
+    }
+
+    #[test]
+    fn the_group_ends_when_its_lifeline_breaks_as_it_does_when_we_are_killed() {
+        let (tool, mut command) = shell("echo $$; while :; do sleep 1; done");
+        let (mut group, output) = Group::spawn(&tool, &mut command).unwrap();
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let child = process(line.trim());
+        group.lifeline = None;
+        assert!(ends(&child));
+    }
+}
