@@ -1,20 +1,13 @@
 //! The configuration of a whole run of tests, under that of each test.
 
-use std::path::Path;
-
 use toml::{Table, Value};
 
-/// In the run's configuration this stands for the name of a test's home, where two homes must not share something.
-const HOME: &str = "{home}";
-
 /// A test's configuration, completed by the run's.
-pub(crate) fn over_the_runs(text: &str, home: &Path) -> String {
+pub(crate) fn over_the_runs(text: &str) -> String {
     let Some(file) = std::env::var_os("AGENTISO_TEST_CONFIG") else {
         return text.to_owned();
     };
-    let name = home.file_name().and_then(|name| name.to_str()).expect("a home with a name");
-    let run = std::fs::read_to_string(file).expect("the run's configuration");
-    merged(&run.replace(HOME, name), text)
+    merged(&std::fs::read_to_string(file).expect("the run's configuration"), text)
 }
 
 fn merged(below: &str, above: &str) -> String {

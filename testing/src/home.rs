@@ -58,8 +58,7 @@ impl TestHome {
     ///
     /// If the file cannot be written, or one of the two is no TOML.
     pub fn configure(&self, text: &str) {
-        let written =
-            std::fs::write(self.path().join("config.toml"), config::over_the_runs(text, self.path()));
+        let written = std::fs::write(self.path().join("config.toml"), config::over_the_runs(text));
         written.expect("a configuration");
     }
 
