@@ -1,12 +1,6 @@
 //! The first process of the guest: from the kernel's hands to the first answer.
 
-use std::{
-    fs,
-    os::fd::OwnedFd,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, sync::Arc, thread};
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -19,14 +13,11 @@ use crate::{
     agent::Agent,
     link::{Link, Transport},
     log::{log, use_kernel_log},
-    network, power, reaper, serve, session, vsock,
+    network, ports, power, reaper, serve, session, vsock,
 };
 
 const PORT_NAME: &str = "agentiso";
-const PORTS: &str = "/sys/class/virtio-ports";
 const MODULES: &str = "/modules.list";
-const DEVICE_PATIENCE: Duration = Duration::from_secs(30);
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
 const OPEN_FILES: u64 = 65_536;
 
 /// Runs as PID 1 and never returns: mounts, loads drivers, then serves the host while it reaps orphans.
@@ -103,37 +94,8 @@ fn serve_host() {
 
 /// Serves the host on the port of our name; if the port goes away, on the next one.
 fn serve_port(agent: &Arc<Agent>) {
-    while let Some(port) = find_port() {
+    while let Some(port) = ports::find(PORT_NAME, OFlags::empty()) {
         session::serve(agent, &Arc::new(Link::new(port, Transport::Port)));
         log("the port to the host is gone; looking for another");
     }
-}
-
-/// The port appears a moment after its driver does.
-fn find_port() -> Option<OwnedFd> {
-    let deadline = Instant::now() + DEVICE_PATIENCE;
-    loop {
-        if let Some(port) = open_port() {
-            return Some(port);
-        }
-        if Instant::now() >= deadline {
-            return None;
-        }
-        thread::sleep(LOOK_AGAIN);
-    }
-}
-
-fn open_port() -> Option<OwnedFd> {
-    for entry in fs::read_dir(PORTS).ok()?.flatten() {
-        let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
-        if name.trim_end() != PORT_NAME {
-            continue;
-        }
-        let device = [b"/dev/", entry.file_name().as_encoded_bytes()].concat();
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
-        if let Ok(port) = rustix::fs::open(device.as_slice(), flags, Mode::empty()) {
-            return Some(port);
-        }
-    }
-    None
 }

@@ -11,11 +11,12 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use agentiso_proto::{LINK_KEY_FILE, LINK_KEY_LEN, VSOCK_PORT};
+use agentiso_proto::{LINK_KEY_LEN, LINK_KEY_PORT, LinkKeys, VSOCK_PORT};
 use rustix::{
+    fs::OFlags,
     io::Errno,
     net::{SocketFlags, accept_with, sockopt},
 };
@@ -23,17 +24,18 @@ use rustix::{
 use crate::{
     agent::Agent,
     error::last_errno,
-    firmware,
     link::{Link, Transport},
     log::log,
-    session,
+    ports, session,
     sync::locked,
 };
 
 /// How many may be at the door at once; more are sent away at once.
 const MOST_AT_THE_DOOR: usize = 64;
-/// How long somebody at the door may take to show the key.
+/// How long somebody at the door may take to show the key, and how long the key may take to come after it was shown:
+/// a machine that was just restored has a new one, which may still be on its way.
 const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 type Key = [u8; LINK_KEY_LEN];
 
@@ -43,8 +45,12 @@ pub(crate) fn serve(agent: &Arc<Agent>) {
         Ok(listener) => listener,
         Err(errno) => return log(&format!("cannot listen on vsock: {errno}")),
     };
+    let Some(port) = ports::find(LINK_KEY_PORT, OFlags::NONBLOCK) else {
+        return log("there is no port for the key of the link");
+    };
     let house = Arc::new(House {
         agent: Arc::clone(agent),
+        keys: Mutex::new(Keys { port, given: LinkKeys::default() }),
         at_the_door: AtomicUsize::new(0),
         guest: Mutex::default(),
     });
@@ -59,6 +65,7 @@ pub(crate) fn serve(agent: &Arc<Agent>) {
 
 struct House {
     agent: Arc<Agent>,
+    keys: Mutex<Keys>,
     at_the_door: AtomicUsize,
     /// Who is served.
     guest: Mutex<Option<(Arc<Link>, JoinHandle<()>)>>,
@@ -73,7 +80,7 @@ impl House {
         }
         let house = Arc::clone(self);
         let asked = thread::Builder::new().name("door".to_owned()).spawn(move || {
-            let has_key = shows(&connection, link_key);
+            let has_key = shows(&connection, |shown| locked(&house.keys).fits(shown), PATIENCE);
             house.at_the_door.fetch_sub(1, Ordering::Relaxed);
             if has_key {
                 house.let_in(connection);
@@ -105,28 +112,42 @@ impl House {
     }
 }
 
-/// The key of the QEMU we are in now.
-fn link_key() -> Option<Key> {
-    match firmware::file(LINK_KEY_FILE) {
-        Ok(Some(bytes)) => bytes.try_into().ok(),
-        Ok(None) => None,
-        Err(error) => {
-            log(&format!("cannot read the key of the link: {error}"));
-            None
+/// The keys that came over the port.
+struct Keys {
+    port: OwnedFd,
+    given: LinkKeys,
+}
+
+impl Keys {
+    /// Whether a key is the last that was given.
+    fn fits(&mut self, shown: &Key) -> bool {
+        let mut buffer = [0; 256];
+        // Nothing more now, or no host that could say more.
+        while let Ok(count @ 1..) = rustix::io::read(&self.port, &mut buffer) {
+            self.given.take_in(&buffer[..count]);
         }
+        self.given.last().is_some_and(|key| same(key, shown))
     }
 }
 
 /// Whether the first thing that comes over a connection is the key. What follows is left in it.
-fn shows(connection: &OwnedFd, key: impl FnOnce() -> Option<Key>) -> bool {
+fn shows(connection: &OwnedFd, mut fits: impl FnMut(&Key) -> bool, patience: Duration) -> bool {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let Ok(shown) = read_key(connection) else { return false };
-    // Only now: a machine may have been restored while somebody stood at the door.
-    let known = key().is_some_and(|key| same(&key, &shown));
-    if !known && !TOLD.swap(true, Ordering::Relaxed) {
+    let deadline = Instant::now() + patience;
+    loop {
+        if fits(&shown) {
+            return true;
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    if !TOLD.swap(true, Ordering::Relaxed) {
         log("sent away a connection without the key of the link; others will not be mentioned");
     }
-    known
+    false
 }
 
 fn read_key(connection: &OwnedFd) -> rustix::io::Result<Key> {
@@ -188,7 +209,28 @@ mod tests {
         host.write_all(bytes).unwrap();
         drop(host);
         let guest = OwnedFd::from(guest);
-        (shows(&guest, || key), guest)
+        let fits = |shown: &Key| key.is_some_and(|key| same(&key, shown));
+        (shows(&guest, fits, Duration::ZERO), guest)
+    }
+
+    #[test]
+    fn a_key_that_is_still_on_its_way_is_waited_for() {
+        let (mut host, guest) = UnixStream::pair().unwrap();
+        let (mut giver, port) = UnixStream::pair().unwrap();
+        port.set_nonblocking(true).unwrap();
+        let mut keys = Keys { port: port.into(), given: LinkKeys::default() };
+        host.write_all(&KEY).unwrap();
+        giver.write_all(&agentiso_proto::give_link_key(&[1; LINK_KEY_LEN])).unwrap();
+        let mut looks = 0;
+        let fits = |shown: &Key| {
+            looks += 1;
+            if looks == 2 {
+                giver.write_all(&agentiso_proto::give_link_key(&KEY)).unwrap();
+            }
+            keys.fits(shown)
+        };
+        assert!(shows(&guest.into(), fits, PATIENCE));
+        assert!(!keys.fits(&[1; LINK_KEY_LEN]), "the one before it is good for nothing");
     }
 
     #[test]

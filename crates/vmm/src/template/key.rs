@@ -5,7 +5,7 @@ use std::fs;
 use agentiso_core::ports::Disks;
 
 use super::make::WARM_UP;
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, LinkKind};
 use crate::machine::{GuestKernel, Host};
 use crate::qemu::{LAYOUT, kernel_words, processor};
 
@@ -22,7 +22,7 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
         &host_processor(),
         processor(*accel),
         &kernel_words(hardware),
-        &format!("{accel} {link} {vcpus} {memory_mb}"),
+        &format!("{accel} {} {vcpus} {memory_mb}", devices_of(*link)),
     ])
 }
 
@@ -41,8 +41,16 @@ pub fn restore_key(host: &Host, hardware: &Hardware) -> String {
         &host.qemu.version,
         &host_processor(),
         processor(*accel),
-        &format!("{accel} {link} {vcpus} {memory_mb}"),
+        &format!("{accel} {} {vcpus} {memory_mb}", devices_of(*link)),
     ])
+}
+
+/// The devices of a link, which come in kinds that do not fit each other.
+fn devices_of(link: LinkKind) -> &'static str {
+    match link {
+        LinkKind::Serial => "virtio-serial",
+        LinkKind::Vsock => "vsock with a port for its key",
+    }
 }
 
 /// The processor the image was made on: a guest must not wake up on one with fewer features.

@@ -1,11 +1,12 @@
 //! The key without which an agent on vsock talks to nobody.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 
-use agentiso_proto::{LINK_KEY_FILE, LINK_KEY_LEN};
+use agentiso_proto::{LINK_KEY_LEN, LINK_KEY_PORT, give_link_key};
 
 use crate::sockets::SocketDir;
 
@@ -16,8 +17,11 @@ const FILE: &str = "link.key";
 #[derive(Clone, Copy)]
 pub(crate) struct LinkKey([u8; LINK_KEY_LEN]);
 
-/// The key as QEMU is given it: by a descriptor, because everybody sees its arguments.
-pub(crate) struct KeyFile(File);
+/// The port over which the guest gets it. It must be there until the guest has shown that it knows the key.
+pub(crate) struct KeyPort {
+    listener: UnixListener,
+    _stream: UnixStream,
+}
 
 impl LinkKey {
     /// Makes one and keeps it in the machine's directory.
@@ -51,23 +55,29 @@ impl LinkKey {
         &self.0
     }
 
-    /// For QEMU.
-    pub fn file(&self) -> io::Result<KeyFile> {
-        let file = rustix::fs::memfd_create("link-key", rustix::fs::MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(file);
-        file.write_all(&self.0)?;
-        Ok(KeyFile(file))
+    /// Gives it to whoever opens the port: the kernel holds it until QEMU and the guest take it.
+    pub fn port(&self, dir: &SocketDir) -> io::Result<KeyPort> {
+        let listener = dir.listen("key.sock")?;
+        let mut stream = dir.connect("key.sock")?;
+        stream.write_all(&give_link_key(&self.0))?;
+        Ok(KeyPort { listener, _stream: stream })
     }
 }
 
-impl KeyFile {
-    /// What QEMU is told about it.
-    pub fn argument(&self) -> (&'static str, String) {
-        ("-fw_cfg", format!("name={LINK_KEY_FILE},file=/proc/self/fd/{}", self.0.as_raw_fd()))
+impl KeyPort {
+    /// Its devices.
+    pub fn arguments(&self) -> Vec<(&'static str, String)> {
+        let fd = self.listener.as_raw_fd();
+        vec![
+            ("-chardev", format!("socket,id=key,fd={fd},server=on,wait=off")),
+            ("-device", "virtio-serial-device".to_owned()),
+            ("-device", format!("virtserialport,chardev=key,name={LINK_KEY_PORT}")),
+        ]
     }
 
+    /// What QEMU inherits.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.listener.as_fd()
     }
 }
 
@@ -102,12 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn qemu_finds_the_key_behind_its_descriptor_and_not_in_its_arguments() {
+    fn a_guest_is_given_the_key_and_no_command_line_has_it() {
         let dir = tempfile::tempdir().unwrap();
-        let key = LinkKey::make(&SocketDir::open(dir.path()).unwrap()).unwrap();
-        let file = key.file().unwrap();
-        let (_, argument) = file.argument();
-        let path = argument.split_once("file=").unwrap().1;
-        assert_eq!(fs::read(path).unwrap(), key.bytes());
+        let sockets = SocketDir::open(dir.path()).unwrap();
+        let key = LinkKey::make(&sockets).unwrap();
+        let port = key.port(&sockets).unwrap();
+        let mut given = [0; 256];
+        let count = port.listener.accept().unwrap().0.read(&mut given).unwrap();
+        let mut keys = agentiso_proto::LinkKeys::default();
+        keys.take_in(&given[..count]);
+        assert_eq!(keys.last().unwrap(), key.bytes());
     }
 }

@@ -10,7 +10,7 @@ use rustix::ioctl::{Setter, ioctl, opcode};
 use tokio::io::AsyncWriteExt;
 use tokio_vsock::{VsockAddr, VsockStream};
 
-use super::key::{KeyFile, LinkKey};
+use super::key::{KeyPort, LinkKey};
 use super::{Address, Connecting, Stream, Transport};
 use crate::sockets::SocketDir;
 
@@ -27,7 +27,7 @@ pub(crate) struct Vsock {
     device: File,
     cid: u32,
     key: LinkKey,
-    key_file: KeyFile,
+    port: KeyPort,
 }
 
 impl Vsock {
@@ -35,8 +35,8 @@ impl Vsock {
     pub fn new(dir: &SocketDir) -> io::Result<Self> {
         let (device, cid) = claim_any()?;
         let key = LinkKey::make(dir)?;
-        let key_file = key.file()?;
-        Ok(Self { device, cid, key, key_file })
+        let port = key.port(dir)?;
+        Ok(Self { device, cid, key, port })
     }
 }
 
@@ -70,14 +70,12 @@ fn random_cid() -> u32 {
 impl Transport for Vsock {
     fn arguments(&self) -> Vec<(&'static str, String)> {
         let (cid, fd) = (self.cid, self.device.as_raw_fd());
-        vec![
-            ("-device", format!("vhost-vsock-device,guest-cid={cid},vhostfd={fd}")),
-            self.key_file.argument(),
-        ]
+        let socket = ("-device", format!("vhost-vsock-device,guest-cid={cid},vhostfd={fd}"));
+        std::iter::once(socket).chain(self.port.arguments()).collect()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.device.as_fd(), self.key_file.descriptor()]
+        vec![self.device.as_fd(), self.port.descriptor()]
     }
 
     fn address(&self) -> Address {
