@@ -36,7 +36,7 @@ pub fn check(home: &Path) {
     let disks = meta.read(|read| read.disks()).unwrap();
     let known: BTreeSet<String> = disks.iter().map(|disk| disk.id.to_string()).collect();
     let files = entries(&home.join("disks"));
-    let files = files.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend"));
+    let files = files.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend" | ".zfs"));
     let found: BTreeSet<String> =
         files.map(|path| name(path).trim_end_matches(".qcow2").to_owned()).collect();
     assert_eq!(found, known, "the files of disks (left) are those the state knows (right)");
@@ -129,7 +129,7 @@ pub fn check_empty(home: &Path) {
     for dir in ["disks", "memory", "bases", "workspaces"] {
         let left = entries(&home.join(dir));
         let left: Vec<_> =
-            left.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend")).collect();
+            left.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend" | ".zfs")).collect();
         assert!(left.is_empty(), "left in {dir}: {left:?}");
     }
     assert_eq!(qemus(home), Vec::<u32>::new());

@@ -105,6 +105,12 @@ pub trait Disks: Send + Sync {
         disks.iter().map(one).collect()
     }
 
+    /// Does what can be done before a disk is copied that is still written to, so that its machine need not stand
+    /// still meanwhile. Fails if it cannot be copied.
+    fn prepare_copy(&self, _path: &Path) -> Result<(), DiskError> {
+        Ok(())
+    }
+
     /// Sees to it that QEMU can open a disk, as `user`, a user and a group, or as whoever we are. Has to be called
     /// before every start: what keeps the disk may have forgotten since.
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {

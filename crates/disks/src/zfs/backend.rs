@@ -242,6 +242,11 @@ impl Disks for Zvols {
         self.volume_of(path).map(drop)
     }
 
+    fn prepare_copy(&self, path: &Path) -> Result<(), DiskError> {
+        self.ready(0)?;
+        self.settle(&self.volume_of(path)?).map(drop)
+    }
+
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {
         node::admit(&self.dataset, &self.volume_of(path)?, user)
     }

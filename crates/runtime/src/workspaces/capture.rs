@@ -120,6 +120,7 @@ impl Workspaces {
             }
             Freezing::Copy => {
                 let disks = self.installation.shared_disks();
+                disks.prepare_copy(&from)?;
                 Ok(DiskFreeze::Copy(Box::new(move || disks.create(&to, &source, bytes))))
             }
         }
