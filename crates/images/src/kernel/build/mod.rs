@@ -6,16 +6,16 @@
 //!                                                                                            └──> in use
 //! ```
 
-mod build;
 mod candidate;
 mod error;
 mod group;
 mod place;
 mod settings;
 mod source;
+mod stages;
 mod toolchain;
 
-pub use build::{BuildRequest, Outcome, build};
 pub use candidate::Candidate;
 pub use error::BuildError;
 pub use place::{Unfinished, unfinished};
+pub use stages::{BuildRequest, Outcome, build};
