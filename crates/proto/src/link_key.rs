@@ -33,6 +33,11 @@ impl LinkKeys {
         while let Some(at) = self.unread.windows(MARK.len()).position(|window| window == MARK) {
             let key = at + MARK.len();
             let Some(given) = self.unread.get(key..key + LINK_KEY_LEN) else { break };
+            // One that was cut short is followed by the next before its end.
+            if let Some(next) = given.windows(MARK.len()).position(|window| window == MARK) {
+                self.unread.drain(..key + next);
+                continue;
+            }
             self.last = given.try_into().ok();
             self.unread.drain(..key + LINK_KEY_LEN);
         }
@@ -62,6 +67,8 @@ mod tests {
         keys.take_in(&give_link_key(&[3; 32])[..20]);
         keys.take_in(&give_link_key(&[4; 32])[..30]);
         assert_eq!(keys.last(), Some(&[2; 32]));
+        keys.take_in(&give_link_key(&[4; 32])[30..]);
+        assert_eq!(keys.last(), Some(&[4; 32]));
     }
 
     proptest! {
