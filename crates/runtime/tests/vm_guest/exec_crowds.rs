@@ -46,8 +46,7 @@ async fn two_hundred_commands_run_at_once_and_leave_nothing() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     install_echo(guest).await;
-    settle(guest).await;
-    let before = guest.status().await.unwrap();
+    let before = at_rest(guest).await;
     let mut processes = Vec::new();
     for _ in 0..200 {
         processes.push(guest.exec(Exec { stdin: true, ..command(&[ECHO]) }).await.unwrap());
@@ -64,8 +63,7 @@ async fn two_hundred_commands_run_at_once_and_leave_nothing() {
         assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("for {number}"));
         assert_eq!(ran.exit.status, ExitStatus::Code(0));
     }
-    settle(guest).await;
-    let after = guest.status().await.unwrap();
+    let after = at_rest(guest).await;
     assert_eq!((after.open_fds, after.zombies, after.running), (before.open_fds, 0, 0));
     assert!(after.threads <= before.threads + 3, "{before:?} {after:?}");
 }
@@ -76,9 +74,9 @@ async fn three_hundred_commands_in_a_row_leave_the_agent_as_it_was() {
     let guest = machine.guest();
     install_echo(guest).await;
     many(guest, 30).await;
-    let before = guest.status().await.unwrap();
+    let before = at_rest(guest).await;
     many(guest, 300).await;
-    let after = guest.status().await.unwrap();
+    let after = at_rest(guest).await;
     let shape = |status: &Status| (status.open_fds, status.threads, status.zombies, status.running);
     assert_eq!(shape(&after), shape(&before));
     assert!(after.rss_kib <= before.rss_kib + RSS_SLACK_KIB, "{before:?} {after:?}");
@@ -94,7 +92,6 @@ async fn many(guest: &Guest, count: usize) {
             _ => drop(run(guest, command(&[ECHO])).await.unwrap()),
         }
     }
-    settle(guest).await;
 }
 
 /// A program so small that hundreds of it cost next to nothing, even emulated: it reads once, writes what it read,
@@ -123,7 +120,17 @@ async fn install_echo(guest: &Guest) {
     write(guest, ECHO, &elf, executable).await.unwrap();
 }
 
-/// Waits until the orphans are reaped.
-async fn settle(guest: &Guest) {
+/// How the agent is once the orphans are reaped. After a command the host hears of its end first; then the agent tidies
+/// up, with a file open for a moment. What is open whenever one looks is what it keeps.
+async fn at_rest(guest: &Guest) -> Status {
+    const LOOKS: usize = 10;
     until(guest, "! grep -qs '^State:.Z' /proc/[0-9]*/status").await;
+    let mut rest = guest.status().await.unwrap();
+    for _ in 1..LOOKS {
+        let status = guest.status().await.unwrap();
+        if status.open_fds < rest.open_fds {
+            rest = status;
+        }
+    }
+    rest
 }
