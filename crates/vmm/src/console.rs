@@ -7,9 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 
 use crate::qemu::read_tail;
 
@@ -18,6 +20,8 @@ const TURN_OVER: u64 = 1 << 20;
 /// How much of the console is shown in an error.
 const TAIL: u64 = 8192;
 const TAIL_LINES: usize = 20;
+/// How long what an ended machine has said may take to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 const KERNEL_PANIC: &str = "Kernel panic";
 const PANIC_CONTEXT: usize = 3;
 
@@ -25,13 +29,21 @@ const PANIC_CONTEXT: usize = 3;
 #[derive(Debug)]
 pub struct Console {
     path: PathBuf,
-    pump: Option<tokio::task::AbortHandle>,
+    pump: Option<Pump>,
+}
+
+/// Who reads the console.
+#[derive(Debug)]
+struct Pump {
+    task: tokio::task::AbortHandle,
+    /// Closed when everything was read.
+    reading: watch::Receiver<()>,
 }
 
 impl Drop for Console {
     fn drop(&mut self) {
         if let Some(pump) = &self.pump {
-            pump.abort();
+            pump.task.abort();
         }
     }
 }
@@ -40,8 +52,21 @@ impl Console {
     /// Keeps what comes from `stream` in `path` for as long as the machine runs.
     pub fn record(path: &Path, stream: UnixStream) -> io::Result<Self> {
         let log = Log::open(path)?;
-        let pump = tokio::spawn(pump(stream, log)).abort_handle();
-        Ok(Self { path: path.to_owned(), pump: Some(pump) })
+        let (until_the_end, reading) = watch::channel(());
+        let task = tokio::spawn(async move {
+            pump(stream, log).await;
+            drop(until_the_end);
+        });
+        Ok(Self { path: path.to_owned(), pump: Some(Pump { task: task.abort_handle(), reading }) })
+    }
+
+    /// The last lines of a machine that has ended: what it said last may still be on its way.
+    pub async fn last_lines(&self) -> String {
+        if let Some(pump) = &self.pump {
+            let mut reading = pump.reading.clone();
+            let _ = tokio::time::timeout(LAST_WORDS, reading.changed()).await;
+        }
+        self.tail()
     }
 
     /// The last lines.
@@ -131,6 +156,18 @@ mod tests {
         let tail = Console { path, pump: None }.tail();
         assert!(tail.starts_with("earlier\n[ 1.0] Kernel panic - not syncing: why\nR0"), "{tail}");
         assert_eq!(tail.lines().count(), TAIL_LINES);
+    }
+
+    #[tokio::test]
+    async fn what_was_said_last_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (ours, mut guest) = UnixStream::pair().unwrap();
+        let console = Console::record(&dir.path().join("console.log"), ours).unwrap();
+        // Nothing has been read yet: the task that reads runs on this very thread.
+        guest.try_write(b"I give up\n").unwrap();
+        guest.shutdown().await.unwrap();
+        drop(guest);
+        assert_eq!(console.last_lines().await, "I give up");
     }
 
     #[tokio::test]

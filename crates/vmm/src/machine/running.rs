@@ -141,7 +141,7 @@ impl Machine {
     /// Waits until the machine ends by itself, and says how.
     pub async fn crashed(&self) -> VmError {
         tokio::select! {
-            status = self.process.ended() => crash(&self.process, &self.console, &self.dir, status),
+            status = self.process.ended() => crash(&self.process, &self.console, &self.dir, status).await,
             () = self.disk.full() => VmError::HostDiskFull { dir: self.dir.clone() },
         }
     }

@@ -82,7 +82,7 @@ impl Standby {
         let Some(ready) = self.ready.take() else { return Ok(()) };
         tokio::select! {
             answer = ready.answer() => Ok(answer.map(drop)?),
-            status = self.started.process.ended() => Err(self.started.crash(status)),
+            status = self.started.process.ended() => Err(self.started.crash(status).await),
         }
     }
 
@@ -121,7 +121,7 @@ impl Standby {
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(bad(format!("QEMU was not done after {} s", RESTORE_LIMIT.as_secs()))),
             },
-            status = started.process.ended() => Err(match started.crash(status) {
+            status = started.process.ended() => Err(match started.crash(status).await {
                 // Whoever was killed says nothing about what it was given.
                 crash if started.process.was_killed() => crash,
                 VmError::Crashed { status, stderr, .. } => bad(format!("{status} {}", stderr.trim_end())),

@@ -75,8 +75,8 @@ impl Started {
         Ok(Self { process, qmp, console, disk, dir, hardware, memory, transport, spare_port })
     }
 
-    pub fn crash(&self, status: String) -> VmError {
-        crash(&self.process, &self.console, &self.dir, status)
+    pub async fn crash(&self, status: String) -> VmError {
+        crash(&self.process, &self.console, &self.dir, status).await
     }
 
     /// Opens a session with the agent.
@@ -91,7 +91,7 @@ impl Started {
                 Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,
                 Err(_) => return Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
             },
-            status = self.process.ended() => return Err(self.crash(status)),
+            status = self.process.ended() => return Err(self.crash(status).await),
             () = self.disk.full() => return Err(VmError::HostDiskFull { dir: self.dir }),
         };
         let guest = Guest::open(stream, session);
@@ -100,7 +100,7 @@ impl Started {
 }
 
 /// Why a process that should run has ended.
-pub(super) fn crash(process: &Process, console: &Console, dir: &Path, status: String) -> VmError {
+pub(super) async fn crash(process: &Process, console: &Console, dir: &Path, status: String) -> VmError {
     // Guest memory in a file that cannot grow is answered with a signal, not with an error.
     if process.ended_by_bus_error() && is_full(dir) {
         return VmError::HostDiskFull { dir: dir.to_owned() };
@@ -108,7 +108,7 @@ pub(super) fn crash(process: &Process, console: &Console, dir: &Path, status: St
     if let Some(group) = process.group().filter(|group| group.ran_out_of_memory()) {
         return VmError::OutOfMemory { limit_bytes: group.limits().memory_bytes.unwrap_or_default() };
     }
-    VmError::Crashed { status, stderr: process.stderr_tail(), console: console.tail() }
+    VmError::Crashed { status, stderr: process.stderr_tail(), console: console.last_lines().await }
 }
 
 fn open_transport(kind: LinkKind, sockets: &SocketDir) -> Result<Box<dyn Transport>, VmError> {
