@@ -60,6 +60,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     io::Write::write_all(&mut file, bytes)?;
     fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+    // Under its name it is taken for whole for ever, also after a host that lost power.
+    file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
 }
