@@ -128,8 +128,10 @@ pub fn check_empty(home: &Path) {
     check_needed(home);
     for dir in ["disks", "memory", "bases", "workspaces"] {
         let left = entries(&home.join(dir));
-        let left: Vec<_> =
-            left.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend" | ".zfs")).collect();
+        let left: Vec<_> = left
+            .iter()
+            .filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend" | ".zfs"))
+            .collect();
         assert!(left.is_empty(), "left in {dir}: {left:?}");
     }
     assert_eq!(qemus(home), Vec::<u32>::new());

@@ -172,10 +172,10 @@ impl Installation {
     }
 }
 
-/// Without room nothing else gets far either, and a slow start would hide why. A kernel that does not boot for a
+/// Without room, or a place for disks, nothing else gets far either, and a slow start would hide why. A kernel that does not boot for a
 /// template does not boot for a machine.
 fn is_final(error: &VmError) -> bool {
-    matches!(error.code(), Code::DiskFull | Code::BootFailed)
+    matches!(error.code(), Code::DiskFull | Code::StorageUnavailable | Code::BootFailed)
 }
 
 async fn mount(machine: &Machine) -> Result<(), VmError> {
