@@ -172,10 +172,11 @@ impl Installation {
     }
 }
 
-/// Without room, or limits that must be, nothing else gets far either, and a slow start would hide why. A kernel that does not boot for a
-/// template does not boot for a machine.
+/// Without room, a place for disks, or limits that must be, nothing else gets far either, and a slow start would hide
+/// why. A kernel that does not boot for a template does not boot for a machine.
 fn is_final(error: &VmError) -> bool {
-    matches!(error.code(), Code::DiskFull | Code::BootFailed | Code::LimitsUnavailable)
+    let hopeless = [Code::DiskFull, Code::StorageUnavailable, Code::LimitsUnavailable, Code::BootFailed];
+    hopeless.contains(&error.code())
 }
 
 async fn mount(machine: &Machine) -> Result<(), VmError> {
