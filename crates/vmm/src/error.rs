@@ -137,6 +137,7 @@ impl Explain for VmError {
                 "load its module (sudo modprobe vhost_vsock), join the group that may use it, or set vm.link to \"auto\""
             }
             Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
+            Self::Disk(DiskError::Pool(error)) => return error.remedy(),
             _ if self.code() == Code::DiskFull => {
                 "free space in the data directory, or set AGENTISO_HOME to a larger disk"
             }
