@@ -151,6 +151,7 @@ impl Explain for VmError {
             Self::Crashed { .. } => "look at the lines above; if memory is short, ask for a smaller machine",
             Self::NoVsock(_) => "run 'agentiso check', which says how to get it, or set vm.link to \"auto\"",
             Self::BadTemplate { .. } => "it is rebuilt at the next start; 'agentiso init' does it now",
+            Self::Disk(DiskError::Pool(error)) => return error.remedy(),
             _ if self.code() == Code::DiskFull => {
                 "free space in the data directory, or set AGENTISO_HOME to a larger disk"
             }
