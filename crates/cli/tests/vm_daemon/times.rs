@@ -54,7 +54,7 @@ fn a_workspace_is_destroyed_when_its_time_is_up_and_not_before() {
     session.act("workspace_update", json!({"workspace_id": "lasting", "ttl_secs": 1}));
     place.kill_daemon();
     place.run(&["daemon", "start"]);
-    until(|| session.names() == ["spared"]);
+    until(|| user.names() == ["spared"]);
     until(|| place.machines().len() == 1);
 }
 
