@@ -1,5 +1,6 @@
 //! Copy-on-write disks behind [`agentiso_core::ports::Disks`].
 
+mod bounds;
 mod choose;
 mod fiemap;
 mod partial;

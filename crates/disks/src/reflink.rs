@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use agentiso_core::ports::{DiskError, DiskSource, DiskView, Disks, Extent, Freezing, Origin};
 use rustix::fs::ioctl_ficlone;
 
+use crate::bounds;
 use crate::choose::{file_system_name, says_unsupported};
 use crate::fiemap;
 use crate::partial::Partial;
@@ -102,14 +103,12 @@ impl DiskView for View {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        match offset.checked_add(buffer.len() as u64) {
-            Some(end) if end <= self.size => self.file.read_exact_at(buffer, offset),
-            _ => Err(beyond_the_end()),
-        }
+        bounds::check(self.size, offset, buffer.len() as u64)?;
+        self.file.read_exact_at(buffer, offset)
     }
 
     fn extent_at(&self, offset: u64) -> io::Result<Extent> {
-        let rest = self.size.checked_sub(offset).filter(|&rest| rest > 0).ok_or_else(beyond_the_end)?;
+        let rest = bounds::rest(self.size, offset)?;
         let Some(piece) = fiemap::next(&self.file, offset, rest)? else {
             return Ok(Extent { origin: Origin::Zeros, length: rest });
         };
@@ -123,10 +122,6 @@ impl DiskView for View {
         let length = piece.length.checked_sub(inside).filter(|&length| length > 0).ok_or_else(senseless)?;
         Ok(Extent { origin, length: rest.min(length) })
     }
-}
-
-fn beyond_the_end() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the disk")
 }
 
 fn senseless() -> io::Error {

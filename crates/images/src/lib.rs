@@ -11,6 +11,7 @@ pub mod debian;
 pub mod ext4;
 pub mod initramfs;
 pub mod kernel;
+mod lines;
 mod partial;
 pub mod source;
 mod sparse;

@@ -56,9 +56,8 @@ pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cac
     let memory = cache.join("acceleration.json");
     let device = match device_standing(KVM_DEVICE) {
         Ok(device) => device,
-        Err(error) => {
-            let reason = cannot_be_opened(KVM_DEVICE, &error);
-            if last_answer(&memory).is_some_and(|known: Acceleration| known.accel == Accel::Kvm) {
+        Err(reason) => {
+            if read(&memory).is_some_and(|last: Remembered<Acceleration>| last.answer.accel == Accel::Kvm) {
                 tracing::warn!("{reason}; it worked before: new machines run without KVM");
             }
             return tcg(reason);
@@ -91,9 +90,8 @@ pub async fn choose_link(
     let memory = cache.join("link.json");
     let device = match device_standing(VSOCK_DEVICE) {
         Ok(device) => device,
-        Err(error) => {
-            let reason = cannot_be_opened(VSOCK_DEVICE, &error);
-            if last_answer(&memory).is_some_and(|known: LinkChoice| known.link == LinkKind::Vsock) {
+        Err(reason) => {
+            if read(&memory).is_some_and(|last: Remembered<LinkChoice>| last.answer.link == LinkKind::Vsock) {
                 tracing::warn!("{reason}; it worked before: new machines use a virtio serial port");
             }
             return serial(reason);
@@ -116,20 +114,15 @@ pub async fn choose_link(
 pub fn missing_device(hardware: &Hardware) -> Option<String> {
     let kvm = (hardware.accel == Accel::Kvm).then_some(KVM_DEVICE);
     let vsock = (hardware.link == LinkKind::Vsock).then_some(VSOCK_DEVICE);
-    [kvm, vsock].into_iter().flatten().find_map(|device| {
-        let error = device_standing(device).err()?;
-        Some(cannot_be_opened(device, &error))
-    })
-}
-
-fn cannot_be_opened(device: &str, error: &io::Error) -> String {
-    format!("{device} cannot be opened: {error}")
+    [kvm, vsock].into_iter().flatten().find_map(|device| device_standing(device).err())
 }
 
 /// Who may use a device that can be opened: what was found out about it holds as long as this does, also for a QEMU
-/// that runs as somebody else.
-fn device_standing(device: &str) -> io::Result<String> {
-    let found = fs::OpenOptions::new().read(true).write(true).open(device)?.metadata()?;
+/// that runs as somebody else. Otherwise, why it cannot be.
+fn device_standing(device: &str) -> Result<String, String> {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(device);
+    let found = opened.and_then(|device| device.metadata());
+    let found = found.map_err(|error| format!("{device} cannot be opened: {error}"))?;
     Ok(format!("{:o} {} {} {}", found.mode(), found.uid(), found.gid(), found.ino()))
 }
 
@@ -211,14 +204,13 @@ pub(crate) fn boot_id() -> String {
 }
 
 fn recall<T: DeserializeOwned>(cache: &Path, key: &str) -> Option<T> {
-    let known: Remembered<T> = serde_json::from_slice(&fs::read(cache).ok()?).ok()?;
+    let known: Remembered<T> = read(cache)?;
     (known.key == key).then_some(known.answer)
 }
 
 /// What was found out last, whatever has changed since.
-fn last_answer<T: DeserializeOwned>(cache: &Path) -> Option<T> {
-    let known: Remembered<T> = serde_json::from_slice(&fs::read(cache).ok()?).ok()?;
-    Some(known.answer)
+fn read<T: DeserializeOwned>(cache: &Path) -> Option<Remembered<T>> {
+    serde_json::from_slice(&fs::read(cache).ok()?).ok()
 }
 
 /// Failing to remember only means asking again.
@@ -249,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().join("device");
         let standing = || device_standing(device.to_str().unwrap());
-        assert_eq!(standing().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(standing().unwrap_err().contains("cannot be opened: No such file"));
         fs::write(&device, "").unwrap();
         let before = standing().unwrap();
         assert_eq!(standing().unwrap(), before);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agentiso_core::ports::{DiskError, DiskSource, DiskView, Extent, Origin};
 
 use super::layer::{Layer, Mapping, place};
-use crate::sparse;
+use crate::{bounds, sparse};
 
 /// More layers than anybody makes; a chain that goes on longer bites its own tail.
 const MAX_LAYERS: usize = 1000;
@@ -104,14 +104,6 @@ impl Chain {
         };
         Ok(Extent { origin, length })
     }
-
-    /// Refuses to look beyond the end.
-    fn check(&self, offset: u64, length: u64) -> io::Result<()> {
-        match offset.checked_add(length) {
-            Some(end) if end <= self.size() => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the disk")),
-        }
-    }
 }
 
 impl DiskView for Chain {
@@ -120,7 +112,7 @@ impl DiskView for Chain {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.check(offset, buffer.len() as u64)?;
+        bounds::check(self.size(), offset, buffer.len() as u64)?;
         let (mut offset, mut rest) = (offset, buffer);
         while !rest.is_empty() {
             let (found, length) = find(&self.layers, offset, rest.len() as u64)?;
@@ -137,8 +129,7 @@ impl DiskView for Chain {
     }
 
     fn extent_at(&self, offset: u64) -> io::Result<Extent> {
-        self.check(offset, 1)?;
-        self.extent(offset, self.size() - offset)
+        self.extent(offset, bounds::rest(self.size(), offset)?)
     }
 }
 

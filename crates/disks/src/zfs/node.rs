@@ -11,6 +11,7 @@ use rustix::fs::SeekFrom;
 
 use super::name::{Dataset, Volume};
 use super::tool::zfs;
+use crate::bounds;
 
 /// How long udev may take to make the device of a volume.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,19 +102,13 @@ impl DiskView for View {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        match offset.checked_add(buffer.len() as u64) {
-            Some(end) if end <= self.size => self.file.read_exact_at(buffer, offset),
-            _ => Err(beyond_the_end()),
-        }
+        bounds::check(self.size, offset, buffer.len() as u64)?;
+        self.file.read_exact_at(buffer, offset)
     }
 
     /// A volume does not say where it keeps what.
     fn extent_at(&self, offset: u64) -> io::Result<Extent> {
-        let rest = self.size.checked_sub(offset).filter(|&rest| rest > 0).ok_or_else(beyond_the_end)?;
+        let rest = bounds::rest(self.size, offset)?;
         Ok(Extent { origin: Origin::Unknown, length: rest })
     }
-}
-
-fn beyond_the_end() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "beyond the end of the disk")
 }

@@ -15,24 +15,22 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use agentiso_core::progress::Progress;
 use rustix::process::{Pid, Signal};
 
 use super::{DebianError, Recipe, Sources, mode};
+use crate::lines;
 use crate::partial::{self, PartialFile};
 use crate::tools::{Tool, ToolError};
 
-const KEPT_LINES: usize = 20;
-const LOOK_FOR_CANCEL: Duration = Duration::from_millis(100);
 /// How long it may take to undo its mounts and remove its directory.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -222,33 +220,15 @@ impl Running {
         cancel: &AtomicBool,
         progress: &dyn Progress,
     ) -> Result<(ExitStatus, VecDeque<String>), DebianError> {
-        let (sender, lines) = mpsc::channel();
-        let stderr = self.stderr.take();
-        let reader = std::thread::spawn(move || {
-            if let Some(stderr) = stderr {
-                split_lines(stderr, |line| sender.send(line).is_ok());
+        let step = |line: &str| {
+            if let Some(step) = step_of(line.trim_start()) {
+                progress.step(step, None);
             }
-        });
-        let mut said = VecDeque::new();
-        loop {
-            match lines.recv_timeout(LOOK_FOR_CANCEL) {
-                Ok(line) => {
-                    if let Some(step) = step_of(&line) {
-                        progress.step(step, None);
-                    }
-                    said.push_back(line);
-                    if said.len() > KEPT_LINES {
-                        said.pop_front();
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if cancel.load(Ordering::Relaxed) {
-                return Err(DebianError::Cancelled);
-            }
-        }
-        let _ = reader.join();
+        };
+        let said = match self.stderr.take() {
+            Some(stderr) => lines::follow(stderr, cancel, step).ok_or(DebianError::Cancelled)?,
+            None => VecDeque::new(),
+        };
         let status = self.child.wait().map_err(|source| ToolError::Spawn { tool: "mmdebstrap", source })?;
         self.ended = true;
         if let Some(lifeline) = &mut self.lifeline {
@@ -282,31 +262,6 @@ impl Drop for Running {
     }
 }
 
-/// Splits at line feeds and at the carriage returns of progress displays.
-fn split_lines(mut input: impl Read, mut each: impl FnMut(String) -> bool) {
-    let mut line = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(got @ 1..) = input.read(&mut buffer) {
-        for byte in &buffer[..got] {
-            if !matches!(byte, b'\n' | b'\r') {
-                line.push(*byte);
-                continue;
-            }
-            let text = String::from_utf8_lossy(&line).trim().to_owned();
-            line.clear();
-            if !text.is_empty() && !each(text) {
-                return;
-            }
-        }
-        // A line without end is not worth the memory.
-        line.truncate(16 << 10);
-    }
-    let text = String::from_utf8_lossy(&line).trim().to_owned();
-    if !text.is_empty() {
-        each(text);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +271,7 @@ mod tests {
     use rustix::process::{PidfdFlags, pidfd_open};
     use std::os::fd::OwnedFd;
     use std::sync::Mutex;
+    use std::sync::atomic::Ordering;
 
     #[derive(Default)]
     struct Steps(Mutex<Vec<String>>);

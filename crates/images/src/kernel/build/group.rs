@@ -1,20 +1,16 @@
 //! Running a program and all it starts, so that they end together: when told to, and when we are killed ourselves.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, PipeReader, Write};
+use std::io::{PipeReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Signal};
 
 use super::BuildError;
+use crate::lines;
 use crate::tools::{Tool, ToolError};
-
-const KEPT_LINES: usize = 24;
-const LOOK_FOR_CANCEL: Duration = Duration::from_millis(100);
 
 /// Runs its arguments with a watcher beside them that ends the group when standard input ends without a word. The
 /// watcher is nobody's child and keeps no pipe of ours open.
@@ -57,36 +53,10 @@ pub(super) fn run(
     tool: &Tool,
     command: &mut Command,
     cancel: &AtomicBool,
-    mut each: impl FnMut(&str),
+    each: impl FnMut(&str),
 ) -> Result<Ended, BuildError> {
     let (mut group, output) = Group::spawn(tool, command)?;
-    let (sender, lines) = mpsc::channel();
-    let reader = std::thread::spawn(move || {
-        for line in BufReader::new(output).split(b'\n') {
-            let Ok(line) = line else { break };
-            if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
-                break;
-            }
-        }
-    });
-    let mut said = VecDeque::new();
-    loop {
-        match lines.recv_timeout(LOOK_FOR_CANCEL) {
-            Ok(line) => {
-                each(&line);
-                said.push_back(line);
-                if said.len() > KEPT_LINES {
-                    said.pop_front();
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if cancel.load(Ordering::Relaxed) {
-            return Err(BuildError::Cancelled);
-        }
-    }
-    let _ = reader.join();
+    let said = lines::follow(output, cancel, each).ok_or(BuildError::Cancelled)?;
     let status = group.end().map_err(|source| ToolError::Spawn { tool: tool.name(), source })?;
     Ok(Ended { status, said })
 }
@@ -129,7 +99,9 @@ mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::{PidfdFlags, pidfd_open};
+    use std::io::{BufRead, BufReader};
     use std::os::fd::OwnedFd;
+    use std::sync::atomic::Ordering;
 
     fn shell(script: &str) -> (Tool, Command) {
         let tool = Tool::find("sh", "dash").unwrap();
@@ -151,11 +123,11 @@ mod tests {
     #[test]
     fn all_lines_arrive_from_both_streams_and_the_last_are_kept() {
         let (tool, mut command) = shell("echo out; echo err >&2; seq 100; exit 3");
-        let mut lines = Vec::new();
+        let mut all = Vec::new();
         let ended =
-            run(&tool, &mut command, &AtomicBool::new(false), |line| lines.push(line.to_owned())).unwrap();
-        assert_eq!((ended.status.code(), lines.len(), ended.said.len()), (Some(3), 102, KEPT_LINES));
-        assert_eq!(&lines[..3], ["out", "err", "1"]);
+            run(&tool, &mut command, &AtomicBool::new(false), |line| all.push(line.to_owned())).unwrap();
+        assert_eq!((ended.status.code(), all.len(), ended.said.len()), (Some(3), 102, lines::KEPT_LINES));
+        assert_eq!(&all[..3], ["out", "err", "1"]);
         assert!(ended.text().ends_with("\n100"));
     }
 
