@@ -6,7 +6,7 @@
 : "${host:=}"
 
 # Recommends are left out. The kernel has ext4 and NVMe built in, so it boots without an initrd.
-readonly HOST_PACKAGES=systemd,systemd-sysv,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,zfsutils-linux,procps,iproute2,git,ca-certificates
+readonly HOST_PACKAGES=systemd,systemd-sysv,libpam-systemd,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,zfsutils-linux,procps,iproute2,git,ca-certificates
 # ZFS comes as source; the headers' version is that of the kernel in the host.
 readonly MODULE_PACKAGES=build-essential,kmod,linux-headers-cloud-amd64,zfs-dkms
 readonly HOST_DISK_SIZE=24G

@@ -14,7 +14,7 @@ use crate::ui::Table;
 pub async fn bench(installation: &Installation, flags: args::Bench, output: Output) -> Result<(), Failure> {
     let options = Options { rounds: flags.rounds, short: flags.short };
     let progress = output.progress();
-    let report = super::interruptible(installation.bench(options, &progress)).await?;
+    let report = installation.bench(options, &progress, super::interruption()?).await?;
     drop(progress);
     output.result(&report, |out| {
         let size = report.resources;

@@ -7,12 +7,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Does some work unless a signal comes first; the work is dropped then, and with it all it has made so far.
 pub async fn interruptible<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let interruption = interruption()?;
     tokio::select! {
         done = work => done,
-        _ = interrupt.recv() => Err(Failure::new(Code::Cancelled, "interrupted; nothing was left behind")),
-        _ = terminate.recv() => Err(Failure::new(Code::Cancelled, "terminated; nothing was left behind")),
+        interrupted = interruption => Err(interrupted),
     }
+}
+
+/// Ends when a signal comes that asks us to end.
+pub fn interruption() -> Result<impl Future<Output = Failure>, Failure> {
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    Ok(async move {
+        let how = tokio::select! {
+            _ = interrupt.recv() => "interrupted",
+            _ = terminate.recv() => "terminated",
+        };
+        Failure::new(Code::Cancelled, format!("{how}; nothing was left behind"))
+    })
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {

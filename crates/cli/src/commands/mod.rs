@@ -36,5 +36,5 @@ pub mod write;
 pub use self::attend::FAILED as COMMAND_FAILED;
 
 use self::daemon_call::Daemon;
-use self::interrupt::interruptible;
+use self::interrupt::{interruptible, interruption};
 use self::waiting::waiting;

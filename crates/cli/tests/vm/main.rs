@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
+mod bench;
 mod common;
 mod faults;
 mod files;

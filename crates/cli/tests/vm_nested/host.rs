@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use agentiso_testing::TestHome;
 use serde_json::Value;
 
+use crate::user::User;
+
 /// Nothing here takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -15,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Host {
     home: TestHome,
     /// What agentiso is run by.
-    wrapper: Vec<&'static str>,
+    wrapper: Vec<String>,
 }
 
 /// How a verb failed.
@@ -35,15 +37,33 @@ impl Host {
         Self { home, wrapper: Vec::new() }
     }
 
+    /// Of an ordinary user, who shares nothing with anybody.
+    pub fn of_user(user: &User, rest: &str) -> Self {
+        let home = TestHome::sharing(&[]);
+        home.configure(&format!("[defaults]\nmemory_mb = 256\n[vm]\nboot_timeout_secs = 600\n{rest}\n"));
+        user.is_given(home.path());
+        Self { home, wrapper: user.wrapper() }
+    }
+
     /// The same without the unified hierarchy: whatever is started from now on does not see it.
-    pub fn without_groups(mut self) -> Self {
+    pub fn without_groups(self) -> Self {
+        self.behind("umount /sys/fs/cgroup")
+    }
+
+    /// The same without systemd.
+    pub fn without_systemd(self) -> Self {
+        self.behind("mount -t tmpfs none /run/systemd")
+    }
+
+    fn behind(mut self, change: &str) -> Self {
         self.run(&["daemon", "stop"]);
-        self.wrapper = vec!["unshare", "-m", "sh", "-c", "umount /sys/fs/cgroup && exec \"$@\"", "sh"];
+        let script = format!("{change} && exec \"$@\"");
+        self.wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
         self
     }
 
-    /// And with it again.
-    pub fn with_groups(mut self) -> Self {
+    /// With all of it again.
+    pub fn with_all_again(mut self) -> Self {
         self.run(&["daemon", "stop"]);
         self.wrapper.clear();
         self
@@ -55,8 +75,8 @@ impl Host {
 
     fn output(&self, words: &[&str]) -> Output {
         let mut line = self.wrapper.clone();
-        line.push(env!("CARGO_BIN_EXE_agentiso"));
-        let mut command = Command::new(line[0]);
+        line.push(env!("CARGO_BIN_EXE_agentiso").to_owned());
+        let mut command = Command::new(&line[0]);
         command.args(&line[1..]).args(["--quiet", "--json"]).args(words);
         command.env("AGENTISO_HOME", self.path()).env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
         command.output().expect("agentiso runs")

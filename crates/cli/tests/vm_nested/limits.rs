@@ -73,7 +73,7 @@ fn limits_that_are_required_and_cannot_be_set_refuse_a_start_and_leave_nothing()
     assert_eq!(host.finding("limits")["standing"], "missing");
 
     // The next start finds its way.
-    let host = host.with_groups();
+    let host = host.with_all_again();
     host.run(&["start", "one"]);
     assert!(host.group("one").join("memory.max").exists());
 }
@@ -88,6 +88,17 @@ fn without_cgroup_v2_machines_run_and_it_is_said_once() {
     let finding = host.finding("limits");
     assert_eq!(finding["standing"], "warning");
     assert!(finding["detail"].as_str().unwrap().contains("no cgroup v2"), "{finding}");
+}
+
+#[test]
+fn without_systemd_root_makes_groups_itself() {
+    let host = Host::new("", "").without_systemd();
+    host.create("one");
+    let group = host.group("one");
+    assert!(group.starts_with("/sys/fs/cgroup/agentiso.slice"), "{group:?}");
+    assert_eq!(read(&group, "pids.max"), "129");
+    host.run(&["rm", "one", "--force"]);
+    assert!(!group.exists());
 }
 
 #[test]

@@ -5,4 +5,6 @@
 
 mod host;
 mod limits;
+mod user;
+mod users;
 mod vsock;

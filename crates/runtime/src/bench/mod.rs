@@ -10,12 +10,14 @@ mod starts;
 mod transfer;
 mod travel;
 
+use std::future::Future;
 use std::sync::Arc;
 
 use agentiso_core::Failure;
 use agentiso_core::progress::Progress;
 
-pub use report::{Bound, Measurement, Report};
+use self::aside::Aside;
+pub use self::report::{Bound, Measurement, Report};
 
 use crate::Installation;
 
@@ -29,11 +31,33 @@ pub struct Options {
 }
 
 impl Installation {
-    /// Measures everything.
-    pub async fn bench(&self, options: Options, progress: &Arc<dyn Progress>) -> Result<Report, Failure> {
+    /// Measures everything, unless something comes between. Either way nothing that was started goes on.
+    pub async fn bench(
+        &self,
+        options: Options,
+        progress: &Arc<dyn Progress>,
+        interruption: impl Future<Output = Failure>,
+    ) -> Result<Report, Failure> {
+        let aside = Aside::new(self).await?;
+        let measured = tokio::select! {
+            measured = self.measure(&aside, options, progress) => measured,
+            interrupted = interruption => Err(interrupted),
+        };
+        let cleared = aside.clear().await;
+        let report = measured?;
+        cleared?;
+        Ok(report)
+    }
+
+    async fn measure(
+        &self,
+        aside: &Aside,
+        options: Options,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Report, Failure> {
         let mut report = Report::new(self, progress).await?;
         report.extend(starts::measure(self, options, progress).await?);
-        report.extend(travel::measure(self, options, progress).await?);
+        report.extend(travel::measure(aside, options, progress).await?);
         report.extend(execs::measure(self, options, progress).await?);
         report.extend(transfer::measure(self, options, progress).await?);
         if !options.short {

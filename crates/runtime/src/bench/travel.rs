@@ -10,7 +10,6 @@ use super::Options;
 use super::aside::{Aside, silent};
 use super::report::{Measurement, median};
 use super::starts::ms;
-use crate::Installation;
 use crate::workspaces::PoolShape;
 
 /// How long any command may take.
@@ -20,19 +19,6 @@ const LONG_CHAIN: u32 = 200;
 const MANY_FORKS: u32 = 20;
 
 pub(super) async fn measure(
-    installation: &Installation,
-    options: Options,
-    progress: &Arc<dyn Progress>,
-) -> Result<Vec<Measurement>, Failure> {
-    let aside = Aside::new(installation).await?;
-    let measured = measure_in(&aside, options, progress).await;
-    let cleared = aside.clear().await;
-    let measured = measured?;
-    cleared?;
-    Ok(measured)
-}
-
-async fn measure_in(
     aside: &Aside,
     options: Options,
     progress: &Arc<dyn Progress>,

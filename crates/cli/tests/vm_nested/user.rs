@@ -1,0 +1,65 @@
+//! An ordinary user of the host, who is gone when the test is over.
+
+use std::path::Path;
+use std::process::Command;
+
+/// An account with a systemd of its own.
+pub struct User {
+    name: &'static str,
+    uid: String,
+}
+
+impl User {
+    /// Lets somebody in who is in these groups too.
+    pub fn new(name: &'static str, groups: &[&str]) -> Self {
+        said_by(&["useradd", "--no-create-home", name]);
+        for group in groups {
+            said_by(&["usermod", "--append", "--groups", group, name]);
+        }
+        let uid = said_by(&["id", "-u", name]);
+        let user = Self { name, uid };
+        said_by(&["systemctl", "start", &user.service()]);
+        user
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn service(&self) -> String {
+        format!("user@{}.service", self.uid)
+    }
+
+    /// What a command is run by to be the user's, as one is that came in over the network: outside of what the
+    /// user's systemd manages.
+    pub fn wrapper(&self) -> Vec<String> {
+        let words = ["setpriv", "--reuid", self.name, "--regid", self.name, "--init-groups", "env"];
+        let mut line = words.map(str::to_owned).to_vec();
+        line.push(format!("XDG_RUNTIME_DIR=/run/user/{}", self.uid));
+        line
+    }
+
+    /// Makes a home the user's, with a kernel and an image of its own.
+    pub fn is_given(&self, home: &Path) {
+        let prepared = std::env::var("AGENTISO_TEST_HOME").expect("AGENTISO_TEST_HOME");
+        for part in ["kernel", "images"] {
+            let (from, to) = (format!("{prepared}/{part}"), home.join(part));
+            said_by(&["cp", "-a", "--reflink=auto", "--sparse=always", &from, &to.to_string_lossy()]);
+        }
+        said_by(&["chown", "-R", &format!("{0}:{0}", self.name), &home.to_string_lossy()]);
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let _ = Command::new("systemctl").args(["stop", &self.service()]).status();
+        let _ = Command::new("userdel").arg(self.name).status();
+    }
+}
+
+/// What a command prints that must succeed.
+fn said_by(words: &[&str]) -> String {
+    let output = Command::new(words[0]).args(&words[1..]).output().expect("it is installed");
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}

@@ -1,0 +1,77 @@
+//! An ordinary user: devices by the user's groups, limits by the user's own systemd.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::host::{Host, group_of, until};
+use crate::user::User;
+
+fn limit(group: &Path, file: &str) -> String {
+    fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_user_has_devices_and_limits_without_root() {
+    let ann = User::new("ann", &["kvm"]);
+    let host = Host::of_user(&ann, "");
+    for (finding, detail) in [("acceleration", "kvm"), ("guest link", "vsock"), ("limits", "")] {
+        let found = host.finding(finding);
+        assert_eq!(found["standing"], "ok", "{found}");
+        assert!(found["detail"].as_str().unwrap().starts_with(detail), "{found}");
+    }
+
+    host.create("one");
+    let group = host.group("one");
+    let above = format!("user@{0}.service/agentiso.slice", ann.uid());
+    assert!(group.to_string_lossy().contains(&above), "{group:?}");
+    assert_eq!(limit(&group, "memory.max"), ((256u64 + 192) << 20).to_string());
+    assert_eq!(host.info("one")["limits"]["tasks"], json!(129));
+    host.run(&["fork", "one", "--name", "two"]);
+    let fork = host.group("two");
+    assert_ne!(fork, group);
+
+    fs::write(fork.join("memory.max"), (20u64 << 20).to_string()).unwrap();
+    let refusal = host.refusal(&["exec", "two", "--", "sh", "-c", "head -c 100M /dev/zero | tail"]);
+    assert_eq!(refusal.code, "out_of_memory", "{refusal:?}");
+    host.run(&["exec", "one", "--", "true"]);
+    host.run(&["rm", "one", "two", "--force"]);
+    until("their groups go", || !group.exists() && !fork.exists());
+}
+
+#[test]
+fn a_user_who_may_use_no_device_is_told_what_would_let_them() {
+    let bob = User::new("bob", &[]);
+    let host = Host::of_user(&bob, "");
+    for (finding, used) in [("acceleration", "tcg"), ("guest link", "virtio-serial")] {
+        let found = host.finding(finding);
+        assert!(found["detail"].as_str().unwrap().starts_with(used), "{found}");
+        assert!(found["fix"].as_str().unwrap().contains("usermod -aG kvm"), "{found}");
+    }
+}
+
+#[test]
+fn a_delegation_that_is_taken_back_is_said_and_what_runs_goes_on() {
+    let ann = User::new("ann", &["kvm"]);
+    let host = Host::of_user(&ann, "[resources]\ncgroup_required = true\n");
+    host.create("one");
+    let scope = host.group("one").parent().unwrap().to_owned();
+    chown(&scope, "root");
+    let refusal = host.refusal(&["create", "--name", "two"]);
+    assert_eq!(refusal.code, "limits_unavailable", "{refusal:?}");
+    host.run(&["exec", "one", "--", "true"]);
+    assert_eq!(host.machines().len(), 1);
+
+    chown(&scope, "ann");
+    host.create("two");
+    assert_eq!(group_of(host.pid("two")).parent(), Some(&*scope));
+}
+
+/// Whose a group is, and with it the right to make groups in it and to move processes there.
+fn chown(group: &Path, owner: &str) {
+    for path in [group.to_owned(), group.join("cgroup.procs"), group.join("cgroup.subtree_control")] {
+        assert!(Command::new("chown").arg(owner).arg(&path).status().unwrap().success(), "{path:?}");
+    }
+}
