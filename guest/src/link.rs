@@ -7,6 +7,7 @@ use std::{
 };
 
 use rustix::{
+    event::{PollFd, PollFlags},
     fs::OFlags,
     io::{Errno, Result},
 };
@@ -123,8 +124,15 @@ impl Link {
     }
 
     /// Makes every read and write on a socket return.
-    pub(crate) fn shut(&self) {
-        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+    ///
+    /// In a fork the socket was reset, and its port on the host is still the source's: a last word from here would
+    /// reach the source's own connection, which the host's kernel finds by that port alone, and end it.
+    pub(crate) fn shut_if_alive(&self) {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::empty())];
+        let now = rustix::event::Timespec::default();
+        if matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(0)) {
+            let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Both);
+        }
     }
 }
 

@@ -95,7 +95,7 @@ impl House {
     fn let_in(&self, connection: OwnedFd) {
         let mut guest = locked(&self.guest);
         if let Some((link, server)) = guest.take() {
-            link.shut();
+            link.shut_if_alive();
             // It has ended its session when it returns, so the two never mix.
             let _ = server.join();
         }

@@ -9,7 +9,7 @@ use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
-use crate::args::{Cli, ImageVerb, KernelVerb, SnapshotVerb, Verb};
+use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb};
 use crate::commands::{
     COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, image, init, jobs,
     kernel, label, logs, man, read, rename, run, serve, shell, snapshot, status, timeline, workspace, write,
@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
     // What a shell asks for when it completes is not in the arguments.
     CompleteEnv::with_factory(Cli::command).complete();
     let cli = Cli::parse();
-    log_to_stderr();
+    log_to_stderr(&cli.verb);
     let output = Output { json: cli.json, quiet: cli.quiet };
     let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_)) {
         COMMAND_FAILED
@@ -137,10 +137,12 @@ async fn dispatch_kernel(here: &Installation, verb: KernelVerb, output: Output) 
     }
 }
 
-/// `AGENTISO_LOG` chooses what is logged (`info`, `agentiso_vmm=debug`); nothing but errors by default.
-fn log_to_stderr() {
+/// `AGENTISO_LOG` chooses what is logged (`info`, `agentiso_vmm=debug`). By default that is nothing but errors, and
+/// what the daemon warns of: it has a log for that, where a command says all it has to say anyway.
+fn log_to_stderr(verb: &Verb) {
+    let level = if matches!(verb, Verb::Daemon(DaemonVerb::Run(_))) { "warn" } else { "error" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("AGENTISO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error,imago=off"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("{level},imago=off")));
     let ansi = Stream::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
 }

@@ -115,7 +115,7 @@ fn a_cold_boot_gives_the_same_machine() {
     let home = TestHome::new();
     let output = run(&home, &["--cold", "--json"], &["sh", "-c", "echo out; echo err >&2; exit 3"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["tier"], "cold");
+    assert_eq!(report["tier"], "cold", "{report}");
     assert_eq!((&report["stdout"], &report["stderr"]), (&"out\n".into(), &"err\n".into()));
     assert_eq!((output.status.code(), &report["exit_code"]), (Some(3), &3.into()));
 }

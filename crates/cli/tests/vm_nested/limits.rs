@@ -23,7 +23,8 @@ fn every_machine_has_a_group_of_its_own_with_its_limits_and_leaves_none() {
     let limits = &host.info("one")["limits"];
     assert_eq!(limits["memory_bytes"], json!(356u64 << 20));
     assert_eq!((&limits["cpu_percent"], &limits["tasks"]), (&json!(150), &json!(129)));
-    assert_eq!(read(&group, "cgroup.procs"), host.pid("one").to_string());
+    // Threads of the kernel that work for it are in its group too.
+    assert!(read(&group, "cgroup.procs").lines().any(|pid| pid == host.pid("one").to_string()));
 
     // What is made from it is limited by itself.
     host.run(&["snapshot", "create", "one", "moment", "--memory"]);

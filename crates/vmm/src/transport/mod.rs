@@ -1,6 +1,7 @@
 //! How host and agent reach each other: a virtio serial port or a virtio socket, behind one trait.
 
 mod key;
+mod own_port;
 mod serial;
 mod vsock;
 

@@ -8,10 +8,9 @@ use std::time::Duration;
 use agentiso_proto::VSOCK_PORT;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use tokio::io::AsyncWriteExt;
-use tokio_vsock::{VsockAddr, VsockStream};
 
 use super::key::{KeyPort, LinkKey};
-use super::{Address, Connecting, Stream, Transport};
+use super::{Address, Connecting, Stream, Transport, own_port};
 use crate::sockets::SocketDir;
 
 /// The device that gives a guest a context id.
@@ -90,7 +89,7 @@ impl Transport for Vsock {
 /// Connects to the agent of the guest with a context id, as soon as it listens, and shows it the key.
 pub(super) async fn connect(cid: u32, key: Option<&LinkKey>) -> io::Result<Box<dyn Stream>> {
     loop {
-        match VsockStream::connect(VsockAddr::new(cid, VSOCK_PORT)).await {
+        match own_port::connect(cid, VSOCK_PORT).await {
             Ok(mut stream) => {
                 stream.write_all(key.map(LinkKey::bytes).unwrap_or_default()).await?;
                 return Ok(Box::new(stream) as Box<dyn Stream>);
