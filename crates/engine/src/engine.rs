@@ -107,6 +107,9 @@ impl Engine {
                     tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
                 }
             }
+        } else {
+            // It may have ended while nobody watched.
+            self.note_end(id, None).await;
         }
         if let Err(failure) = self.finish_suspending(id, running).await {
             tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");

@@ -20,11 +20,12 @@ impl Engine {
             // Whoever ends a machine on purpose has the turn and says so before it gives it back.
             let room = engine.rooms.of(id);
             let _turn = room.change().await;
-            engine.note_end(id, pid).await;
+            engine.note_end(id, Some(pid)).await;
         });
     }
 
-    async fn note_end(&self, id: WorkspaceId, pid: u32) {
+    /// Notes and tells that the machine of a workspace, or the one of that process, has ended, if it has.
+    pub(crate) async fn note_end(&self, id: WorkspaceId, pid: Option<u32>) {
         match self.workspaces.note_if_ended(id, pid).await {
             Ok(Some(workspace)) => {
                 let reason = self.workspaces.last_words(&workspace);

@@ -1,6 +1,7 @@
 //! What outlives the daemon: machines with their jobs, ports, variables and owners.
 
 use std::net::TcpStream;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -53,11 +54,22 @@ fn twenty_jobs_a_port_and_variables_go_on_when_the_daemon_is_killed() {
     }
     let dead = mcp.call("workspace_info", json!({"workspace_id": "four"}));
     assert!(dead["stop_reason"].as_str().unwrap().contains("unexpectedly"), "{dead}");
+    assert_eq!(machine_dirs(&place), 3, "what the dead machine had is gone");
     place
         .session("other")
         .refused("exec", json!({"workspace_id": "one", "command": "true"}))
         .is("not_owner", &[]);
     assert_eq!(mcp.call("workspace_start", json!({"workspace_id": "four"}))["state"], "running");
+}
+
+/// How many directories of machines there are.
+fn machine_dirs(place: &Place) -> usize {
+    let dirs = |path: &Path| {
+        let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let workspaces = dirs(&place.path().join("workspaces"));
+    workspaces.iter().map(|workspace| dirs(workspace).len()).sum()
 }
 
 #[test]

@@ -87,12 +87,16 @@ impl Workspaces {
         Ok(None)
     }
 
-    /// Notes that the machine a workspace had has ended by itself, unless that is known. Returns the workspace if it
-    /// was news.
-    pub async fn note_if_ended(&self, id: WorkspaceId, pid: u32) -> Result<Option<Workspace>, Failure> {
+    /// Notes that the machine a workspace had, or the one of that process, has ended by itself, unless that is known.
+    /// Returns the workspace if it was news.
+    pub async fn note_if_ended(
+        &self,
+        id: WorkspaceId,
+        pid: Option<u32>,
+    ) -> Result<Option<Workspace>, Failure> {
         let Ok((workspace, _lock)) = self.lock(&id.to_string()).await else { return Ok(None) };
         let Some(state) = self.machine_of(&workspace)? else { return Ok(None) };
-        if state.record.pid != pid || state.record.is_alive() {
+        if pid.is_some_and(|pid| pid != state.record.pid) || state.record.is_alive() {
             return Ok(None);
         }
         self.note_end(&workspace, &state)?;
