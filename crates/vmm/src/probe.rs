@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentiso_core::chain;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -154,7 +155,7 @@ async fn try_boot(
             machine.kill().await;
             Ok(())
         }
-        Err(error) => Err(error.to_string().lines().take(2).map(str::trim).collect::<Vec<_>>().join("; ")),
+        Err(error) => Err(chain(&error).lines().take(2).map(str::trim).collect::<Vec<_>>().join("; ")),
     }
 }
 

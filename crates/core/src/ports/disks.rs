@@ -105,10 +105,15 @@ pub trait Disks: Send + Sync {
         disks.iter().map(one).collect()
     }
 
-    /// Does what can be done before a disk is copied that is still written to, so that its machine need not stand
-    /// still meanwhile. Fails if it cannot be copied.
-    fn prepare_copy(&self, _path: &Path) -> Result<(), DiskError> {
-        Ok(())
+    /// Does what can be done before `source`, which is still written to, is copied to `path`, so that its machine need
+    /// not stand still meanwhile. Fails if it cannot be copied. `None`: [`Disks::create`] takes no longer.
+    fn prepare_copy(
+        &self,
+        _path: &Path,
+        _source: &Path,
+        _size: u64,
+    ) -> Result<Option<Box<dyn DiskCopy>>, DiskError> {
+        Ok(None)
     }
 
     /// Sees to it that QEMU can open a disk, as `user`, a user and a group, or as whoever we are. Has to be called
@@ -135,6 +140,16 @@ pub trait Disks: Send + Sync {
     /// Opens a disk for reading, without a machine and without locks. The view stays valid when the disk or one of
     /// its ancestors is collapsed or removed meanwhile.
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError>;
+}
+
+/// A copy of a disk in two steps, of which only the first needs its machine to stand still. Dropped before it is
+/// finished, it leaves nothing.
+pub trait DiskCopy: Send {
+    /// Holds on to what the disk has now. Nobody may write to it meanwhile.
+    fn hold(&mut self) -> Result<(), DiskError>;
+
+    /// Makes the copy of what was held.
+    fn finish(self: Box<Self>) -> Result<(), DiskError>;
 }
 
 /// What a disk takes and holds.

@@ -8,6 +8,8 @@ mod pool_error;
 mod rootfs;
 
 pub use disk_view::{DiskView, Extent, Origin};
-pub use disks::{DiskError, DiskSource, DiskUsage, Disks, Freezing, Keeping, is_partial_name, partial_name};
+pub use disks::{
+    DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, Keeping, is_partial_name, partial_name,
+};
 pub use pool_error::PoolError;
 pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use agentiso_core::ports::{DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, Keeping, PoolError};
+use agentiso_core::ports::{
+    DiskCopy, DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, Keeping, PoolError,
+};
 
 use super::listing::Listing;
 use super::lock::Notes;
-use super::making::perform;
+use super::making::{Clone, perform};
 use super::name::{Dataset, HomeId, Volume};
 use super::node::{self, View};
 use super::setup::MARK;
@@ -128,6 +130,28 @@ impl Zvols {
         }
     }
 
+    /// Does all that comes before the first call of `zfs`.
+    fn begin_clone(&self, path: &Path, source: &DiskSource, size: u64) -> Result<Box<Clone>, DiskError> {
+        let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
+        if path.symlink_metadata().is_ok() {
+            return Err(DiskError::Exists(path.to_owned()));
+        }
+        let turn = self.notes.making().map_err(failed)?;
+        let from = self.source(source, size)?;
+        if !size.is_multiple_of(BLOCK) {
+            return Err(DiskError::BadSize { size, unit: BLOCK });
+        }
+        self.ready(0)?;
+        let source_size = self.settle(&from)?;
+        if source_size > size {
+            return Err(DiskError::TooSmall { size, source_size });
+        }
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let new = self.begin(path, stem)?;
+        let size = (size > source_size).then_some(size);
+        Ok(Box::new(Clone { new, source: from, size, _turn: turn }))
+    }
+
     /// Makes sure that a snapshot of a volume has everything that was written to it, and returns its size.
     fn settle(&self, volume: &Volume) -> Result<u64, DiskError> {
         let device = node::open(&self.dataset, volume, OpenOptions::new().read(true))?;
@@ -163,24 +187,9 @@ impl Zvols {
 
 impl Disks for Zvols {
     fn create(&self, path: &Path, source: &DiskSource, size: u64) -> Result<(), DiskError> {
-        let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
-        if path.symlink_metadata().is_ok() {
-            return Err(DiskError::Exists(path.to_owned()));
-        }
-        let _turn = self.notes.making().map_err(failed)?;
-        let from = self.source(source, size)?;
-        if !size.is_multiple_of(BLOCK) {
-            return Err(DiskError::BadSize { size, unit: BLOCK });
-        }
-        self.ready(0)?;
-        let source_size = self.settle(&from)?;
-        if source_size > size {
-            return Err(DiskError::TooSmall { size, source_size });
-        }
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let mut new = self.begin(path, stem)?;
-        new.clone_from(&from, (size > source_size).then_some(size))?;
-        new.publish().map(drop)
+        let mut clone = self.begin_clone(path, source, size)?;
+        clone.hold()?;
+        clone.finish()
     }
 
     fn name(&self) -> &'static str {
@@ -242,9 +251,13 @@ impl Disks for Zvols {
         self.volume_of(path).map(drop)
     }
 
-    fn prepare_copy(&self, path: &Path) -> Result<(), DiskError> {
-        self.ready(0)?;
-        self.settle(&self.volume_of(path)?).map(drop)
+    fn prepare_copy(
+        &self,
+        path: &Path,
+        source: &Path,
+        size: u64,
+    ) -> Result<Option<Box<dyn DiskCopy>>, DiskError> {
+        Ok(Some(self.begin_clone(path, &DiskSource::Layer(source.to_owned()), size)?))
     }
 
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {

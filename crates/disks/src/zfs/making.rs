@@ -1,9 +1,10 @@
 //! Making volumes so that a failure leaves none.
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use agentiso_core::ports::{DiskError, PoolError};
+use agentiso_core::ports::{DiskCopy, DiskError, PoolError};
 
 use super::backend::Zvols;
 use super::listing::LINK;
@@ -14,9 +15,9 @@ use super::tree::Step;
 
 /// A volume being made. Dropped before it is published, it disappears.
 #[derive(Debug)]
-pub(super) struct New<'a> {
-    home: &'a HomeId,
-    path: &'a Path,
+pub(super) struct New {
+    home: HomeId,
+    path: PathBuf,
     volume: Volume,
     link: String,
     /// `None` once the disk has its name.
@@ -26,7 +27,7 @@ pub(super) struct New<'a> {
 
 impl Zvols {
     /// Begins to make a volume for a disk. Its name begins with `stem`, if it can.
-    pub(super) fn begin<'a>(&'a self, path: &'a Path, stem: &str) -> Result<New<'a>, DiskError> {
+    pub(super) fn begin(&self, path: &Path, stem: &str) -> Result<New, DiskError> {
         let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
         let Some(link) = ticket::spell(&self.root, path) else {
             let reason = format!("it is not in {}", self.root.display());
@@ -38,11 +39,12 @@ impl Zvols {
             return Err(failed(io::Error::other("no name for the volume")));
         };
         let ticket = Some(Ticket::write(path, &volume).map_err(failed)?);
-        Ok(New { home: &self.home, path, volume, link, ticket, snapshot: None })
+        let (home, path) = (self.home.clone(), path.to_owned());
+        Ok(New { home, path, volume, link, ticket, snapshot: None })
     }
 }
 
-impl New<'_> {
+impl New {
     pub(super) fn volume(&self) -> &Volume {
         &self.volume
     }
@@ -54,20 +56,25 @@ impl New<'_> {
         zfs("make", name).run(&["create", "-s", "-V", &size, "-o", &block, "-o", &link, name]).map(drop)
     }
 
-    /// Makes it as a clone of a volume, larger if a size is given.
-    pub(super) fn clone_from(&mut self, source: &Volume, size: Option<u64>) -> Result<(), PoolError> {
-        let name = self.volume.as_str();
-        let leaf = name.rsplit('/').next().unwrap_or_default();
+    /// Holds on to what a volume has now.
+    pub(super) fn snapshot(&mut self, source: &Volume) -> Result<(), PoolError> {
+        let leaf = self.volume.as_str().rsplit('/').next().unwrap_or_default();
         let snapshot = Snapshot { volume: source.clone(), tag: format!("{}.{leaf}", self.home.as_str()) };
-        let origin = snapshot.to_string();
-        zfs("take a snapshot of", source.as_str()).run(&["snapshot", &origin])?;
+        zfs("take a snapshot of", source.as_str()).run(&["snapshot", &snapshot.to_string()])?;
         self.snapshot = Some(snapshot);
+        Ok(())
+    }
+
+    /// Makes it as a clone of what is held, larger if a size is given.
+    pub(super) fn clone_held(&self, size: Option<u64>) -> Result<(), PoolError> {
+        let (name, origin) = (self.volume.as_str(), self.snapshot.as_ref().map(Snapshot::to_string));
         let (link, size) = (self.note(), size.map(|size| format!("volsize={size}")));
         let mut arguments = vec!["clone", "-o", &link];
         if let Some(size) = &size {
             arguments.extend(["-o", size]);
         }
-        arguments.extend([origin.as_str(), name]);
+        arguments.extend(origin.as_deref());
+        arguments.push(name);
         zfs("make", name).run(&arguments).map(drop)
     }
 
@@ -84,14 +91,14 @@ impl New<'_> {
                 Ok(self.volume.clone())
             }
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
-                Err(DiskError::Exists(self.path.to_owned()))
+                Err(DiskError::Exists(self.path.clone()))
             }
-            Err(cause) => Err(DiskError::Io { action: "create the disk", path: self.path.to_owned(), cause }),
+            Err(cause) => Err(DiskError::Io { action: "create the disk", path: self.path.clone(), cause }),
         }
     }
 }
 
-impl Drop for New<'_> {
+impl Drop for New {
     fn drop(&mut self) {
         if self.ticket.is_none() {
             return;
@@ -101,6 +108,27 @@ impl Drop for New<'_> {
         if let Some(snapshot) = self.snapshot.take() {
             let _ = perform(&Step::DestroySnapshot(snapshot));
         }
+    }
+}
+
+/// A volume that becomes a clone of another.
+pub(super) struct Clone {
+    pub new: New,
+    pub source: Volume,
+    /// If it is to be larger.
+    pub size: Option<u64>,
+    /// A snapshot without a clone would be swept.
+    pub _turn: File,
+}
+
+impl DiskCopy for Clone {
+    fn hold(&mut self) -> Result<(), DiskError> {
+        Ok(self.new.snapshot(&self.source)?)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), DiskError> {
+        self.new.clone_held(self.size)?;
+        self.new.publish().map(drop)
     }
 }
 

@@ -1,6 +1,9 @@
 //! Freezing what a workspace holds at one instant.
 
-use agentiso_core::ports::{DiskSource, Freezing};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agentiso_core::ports::{DiskCopy, DiskError, DiskSource, Disks, Freezing};
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Tx, Workspace};
 use agentiso_proto::{Configure, Wake};
@@ -120,8 +123,8 @@ impl Workspaces {
             }
             Freezing::Copy => {
                 let disks = self.installation.shared_disks();
-                disks.prepare_copy(&from)?;
-                Ok(DiskFreeze::Copy(Box::new(move || disks.create(&to, &source, bytes))))
+                let copy = disks.prepare_copy(&to, &from, bytes)?;
+                Ok(DiskFreeze::Copy(copy.unwrap_or_else(|| Box::new(AtOnce { disks, to, source, bytes }))))
             }
         }
     }
@@ -154,6 +157,24 @@ impl Workspaces {
                 machine.during("going on", limit, guest.wake(wake)).await.map(drop)
             }
         }
+    }
+}
+
+/// A copy that is made while the machine stands still.
+struct AtOnce {
+    disks: Arc<dyn Disks>,
+    to: PathBuf,
+    source: DiskSource,
+    bytes: u64,
+}
+
+impl DiskCopy for AtOnce {
+    fn hold(&mut self) -> Result<(), DiskError> {
+        self.disks.create(&self.to, &self.source, self.bytes)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), DiskError> {
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agentiso_core::ports::DiskError;
+use agentiso_core::ports::{DiskCopy, DiskError};
 use serde_json::json;
 use tokio::sync::broadcast;
 
@@ -39,7 +39,7 @@ pub enum DiskFreeze {
         format: &'static str,
     },
     /// Somebody copies the disk while nobody writes to it.
-    Copy(Box<dyn FnOnce() -> Result<(), DiskError> + Send>),
+    Copy(Box<dyn DiskCopy>),
 }
 
 /// What to take.
@@ -126,6 +126,7 @@ impl Machine {
     ) -> Result<(Vec<u8>, Pages, Duration), VmError> {
         let mut events = self.qmp.events();
         let taken = self.take_all(prepared.memory).await;
+        let mut held = None;
         let frozen = match (&taken, prepared.disk) {
             (Ok(_), Some(DiskFreeze::Switch { from, to, .. })) => {
                 let nodes = json!({ "node": node_name(&from), "overlay": node_name(&to) });
@@ -140,11 +141,9 @@ impl Machine {
                 self.forget_node(&to).await;
                 Ok(())
             }
-            (Ok(_), Some(DiskFreeze::Copy(copy))) => {
-                let copied = tokio::task::spawn_blocking(copy).await;
-                copied
-                    .map_err(|error| VmError::io("copy the disk")(std::io::Error::other(error)))?
-                    .map_err(VmError::from)
+            (Ok(_), Some(DiskFreeze::Copy(mut copy))) => {
+                let holding = copying(move || copy.hold().map(|()| copy)).await;
+                holding.map(|copy| held = Some(copy))
             }
             _ => Ok(()),
         };
@@ -152,6 +151,9 @@ impl Machine {
         let pause = pause_length(&mut events).await;
         let (device, pages) = taken?;
         frozen?;
+        if let Some(copy) = held {
+            copying(move || copy.finish()).await?;
+        }
         Ok((device, pages, pause))
     }
 
@@ -228,6 +230,14 @@ fn overlay_node(path: &Path, format: &str) -> serde_json::Value {
 }
 
 /// The time between the machine's stop and its going on, by QEMU's own clock.
+/// Does a step of copying a disk, which waits for the disk.
+async fn copying<T: Send + 'static>(
+    step: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
+) -> Result<T, VmError> {
+    let done = tokio::task::spawn_blocking(step).await;
+    Ok(done.map_err(|error| VmError::io("copy the disk")(std::io::Error::other(error)))??)
+}
+
 async fn pause_length(events: &mut broadcast::Receiver<Event>) -> Duration {
     let mut stopped = None;
     let listen = async {

@@ -144,7 +144,8 @@ impl Reached {
         let Self { qmp, disk, console, guest } = self;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
         let (dir, spare_port) = (dir.to_owned(), None);
-        Machine { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port }
+        let _transport = None;
+        Machine { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _transport }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::hardware::Hardware;
 use crate::link::{Guest, LinkError, Resync, SessionOptions};
 use crate::qemu::{Boot, BootSource, Memory, Process};
 use crate::qmp::Qmp;
-use crate::transport::Address;
+use crate::transport::{Address, Transport};
 use crate::{VmError, tsc_khz};
 
 /// How long after the link breaks the process may take to be gone.
@@ -37,6 +37,8 @@ pub struct Machine {
     pub(super) guest: Guest,
     pub(super) address: Address,
     pub(super) spare_port: Option<UnixStream>,
+    /// The guest may still have to take from it what it needs to know us. Not there for who came back to the machine.
+    pub(super) _transport: Option<Box<dyn Transport>>,
 }
 
 /// Whether a machine stands still because the host's disk is full, for those who do not hold the machine.
@@ -63,8 +65,8 @@ impl Machine {
     /// A machine whose agent has been met.
     pub(super) fn new(started: Started, guest: Guest) -> Self {
         let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port } = started;
-        let address = transport.address();
-        Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port }
+        let (address, _transport) = (transport.address(), Some(transport));
+        Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _transport }
     }
 
     /// Boots a kernel and waits for the agent's first answer.
@@ -153,6 +155,7 @@ impl Machine {
         {
             return crash;
         }
+        tracing::debug!(%error, console = self.console.tail(), "the machine runs, but its link failed");
         error.into()
     }
 
