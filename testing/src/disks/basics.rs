@@ -1,7 +1,7 @@
 //! Making, freezing and reading.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 
 use agentiso_core::ports::{DiskError, DiskSource, Freezing};
@@ -18,6 +18,7 @@ pub(super) fn all(lab: Lab<'_>) {
     a_new_disk_reads_as_its_source_and_as_zeros_beyond(lab, &source);
     disks_on_one_source_are_independent(lab, &source);
     a_frozen_disk_keeps_what_it_held(lab, &source);
+    a_copy_has_what_was_written_when_it_was_held(lab, &source);
     a_source_that_is_larger_is_refused(lab);
     an_existing_file_is_never_overwritten(lab, &source);
     a_refused_disk_leaves_nothing(lab, &raw);
@@ -61,6 +62,36 @@ fn a_frozen_disk_keeps_what_it_held(lab: Lab<'_>, source: &DiskSource) {
     };
     assert_eq!(lab.disks.parent(&active).expect("a parent"), expected);
     assert_eq!(lab.disks.parent(&child).expect("a parent"), expected);
+}
+
+/// The writer has the disk open all the time, as a machine has.
+fn a_copy_has_what_was_written_when_it_was_held(lab: Lab<'_>, source: &DiskSource) {
+    if lab.disks.freezing() != Freezing::Copy {
+        return;
+    }
+    let active = lab.create("written", source, SIZE);
+    let writer = OpenOptions::new().write(true).open(&active).expect("a disk");
+    let write = |bytes: &[u8]| writer.write_all_at(bytes, 5).expect("a write");
+    let copy = lab.path("held");
+    write(b"first!");
+    let prepared = lab.disks.prepare_copy(&copy, &active, SIZE).expect("a copy");
+    write(b"second");
+    match prepared {
+        Some(mut held) => {
+            held.hold().expect("what is there");
+            write(b"third!");
+            held.finish().expect("a copy");
+        }
+        None => {
+            lab.disks.create(&copy, &DiskSource::Layer(active.clone()), SIZE).expect("a copy");
+            write(b"third!");
+        }
+    }
+    assert_eq!((lab.read(&copy, 5, 6), lab.read(&active, 5, 6)), (b"second".to_vec(), b"third!".to_vec()));
+    // One that is given up leaves nothing.
+    let names = lab.names();
+    drop(lab.disks.prepare_copy(&lab.path("given-up"), &active, SIZE).expect("a copy"));
+    assert_eq!(lab.names(), names);
 }
 
 fn a_source_that_is_larger_is_refused(lab: Lab<'_>) {

@@ -142,21 +142,16 @@ impl Zvols {
             return Err(DiskError::BadSize { size, unit: BLOCK });
         }
         self.ready(0)?;
-        let source_size = self.settle(&from)?;
+        let device = node::open(&self.dataset, &from, OpenOptions::new().read(true))?;
+        // Most of it now, so that little is left for the moment in which nobody may write.
+        let source_size = node::write_back(&device, &from)?;
         if source_size > size {
             return Err(DiskError::TooSmall { size, source_size });
         }
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let new = self.begin(path, stem)?;
         let size = (size > source_size).then_some(size);
-        Ok(Box::new(Clone { new, source: from, size, _turn: turn }))
-    }
-
-    /// Makes sure that a snapshot of a volume has everything that was written to it, and returns its size.
-    fn settle(&self, volume: &Volume) -> Result<u64, DiskError> {
-        let device = node::open(&self.dataset, volume, OpenOptions::new().read(true))?;
-        let settled = device.sync_all().and_then(|()| node::size(&device));
-        settled.map_err(|cause| DiskError::Io { action: "write back", path: volume.node(), cause })
+        Ok(Box::new(Clone { new, source: from, device, size, _turn: turn }))
     }
 
     /// Removes volumes that no file names, and snapshots that were never cloned.

@@ -9,6 +9,7 @@ use agentiso_core::ports::{DiskCopy, DiskError, PoolError};
 use super::backend::Zvols;
 use super::listing::LINK;
 use super::name::{HomeId, Snapshot, Volume, random_digits};
+use super::node;
 use super::ticket::{self, Ticket};
 use super::tool::zfs;
 use super::tree::Step;
@@ -115,6 +116,8 @@ impl Drop for New {
 pub(super) struct Clone {
     pub new: New,
     pub source: Volume,
+    /// The source's device: what was written to it is in the host's cache at first, where ZFS does not see it.
+    pub device: File,
     /// If it is to be larger.
     pub size: Option<u64>,
     /// A snapshot without a clone would be swept.
@@ -123,6 +126,7 @@ pub(super) struct Clone {
 
 impl DiskCopy for Clone {
     fn hold(&mut self) -> Result<(), DiskError> {
+        node::write_back(&self.device, &self.source)?;
         Ok(self.new.snapshot(&self.source)?)
     }
 

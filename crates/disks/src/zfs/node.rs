@@ -58,6 +58,12 @@ pub(super) fn open(dataset: &Dataset, volume: &Volume, options: &OpenOptions) ->
     })
 }
 
+/// Makes sure that a snapshot of a volume has everything that was written to its device, and returns its size.
+pub(super) fn write_back(device: &File, volume: &Volume) -> Result<u64, DiskError> {
+    let done = device.sync_all().and_then(|()| size(device));
+    done.map_err(|cause| DiskError::Io { action: "write back", path: volume.node(), cause })
+}
+
 /// The size of a device. What its metadata say is nothing.
 pub(super) fn size(file: &File) -> io::Result<u64> {
     Ok(rustix::fs::seek(file, SeekFrom::End(0))?)

@@ -15,6 +15,8 @@ use crate::{Installation, Tier};
 /// A cold boot takes seconds, so it is measured less often.
 const COLD_ROUNDS: u32 = 5;
 const DISK_ROUNDS: u32 = 200;
+/// What is done many times at once is done so often.
+pub(super) const MANY: u32 = 20;
 
 pub(super) async fn measure(
     installation: &Installation,
@@ -34,12 +36,18 @@ pub(super) async fn measure(
         }
         progress.advance(1);
     }
+    let mut many = Vec::new();
+    for _ in 0..options.rounds.div_ceil(3) {
+        many.push(ms(bare.at_once(MANY).await?));
+    }
     progress.done("");
     let tier = tier.as_str().replace('_', " ");
     let (c, t, r) = (median(&cold), median(&template), median(&restore));
     let (disk_us, disk_bytes) = disks(installation).await?;
     Ok(vec![
         Measurement::new("bare QEMU restore to the agent's first answer", "ms", &restore),
+        Measurement::new(format!("{MANY} bare QEMU restores at once"), "ms", &many),
+        Measurement::one("  against one", "times", median(&many) / r),
         Measurement::new(format!("start to the first command's output ({tier})"), "ms", &template),
         Measurement::new("start to the first command's output (cold)", "ms", &cold),
         Measurement::one("a template start is faster than a cold boot", "times", c / t).at_least(5.0),

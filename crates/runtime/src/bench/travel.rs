@@ -9,14 +9,13 @@ use agentiso_core::progress::Progress;
 use super::Options;
 use super::aside::{Aside, silent};
 use super::report::{Measurement, median};
-use super::starts::ms;
+use super::starts::{MANY, ms};
 use crate::workspaces::PoolShape;
 
 /// How long any command may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Snapshots of the long chain.
 const LONG_CHAIN: u32 = 200;
-const MANY_FORKS: u32 = 20;
 
 pub(super) async fn measure(
     aside: &Aside,
@@ -75,7 +74,7 @@ async fn forks_and_restores(
     }
     let rounds = options.rounds.div_ceil(3);
     for _ in 0..rounds {
-        taken.many.push(fork(aside, "fresh", MANY_FORKS).await?.0);
+        taken.many.push(fork(aside, "fresh", MANY).await?.0);
     }
     progress.done("");
     Ok(taken.report())
@@ -109,7 +108,7 @@ impl Samples {
             Measurement::new("fork of a running machine, 60 MiB dirtied", "ms", &self.large),
             ratio("  against a create", &self.large, 2.2),
             Measurement::new("  the source stands still", "ms", &self.large_pause).at_most(start),
-            Measurement::new(format!("{MANY_FORKS} forks in one call"), "ms", &self.many),
+            Measurement::new(format!("{MANY} forks in one call"), "ms", &self.many),
             Measurement::one("  against one fork", "times", median(&self.many) / median(&self.small))
                 .at_most(6.0),
             Measurement::new("memory snapshot, 10 MiB dirtied: written", "MiB", &self.written).at_most(14.0),

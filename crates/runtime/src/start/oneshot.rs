@@ -186,4 +186,11 @@ impl<'a> BareRestore<'a> {
         machine.kill().await;
         Ok(elapsed)
     }
+
+    /// How long so many take that are started together, until the last has answered.
+    pub(crate) async fn at_once(&self, count: u32) -> Result<Duration, Failure> {
+        let began = Instant::now();
+        futures_util::future::try_join_all((0..count).map(|_| self.once())).await?;
+        Ok(began.elapsed())
+    }
 }
