@@ -144,8 +144,7 @@ impl Reached {
         let Self { qmp, disk, console, guest } = self;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
         let (dir, spare_port) = (dir.to_owned(), None);
-        let _transport = None;
-        Machine { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _transport }
+        Machine { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _key: None }
     }
 }
 

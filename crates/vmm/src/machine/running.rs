@@ -16,7 +16,7 @@ use crate::hardware::Hardware;
 use crate::link::{Guest, LinkError, Resync, SessionOptions};
 use crate::qemu::{Boot, BootSource, Memory, Process};
 use crate::qmp::Qmp;
-use crate::transport::{Address, Transport};
+use crate::transport::{Address, KeyOffer};
 use crate::{VmError, tsc_khz};
 
 /// How long after the link breaks the process may take to be gone.
@@ -37,8 +37,8 @@ pub struct Machine {
     pub(super) guest: Guest,
     pub(super) address: Address,
     pub(super) spare_port: Option<UnixStream>,
-    /// The guest may still have to take from it what it needs to know us. Not there for who came back to the machine.
-    pub(super) _transport: Option<Box<dyn Transport>>,
+    /// Not there for who came back to the machine.
+    pub(super) _key: Option<KeyOffer>,
 }
 
 /// Whether a machine stands still because the host's disk is full, for those who do not hold the machine.
@@ -65,8 +65,8 @@ impl Machine {
     /// A machine whose agent has been met.
     pub(super) fn new(started: Started, guest: Guest) -> Self {
         let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port } = started;
-        let (address, _transport) = (transport.address(), Some(transport));
-        Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _transport }
+        let (address, _key) = (transport.address(), transport.key_offer());
+        Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _key }
     }
 
     /// Boots a kernel and waits for the agent's first answer.

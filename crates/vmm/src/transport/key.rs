@@ -17,9 +17,15 @@ const FILE: &str = "link.key";
 #[derive(Clone, Copy)]
 pub(crate) struct LinkKey([u8; LINK_KEY_LEN]);
 
-/// The port over which the guest gets it. It must be there until the guest has shown that it knows the key.
+/// The port over which the guest gets it.
 pub(crate) struct KeyPort {
     listener: UnixListener,
+    offer: KeyOffer,
+}
+
+/// The key on its way to the guest. QEMU throws away what it has not passed on when this goes, so it must be there
+/// until the guest has shown that it knows the key.
+pub(crate) struct KeyOffer {
     _stream: UnixStream,
 }
 
@@ -60,7 +66,7 @@ impl LinkKey {
         let listener = dir.listen("key.sock")?;
         let mut stream = dir.connect("key.sock")?;
         stream.write_all(&give_link_key(&self.0))?;
-        Ok(KeyPort { listener, _stream: stream })
+        Ok(KeyPort { listener, offer: KeyOffer { _stream: stream } })
     }
 }
 
@@ -73,6 +79,11 @@ impl KeyPort {
             ("-device", "virtio-serial-device".to_owned()),
             ("-device", format!("virtserialport,chardev=key,name={LINK_KEY_PORT}")),
         ]
+    }
+
+    /// What has to stay when QEMU has the port.
+    pub fn offer(self) -> KeyOffer {
+        self.offer
     }
 
     /// What QEMU inherits.

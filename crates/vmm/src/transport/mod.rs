@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::sockets::SocketDir;
 
+pub(crate) use key::KeyOffer;
 use key::LinkKey;
 pub(crate) use serial::Serial;
 pub(crate) use vsock::{DEVICE as VSOCK_DEVICE, Vsock};
@@ -58,4 +59,7 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Opens a stream. What is written to it waits until the agent reads.
     fn connect(&self) -> Connecting<'_>;
+
+    /// Ends it but for what the guest may still have to take.
+    fn key_offer(self: Box<Self>) -> Option<KeyOffer>;
 }

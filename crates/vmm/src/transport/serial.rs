@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream as StdStream};
 
 use tokio::net::UnixStream;
 
-use super::{Address, Connecting, Stream, Transport};
+use super::{Address, Connecting, KeyOffer, Stream, Transport};
 use crate::sockets::SocketDir;
 
 /// A serial port whose other end is a unix socket.
@@ -54,5 +54,9 @@ impl Transport for Serial {
     fn connect(&self) -> Connecting<'_> {
         let stream = self.stream.try_clone().and_then(UnixStream::from_std);
         Box::pin(std::future::ready(stream.map(|stream| Box::new(stream) as Box<dyn Stream>)))
+    }
+
+    fn key_offer(self: Box<Self>) -> Option<KeyOffer> {
+        None
     }
 }

@@ -9,7 +9,7 @@ use agentiso_proto::VSOCK_PORT;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use tokio::io::AsyncWriteExt;
 
-use super::key::{KeyPort, LinkKey};
+use super::key::{KeyOffer, KeyPort, LinkKey};
 use super::{Address, Connecting, Stream, Transport, own_port};
 use crate::sockets::SocketDir;
 
@@ -83,6 +83,10 @@ impl Transport for Vsock {
 
     fn connect(&self) -> Connecting<'_> {
         Box::pin(connect(self.cid, Some(&self.key)))
+    }
+
+    fn key_offer(self: Box<Self>) -> Option<KeyOffer> {
+        Some(self.port.offer())
     }
 }
 
