@@ -156,6 +156,14 @@ pub fn group_of(pid: u32) -> PathBuf {
     Path::new("/sys/fs/cgroup").join(group)
 }
 
+/// Leaves a machine hardly more memory than it has taken: with less it would be killed at once. Returns its limit in MiB.
+pub fn leave_little_memory(group: &Path) -> u64 {
+    let taken: u64 = fs::read_to_string(group.join("memory.current")).unwrap().trim().parse().unwrap();
+    let limit = (taken >> 20) + 8;
+    fs::write(group.join("memory.max"), (limit << 20).to_string()).unwrap();
+    limit
+}
+
 /// Ends a process.
 pub fn kill(pid: u32) {
     let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();

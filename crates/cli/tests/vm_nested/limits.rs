@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::host::{Host, group_of, kill, until};
+use crate::host::{Host, group_of, kill, leave_little_memory, until};
 
 fn read(group: &Path, file: &str) -> String {
     fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
@@ -47,12 +47,12 @@ fn a_machine_that_was_killed_for_lack_of_memory_is_reported_as_that() {
     let host = Host::new("", "");
     host.create("one");
     let group = host.group("one");
-    fs::write(group.join("memory.max"), (20u64 << 20).to_string()).unwrap();
+    let limit = leave_little_memory(&group);
     let refusal = host.refusal(&["exec", "one", "--", "sh", "-c", "head -c 100M /dev/zero | tail"]);
     assert_eq!(refusal.code, "out_of_memory", "{refusal:?}");
     let reason = || host.info("one")["stop_reason"].as_str().unwrap_or_default().to_owned();
     until("the end is noted", || !reason().is_empty());
-    assert!(reason().contains("more memory than its limit of 20 MiB"), "{}", reason());
+    assert!(reason().contains(&format!("more memory than its limit of {limit} MiB")), "{}", reason());
     until("its group goes", || !group.exists());
     host.run(&["start", "one"]);
     host.run(&["exec", "one", "--", "true"]);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::host::{Host, group_of, until};
+use crate::host::{Host, group_of, leave_little_memory, until};
 use crate::user::User;
 
 fn limit(group: &Path, file: &str) -> String {
@@ -33,7 +33,7 @@ fn a_user_has_devices_and_limits_without_root() {
     let fork = host.group("two");
     assert_ne!(fork, group);
 
-    fs::write(fork.join("memory.max"), (20u64 << 20).to_string()).unwrap();
+    leave_little_memory(&fork);
     let refusal = host.refusal(&["exec", "two", "--", "sh", "-c", "head -c 100M /dev/zero | tail"]);
     assert_eq!(refusal.code, "out_of_memory", "{refusal:?}");
     host.run(&["exec", "one", "--", "true"]);
