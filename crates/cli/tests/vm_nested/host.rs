@@ -31,16 +31,14 @@ impl Host {
     /// With machines of the given kind, and what else the configuration is to say.
     pub fn new(vm: &str, rest: &str) -> Self {
         let home = TestHome::new();
-        home.configure(&format!(
-            "[defaults]\nmemory_mb = 256\n[vm]\nboot_timeout_secs = 600\n{vm}\n{rest}\n"
-        ));
+        configure(&home, vm, rest);
         Self { home, wrapper: Vec::new() }
     }
 
     /// Of an ordinary user, who shares nothing with anybody.
     pub fn of_user(user: &User, rest: &str) -> Self {
         let home = TestHome::sharing(&[]);
-        home.configure(&format!("[defaults]\nmemory_mb = 256\n[vm]\nboot_timeout_secs = 600\n{rest}\n"));
+        configure(&home, "", rest);
         user.is_given(home.path());
         Self { home, wrapper: user.wrapper() }
     }
@@ -149,6 +147,10 @@ impl Drop for Host {
     }
 }
 
+fn configure(home: &TestHome, vm: &str, rest: &str) {
+    home.configure(&format!("[defaults]\nmemory_mb = 256\n[vm]\nboot_timeout_secs = 600\n{vm}\n{rest}\n"));
+}
+
 /// Where a process is in the unified hierarchy.
 pub fn group_of(pid: u32) -> PathBuf {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("the process is there");
@@ -156,11 +158,17 @@ pub fn group_of(pid: u32) -> PathBuf {
     Path::new("/sys/fs/cgroup").join(group)
 }
 
-/// Leaves a machine hardly more memory than it has taken: with less it would be killed at once. Returns its limit in MiB.
+/// What a file of a group says.
+pub fn read(group: &Path, file: &str) -> String {
+    fs::read_to_string(group.join(file)).expect("a file of the group").trim().to_owned()
+}
+
+/// Leaves a machine hardly more memory than it has taken: with less it would be killed at once. Returns its new limit
+/// in MiB.
 pub fn leave_little_memory(group: &Path) -> u64 {
-    let taken: u64 = fs::read_to_string(group.join("memory.current")).unwrap().trim().parse().unwrap();
+    let taken: u64 = read(group, "memory.current").parse().expect("a number");
     let limit = (taken >> 20) + 8;
-    fs::write(group.join("memory.max"), (limit << 20).to_string()).unwrap();
+    fs::write(group.join("memory.max"), (limit << 20).to_string()).expect("a limit");
     limit
 }
 

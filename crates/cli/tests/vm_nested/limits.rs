@@ -1,15 +1,10 @@
 //! Machines are held to their limits, and what happens where they cannot be.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::json;
 
-use crate::host::{Host, group_of, kill, leave_little_memory, until};
-
-fn read(group: &Path, file: &str) -> String {
-    fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
-}
+use crate::host::{Host, group_of, kill, leave_little_memory, read, until};
 
 #[test]
 fn every_machine_has_a_group_of_its_own_with_its_limits_and_leaves_none() {

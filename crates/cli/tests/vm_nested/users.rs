@@ -1,17 +1,12 @@
 //! An ordinary user: devices by the user's groups, limits by the user's own systemd.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
-use crate::host::{Host, group_of, leave_little_memory, until};
+use crate::host::{Host, group_of, leave_little_memory, read, until};
 use crate::user::User;
-
-fn limit(group: &Path, file: &str) -> String {
-    fs::read_to_string(group.join(file)).unwrap().trim().to_owned()
-}
 
 #[test]
 fn a_user_has_devices_and_limits_without_root() {
@@ -27,7 +22,7 @@ fn a_user_has_devices_and_limits_without_root() {
     let group = host.group("one");
     let above = format!("user@{0}.service/agentiso.slice", ann.uid());
     assert!(group.to_string_lossy().contains(&above), "{group:?}");
-    assert_eq!(limit(&group, "memory.max"), ((256u64 + 192) << 20).to_string());
+    assert_eq!(read(&group, "memory.max"), ((256u64 + 192) << 20).to_string());
     assert_eq!(host.info("one")["limits"]["tasks"], json!(129));
     host.run(&["fork", "one", "--name", "two"]);
     let fork = host.group("two");

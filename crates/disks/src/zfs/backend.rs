@@ -13,7 +13,7 @@ use agentiso_core::ports::{
 
 use super::listing::Listing;
 use super::lock::Notes;
-use super::making::{Clone, perform};
+use super::making::{VolumeCopy, perform};
 use super::name::{Dataset, HomeId, Volume};
 use super::node::{self, View};
 use super::setup::MARK;
@@ -131,7 +131,7 @@ impl Zvols {
     }
 
     /// Does all that comes before the first call of `zfs`.
-    fn begin_clone(&self, path: &Path, source: &DiskSource, size: u64) -> Result<Box<Clone>, DiskError> {
+    fn begin_copy(&self, path: &Path, source: &DiskSource, size: u64) -> Result<Box<VolumeCopy>, DiskError> {
         let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
         if path.symlink_metadata().is_ok() {
             return Err(DiskError::Exists(path.to_owned()));
@@ -151,7 +151,7 @@ impl Zvols {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let new = self.begin(path, stem)?;
         let size = (size > source_size).then_some(size);
-        Ok(Box::new(Clone { new, source: from, device, size, _turn: turn }))
+        Ok(Box::new(VolumeCopy { new, source: from, device, size, _turn: turn }))
     }
 
     /// Removes volumes that no file names, and snapshots that were never cloned.
@@ -182,9 +182,9 @@ impl Zvols {
 
 impl Disks for Zvols {
     fn create(&self, path: &Path, source: &DiskSource, size: u64) -> Result<(), DiskError> {
-        let mut clone = self.begin_clone(path, source, size)?;
-        clone.hold()?;
-        clone.finish()
+        let mut copy = self.begin_copy(path, source, size)?;
+        copy.hold()?;
+        copy.finish()
     }
 
     fn name(&self) -> &'static str {
@@ -252,7 +252,7 @@ impl Disks for Zvols {
         source: &Path,
         size: u64,
     ) -> Result<Option<Box<dyn DiskCopy>>, DiskError> {
-        Ok(Some(self.begin_clone(path, &DiskSource::Layer(source.to_owned()), size)?))
+        Ok(Some(self.begin_copy(path, &DiskSource::Layer(source.to_owned()), size)?))
     }
 
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {

@@ -113,7 +113,7 @@ impl Drop for New {
 }
 
 /// A volume that becomes a clone of another.
-pub(super) struct Clone {
+pub(super) struct VolumeCopy {
     pub new: New,
     pub source: Volume,
     /// The source's device: what was written to it is in the host's cache at first, where ZFS does not see it.
@@ -124,7 +124,7 @@ pub(super) struct Clone {
     pub _turn: File,
 }
 
-impl DiskCopy for Clone {
+impl DiskCopy for VolumeCopy {
     fn hold(&mut self) -> Result<(), DiskError> {
         node::write_back(&self.device, &self.source)?;
         Ok(self.new.snapshot(&self.source)?)
