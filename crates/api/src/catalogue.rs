@@ -81,6 +81,7 @@ macro_rules! every_action {
             WorkspaceInfo,
             WorkspaceLogs,
             WorkspaceRename,
+            WorkspaceGrow,
             WorkspaceUpdate,
             WorkspaceSuspend,
             WorkspaceResume,

@@ -286,6 +286,8 @@ fn a_full_pool_refuses_before_anything_changes() {
     let refused = zvols.create(&fixture.path("more"), &DiskSource::Layer(disk.clone()), GIB).unwrap_err();
     assert!(matches!(refused, DiskError::Pool(PoolError::Full { .. })), "{refused:?}");
     assert_eq!(refused.code(), Code::DiskFull);
+    assert!(matches!(zvols.let_grow(&disk, 2 * GIB), Err(DiskError::Pool(PoolError::Full { .. }))));
+    assert_eq!(zvols.open(&disk).unwrap().size(), GIB);
     assert_eq!(fixture.names(), before);
     assert!(fixture.path("more").symlink_metadata().is_err());
     run("zfs", &["destroy", &format!("{}/filler", pool.name)]);
@@ -336,6 +338,12 @@ fn sizes_are_multiples_of_a_block_and_grow_only() {
     let volume = volume.to_str().unwrap().strip_prefix("/dev/zvol/").unwrap();
     assert_eq!(run("zfs", &["get", "-Hpo", "value", "volsize", volume]).trim(), (3 * GIB).to_string());
     assert_eq!(run("zfs", &["get", "-Hpo", "value", "compression", volume]).trim(), "on");
+
+    fixture.zvols.let_grow(&larger, 4 * GIB).unwrap();
+    assert_eq!(fixture.zvols.open(&larger).unwrap().size(), 4 * GIB);
+    fixture.zvols.let_grow(&larger, 2 * GIB).unwrap();
+    assert_eq!(fixture.zvols.open(&larger).unwrap().size(), 4 * GIB);
+    assert!(matches!(fixture.zvols.let_grow(&larger, 5 * GIB + 1), Err(DiskError::BadSize { .. })));
 }
 
 #[test]

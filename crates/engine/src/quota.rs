@@ -27,6 +27,10 @@ impl Asked {
         Self { workspaces: 1, memory_mb: memory_mb.into(), disk_gb: disk_gb.into(), snapshots: 0 }
     }
 
+    pub fn disk(gb: u32) -> Self {
+        Self { disk_gb: gb.into(), ..Self::default() }
+    }
+
     pub fn snapshot() -> Self {
         Self { snapshots: 1, ..Self::default() }
     }

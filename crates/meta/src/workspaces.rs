@@ -230,6 +230,12 @@ impl Tx<'_> {
         self.change_workspace(id, sql, (Stored(id), Stored(disk)))
     }
 
+    /// Notes how large a workspace's disk is.
+    pub fn set_disk_gb(&self, id: WorkspaceId, disk_gb: u32) -> Result<(), MetaError> {
+        let sql = "UPDATE workspaces SET disk_gb = ?2 WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), disk_gb))
+    }
+
     /// Puts a workspace on a snapshot: the parent of its next one.
     pub fn set_position(&self, id: WorkspaceId, position: Option<SnapshotId>) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET position = ?2 WHERE id = ?1";

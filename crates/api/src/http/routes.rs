@@ -31,6 +31,7 @@ pub(super) static ROUTES: &[Route] = routes! {
     POST "/v1/workspaces/{workspace_id}/suspend" "workspace_suspend";
     POST "/v1/workspaces/{workspace_id}/resume" "workspace_resume";
     POST "/v1/workspaces/{workspace_id}/rename" "workspace_rename";
+    POST "/v1/workspaces/{workspace_id}/grow" "workspace_grow";
     POST "/v1/workspaces/{workspace_id}/fork" "workspace_fork";
     GET "/v1/workspaces/{workspace_id}/logs" "workspace_logs";
     GET "/v1/workspaces/{workspace_id}/ip" "workspace_ip";

@@ -193,6 +193,7 @@ pub(super) static TABLE: &[Spec] = &[
     one("workspace_info", USUALLY),
     one("workspace_logs", USUALLY),
     one("workspace_rename", USUALLY),
+    one("workspace_grow", USUALLY),
     one("workspace_update", USUALLY),
     one("workspace_fork", USUALLY),
     one("workspace_adopt", USUALLY),

@@ -27,7 +27,7 @@ pub use self::look::{Logs, Timeline};
 pub use self::shells::{Completions, Man};
 pub use self::size::Size;
 pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
-pub use self::workspace::{Create, Env, Fork, Forward, Label, Ls, One, Rename, Rm, State, Stop};
+pub use self::workspace::{Create, Env, Fork, Forward, Grow, Label, Ls, One, Rename, Rm, State, Stop};
 
 /// Linux machines in which mistakes are cheap.
 #[derive(Debug, Parser)]
@@ -93,6 +93,8 @@ pub enum Verb {
     Fork(Fork),
     /// Give a workspace another name
     Rename(Rename),
+    /// Give a running workspace a larger disk
+    Grow(Grow),
     /// Set, remove and show labels of a workspace
     Label(Label),
     /// Set and remove variables that every command in a workspace gets

@@ -143,6 +143,21 @@ pub struct Rename {
     pub name: String,
 }
 
+/// Flags of `grow`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "It must run, and need not be restarted. Snapshots keep the size they have: restoring an earlier \
+                        one makes the disk as small again.\n\nExample:\n  agentiso grow web 20"
+)]
+pub struct Grow {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// How large its disk is to be, in GiB
+    #[arg(value_name = "GIB")]
+    pub disk: u32,
+}
+
 /// Flags of `label`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \

@@ -12,6 +12,7 @@ pub mod env;
 pub mod exec;
 pub mod fork;
 pub mod forward;
+pub mod grow;
 pub mod image;
 pub mod init;
 mod interrupt;

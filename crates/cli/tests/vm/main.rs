@@ -8,6 +8,7 @@ mod faults;
 mod files;
 mod forks;
 mod full_disk;
+mod grow;
 mod image;
 mod jobs;
 mod kernel;

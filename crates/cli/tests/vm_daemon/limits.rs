@@ -30,6 +30,8 @@ fn memory_and_disk_of_a_session_have_their_quotas() {
     one.refused("workspace_create", json!({"name": "more", "disk_gb": 16})).is("quota_exceeded", &disk);
     let forks = json!({"workspace_id": "first", "count": 2});
     one.refused("workspace_fork", forks).is("quota_exceeded", &memory);
+    one.refused("workspace_grow", json!({"workspace_id": "first", "disk_gb": 26}))
+        .is("quota_exceeded", &disk);
     let reply = one.request("POST", "/v1/workspaces", Some(&json!({"name": "more", "disk_gb": 16})));
     reply.is_refusal(429, "quota_exceeded");
     // What belongs to somebody else cannot be had either, and stays theirs.

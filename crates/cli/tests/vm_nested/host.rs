@@ -25,6 +25,7 @@ pub struct Host {
 pub struct Refusal {
     pub code: String,
     pub message: String,
+    pub remedy: String,
 }
 
 impl Host {
@@ -51,6 +52,15 @@ impl Host {
     /// The same without systemd.
     pub fn without_systemd(self) -> Self {
         self.behind("mount -t tmpfs none /run/systemd")
+    }
+
+    /// The same on a processor of another model.
+    pub fn on_another_processor(self) -> Self {
+        let here = fs::read_to_string("/proc/cpuinfo").expect("what processor this is");
+        let file = self.path().join("cpuinfo");
+        fs::write(&file, here.replace("model name\t: ", "model name\t: Another ")).expect("a file");
+        let bind = format!("mount --bind {} /proc/cpuinfo", file.display());
+        self.behind(&bind)
     }
 
     fn behind(mut self, change: &str) -> Self {
@@ -97,11 +107,18 @@ impl Host {
         let error = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).next_back();
         let error = error.map(|value| value["error"].clone()).unwrap_or_default();
         let text = |key: &str| error[key].as_str().unwrap_or_else(|| panic!("{said}")).to_owned();
-        Refusal { code: text("code"), message: text("message") }
+        let remedy = error["remedy"].as_str().unwrap_or_default().to_owned();
+        Refusal { code: text("code"), message: text("message"), remedy }
     }
 
     pub fn create(&self, name: &str) {
         self.run(&["create", "--name", name]);
+    }
+
+    /// What a script in a workspace prints, which must succeed.
+    pub fn sh(&self, workspace: &str, script: &str) -> String {
+        let done = self.run(&["exec", workspace, "--", "sh", "-c", script]);
+        done["stdout"].as_str().expect("what it printed").trim_end().to_owned()
     }
 
     pub fn info(&self, name: &str) -> Value {

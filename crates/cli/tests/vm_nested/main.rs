@@ -5,6 +5,7 @@
 
 mod host;
 mod limits;
+mod processor;
 mod user;
 mod users;
 mod vsock;

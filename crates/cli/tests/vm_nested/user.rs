@@ -39,6 +39,20 @@ impl User {
         line
     }
 
+    /// Grants what `docs/hosts.md` says.
+    pub fn leave_for(&self, dataset: &str) -> Leave {
+        let leave = Leave { user: self.name, dataset: dataset.to_owned() };
+        let may = "create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize";
+        said_by(&["zfs", "allow", self.name, may, dataset]);
+        let rule = format!(
+            "KERNEL==\"zd*\", PROGRAM==\"/lib/udev/zvol_id $devnode\", RESULT==\"{dataset}/*\", OWNER=\"{}\"\n",
+            self.name
+        );
+        std::fs::write(RULE, rule).expect("a rule");
+        said_by(&["udevadm", "control", "--reload"]);
+        leave
+    }
+
     /// Makes a home the user's, with a kernel and an image of its own.
     pub fn is_given(&self, home: &Path) {
         let prepared = std::env::var("AGENTISO_TEST_HOME").expect("AGENTISO_TEST_HOME");
@@ -50,6 +64,23 @@ impl User {
     }
 }
 
+/// What root grants a user who is to have volumes, and takes back when the test is over.
+pub struct Leave {
+    user: &'static str,
+    dataset: String,
+}
+
+/// Below the rules that name the devices of volumes.
+const RULE: &str = "/etc/udev/rules.d/91-agentiso.rules";
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        let _ = Command::new("zfs").args(["unallow", self.user, &self.dataset]).status();
+        let _ = std::fs::remove_file(RULE);
+        let _ = Command::new("udevadm").args(["control", "--reload"]).status();
+    }
+}
+
 impl Drop for User {
     fn drop(&mut self) {
         let _ = Command::new("systemctl").args(["stop", &self.service()]).status();
@@ -58,7 +89,7 @@ impl Drop for User {
 }
 
 /// What a command prints that must succeed.
-fn said_by(words: &[&str]) -> String {
+pub fn said_by(words: &[&str]) -> String {
     let output = Command::new(words[0]).args(&words[1..]).output().expect("it is installed");
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()

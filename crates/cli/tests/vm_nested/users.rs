@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::host::{Host, group_of, leave_little_memory, read, until};
-use crate::user::User;
+use crate::user::{User, said_by};
 
 #[test]
 fn a_user_has_devices_and_limits_without_root() {
@@ -62,6 +62,37 @@ fn a_delegation_that_is_taken_back_is_said_and_what_runs_goes_on() {
     chown(&scope, "ann");
     host.create("two");
     assert_eq!(group_of(host.pid("two")).parent(), Some(&*scope));
+}
+
+#[test]
+fn a_user_has_volumes_with_the_leave_of_the_pool() {
+    let ann = User::new("ann", &["kvm"]);
+    let host = Host::of_user(&ann, "");
+    let refusal = host.refusal(&["create", "--name", "one"]);
+    assert_eq!(refusal.code, "permission_denied", "{refusal:?}");
+    let dataset = std::env::var("AGENTISO_TEST_ZFS").expect("AGENTISO_TEST_ZFS");
+    assert!(refusal.remedy.contains("zfs allow") && refusal.remedy.ends_with(&dataset), "{refusal:?}");
+
+    let _leave = ann.leave_for(&dataset);
+    let before = volumes(&dataset);
+    host.create("one");
+    assert!(volumes(&dataset) > before);
+    host.run(&["exec", "one", "--", "sh", "-c", "echo then > /root/when"]);
+    host.run(&["snapshot", "create", "one", "then", "--memory"]);
+    host.run(&["exec", "one", "--", "sh", "-c", "echo now > /root/when"]);
+    host.run(&["fork", "one", "--name", "two"]);
+    host.run(&["grow", "one", "12"]);
+    assert_eq!(host.sh("one", "df -B1G --output=size / | tail -1").trim(), "12");
+    host.run(&["snapshot", "restore", "one", "then"]);
+    // The source goes, and its fork is promoted.
+    host.run(&["rm", "one", "--force"]);
+    host.run(&["stop", "two"]);
+    host.run(&["start", "two"]);
+    assert_eq!(host.sh("two", "cat /root/when"), "now");
+}
+
+fn volumes(dataset: &str) -> usize {
+    said_by(&["zfs", "list", "-Hr", "-t", "volume", "-o", "name", dataset]).lines().count()
 }
 
 /// Whose a group is, and with it the right to make groups in it and to move processes there.

@@ -470,6 +470,20 @@ action!(WorkspaceRename -> WorkspaceStateNow, "workspace_rename", "Rename a work
     idempotent: true;
     "Renames a workspace; its host name inside follows at once if it runs. Its id stays.");
 
+/// Gives a workspace a larger disk.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceGrow {
+    /// Id or name of the workspace, which must run.
+    pub workspace_id: String,
+    /// How many GiB its disk is to have.
+    pub disk_gb: u32,
+}
+action!(WorkspaceGrow -> WorkspaceStateNow, "workspace_grow", "Give a workspace a larger disk", Changes, Default,
+    idempotent: true;
+    "Grows the disk and the root file system of a running workspace, without a restart. Snapshots keep the size they \
+     have: restoring an earlier one makes the disk as small again.");
+
 /// Changes what is kept about a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -59,6 +59,14 @@ pub enum PoolError {
         /// What was said about it.
         said: String,
     },
+    /// We may not make the dataset.
+    #[error("could not make {name}: only root may")]
+    NotMade {
+        /// The dataset.
+        name: String,
+        /// What makes it.
+        command: String,
+    },
     /// The device of a volume did not appear.
     #[error("the device {} did not appear within {seconds} s", node.display())]
     NoNode {
@@ -103,7 +111,9 @@ impl Explain for PoolError {
             Self::Unavailable { .. } | Self::NoNode { .. } => Code::StorageUnavailable,
             Self::Full { .. } => Code::DiskFull,
             Self::Busy { .. } => Code::Io,
-            Self::NotPermitted { .. } | Self::NodeClosed { .. } => Code::PermissionDenied,
+            Self::NotPermitted { .. } | Self::NotMade { .. } | Self::NodeClosed { .. } => {
+                Code::PermissionDenied
+            }
             Self::Occupied { .. } => Code::InvalidArgument,
             Self::Failed { .. } => Code::ToolFailed,
         }
@@ -130,11 +140,10 @@ impl Explain for PoolError {
                 format!("remove snapshots or workspaces, or add a device to the pool {}", pool(name))
             }
             Self::Busy { .. } => "try again when nothing uses it any more".to_owned(),
-            Self::NotPermitted { name, .. } => format!(
-                "as root, permit it: zfs allow $USER \
-                 create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize {}",
-                name.split('@').next().unwrap_or_default()
-            ),
+            Self::NotPermitted { name, .. } => format!("as root, permit it: {}", allow(dataset_of(name))),
+            Self::NotMade { name, command } => {
+                format!("as root, make it and permit its use: {command}; {}", allow(name))
+            }
             Self::NoNode { .. } => {
                 "check that udev runs and has the rules of ZFS (60-zvol.rules): udevadm settle".to_owned()
             }
@@ -146,5 +155,39 @@ impl Explain for PoolError {
             Self::Occupied { .. } => "name a file that does not exist, or a device that is empty".to_owned(),
             Self::Failed { .. } => return None,
         })
+    }
+}
+
+/// Lets the user work in a dataset.
+fn allow(dataset: &str) -> String {
+    format!(
+        "zfs allow $USER create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize {dataset}"
+    )
+}
+
+/// The dataset in which something of ours is: what is below it is named after the installation it belongs to.
+fn dataset_of(name: &str) -> &str {
+    let name = name.split('@').next().unwrap_or_default();
+    let is_home = |part: &str| part.len() == 16 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match name.split('/').find(|part| is_home(part)) {
+        Some(home) => name.find(home).map_or(name, |at| name[..at].trim_end_matches('/')),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leave_is_to_be_given_for_the_dataset_whatever_in_it_was_refused() {
+        for name in [
+            "tank/a",
+            "tank/a/0123456789abcdef",
+            "tank/a/0123456789abcdef/disk.1",
+            "tank/a/0123456789abcdef/d@x",
+        ] {
+            assert_eq!(dataset_of(name), "tank/a", "{name}");
+        }
     }
 }

@@ -259,6 +259,20 @@ impl Disks for Zvols {
         node::admit(&self.dataset, &self.volume_of(path)?, user)
     }
 
+    fn let_grow(&self, path: &Path, size: u64) -> Result<(), DiskError> {
+        if !size.is_multiple_of(BLOCK) {
+            return Err(DiskError::BadSize { size, unit: BLOCK });
+        }
+        let volume = self.volume_of(path)?;
+        let device = node::open(&self.dataset, &volume, OpenOptions::new().read(true))?;
+        if View::of(device, path)?.size() < size {
+            self.ready(0)?;
+            let volsize = format!("volsize={size}");
+            zfs("grow", volume.as_str()).run(&["set", &volsize, volume.as_str()])?;
+        }
+        Ok(())
+    }
+
     fn sweep(&self) -> Result<(), DiskError> {
         self.remove_nameless()
     }

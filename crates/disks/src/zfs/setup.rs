@@ -96,7 +96,13 @@ pub fn prepare(pool: &str, new: Option<&NewPool>) -> Result<PreparedPool, DiskEr
             let properties = ["compression=on", "mountpoint=none", "canmount=off", "volmode=dev", &mark];
             let options = properties.iter().flat_map(|property| ["-o", property]);
             let arguments: Vec<&str> = ["create"].into_iter().chain(options).chain([name]).collect();
-            zfs("make", name).run(&arguments)?;
+            zfs("make", name).run(&arguments).map_err(|error| match error {
+                PoolError::NotPermitted { .. } => PoolError::NotMade {
+                    name: name.to_owned(),
+                    command: format!("zfs {}", arguments.join(" ")),
+                },
+                other => other,
+            })?;
             let made = Made::Dataset(prepared.dataset.clone());
             prepared.made.push(made);
         }

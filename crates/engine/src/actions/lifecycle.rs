@@ -1,13 +1,16 @@
-//! Starting, stopping and renaming workspaces.
+//! Starting, stopping, renaming and growing workspaces.
 
 use std::time::{Duration, Instant};
 
 use agentiso_core::Failure;
-use agentiso_core::action::{WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop};
+use agentiso_core::action::{
+    WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
+};
 use agentiso_meta::Workspace;
 
 use crate::act::Context;
 use crate::events::EventKind;
+use crate::quota::Asked;
 use crate::views::took_ms;
 use crate::{Access, Perform};
 
@@ -80,6 +83,24 @@ impl Perform for WorkspaceRename {
 
     fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
         Some(format!("is now called {}", outcome.name))
+    }
+}
+
+impl Perform for WorkspaceGrow {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
+        let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
+        let before = workspace.resources.disk_gb;
+        let more = Asked::disk(self.disk_gb.saturating_sub(before));
+        let _room = engine.quota.reserve(engine, context.caller.session, more)?;
+        let view = engine.workspaces.grow(&workspace.id.to_string(), self.disk_gb).await?;
+        let note = format!("its disk has {} GiB and had {before}", view.resources.disk_gb);
+        Ok(state_now(workspace, view.state, began, Some(note)))
+    }
+
+    fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
+        outcome.note.clone()
     }
 }
 

@@ -159,7 +159,7 @@ pub struct Vm {
     pub link: Link,
     /// The user QEMU runs as when agentiso itself is root.
     pub user: String,
-    /// Seconds a cold boot may take until the agent answers.
+    /// Seconds a machine may take until it answers, booted or restored.
     pub boot_timeout_secs: u32,
     /// Seconds a machine may take to power off before it is killed.
     pub stop_timeout_secs: u32,
@@ -315,7 +315,7 @@ impl Defaults {
 }
 
 impl Vm {
-    /// How long a cold boot may take.
+    /// How long a machine may take until it answers.
     pub fn boot_timeout(&self) -> Duration {
         Duration::from_secs(u64::from(self.boot_timeout_secs))
     }

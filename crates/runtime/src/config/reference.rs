@@ -70,7 +70,11 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Transport to the guest: \"vsock\", \"serial\", or \"auto\" (vsock if there is one).",
             ),
             key("user", "\"nobody\"", "The user QEMU runs as when agentiso itself runs as root."),
-            key("boot_timeout_secs", "60", "Seconds a cold boot may take until the guest answers."),
+            key(
+                "boot_timeout_secs",
+                "60",
+                "Seconds a machine may take until it answers, booted or restored.",
+            ),
             key("stop_timeout_secs", "10", "Seconds a machine may take to power off before it is killed."),
         ],
     },

@@ -37,20 +37,31 @@ impl Ingredients {
 }
 
 impl Installation {
-    /// Finds or prepares all that a machine of an image and a size needs.
+    /// Finds or prepares all that a new machine of an image and a size needs.
     pub(crate) async fn ingredients(
         &self,
         image: &Image,
         resources: &Resources,
         progress: &Arc<dyn Progress>,
     ) -> Result<Ingredients, Failure> {
-        let bytes = resources.disk_bytes();
-        let raw = self.sized_base(image, bytes).await?;
+        let raw = self.sized_base(image, resources.disk_bytes()).await?;
+        let with = self.ingredients_but_disk(image, resources, progress).await?;
+        Ok(Ingredients { image: ImageDisk { raw, ..with.image }, ..with })
+    }
+
+    /// Finds or prepares all that a machine needs that has its disk.
+    pub(crate) async fn ingredients_but_disk(
+        &self,
+        image: &Image,
+        resources: &Resources,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Ingredients, Failure> {
         let host = self.host()?;
         let kernel = self.prepare_kernel(progress).await?;
         let hardware = self.hardware(&host, &kernel, resources.vcpus, resources.memory_mb).await;
-        let identity = image_identity(image);
-        Ok(Ingredients { host, kernel, hardware, image: ImageDisk { raw, identity, bytes } })
+        let image =
+            ImageDisk { raw: image.rootfs(), identity: image_identity(image), bytes: resources.disk_bytes() };
+        Ok(Ingredients { host, kernel, hardware, image })
     }
 }
 

@@ -27,6 +27,7 @@ impl Workspaces {
     ) -> Result<ForkOutcome, Failure> {
         let memory = if disk_only { None } else { self.memory_to_restore(snapshot)? };
         let _disks = self.use_disks()?;
+        let source = &self.as_of(source, snapshot.disk)?;
         let intent = Self::fork_intent(&children, None, None);
         let undertaking = self.undertake("fork", Some(source.id), intent)?;
         let Some((memory, about)) = memory else {

@@ -20,7 +20,7 @@ impl Workspaces {
             return Ok(WorkspaceView::of(&workspace, Some(&state)));
         }
         let image = self.installation.images()?.get(&workspace.image)?;
-        let with = self.installation.ingredients(&image, &workspace.resources, progress).await?;
+        let with = self.installation.ingredients_but_disk(&image, &workspace.resources, progress).await?;
         // What it stands on must not be removed before the database knows that it does.
         let _disks = self.use_disks()?;
         let berth_name = BerthName::new(workspace.id);

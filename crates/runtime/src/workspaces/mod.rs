@@ -21,6 +21,7 @@ mod create;
 mod fork;
 mod fork_running;
 mod fork_snapshot;
+mod grow;
 mod held;
 mod intent;
 mod lifecycle;

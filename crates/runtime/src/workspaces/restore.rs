@@ -123,7 +123,8 @@ impl Workspaces {
         let disks = self.use_disks()?;
         let present = self.reach(&workspace).await?.map(|found| Present::new(found, &self.held));
         let to = Destination { snapshot: &snapshot, memory: memory.as_ref() };
-        let beside = match self.restore_beside(&workspace, &to, present.as_ref(), progress).await {
+        let then = self.as_of(&workspace, snapshot.disk)?;
+        let beside = match self.restore_beside(&then, &to, present.as_ref(), progress).await {
             Ok(beside) => beside,
             Err(failure) => {
                 if let Some(present) = present {
@@ -172,6 +173,7 @@ impl Workspaces {
         let after = undertaking.settle(|tx| {
             insert_disk(tx, disk, parent)?;
             tx.set_disk(workspace.id, disk)?;
+            tx.set_disk_gb(workspace.id, workspace.resources.disk_gb)?;
             tx.set_position(workspace.id, Some(to.snapshot.id))?;
             match (&value, &revived) {
                 (Some(value), Some(revived)) => {
@@ -228,7 +230,7 @@ impl Workspaces {
         progress: &Arc<dyn Progress>,
     ) -> Result<Revived, Failure> {
         let image = self.installation.images()?.get(&workspace.image)?;
-        let with = self.installation.ingredients(&image, &workspace.resources, progress).await?;
+        let with = self.installation.ingredients_but_disk(&image, &workspace.resources, progress).await?;
         let berth = self.berth(berth_name, disk, BerthDisk::Existing, &with.host)?;
         let started = self.installation.start_in(&with, &berth, false, progress).await?;
         let hooks = identity.give_to(&started.machine, on).await?;

@@ -4,14 +4,18 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::Machine;
-use super::standby::{RESTORE_LIMIT, capabilities};
+use super::standby::capabilities;
 use crate::VmError;
 use crate::qmp::Event;
+
+/// How long writing the state of processor and devices may take: memory is not part of it.
+const LIMIT: Duration = Duration::from_secs(20);
 
 impl Machine {
     /// Writes the device state to `file` while memory stays where it is, then ends the process. The machine must
@@ -26,8 +30,8 @@ impl Machine {
         self.qmp().send_descriptor("state", OwnedFd::from(theirs)).answer().await?;
         self.qmp().execute("migrate", json!({ "uri": "fd:state" })).await?;
         let saved = tokio::select! {
-            saved = tokio::time::timeout(RESTORE_LIMIT, wait_for_migration(&mut events)) => saved.unwrap_or_else(|_| {
-                Err(VmError::NoAnswer { doing: "saving its state", limit: RESTORE_LIMIT, console: String::new() })
+            saved = tokio::time::timeout(LIMIT, wait_for_migration(&mut events)) => saved.unwrap_or_else(|_| {
+                Err(VmError::NoAnswer { doing: "saving its state", limit: LIMIT, console: String::new() })
             }),
             crash = self.crashed() => Err(crash),
         };

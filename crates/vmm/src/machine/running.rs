@@ -25,6 +25,12 @@ const DEATH_NOTICE: Duration = Duration::from_secs(2);
 /// How long after it goes on QEMU may take to say so.
 const RESUME_NOTICE: Duration = Duration::from_secs(1);
 
+/// How long growing a disk may take. The guest writes more the larger it becomes.
+const GROWTH_LIMIT: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether the guest has noticed.
+const GROWTH_LOOK: Duration = Duration::from_millis(5);
+
 /// A running machine.
 pub struct Machine {
     pub(super) process: Process,
@@ -163,6 +169,25 @@ impl Machine {
     pub async fn announce_disk_size(&self, bytes: u64) -> Result<(), VmError> {
         self.qmp.execute("block_resize", json!({ "device": "root", "size": bytes })).await?;
         Ok(())
+    }
+
+    /// Grows the disk to this size, and the file system with it. With `more` the file system must become larger than it
+    /// was; otherwise it may have been grown before.
+    pub async fn grow_disk(&self, bytes: u64, more: bool) -> Result<(), VmError> {
+        let doing = "growing its file system";
+        let before = self.during(doing, GROWTH_LIMIT, self.guest.status()).await?.root_bytes;
+        self.announce_disk_size(bytes).await?;
+        let grown = async {
+            loop {
+                self.guest.grow().await?;
+                // The kernel looks at its disk some time after it was told to.
+                if !more || self.guest.status().await?.root_bytes > before {
+                    return Ok(());
+                }
+                tokio::time::sleep(GROWTH_LOOK).await;
+            }
+        };
+        self.during(doing, GROWTH_LIMIT, grown).await
     }
 
     /// Asks the guest to power off cleanly; after `limit` the process is ended. Returns whether it was clean.

@@ -19,9 +19,6 @@ use crate::memory::{GuestRam, MemoryFiles, MemoryImage, Pages};
 use crate::qemu::BootSource;
 use crate::qmp::{Event, Pending, QmpError};
 
-/// How long loading a device state may take.
-pub(super) const RESTORE_LIMIT: Duration = Duration::from_secs(20);
-
 /// The state of processor and devices.
 #[derive(Clone, Debug)]
 pub enum DeviceState {
@@ -67,6 +64,7 @@ impl RestoreFrom {
 pub struct Standby {
     started: Started,
     ready: Option<Pending>,
+    limit: Duration,
 }
 
 impl Standby {
@@ -74,7 +72,7 @@ impl Standby {
     pub fn spawn(host: &Host, launch: &Launch<'_>) -> Result<Self, VmError> {
         let started = Started::spawn(host, launch, BootSource::Incoming)?;
         let ready = started.qmp.send("migrate-set-capabilities", capabilities());
-        Ok(Self { started, ready: Some(ready) })
+        Ok(Self { started, ready: Some(ready), limit: host.boot_limit })
     }
 
     /// Waits until it has its devices and its memory.
@@ -89,7 +87,7 @@ impl Standby {
     /// Restores a state into it and returns once the machine runs. The agent's session is open; what is asked of it
     /// first should make this machine a distinct one.
     pub async fn restore(self, from: RestoreFrom) -> Result<Machine, VmError> {
-        let Self { started, ready } = self;
+        let Self { started, ready, limit } = self;
         let device = from.device.clone();
         let bad = |reason: String| VmError::BadTemplate { path: device.name(), reason };
         let state = device.open().map_err(|error| bad(error.to_string()))?;
@@ -115,11 +113,11 @@ impl Standby {
             }
         };
         let loaded = tokio::select! {
-            done = tokio::time::timeout(RESTORE_LIMIT, resumed) => match done {
+            done = tokio::time::timeout(limit, resumed) => match done {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(VmError::Monitor(error))) => Err(bad(format!("{error} {}", started.process.stderr_tail()))),
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(bad(format!("QEMU was not done after {} s", RESTORE_LIMIT.as_secs()))),
+                Err(_) => Err(bad(format!("QEMU was not done after {} s", limit.as_secs()))),
             },
             status = started.process.ended() => Err(match started.crash(status).await {
                 // Whoever was killed says nothing about what it was given.
@@ -131,7 +129,7 @@ impl Standby {
         loaded?;
         tracing::debug!(pid = started.process.pid(), "restored");
         let session = SessionOptions { resync: from.resync, inherit: from.inherit };
-        started.meet(session, "being restored", RESTORE_LIMIT).await
+        started.meet(session, "being restored", limit).await
     }
 }
 

@@ -1,0 +1,69 @@
+//! Disks that grow.
+
+use serde_json::json;
+
+use crate::place::Place;
+
+/// What the guest says of its file system and the host of the disk, in GiB.
+fn sizes(place: &Place, workspace: &str) -> (String, u64) {
+    let inside = place.sh(workspace, "df -B1G --output=size / | tail -1").trim().to_owned();
+    (inside, place.json(&["info", workspace])["resources"]["disk_gb"].as_u64().unwrap())
+}
+
+#[test]
+fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_snapshot() {
+    let place = Place::with("web");
+    let (small, large) = (("10".to_owned(), 10), ("12".to_owned(), 12));
+    assert_eq!(sizes(&place, "web"), small);
+    place.sh("web", "echo small > /root/when; sleep 1000 > /dev/null & echo $! > /run/pid");
+    place.json(&["snapshot", "create", "web", "small", "--memory"]);
+
+    let grown = place.json(&["grow", "web", "12"]);
+    assert_eq!(grown["note"], "its disk has 12 GiB and had 10");
+    assert_eq!(sizes(&place, "web"), large);
+    // Nothing of it was restarted, and what is beyond the former end can be used.
+    place.sh("web", "kill -0 $(cat /run/pid); echo large > /root/when; fallocate -l 10500M /root/big");
+    place.json(&["grow", "web", "12"]);
+    place.json(&["snapshot", "create", "web", "large"]);
+    place.json(&["fork", "web", "--name", "fork"]);
+    assert_eq!(sizes(&place, "fork"), large);
+
+    place.json(&["stop", "web"]);
+    place.json(&["start", "web"]);
+    assert_eq!(
+        (sizes(&place, "web"), place.sh("web", "cat /root/when")),
+        (large.clone(), "large".to_owned())
+    );
+
+    place.json(&["snapshot", "restore", "web", "small"]);
+    assert_eq!(
+        (sizes(&place, "web"), place.sh("web", "cat /root/when")),
+        (small.clone(), "small".to_owned())
+    );
+    place.sh("web", "kill -0 $(cat /run/pid)");
+    place.json(&["fork", "web", "large", "--name", "from-large"]);
+    assert_eq!(sizes(&place, "from-large"), large);
+    place.json(&["fork", "fork", "--name", "of-fork"]);
+    assert_eq!(sizes(&place, "of-fork"), large);
+
+    // The smaller one goes, from below a larger one.
+    place.json(&["rm", "--force", "fork", "from-large", "of-fork"]);
+    place.json(&["snapshot", "restore", "web", "large"]);
+    place.json(&["snapshot", "rm", "web", "small"]);
+    place.json(&["stop", "web"]);
+    place.json(&["start", "web"]);
+    assert_eq!(sizes(&place, "web"), large);
+    assert_eq!(place.sh("web", "cat /root/when; stat -c %s /root/big"), "large\n11010048000");
+}
+
+#[test]
+fn a_disk_does_not_shrink_nor_grow_beyond_what_is_allowed_nor_at_rest() {
+    let place = Place::with("web");
+    place.refused(&["grow", "web", "9"]).is("invalid_argument", &["has 10 GiB", "shrink"]);
+    place.refused(&["grow", "web", "0"]).is("invalid_argument", &["disk_gb"]);
+    place.refused(&["grow", "web", "101"]).is("invalid_argument", &["100", "[limits]"]);
+    place.refused(&["grow", "nobody", "12"]).is("workspace_not_found", &["nobody"]);
+    place.json(&["stop", "web"]);
+    place.refused(&["grow", "web", "12"]).is("workspace_not_running", &["agentiso start web"]);
+    assert_eq!(place.json(&["info", "web"])["resources"]["disk_gb"], json!(10));
+}
