@@ -55,6 +55,27 @@ fn memory_and_disk_of_a_session_have_their_quotas() {
 }
 
 #[test]
+fn a_larger_disk_comes_back_only_where_there_is_room_for_it() {
+    let place = Place::configured("[sessions]\nmax_disk_gb = 25\n");
+    let one = place.session("one");
+    one.act("workspace_create", json!({"name": "web", "disk_gb": 10}));
+    let take = |name: &str| json!({"workspace_id": "web", "name": name});
+    let restore = |name: &str| json!({"workspace_id": "web", "snapshot_name": name});
+    one.act("snapshot_create", take("small"));
+    one.act("workspace_grow", json!({"workspace_id": "web", "disk_gb": 14}));
+    one.act("snapshot_create", take("large"));
+    one.act("snapshot_restore", restore("small"));
+    one.act("workspace_create", json!({"name": "other", "disk_gb": 12}));
+    assert_eq!(usage(&one)["disk_gb"], 22);
+    one.refused("snapshot_restore", restore("large")).is("quota_exceeded", &["GiB of disk", "22 are used"]);
+    let fork = json!({"workspace_id": "web", "snapshot_name": "large", "new_name": "fork"});
+    one.refused("workspace_fork", fork).is("quota_exceeded", &["GiB of disk"]);
+    one.act("workspace_destroy", json!({"workspace_id": "other"}));
+    one.act("snapshot_restore", restore("large"));
+    assert_eq!(usage(&one)["disk_gb"], 14);
+}
+
+#[test]
 fn snapshots_of_a_session_have_their_quota() {
     let place = Place::configured("[sessions]\nmax_snapshots = 2\n");
     let one = place.session("one");

@@ -57,8 +57,11 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         }
         (None, None) => ForkSource::Now,
     };
-    let _room =
-        engine.quota.reserve(engine, context.caller.session, Asked::of(&source.resources).times(count))?;
+    let size = match &source_kind {
+        ForkSource::Now => source.resources,
+        ForkSource::Snapshot { name, .. } => engine.workspaces.size_then(source, name)?,
+    };
+    let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&size).times(count))?;
     let request = ForkRequest {
         workspace: source.id.to_string(),
         source: source_kind,

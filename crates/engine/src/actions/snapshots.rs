@@ -64,6 +64,9 @@ impl Perform for SnapshotRestore {
         let (workspace, engine) = (context.workspace()?, &context.engine);
         let id = workspace.id.to_string();
         users_snapshot(&self.snapshot_name)?;
+        let then = engine.workspaces.size_then(workspace, &self.snapshot_name)?;
+        let more = Asked::disk(then.disk_gb.saturating_sub(workspace.resources.disk_gb));
+        let _room = engine.quota.reserve(engine, context.caller.session, more)?;
         let restored =
             engine.workspaces.restore(&id, &self.snapshot_name, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.

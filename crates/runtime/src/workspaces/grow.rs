@@ -35,6 +35,12 @@ impl Workspaces {
         self.info(&workspace.id.to_string())
     }
 
+    /// The size a workspace had when a snapshot of it was taken.
+    pub fn size_then(&self, workspace: &Workspace, snapshot: &str) -> Result<Resources, Failure> {
+        let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, snapshot))?;
+        Ok(self.as_of(workspace, snapshot.disk)?.resources)
+    }
+
     /// A workspace as it was when its disk was the given one, which may have been smaller.
     pub(super) fn as_of(&self, workspace: &Workspace, disk: DiskId) -> Result<Workspace, Failure> {
         let bytes = self.installation.disks().open(&self.installation.disk_path(disk))?.size();
