@@ -6,8 +6,6 @@
 //!   any failure after stop: ───────────────────┴────────► cont, nothing switched or everything
 //! ```
 
-use std::io::{Read, Seek};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +14,7 @@ use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::Machine;
+use super::devices::DevicePlace;
 use crate::VmError;
 use crate::link::Resync;
 use crate::memory::{GuestRam, Pages};
@@ -24,8 +23,6 @@ use crate::qmp::{Event, Qmp};
 
 /// How long taking a machine's state may take.
 const CAPTURE_LIMIT: Duration = Duration::from_secs(60);
-/// What QEMU calls the descriptor the device state goes to.
-const STATE_FDSET: u32 = 1;
 
 /// How the disk is frozen while the machine stands still.
 pub enum DiskFreeze {
@@ -165,12 +162,11 @@ impl Machine {
     /// Stops the machine and takes its state; the guest's pages are copied while QEMU writes the rest.
     async fn take_all(&self, taker: Option<MemoryTaker>) -> Result<(Vec<u8>, Pages), VmError> {
         let stop = self.qmp.send("stop", json!({}));
-        let Some(mut taker) = taker else {
+        let Some(taker) = taker else {
             stop.answer().await?;
             return Ok((Vec::new(), Pages::default()));
         };
-        let arguments = json!({ "filename": format!("/dev/fdset/{STATE_FDSET}"), "live": false });
-        let save = self.qmp.send("xen-save-devices-state", arguments);
+        let save = self.save_devices();
         stop.answer().await?;
         let (ram, prepared) = (taker.ram, taker.prepared);
         let pages = tokio::task::spawn_blocking(move || ram.take(prepared));
@@ -178,10 +174,7 @@ impl Machine {
         let pages = pages.await.map_err(std::io::Error::other).and_then(|taken| taken);
         saved?;
         let pages = pages.map_err(VmError::io("read the memory of the machine"))?;
-        let mut device = Vec::new();
-        let read = taker.state.rewind().and_then(|()| taker.state.read_to_end(&mut device));
-        read.map_err(VmError::io("read the state of the machine"))?;
-        Ok((device, pages))
+        Ok((taker.state.read()?, pages))
     }
 
     /// Finds the guest's memory, makes room for it, and gives QEMU a place for the rest.
@@ -195,22 +188,14 @@ impl Machine {
         });
         let (ram, prepared) =
             prepared.await.map_err(std::io::Error::other).and_then(|done| done).map_err(doing())?;
-        let state = rustix::fs::memfd_create("device-state", rustix::fs::MemfdFlags::CLOEXEC);
-        let state = state.map_err(|error| doing()(error.into()))?;
-        // QEMU takes a descriptor for writing only if it is open for nothing else.
-        let path = format!("/proc/self/fd/{}", state.as_raw_fd());
-        let writer = std::fs::File::options().write(true).open(path).map_err(doing())?;
-        // A set of the same number may be left from an owner that died; its descriptor must not be written to.
-        drop(self.qmp.send("remove-fd", json!({ "fdset-id": STATE_FDSET })));
-        self.qmp.send_to_set(STATE_FDSET, writer.into()).answer().await?;
-        Ok(MemoryTaker { ram, prepared, state: state.into() })
+        Ok(MemoryTaker { ram, prepared, state: self.prepare_devices().await? })
     }
 }
 
 struct MemoryTaker {
     ram: GuestRam,
     prepared: Pages,
-    state: std::fs::File,
+    state: DevicePlace,
 }
 
 fn overlay_node(path: &Path, format: &str) -> serde_json::Value {
@@ -229,7 +214,6 @@ fn overlay_node(path: &Path, format: &str) -> serde_json::Value {
     })
 }
 
-/// The time between the machine's stop and its going on, by QEMU's own clock.
 /// Does a step of copying a disk, which waits for the disk.
 async fn copying<T: Send + 'static>(
     step: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
@@ -238,6 +222,7 @@ async fn copying<T: Send + 'static>(
     Ok(done.map_err(|error| VmError::io("copy the disk")(std::io::Error::other(error)))??)
 }
 
+/// The time between the machine's stop and its going on, by QEMU's own clock.
 async fn pause_length(events: &mut broadcast::Receiver<Event>) -> Duration {
     let mut stopped = None;
     let listen = async {

@@ -14,6 +14,7 @@
 
 mod backing;
 mod capture;
+mod devices;
 mod freeze;
 mod launch;
 mod record;

@@ -176,7 +176,7 @@ async fn fill(started: &Started, fill: Fill) -> Result<(), VmError> {
     filled.await.map_err(std::io::Error::other).and_then(|done| done).map_err(doing())
 }
 
-pub(super) fn capabilities() -> serde_json::Value {
+fn capabilities() -> serde_json::Value {
     json!({ "capabilities": [
         { "capability": "events", "state": true },
         { "capability": "x-ignore-shared", "state": true },

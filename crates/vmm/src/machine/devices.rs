@@ -1,0 +1,49 @@
+//! Saving the state of processor and devices, without memory.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::AsRawFd;
+
+use serde_json::json;
+
+use super::Machine;
+use crate::VmError;
+use crate::qmp::Pending;
+
+/// What QEMU calls the descriptor the state goes to.
+const FDSET: u32 = 1;
+
+/// Where QEMU puts the state.
+pub(super) struct DevicePlace(File);
+
+impl DevicePlace {
+    /// What is there once it is saved.
+    pub(super) fn read(mut self) -> Result<Vec<u8>, VmError> {
+        let mut state = Vec::new();
+        let read = self.0.rewind().and_then(|()| self.0.read_to_end(&mut state));
+        read.map_err(VmError::io("read the state of the machine"))?;
+        Ok(state)
+    }
+}
+
+impl Machine {
+    /// Gives QEMU a place for the state.
+    pub(super) async fn prepare_devices(&self) -> Result<DevicePlace, VmError> {
+        let doing = || VmError::io("prepare for taking the machine's state");
+        let place = rustix::fs::memfd_create("device-state", rustix::fs::MemfdFlags::CLOEXEC);
+        let place = place.map_err(|error| doing()(error.into()))?;
+        // QEMU takes a descriptor for writing only if it is open for nothing else.
+        let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+        let writer = File::options().write(true).open(path).map_err(doing())?;
+        // A set of the same number may be left from an owner that died; its descriptor must not be written to.
+        drop(self.qmp.send("remove-fd", json!({ "fdset-id": FDSET })));
+        self.qmp.send_to_set(FDSET, writer.into()).answer().await?;
+        Ok(DevicePlace(place.into()))
+    }
+
+    /// Saves the state to its place. The machine must stand still, or have been told to.
+    pub(super) fn save_devices(&self) -> Pending {
+        let arguments = json!({ "filename": format!("/dev/fdset/{FDSET}"), "live": false });
+        self.qmp.send("xen-save-devices-state", arguments)
+    }
+}
