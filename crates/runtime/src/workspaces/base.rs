@@ -1,8 +1,5 @@
 //! What the disks and memories of workspaces stand on.
 
-use std::fs;
-use std::path::Path;
-
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Read, Tx};
 use agentiso_vmm::memory::MemoryFiles;
@@ -43,21 +40,6 @@ impl Workspaces {
         } else {
             Memory::Private(self.installation.paths.bases_dir().join(name))
         }
-    }
-
-    /// Removes the bases that no machine and no memory image needs.
-    pub(crate) fn remove_unneeded_bases(&self, needed: &[String]) -> std::io::Result<()> {
-        let entries = match fs::read_dir(self.installation.paths.bases_dir()) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            other => other?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            if !needed.iter().any(|name| Path::new(name) == Path::new(&entry.file_name())) {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
     }
 }
 

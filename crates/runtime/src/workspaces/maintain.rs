@@ -50,11 +50,16 @@ impl Workspaces {
     /// Whether there is anything to do in the background. A look at the database, unless something is about to be.
     pub fn needs_maintenance(&self) -> bool {
         let needs = || -> Result<bool, Failure> {
+            self.note_abandoned();
             if self.flag(LEFT).exists() || !self.meta.read(|read| read.unneeded_disks())?.is_empty() {
                 return Ok(true);
             }
             // What failed is tidied up by whoever comes next; nobody else may come while one process stays.
             if self.meta.read(|read| read.operations())?.iter().any(|operation| !operation.owner.is_alive()) {
+                return Ok(true);
+            }
+            // A machine that ended while it was made from a template, and was booted then, has left the template's.
+            if !self.unneeded_bases()?.is_empty() {
                 return Ok(true);
             }
             let forest = self.meta.read(Forest::read)?;

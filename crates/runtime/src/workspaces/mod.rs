@@ -12,6 +12,7 @@
 //! Every change is an *undertaking*: before anything is touched the database says what will be made, afterwards one
 //! transaction says that it is done. Whoever finds an undertaking whose owner died finishes or undoes it.
 
+mod abandoned;
 mod attach;
 mod base;
 mod capture;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::{Meta, Workspace};
 
+use super::abandoned::Abandoned;
 use super::held::Held;
 use super::intent::BerthName;
 use super::lock::WorkspaceLock;
@@ -22,6 +23,7 @@ pub struct Workspaces {
     pub(crate) installation: Installation,
     pub(crate) meta: Arc<Meta>,
     pub(crate) held: Arc<Held>,
+    pub(super) abandoned: Abandoned,
 }
 
 impl Workspaces {
@@ -41,7 +43,8 @@ impl Workspaces {
         installation.open_disks()?;
         let meta = Meta::open(&installation.paths.state_file())?;
         let (meta, held) = (Arc::new(meta), Arc::new(held));
-        let workspaces = Self { installation: installation.clone(), meta, held };
+        let abandoned = Abandoned::default();
+        let workspaces = Self { installation: installation.clone(), meta, held, abandoned };
         workspaces.recover().await?;
         workspaces.sweep_groups()?;
         Ok(workspaces)

@@ -28,6 +28,7 @@ impl Workspaces {
     /// Finishes or undoes what dead commands left half done. What cannot be now stays for later, and keeps everyone
     /// from its workspace until then.
     pub(crate) async fn recover(&self) -> Result<(), Failure> {
+        self.note_abandoned();
         let operations = self.meta.read(|read| read.operations())?;
         let mut done = Vec::new();
         for operation in operations.iter().filter(|operation| !operation.owner.is_alive()) {
@@ -44,6 +45,7 @@ impl Workspaces {
 
     /// The same for one workspace, which the caller has locked.
     pub(super) async fn recover_locked(&self, id: WorkspaceId) -> Result<(), Failure> {
+        self.note_abandoned();
         let operations = self.meta.read(|read| read.operations_on(id))?;
         let mut done = Vec::new();
         for operation in operations.iter().filter(|operation| !operation.owner.is_alive()) {
@@ -78,7 +80,7 @@ impl Workspaces {
         tracing::info!(kind = operation.kind, "cleaning up after a command that was killed or failed");
         if let Err(failure) = self.recover_one(operation).await {
             // Not ours any more: this process may live long, and others could try.
-            self.meta.write(|tx| tx.abandon(operation.id))?;
+            self.abandon(&[operation.id]);
             return Err(failure);
         }
         Ok(true)
@@ -89,9 +91,14 @@ impl Workspaces {
         if done.is_empty() {
             return Ok(());
         }
-        self.remove_unknown_berths()?;
-        self.remove_unneeded_after(done)?;
-        Ok(self.meta.write(|tx| done.iter().try_for_each(|&id| tx.complete(id)))?)
+        let concluded = self
+            .remove_unknown_berths()
+            .and_then(|()| self.remove_unneeded_after(done))
+            .and_then(|()| Ok(self.meta.write(|tx| done.iter().try_for_each(|&id| tx.complete(id)))?));
+        if concluded.is_err() {
+            self.abandon(done);
+        }
+        concluded
     }
 
     async fn recover_one(&self, operation: &Operation) -> Result<(), Failure> {

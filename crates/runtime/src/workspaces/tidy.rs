@@ -53,9 +53,10 @@ impl Workspaces {
     fn remove_at_rest(&self, _rest: &DisksAtRest, done: &[OperationId]) -> Result<(), Failure> {
         self.remove_unneeded_disks(done)?;
         self.remove_unneeded_memories()?;
-        let needed = self.needed_bases()?;
-        self.remove_unneeded_bases(&needed)
-            .map_err(|error| self.installation.io("remove what memory images stood on", error))?;
+        for base in self.unneeded_bases()? {
+            gone(fs::remove_file(base))
+                .map_err(|error| self.installation.io("remove what memory images stood on", error))?;
+        }
         self.remove_unknown_disks(done)?;
         self.installation.sweep_disks();
         self.remove_unknown_memories()
@@ -176,6 +177,20 @@ impl Workspaces {
             .map(|id| self.memory().open(id).map(|image| image.map))
             .collect::<io::Result<_>>();
         maps.map_err(|error| self.installation.io("read a memory image", error))
+    }
+
+    /// The bases that no machine and no memory image needs.
+    pub(super) fn unneeded_bases(&self) -> Result<Vec<PathBuf>, Failure> {
+        // The files first: one that is made later is known to a machine later still, and is not meant.
+        let mut bases = entries(&self.installation.paths.bases_dir())
+            .map_err(|error| self.installation.io("look at what memory images stand on", error))?;
+        if !bases.is_empty() {
+            let needed = self.needed_bases()?;
+            bases.retain(|base| {
+                base.file_name().is_none_or(|base| !needed.iter().any(|name| **name == *base))
+            });
+        }
+        Ok(bases)
     }
 
     fn needed_bases(&self) -> Result<Vec<String>, Failure> {

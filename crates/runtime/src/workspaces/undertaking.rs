@@ -111,8 +111,8 @@ impl Drop for Undertaking<'_> {
         }
         let undone = self.workspaces.remove_unknown(&undo);
         // It stays announced: whoever comes next removes what stayed, and what was only needed for it.
-        let abandoned = self.workspaces.meta.write(|tx| tx.abandon(id)).map_err(Failure::from);
-        for failure in [undone, abandoned].into_iter().filter_map(Result::err) {
+        self.workspaces.abandon(&[id]);
+        if let Err(failure) = undone {
             tracing::warn!(%failure, "a failed change could not be undone yet");
         }
     }
