@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use agentiso_testing::TestHome;
 use serde_json::Value;
 
 use crate::common::{agentiso, text};
+
+/// How long the daemon may take to remove what it was at work on.
+const TIDYING: Duration = Duration::from_secs(60);
 
 /// An installation of a test's own. When it goes, its workspaces are removed, and nothing else may be left then; its
 /// daemon ends with it.
@@ -136,6 +140,11 @@ fn kill(pid: u32) {
 impl Drop for Place {
     fn drop(&mut self) {
         let removed = self.remove_all();
+        // What the daemon was about to merge it removes when it has.
+        let deadline = Instant::now() + TIDYING;
+        while !std::thread::panicking() && !self.left().is_empty() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
         let (left, processes) = (self.left(), self.processes());
         self.end_daemon();
         self.processes().into_iter().for_each(kill);
