@@ -58,6 +58,8 @@ pub enum PoolError {
         name: String,
         /// What was said about it.
         said: String,
+        /// The dataset to be allowed to work in.
+        dataset: String,
     },
     /// We may not make the dataset.
     #[error("could not make {name}: only root may")]
@@ -140,7 +142,7 @@ impl Explain for PoolError {
                 format!("remove snapshots or workspaces, or add a device to the pool {}", pool(name))
             }
             Self::Busy { .. } => "try again when nothing uses it any more".to_owned(),
-            Self::NotPermitted { name, .. } => format!("as root, permit it: {}", allow(dataset_of(name))),
+            Self::NotPermitted { dataset, .. } => format!("as root, permit it: {}", allow(dataset)),
             Self::NotMade { name, command } => {
                 format!("as root, make it and permit its use: {command}; {}", allow(name))
             }
@@ -163,31 +165,4 @@ fn allow(dataset: &str) -> String {
     format!(
         "zfs allow $USER create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize {dataset}"
     )
-}
-
-/// The dataset in which something of ours is: what is below it is named after the installation it belongs to.
-fn dataset_of(name: &str) -> &str {
-    let name = name.split('@').next().unwrap_or_default();
-    let is_home = |part: &str| part.len() == 16 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match name.split('/').find(|part| is_home(part)) {
-        Some(home) => name.find(home).map_or(name, |at| name[..at].trim_end_matches('/')),
-        None => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leave_is_to_be_given_for_the_dataset_whatever_in_it_was_refused() {
-        for name in [
-            "tank/a",
-            "tank/a/0123456789abcdef",
-            "tank/a/0123456789abcdef/disk.1",
-            "tank/a/0123456789abcdef/d@x",
-        ] {
-            assert_eq!(dataset_of(name), "tank/a", "{name}");
-        }
-    }
 }

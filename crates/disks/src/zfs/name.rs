@@ -112,6 +112,19 @@ impl Dataset {
     }
 }
 
+/// The dataset of the configuration in which something of ours is.
+pub(super) fn dataset_of(name: &str) -> &str {
+    let name = name.split('@').next().unwrap_or_default();
+    let mut end = 0;
+    for part in name.split('/') {
+        if HomeId::parse(part).is_some() {
+            return name[..end].trim_end_matches('/');
+        }
+        end += part.len() + 1;
+    }
+    name
+}
+
 impl HomeId {
     /// One that nobody has.
     pub(super) fn random() -> std::io::Result<Self> {
@@ -165,6 +178,14 @@ fn is_component(part: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_dataset_is_found_from_whatever_is_in_it() {
+        let part = "tank/a/0123456789abcdef";
+        for name in ["tank/a", part, &format!("{part}/disk.1"), &format!("{part}/disk.1@tag")] {
+            assert_eq!(dataset_of(name), "tank/a", "{name}");
+        }
+    }
 
     #[test]
     fn a_dataset_of_its_own_is_accepted() {

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use agentiso_core::ports::PoolError;
 
+use super::name::dataset_of;
+
 /// Where the tools are, should the path of an ordinary user not lead there.
 const ALSO: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
@@ -55,7 +57,7 @@ impl Call<'_> {
         } else if says(&["busy", "in use"]) {
             PoolError::Busy { doing, name }
         } else if says(&["ermission denied", "not permitted"]) {
-            PoolError::NotPermitted { doing, name, said }
+            PoolError::NotPermitted { doing, dataset: dataset_of(&name).to_owned(), name, said }
         } else if says(&[
             "does not exist",
             "no such pool",
