@@ -64,7 +64,11 @@ impl Installation {
         berth.clear().map_err(VmError::io("clear the machine's directory"))?;
         match berth.disk_is {
             BerthDisk::Fresh => self.create_disk(&berth.disk, source, with.image.bytes, with.host.run_as)?,
-            BerthDisk::Existing => self.admit(&berth.disk, with.host.run_as)?,
+            BerthDisk::Existing => {
+                // Whoever grew it may have been killed before it was longer.
+                self.disks().let_grow(&berth.disk, with.image.bytes)?;
+                self.admit(&berth.disk, with.host.run_as)?;
+            }
         }
         let disk = DiskFile::File { path: berth.disk.clone(), format: self.disks().qemu_format() };
         Ok(Launch {
