@@ -6,6 +6,7 @@ use std::path::Path;
 
 use agentiso_core::{Code, Failure};
 use agentiso_meta::{Workspace, WorkspaceState};
+use agentiso_vmm::qemu::is_remark;
 
 use super::Workspaces;
 
@@ -89,7 +90,7 @@ fn in_one_line(log: &str) -> Option<String> {
     let lines: Vec<String> = log
         .lines()
         .map(|line| readable(line.trim()))
-        .filter(|line| !line.is_empty() && !line.contains(": warning: "))
+        .filter(|line| !line.is_empty() && !is_remark(line))
         .collect();
     let panic = lines.iter().rposition(|line| line.contains("Kernel panic"));
     let telling = match panic {
@@ -132,7 +133,7 @@ mod tests {
     fn what_a_guest_printed_last_is_one_readable_line() {
         assert_eq!(in_one_line("\n \r\n"), None);
         assert_eq!(in_one_line("a\r\n\n \x1b[2Jb\n").unwrap(), "a / [2Jb");
-        assert_eq!(in_one_line("1\n2\n3\n4\nqemu: warning: 5\n").unwrap(), "2 / 3 / 4");
+        assert_eq!(in_one_line("1\n2\n3\n4\nqemu: warning: 5\nqemu: info: 6\n").unwrap(), "2 / 3 / 4");
         assert_eq!(in_one_line("1\nKernel panic: no init\nstack\n").unwrap(), "Kernel panic: no init");
         assert_eq!(in_one_line(&"x".repeat(9_999)).unwrap().len(), LAST_LINE);
     }

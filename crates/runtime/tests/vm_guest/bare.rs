@@ -1,7 +1,7 @@
 //! A machine whose parts a test holds itself: its disk is a file, its agent a socket.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -71,6 +71,8 @@ impl BareMachine {
             ],
             spare_fd: None,
         };
+        // It starts when somebody has been at its console.
+        drop(StdStream::connect(sockets.path().join("console.sock")).unwrap());
         let process = Process::spawn(Spawn {
             program: &host.qemu.path,
             arguments: command.arguments(),

@@ -36,6 +36,7 @@ impl Started {
         let sockets = SocketDir::open(launch.dir).map_err(VmError::io("open the machine's directory"))?;
         let monitor = Socket::new(&sockets, "monitor.sock")?;
         let console = Socket::new(&sockets, "console.sock")?;
+        let console_stream = console.stream()?;
         let transport = open_transport(launch.hardware.link, &sockets)?;
         let spare = if launch.spare_port { Some(Socket::new(&sockets, "spare.sock")?) } else { None };
         let command = CommandLine {
@@ -66,7 +67,7 @@ impl Started {
             }),
         })?;
         tracing::debug!(pid = process.pid(), "QEMU started");
-        let console = Console::record(&launch.dir.join("console.log"), console.stream()?)
+        let console = Console::record(&launch.dir.join("console.log"), console_stream)
             .map_err(VmError::io("open the console log"))?;
         let spare_port = spare.map(|socket| socket.stream()).transpose()?;
         let qmp = Qmp::new(monitor.stream()?);

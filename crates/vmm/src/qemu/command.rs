@@ -82,7 +82,7 @@ pub struct CommandLine<'a> {
     pub disk: DiskFile,
     /// Listening socket of the monitor.
     pub monitor_fd: i32,
-    /// Listening socket of the console.
+    /// Listening socket of the console. The machine starts when somebody has connected to it.
     pub console_fd: i32,
     /// The devices of the link to the agent, as pairs of flag and value.
     pub link: Vec<(&'static str, String)>,
@@ -158,7 +158,8 @@ impl CommandLine<'_> {
         let listener = |fd| format!("fd={fd},server=on,wait=off");
         line.option("-chardev", &format!("socket,id=monitor,{}", listener(self.monitor_fd)));
         line.option("-mon", "chardev=monitor,mode=control");
-        line.option("-chardev", &format!("socket,id=console,{}", listener(self.console_fd)));
+        // What is printed while nobody is connected is lost, and a kernel may give up at its first instruction.
+        line.option("-chardev", &format!("socket,id=console,fd={},server=on,wait=on", self.console_fd));
         line.option("-serial", "chardev:console");
         for (flag, value) in &self.link {
             line.option(flag, value);

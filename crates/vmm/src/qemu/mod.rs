@@ -12,4 +12,4 @@ pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory};
 pub(crate) use command::{kernel_words, processor};
 pub(crate) use gate::Gatekeeper;
 pub(crate) use process::read_tail;
-pub use process::{Confine, Credentials, Process, Spawn, lookup_user, process_end, start_time};
+pub use process::{Confine, Credentials, Process, Spawn, is_remark, lookup_user, process_end, start_time};

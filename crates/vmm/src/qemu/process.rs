@@ -173,10 +173,10 @@ impl Process {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// The last lines of QEMU's own complaints, without its remarks about a network that is meant to be missing.
+    /// The last lines of QEMU's own complaints.
     pub fn stderr_tail(&self) -> String {
         let said = read_tail(&self.stderr, STDERR_TAIL).unwrap_or_default();
-        said.lines().filter(|line| !line.contains(": warning: ")).collect::<Vec<_>>().join("\n")
+        said.lines().filter(|line| !is_remark(line)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -194,6 +194,12 @@ impl Drop for Process {
             group.remove();
         }
     }
+}
+
+/// Whether a line of QEMU's says nothing of what went wrong: that a network is missing that is meant to be, or that it
+/// waited for its console.
+pub fn is_remark(line: &str) -> bool {
+    line.contains(": warning: ") || line.contains(": info: ")
 }
 
 /// Starts a process that does nothing before it is in its group.
