@@ -39,11 +39,16 @@ impl User {
         line
     }
 
-    /// Grants what `docs/hosts.md` says.
-    pub fn leave_for(&self, dataset: &str) -> Leave {
+    /// Grants what a refusal told to, and the devices.
+    pub fn leave_for(&self, dataset: &str, remedy: &str) -> Leave {
         let leave = Leave { user: self.name, dataset: dataset.to_owned() };
-        let may = "create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize";
-        said_by(&["zfs", "allow", self.name, may, dataset]);
+        let (_, command) = remedy.split_once(": ").expect("a command");
+        said_by(
+            &command
+                .split(' ')
+                .map(|word| if word == "$USER" { self.name } else { word })
+                .collect::<Vec<_>>(),
+        );
         let rule = format!(
             "KERNEL==\"zd*\", PROGRAM==\"/lib/udev/zvol_id $devnode\", RESULT==\"{dataset}/*\", OWNER=\"{}\"\n",
             self.name

@@ -73,7 +73,7 @@ fn a_user_has_volumes_with_the_leave_of_the_pool() {
     let dataset = std::env::var("AGENTISO_TEST_ZFS").expect("AGENTISO_TEST_ZFS");
     assert!(refusal.remedy.contains("zfs allow") && refusal.remedy.ends_with(&dataset), "{refusal:?}");
 
-    let _leave = ann.leave_for(&dataset);
+    let _leave = ann.leave_for(&dataset, &refusal.remedy);
     let before = volumes(&dataset);
     host.create("one");
     assert!(volumes(&dataset) > before);

@@ -163,6 +163,17 @@ impl Explain for PoolError {
 /// Lets the user work in a dataset.
 fn allow(dataset: &str) -> String {
     format!(
-        "zfs allow $USER create,destroy,mount,snapshot,clone,promote,compression,userprop,volsize,volblocksize {dataset}"
+        "zfs allow $USER create,destroy,mount,snapshot,clone,promote,canmount,compression,userprop,volsize,volblocksize {dataset}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lets_a_user_do_what_the_error_says() {
+        let page = include_str!("../../../../docs/hosts.md").replace("\\\n  ", "");
+        assert!(page.contains(&allow("tank/agentiso")));
+    }
 }
