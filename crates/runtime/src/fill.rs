@@ -21,7 +21,6 @@ use crate::Installation;
 
 /// Memory of the machine that fills images: much of what it writes is in its page cache first.
 const MEMORY_MB: u32 = 512;
-const MOUNT_LIMIT: Duration = Duration::from_secs(60);
 /// Writing back what is in the page cache may take a while on a slow disk.
 const STOP_LIMIT: Duration = Duration::from_secs(300);
 /// Where the agent puts a disk that it does not enter.
@@ -55,7 +54,7 @@ impl Installation {
         };
         let machine = Machine::restore(&host, launch, RestoreFrom::template(template.device())).await?;
         let configure = Configure { root: Some(root_disk(false)), ..Configure::default() };
-        machine.during("mounting the new image", MOUNT_LIMIT, machine.guest().configure(configure)).await?;
+        machine.at_start("mounting the new image", machine.guest().configure(configure)).await?;
         let written = tokio::select! {
             written = stream(&machine, source, limits, progress) => written,
             crash = machine.crashed() => Err(crash.into()),

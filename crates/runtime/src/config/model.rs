@@ -159,7 +159,7 @@ pub struct Vm {
     pub link: Link,
     /// The user QEMU runs as when agentiso itself is root.
     pub user: String,
-    /// Seconds a machine may take until it answers, booted or restored.
+    /// Seconds a machine may take until it answers, booted or restored, and for each step of its start after that.
     pub boot_timeout_secs: u32,
     /// Seconds a machine may take to power off before it is killed.
     pub stop_timeout_secs: u32,

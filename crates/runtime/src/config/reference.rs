@@ -73,7 +73,7 @@ pub(super) const SECTIONS: &[Section] = &[
             key(
                 "boot_timeout_secs",
                 "60",
-                "Seconds a machine may take until it answers, booted or restored.",
+                "Seconds a machine may take until it answers, booted or restored, and for each step of its start after that.",
             ),
             key("stop_timeout_secs", "10", "Seconds a machine may take to power off before it is killed."),
         ],

@@ -20,7 +20,8 @@ use crate::image_ops::blocking;
 const MEMORY_MB: u32 = 256;
 const VCPUS: u32 = 2;
 const DISK_BYTES: u64 = 64 << 20;
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long it may take to power off.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// A file on the disk, where the agent mounts one that it does not enter.
 const PROOF: &[u8] = b"/newroot/proof";
 const RELEASE: &[u8] = b"/proc/sys/kernel/osrelease";
@@ -103,7 +104,7 @@ impl Installation {
             let message = format!("it says that it is {says:?}, but {version:?} was built");
             return Err(Failure::new(Code::BootFailed, message));
         }
-        if !machine.stop(LIMIT).await {
+        if !machine.stop(STOP_LIMIT).await {
             return Err(Failure::new(Code::BootFailed, "it does not stop"));
         }
         require_proof(&disk).await
@@ -114,7 +115,7 @@ impl Installation {
 async fn use_disk(machine: &Machine) -> Result<String, VmError> {
     let guest = machine.guest();
     let configure = Configure { root: Some(root_disk(false)), ..Configure::default() };
-    machine.during("mounting a disk", LIMIT, guest.configure(configure)).await?;
+    machine.at_start("mounting a disk", guest.configure(configure)).await?;
     let work = async {
         let mut file = guest.write_file(PROOF, WriteOptions::default()).await?;
         file.write(b"proof\n").await?;
@@ -127,7 +128,7 @@ async fn use_disk(machine: &Machine) -> Result<String, VmError> {
         }
         Ok::<_, LinkError>(String::from_utf8_lossy(&text).trim().to_owned())
     };
-    machine.during("writing to a disk", LIMIT, work).await
+    machine.at_start("writing to a disk", work).await
 }
 
 async fn require_proof(disk: &Path) -> Result<(), Failure> {

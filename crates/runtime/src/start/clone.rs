@@ -11,7 +11,6 @@ use agentiso_vmm::qemu::Memory;
 use agentiso_vmm::template::{Template, base_key, make_base, make_warm};
 use agentiso_vmm::{GuestKernel, Hardware, Host, Machine, RestoreFrom, VmError, root_disk};
 
-use super::identity::IDENTITY_LIMIT;
 use super::{Berth, BerthDisk, Ingredients, Tier};
 use crate::Installation;
 
@@ -181,8 +180,7 @@ fn is_final(error: &VmError) -> bool {
 
 async fn mount(machine: &Machine) -> Result<(), VmError> {
     let configure = Configure { root: Some(root_disk(true)), ..Configure::default() };
-    let mounted =
-        machine.during("mounting its disk", IDENTITY_LIMIT, machine.guest().configure(configure)).await;
+    let mounted = machine.at_start("mounting its disk", machine.guest().configure(configure)).await;
     match mounted {
         Err(VmError::Link(LinkError::Guest(error))) => {
             let reason = format!("the guest could not mount its disk: {}", error.message);

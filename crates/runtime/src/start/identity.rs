@@ -6,8 +6,6 @@ use agentiso_core::WorkspaceId;
 use agentiso_proto::{Configure, HookReport, Wake, WakeEvent};
 use agentiso_vmm::{Machine, VmError};
 
-/// How long making a started machine itself may take.
-pub(super) const IDENTITY_LIMIT: Duration = Duration::from_secs(30);
 /// How long all hooks of a machine together may take.
 const HOOKS_MS: u32 = 10_000;
 /// Random bytes each machine's kernel is given.
@@ -43,8 +41,7 @@ impl Identity {
     pub(crate) async fn give_to(&self, machine: &Machine, on: OnWake) -> Result<Vec<HookReport>, VmError> {
         let started = Instant::now();
         let wake = self.wake(on)?;
-        let woken =
-            machine.during("getting its identity", IDENTITY_LIMIT, machine.guest().wake(wake)).await?;
+        let woken = machine.at_start("getting its identity", machine.guest().wake(wake)).await?;
         tracing::debug!("identity set");
         if started.elapsed() > CLOCK_TOLERANCE {
             // The first message waited for code that had never run; this one does not.

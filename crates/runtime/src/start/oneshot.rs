@@ -9,7 +9,6 @@ use agentiso_vmm::template::Template;
 use agentiso_vmm::{Accel, Host, Machine};
 use serde::{Deserialize, Serialize};
 
-use super::identity::IDENTITY_LIMIT;
 use super::{Berth, BerthDisk, Identity, Ingredients, OnWake};
 use crate::machine_dir::MachineDir;
 use crate::{Installation, sweep};
@@ -181,7 +180,7 @@ impl<'a> BareRestore<'a> {
         let dir = installation.machine_dir(WorkspaceId::from_uuid(uuid::Uuid::now_v7()), &with.host)?;
         let began = Instant::now();
         let machine = installation.restore_warm(with, &installation.oneshot_berth(&dir), template).await?;
-        machine.during("answering", IDENTITY_LIMIT, machine.guest().ready()).await?;
+        machine.at_start("answering", machine.guest().ready()).await?;
         let elapsed = began.elapsed();
         machine.kill().await;
         Ok(elapsed)

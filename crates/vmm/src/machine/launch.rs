@@ -17,7 +17,7 @@ pub struct Host {
     pub qemu: Qemu,
     /// The user QEMU runs as, if not ours.
     pub run_as: Option<Credentials>,
-    /// How long a machine may take until it answers, booted or restored.
+    /// How long a machine may take until it answers, booted or restored, and for each step of its start after that.
     pub boot_limit: Duration,
     /// What holds machines to their limits, if anything is to.
     pub confinement: Option<Arc<Confinement>>,

@@ -26,6 +26,9 @@ const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
 /// How long a QEMU that does not let us in may take to be gone.
 const DEATH_NOTICE: Duration = Duration::from_secs(5);
 
+/// How long what belongs to a start may take in a machine that started long ago.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
 /// How long an agent that waits at a frame boundary may take to answer.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
 
@@ -143,8 +146,21 @@ impl Reached {
     fn with(self, process: Process, dir: &Path, record: &MachineRecord) -> Machine {
         let Self { qmp, disk, console, guest } = self;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
-        let (dir, spare_port) = (dir.to_owned(), None);
-        Machine { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _key: None }
+        let (dir, spare_port, patience, _key) = (dir.to_owned(), None, START_LIMIT, None);
+        Machine {
+            process,
+            qmp,
+            console,
+            disk,
+            dir,
+            hardware,
+            memory,
+            guest,
+            address,
+            spare_port,
+            patience,
+            _key,
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub struct Machine {
     pub(super) guest: Guest,
     pub(super) address: Address,
     pub(super) spare_port: Option<UnixStream>,
+    /// How long what belongs to its start may take.
+    pub(super) patience: Duration,
     /// Not there for who came back to the machine.
     pub(super) _key: Option<KeyOffer>,
 }
@@ -70,9 +72,23 @@ impl Standstill {
 impl Machine {
     /// A machine whose agent has been met.
     pub(super) fn new(started: Started, guest: Guest) -> Self {
-        let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port } = started;
+        let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port, patience } =
+            started;
         let (address, _key) = (transport.address(), transport.key_offer());
-        Self { process, qmp, console, disk, dir, hardware, memory, guest, address, spare_port, _key }
+        Self {
+            process,
+            qmp,
+            console,
+            disk,
+            dir,
+            hardware,
+            memory,
+            guest,
+            address,
+            spare_port,
+            patience,
+            _key,
+        }
     }
 
     /// Boots a kernel and waits for the agent's first answer.
@@ -84,8 +100,8 @@ impl Machine {
         };
         let session = SessionOptions { resync: Resync::Clean, inherit: Inherit::Kill };
         let started = Started::spawn(host, &launch, BootSource::Kernel(boot))?;
-        let machine = started.meet(session, "its boot", host.boot_limit).await?;
-        machine.during("its boot", host.boot_limit, machine.guest.ready()).await?;
+        let machine = started.meet(session, "its boot").await?;
+        machine.at_start("its boot", machine.guest.ready()).await?;
         Ok(machine)
     }
 
@@ -129,6 +145,15 @@ impl Machine {
             },
             crash = self.crashed() => Err(crash),
         }
+    }
+
+    /// Does something that belongs to its start: a host that is slow to boot a machine is slow in all of that.
+    pub async fn at_start<T>(
+        &self,
+        doing: &'static str,
+        work: impl Future<Output = Result<T, LinkError>>,
+    ) -> Result<T, VmError> {
+        self.during(doing, self.patience, work).await
     }
 
     /// What tells whether the machine stands still because the host's disk is full.

@@ -5,7 +5,6 @@ use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use agentiso_proto::Inherit;
 use serde_json::json;
@@ -64,7 +63,6 @@ impl RestoreFrom {
 pub struct Standby {
     started: Started,
     ready: Option<Pending>,
-    limit: Duration,
 }
 
 impl Standby {
@@ -72,7 +70,7 @@ impl Standby {
     pub fn spawn(host: &Host, launch: &Launch<'_>) -> Result<Self, VmError> {
         let started = Started::spawn(host, launch, BootSource::Incoming)?;
         let ready = started.qmp.send("migrate-set-capabilities", capabilities());
-        Ok(Self { started, ready: Some(ready), limit: host.boot_limit })
+        Ok(Self { started, ready: Some(ready) })
     }
 
     /// Waits until it has its devices and its memory.
@@ -87,7 +85,8 @@ impl Standby {
     /// Restores a state into it and returns once the machine runs. The agent's session is open; what is asked of it
     /// first should make this machine a distinct one.
     pub async fn restore(self, from: RestoreFrom) -> Result<Machine, VmError> {
-        let Self { started, ready, limit } = self;
+        let Self { started, ready } = self;
+        let limit = started.patience;
         let device = from.device.clone();
         let bad = |reason: String| VmError::BadTemplate { path: device.name(), reason };
         let state = device.open().map_err(|error| bad(error.to_string()))?;
@@ -129,7 +128,7 @@ impl Standby {
         loaded?;
         tracing::debug!(pid = started.process.pid(), "restored");
         let session = SessionOptions { resync: from.resync, inherit: from.inherit };
-        started.meet(session, "being restored", limit).await
+        started.meet(session, "being restored").await
     }
 }
 

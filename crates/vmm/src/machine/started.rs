@@ -29,6 +29,7 @@ pub(super) struct Started {
     pub memory: Memory,
     pub transport: Box<dyn Transport>,
     pub spare_port: Option<UnixStream>,
+    pub patience: Duration,
 }
 
 impl Started {
@@ -72,8 +73,8 @@ impl Started {
         let spare_port = spare.map(|socket| socket.stream()).transpose()?;
         let qmp = Qmp::new(monitor.stream()?);
         let (disk, dir) = (DiskWatch::over(qmp.events()), launch.dir.to_owned());
-        let (hardware, memory) = (launch.hardware, launch.memory.clone());
-        Ok(Self { process, qmp, console, disk, dir, hardware, memory, transport, spare_port })
+        let (hardware, memory, patience) = (launch.hardware, launch.memory.clone(), host.boot_limit);
+        Ok(Self { process, qmp, console, disk, dir, hardware, memory, transport, spare_port, patience })
     }
 
     pub async fn crash(&self, status: String) -> VmError {
@@ -81,12 +82,8 @@ impl Started {
     }
 
     /// Opens a session with the agent.
-    pub async fn meet(
-        self,
-        session: SessionOptions,
-        doing: &'static str,
-        limit: Duration,
-    ) -> Result<Machine, VmError> {
+    pub async fn meet(self, session: SessionOptions, doing: &'static str) -> Result<Machine, VmError> {
+        let limit = self.patience;
         let stream = tokio::select! {
             connected = tokio::time::timeout(limit, self.transport.connect()) => match connected {
                 Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use agentiso_core::ports::{DiskSource, Disks};
 use agentiso_proto::{Configure, Exec};
@@ -16,10 +15,6 @@ use crate::hardware::Hardware;
 use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk};
 use crate::qemu::{DiskFile, Memory};
 
-/// How long a clone that is tried out may take to answer.
-const TRIAL_LIMIT: Duration = Duration::from_secs(20);
-/// How long mounting and warming may take.
-const WARM_LIMIT: Duration = Duration::from_secs(60);
 /// Commands a warm template has run once, so that their files are in memory. Those an image lacks are left out.
 pub(super) const WARM_UP: [&[&str]; 10] = [
     &["/bin/true"],
@@ -59,7 +54,7 @@ pub async fn make_base(
     }
     let launch = shared_memory(&partial, hardware, DiskFile::Blank, None)?;
     let machine = Machine::boot(host, launch, kernel).await?;
-    machine.during("its first answer", TRIAL_LIMIT, machine.guest().ping()).await?;
+    machine.at_start("its first answer", machine.guest().ping()).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
     try_out(&partial, host, hardware, DiskFile::Blank).await?;
     publish(partial, vec![RAM, DEVICE], format!("base {hardware:?}"), None).await
@@ -85,8 +80,8 @@ pub async fn make_warm(
     let launch = shared_memory(&partial, hardware, disk, Some(&base.ram()))?;
     let machine = Machine::restore(host, launch, RestoreFrom::template(base.device())).await?;
     machine.announce_disk_size(image.bytes).await?;
-    machine.during("mounting its image", WARM_LIMIT, machine.guest().configure(mount_root())).await?;
-    machine.during("its first commands", WARM_LIMIT, warm_up(&machine)).await?;
+    machine.at_start("mounting its image", machine.guest().configure(mount_root())).await?;
+    machine.at_start("its first commands", warm_up(&machine)).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
     let trial = DiskSource::Layer(partial.dir.join(DISK));
     let trial = layer(disks, &partial.dir.join("trial"), &trial, image.bytes, host)?;
@@ -180,7 +175,7 @@ async fn try_out(partial: &Partial, host: &Host, hardware: Hardware, disk: DiskF
     let memory = Memory::Private(template.ram());
     let launch = Launch { dir: &partial.dir, hardware, disk, memory, ephemeral: true, spare_port: false };
     let machine = Machine::restore(host, launch, RestoreFrom::template(template.device())).await?;
-    machine.during("being cloned", TRIAL_LIMIT, machine.guest().ready()).await?;
+    machine.at_start("being cloned", machine.guest().ready()).await?;
     machine.kill().await;
     Ok(())
 }
