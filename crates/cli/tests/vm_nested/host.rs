@@ -81,6 +81,12 @@ impl Host {
         self.home.path()
     }
 
+    /// The words QEMU was started with for a workspace.
+    pub fn command_line(&self, name: &str) -> String {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid(name))).expect("it runs");
+        String::from_utf8_lossy(&line).replace('\0', " ")
+    }
+
     fn output(&self, words: &[&str]) -> Output {
         let mut line = self.wrapper.clone();
         line.push(env!("CARGO_BIN_EXE_agentiso").to_owned());

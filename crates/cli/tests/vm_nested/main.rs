@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
+mod devices;
 mod host;
 mod limits;
 mod processor;

@@ -1,4 +1,4 @@
-//! Vsock: who may talk to a guest, whose context id is whose, and a device that comes and goes.
+//! Vsock: who may talk to a guest, and whose context id is whose.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -7,14 +7,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::host::Host;
 
 const DEVICE: &str = "/dev/vhost-vsock";
-const ASIDE: &str = "/dev/vhost-vsock.aside";
 /// The port the agent listens on.
 const PORT: u32 = 5000;
 
 /// The context id of a workspace's machine.
 fn cid(host: &Host, name: &str) -> u32 {
-    let line = fs::read(format!("/proc/{}/cmdline", host.pid(name))).unwrap();
-    let line = String::from_utf8_lossy(&line).into_owned();
+    let line = host.command_line(name);
     let (_, rest) = line.split_once("guest-cid=").expect("a machine with vsock");
     rest.split(',').next().unwrap().parse().unwrap()
 }
@@ -35,22 +33,6 @@ fn connect(cid: u32) -> File {
         socket
     };
     File::from(socket)
-}
-
-/// A device that is away until this goes.
-struct Away;
-
-impl Away {
-    fn now() -> Self {
-        fs::rename(DEVICE, ASIDE).unwrap();
-        Self
-    }
-}
-
-impl Drop for Away {
-    fn drop(&mut self) {
-        let _ = fs::rename(ASIDE, DEVICE);
-    }
 }
 
 fn with_vsock() -> Host {
@@ -120,29 +102,4 @@ fn machines_of_two_installations_and_forks_have_context_ids_of_their_own() {
     for (host, name) in [(&one, "same"), (&two, "same"), (&one, "fork")] {
         host.run(&["exec", name, "--", "true"]);
     }
-}
-
-#[test]
-fn a_device_that_goes_between_two_starts_is_done_without_and_memory_that_needs_it_refused() {
-    let host = with_vsock();
-    host.create("one");
-    host.run(&["snapshot", "create", "one", "moment", "--memory"]);
-    host.run(&["stop", "one"]);
-    {
-        let _away = Away::now();
-        host.run(&["start", "one"]);
-        let line = fs::read(format!("/proc/{}/cmdline", host.pid("one"))).unwrap();
-        assert!(!String::from_utf8_lossy(&line).contains("guest-cid="), "it has no vsock");
-        host.run(&["exec", "one", "--", "true"]);
-        assert!(host.log().contains("worked before"), "{}", host.log());
-        let refusal = host.refusal(&["snapshot", "restore", "one", "moment"]);
-        assert_eq!(refusal.code, "snapshot_incompatible", "{refusal:?}");
-        assert!(refusal.message.contains("vsock"), "{refusal:?}");
-        // What runs goes on.
-        host.run(&["exec", "one", "--", "true"]);
-        let finding = host.finding("guest link");
-        assert!(finding["fix"].as_str().unwrap().contains("modprobe vhost_vsock"), "{finding}");
-    }
-    host.run(&["snapshot", "restore", "one", "moment"]);
-    assert!(cid(&host, "one") > 2);
 }

@@ -41,10 +41,16 @@ impl Vsock {
 
 fn claim_any() -> io::Result<(File, u32)> {
     let device = OpenOptions::new().read(true).write(true).open(DEVICE)?;
+    let cid = first_free(random_cid, |cid| claim(&device, cid))?;
+    Ok((device, cid))
+}
+
+/// The first of some ids that nobody else has, here or in another program.
+fn first_free(mut next: impl FnMut() -> u32, claim: impl Fn(u32) -> io::Result<()>) -> io::Result<u32> {
     for _ in 0..CID_TRIES {
-        let cid = random_cid();
-        match claim(&device, cid) {
-            Ok(()) => return Ok((device, cid)),
+        let cid = next();
+        match claim(cid) {
+            Ok(()) => return Ok(cid),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             Err(error) => return Err(error),
         }
@@ -114,6 +120,19 @@ fn is_not_there_yet(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_that_another_program_has_is_passed_over_and_any_other_refusal_is_told() {
+        let taken = |cid| match cid {
+            1..=4 => Err(io::Error::from_raw_os_error(libc::EADDRINUSE)),
+            _ => Ok(()),
+        };
+        let mut ids = 1..;
+        assert_eq!(first_free(|| ids.next().unwrap(), taken).unwrap(), 5);
+        assert!(first_free(|| 1, taken).is_err(), "there is an end to it");
+        let refused = first_free(|| 1, |_| Err(io::Error::from_raw_os_error(libc::EACCES))).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    }
 
     #[test]
     fn a_guest_that_does_not_listen_yet_is_waited_for_and_a_refusal_of_the_host_is_not() {
