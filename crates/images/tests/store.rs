@@ -81,6 +81,18 @@ fn an_image_appears_when_it_is_finished_and_not_before() {
 }
 
 #[test]
+fn an_image_is_where_it_is_whatever_link_led_to_it() {
+    let place = tempfile::tempdir().unwrap();
+    let (real, link) = (place.path().canonicalize().unwrap().join("images"), place.path().join("link"));
+    make(&ImageStore::open(&real).unwrap(), "web", false, 0).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let found = ImageStore::open(&link).unwrap().get(&name("web")).unwrap();
+    fs::remove_file(&link).unwrap();
+    assert_eq!(found.rootfs(), real.join("web/rootfs.raw"));
+    assert!(found.rootfs().exists());
+}
+
+#[test]
 fn a_dropped_image_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();

@@ -41,6 +41,8 @@ impl ImageStore {
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         fs::create_dir_all(&root).map_err(StoreError::io("create the image store", &root))?;
+        // Disks and templates name the files they stand on, which must not depend on a link somebody came by.
+        let root = fs::canonicalize(&root).map_err(StoreError::io("find", &root))?;
         let store = Self { root };
         let tidy = StoreError::io("tidy the image store", &store.root);
         partial::sweep(&store.root)
