@@ -202,9 +202,8 @@ impl<'a> Counter<'a> {
 
     /// Makes it say another word, and waits until it did.
     pub fn say(&self, word: &str) {
-        let script =
-            format!("echo {word} > /run/new; mv /run/new /run/word; {}", until("grep -q {word} /root/count"));
-        self.place.sh(&self.workspace, &script.replace("{word}", word));
+        let said = until(&format!("[[ \"${{lines[*]}}\" == *\" {word}\"* ]]"), ":");
+        self.place.sh(&self.workspace, &format!("echo {word} > /run/new; mv /run/new /run/word; {said}"));
     }
 
     /// All words it has said.
@@ -217,9 +216,9 @@ impl<'a> Counter<'a> {
 
     /// Waits until it has counted beyond `least`, and returns how far it is.
     pub fn beyond(&self, least: u64) -> u64 {
-        let last = "tail -n1 /root/count | cut -d\" \" -f1";
-        let wait = until(&format!("[ \"$({last})\" -gt {least} ]"));
-        let said = self.place.sh(&self.workspace, &format!("{wait} && {last}"));
+        let last = "${lines[-1]%% *}";
+        let script = until(&format!("[ \"{last}\" -gt {least} ]"), &format!("echo {last}"));
+        let said = self.place.sh(&self.workspace, &script);
         said.parse().unwrap_or_else(|_| panic!("not a number: {said:?}"))
     }
 
@@ -234,7 +233,11 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// A script that waits, within reason, until a condition holds.
-fn until(condition: &str) -> String {
-    format!("timeout 30 sh -c 'until {condition} 2>/dev/null; do sleep 0.02; done'")
+/// A script that waits, within reason, until a condition holds of the lines that were counted, and then does something.
+/// It starts no processes either: they would keep the counter from counting.
+fn until(condition: &str, then: &str) -> String {
+    let look = "mapfile -t lines < /root/count";
+    let pause = "read -t 0.05 -u 4";
+    let wait = format!("exec 4<> <(:); until {look} && {condition}; do {pause}; done 2>/dev/null; {then}");
+    format!("timeout 600 bash -c '{wait}'")
 }

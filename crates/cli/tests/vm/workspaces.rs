@@ -64,7 +64,7 @@ fn an_interrupted_command_ends_and_its_workspace_goes_on() {
     started.signal("TERM");
     assert_eq!(started.finish().0, Some(143));
     let wait =
-        "timeout 20 sh -c 'while kill -0 $(cat /run/pid) 2>/dev/null; do sleep 0.02; done' && echo gone";
+        "timeout 60 sh -c 'while kill -0 $(cat /run/pid) 2>/dev/null; do sleep 0.02; done' && echo gone";
     assert_eq!(place.sh("web", wait), "gone");
 }
 
