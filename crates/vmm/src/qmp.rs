@@ -76,7 +76,7 @@ type Answer = Result<Value, String>;
 type Waiting = Arc<Mutex<Option<VecDeque<oneshot::Sender<Answer>>>>>;
 
 impl Qmp {
-    /// The time any one command may take.
+    /// The time any one command may take, once QEMU is there.
     pub const LIMIT: Duration = Duration::from_secs(10);
 
     /// Takes over a connection and negotiates.
@@ -144,12 +144,17 @@ pub struct Pending {
 impl Pending {
     /// Waits for the answer.
     pub async fn answer(self) -> Result<Value, QmpError> {
+        self.answer_within(Qmp::LIMIT).await
+    }
+
+    /// Waits for the answer of a QEMU that may still be starting.
+    pub async fn answer_within(self, limit: Duration) -> Result<Value, QmpError> {
         let command = self.command;
-        match tokio::time::timeout(Qmp::LIMIT, self.answer).await {
+        match tokio::time::timeout(limit, self.answer).await {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err(message))) => Err(QmpError::Refused { command, message }),
             Ok(Err(_)) => Err(QmpError::Closed { command }),
-            Err(_) => Err(QmpError::Timeout { command, limit: Qmp::LIMIT }),
+            Err(_) => Err(QmpError::Timeout { command, limit }),
         }
     }
 }

@@ -77,7 +77,7 @@ impl Standby {
     pub async fn ready(&mut self) -> Result<(), VmError> {
         let Some(ready) = self.ready.take() else { return Ok(()) };
         tokio::select! {
-            answer = ready.answer() => Ok(answer.map(drop)?),
+            answer = ready.answer_within(self.started.patience) => Ok(answer.map(drop)?),
             status = self.started.process.ended() => Err(self.started.crash(status).await),
         }
     }
@@ -95,12 +95,13 @@ impl Standby {
             if !matches!(from.fill, Fill::Base) {
                 // Its memory is there once it answers.
                 if let Some(ready) = ready {
-                    ready.answer().await?;
+                    ready.answer_within(limit).await?;
                 }
                 fill(&started, from.fill).await?;
             }
-            started.qmp.send_descriptor("state", state).answer().await?;
-            started.qmp.execute("migrate-incoming", json!({ "uri": "fd:state" })).await?;
+            started.qmp.send_descriptor("state", state).answer_within(limit).await?;
+            let load = started.qmp.send("migrate-incoming", json!({ "uri": "fd:state" }));
+            load.answer_within(limit).await?;
             wait_for(&mut events, "RESUME").await;
             Ok(())
         };
