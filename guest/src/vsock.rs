@@ -68,7 +68,14 @@ struct House {
     keys: Mutex<Keys>,
     at_the_door: AtomicUsize,
     /// Who is served.
-    guest: Mutex<Option<(Arc<Link>, JoinHandle<()>)>>,
+    guest: Mutex<Option<Guest>>,
+}
+
+struct Guest {
+    /// What it came in with.
+    key: Key,
+    link: Arc<Link>,
+    server: JoinHandle<()>,
 }
 
 impl House {
@@ -80,10 +87,10 @@ impl House {
         }
         let house = Arc::clone(self);
         let asked = thread::Builder::new().name("door".to_owned()).spawn(move || {
-            let has_key = shows(&connection, |shown| locked(&house.keys).fits(shown), PATIENCE);
+            let key = shows(&connection, |shown| locked(&house.keys).fits(shown), PATIENCE);
             house.at_the_door.fetch_sub(1, Ordering::Relaxed);
-            if has_key {
-                house.let_in(connection);
+            if let Some(key) = key {
+                house.let_in(connection, key);
             }
         });
         if let Err(error) = asked {
@@ -92,16 +99,20 @@ impl House {
         }
     }
 
-    fn let_in(&self, connection: OwnedFd) {
+    fn let_in(&self, connection: OwnedFd, key: Key) {
         let mut guest = locked(&self.guest);
-        if let Some((link, server)) = guest.take() {
-            link.shut_if_alive();
-            // It has ended its session when it returns, so the two never mix.
-            let _ = server.join();
+        if let Some(last) = guest.take() {
+            if last.key == key {
+                last.link.shut_if_alive();
+            }
+            // Another key means another life: this is a copy of the machine that connection belongs to, and a word from
+            // here would end it there. Here it is reset by the device of every machine that is restored.
+            // Its server has ended its session when it returns, so the two never mix.
+            let _ = last.server.join();
         }
         let link = Arc::new(Link::new(connection, Transport::Socket));
         match self.serve_in_thread(&link) {
-            Ok(server) => *guest = Some((link, server)),
+            Ok(server) => *guest = Some(Guest { key, link, server }),
             Err(error) => log(&format!("cannot start a thread for the host: {error}")),
         }
     }
@@ -130,14 +141,14 @@ impl Keys {
     }
 }
 
-/// Whether the first thing that comes over a connection is the key. What follows is left in it.
-fn shows(connection: &OwnedFd, mut fits: impl FnMut(&Key) -> bool, patience: Duration) -> bool {
+/// The key, if that is the first thing that comes over a connection. What follows is left in it.
+fn shows(connection: &OwnedFd, mut fits: impl FnMut(&Key) -> bool, patience: Duration) -> Option<Key> {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    let Ok(shown) = read_key(connection) else { return false };
+    let shown = read_key(connection).ok()?;
     let deadline = Instant::now() + patience;
     loop {
         if fits(&shown) {
-            return true;
+            return Some(shown);
         }
         if Instant::now() >= deadline {
             break;
@@ -147,7 +158,7 @@ fn shows(connection: &OwnedFd, mut fits: impl FnMut(&Key) -> bool, patience: Dur
     if !TOLD.swap(true, Ordering::Relaxed) {
         log("sent away a connection without the key of the link; others will not be mentioned");
     }
-    false
+    None
 }
 
 fn read_key(connection: &OwnedFd) -> rustix::io::Result<Key> {
@@ -200,6 +211,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
+    use agentiso_proto::{Hello, Inherit, WELCOME_LEN};
+
     use super::*;
 
     const KEY: Key = [7; LINK_KEY_LEN];
@@ -210,7 +223,7 @@ mod tests {
         drop(host);
         let guest = OwnedFd::from(guest);
         let fits = |shown: &Key| key.is_some_and(|key| same(&key, shown));
-        (shows(&guest, fits, Duration::ZERO), guest)
+        (shows(&guest, fits, Duration::ZERO).is_some(), guest)
     }
 
     #[test]
@@ -229,7 +242,7 @@ mod tests {
             }
             keys.fits(shown)
         };
-        assert!(shows(&guest.into(), fits, PATIENCE));
+        assert_eq!(shows(&guest.into(), fits, PATIENCE), Some(KEY));
         assert!(!keys.fits(&[1; LINK_KEY_LEN]), "the one before it is good for nothing");
     }
 
@@ -240,6 +253,51 @@ mod tests {
         let mut rest = String::new();
         UnixStream::from(connection).read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "hello");
+    }
+
+    /// Says hello and returns whether it is answered.
+    fn greets(host: &mut UnixStream) -> bool {
+        let hello = Hello::new([1; 16], Inherit::Keep);
+        host.write_all(&hello.encode()).is_ok() && host.read_exact(&mut [0; WELCOME_LEN]).is_ok()
+    }
+
+    fn house() -> Arc<House> {
+        Arc::new(House {
+            agent: Arc::new(Agent::of_process()),
+            keys: Mutex::new(Keys { port: UnixStream::pair().unwrap().0.into(), given: LinkKeys::default() }),
+            at_the_door: AtomicUsize::new(0),
+            guest: Mutex::default(),
+        })
+    }
+
+    #[test]
+    fn the_newest_with_the_same_key_takes_the_place_of_the_last() {
+        let house = house();
+        let ((mut first, one), (mut second, two)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        house.let_in(one.into(), KEY);
+        assert!(greets(&mut first));
+        house.let_in(two.into(), KEY);
+        assert!(!greets(&mut first) && greets(&mut second));
+    }
+
+    #[test]
+    fn what_a_copy_has_of_its_sources_connection_is_left_alone_until_it_is_reset() {
+        let house = house();
+        let ((mut first, one), (mut second, two)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        house.let_in(one.into(), KEY);
+        let newcomer = Arc::clone(&house);
+        let entering = thread::spawn(move || newcomer.let_in(two.into(), [8; LINK_KEY_LEN]));
+        while house.guest.try_lock().is_ok() {
+            thread::yield_now();
+        }
+        for _ in 0..100 {
+            assert!(greets(&mut first), "it was not shut");
+        }
+        drop(first);
+        entering.join().unwrap();
+        assert!(greets(&mut second));
     }
 
     #[test]
