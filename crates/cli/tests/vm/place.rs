@@ -185,7 +185,7 @@ impl<'a> Counter<'a> {
     pub fn start(place: &'a Place, workspace: &str) -> Self {
         // It starts no processes, which would take an emulated processor long.
         let script = "exec 3>/root/count 4<> <(:); i=0; \
-                      while read word < /run/word; do i=$((i+1)); echo $i $word >&3; read -t 0.02 -u 4; done";
+                      while read word < /run/word; do i=$((i+1)); echo $i $word >&3; read -t 0.1 -u 4; done";
         let start = format!(
             "echo first > /run/word; setsid bash -c '{script}' </dev/null >/dev/null 2>&1 & echo $! > /root/counter"
         );
@@ -237,7 +237,7 @@ impl<'a> Counter<'a> {
 /// It starts no processes either: they would keep the counter from counting.
 fn until(condition: &str, then: &str) -> String {
     let look = "mapfile -t lines < /root/count";
-    let pause = "read -t 0.05 -u 4";
+    let pause = "read -t 0.1 -u 4";
     let wait = format!("exec 4<> <(:); until {look} && {condition}; do {pause}; done 2>/dev/null; {then}");
     format!("timeout 600 bash -c '{wait}'")
 }
