@@ -10,6 +10,8 @@ const USUAL_GROUP: &str = "kvm";
 /// How a device lets itself be opened.
 enum Access {
     Open,
+    /// For root, and for nobody else.
+    OnlyRoot,
     /// It is there, of this mode and group, and not for us.
     Refused {
         mode: u32,
@@ -24,6 +26,8 @@ pub(crate) fn kvm_advice() -> String {
         Access::Open => {
             return "machines work, but compute slower: this host's KVM does not run our guests".to_owned();
         }
+        // QEMU does not run as root.
+        Access::OnlyRoot => rule("kvm"),
         Access::Refused { mode, group } => way_in("kvm", mode, group.as_deref()),
         Access::Missing => {
             "enable virtualisation in the firmware, or nested virtualisation if this is a virtual machine"
@@ -36,7 +40,7 @@ pub(crate) fn kvm_advice() -> String {
 /// What to do to get vsock, on a host where guests are talked to without it. `None` if it is not a matter of access.
 pub(crate) fn vsock_advice() -> Option<String> {
     match access("vhost-vsock") {
-        Access::Open => None,
+        Access::Open | Access::OnlyRoot => None,
         Access::Refused { mode, group } => {
             Some(format!("machines work; for vsock, {}", way_in("vhost-vsock", mode, group.as_deref())))
         }
@@ -52,6 +56,7 @@ fn access(device: &str) -> Access {
     let path = format!("/dev/{device}");
     let opened = OpenOptions::new().read(true).write(true).open(&path).map(drop);
     match (opened, fs::metadata(&path)) {
+        (Ok(()), Ok(about)) if is_only_roots(about.mode(), about.uid()) => Access::OnlyRoot,
         (Ok(()), _) => Access::Open,
         (Err(error), Ok(about)) if is_refusal(&error) => {
             let groups = fs::read_to_string("/etc/group").unwrap_or_default();
@@ -60,6 +65,10 @@ fn access(device: &str) -> Access {
         }
         _ => Access::Missing,
     }
+}
+
+fn is_only_roots(mode: u32, uid: u32) -> bool {
+    uid == 0 && mode & 0o060 != 0o060 && mode & 0o006 != 0o006
 }
 
 fn is_refusal(error: &io::Error) -> bool {
@@ -73,12 +82,16 @@ fn way_in(device: &str, mode: u32, group: Option<&str>) -> String {
         Some(group) if mode & 0o060 == 0o060 => {
             format!("run: sudo usermod -aG {group} $USER, then log in again")
         }
-        _ => format!(
-            "run: echo 'KERNEL==\"{device}\", GROUP=\"{USUAL_GROUP}\", MODE=\"0660\"' | \
-             sudo tee /etc/udev/rules.d/60-agentiso-{device}.rules && sudo udevadm control --reload && \
-             sudo udevadm trigger --name-match={device} && sudo usermod -aG {USUAL_GROUP} $USER, then log in again"
-        ),
+        _ => format!("{} && sudo usermod -aG {USUAL_GROUP} $USER, then log in again", rule(device)),
     }
+}
+
+fn rule(device: &str) -> String {
+    format!(
+        "run: echo 'KERNEL==\"{device}\", GROUP=\"{USUAL_GROUP}\", MODE=\"0660\"' | \
+         sudo tee /etc/udev/rules.d/60-agentiso-{device}.rules && sudo udevadm control --reload && \
+         sudo udevadm trigger --name-match={device}"
+    )
 }
 
 fn group_name(gid: u32, groups: &str) -> Option<&str> {
@@ -98,6 +111,16 @@ mod tests {
         let groups = "root:x:0:\nkvm:x:104:ann\nusers:x:100:\n";
         assert_eq!(group_name(104, groups), Some("kvm"));
         assert_eq!(group_name(1040, groups), None);
+    }
+
+    #[test]
+    fn a_device_is_only_roots_if_neither_a_group_nor_everybody_may_use_it() {
+        for mode in [0o600, 0o640, 0o644] {
+            assert!(is_only_roots(mode, 0), "{mode:o}");
+        }
+        for (mode, uid) in [(0o660, 0), (0o666, 0), (0o600, 1000)] {
+            assert!(!is_only_roots(mode, uid), "{mode:o} {uid}");
+        }
     }
 
     #[test]
