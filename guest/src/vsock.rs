@@ -54,9 +54,13 @@ pub(crate) fn serve(agent: &Arc<Agent>) {
         at_the_door: AtomicUsize::new(0),
         guest: Mutex::default(),
     });
+    let mut arrived = 0;
     loop {
         match accept_with(&listener, SocketFlags::CLOEXEC) {
-            Ok(connection) => house.meet(connection),
+            Ok(connection) => {
+                arrived += 1;
+                house.meet(connection, arrived);
+            }
             Err(Errno::INTR | Errno::CONNABORTED | Errno::CONNRESET) => {}
             Err(errno) => return log(&format!("cannot accept on vsock: {errno}")),
         }
@@ -72,6 +76,8 @@ struct House {
 }
 
 struct Guest {
+    /// Its place in the order of arrival.
+    arrived: u64,
     /// What it came in with.
     key: Key,
     link: Arc<Link>,
@@ -80,7 +86,7 @@ struct Guest {
 
 impl House {
     /// Asks a newcomer for the key, in a thread of its own: it may take its time, or never answer.
-    fn meet(self: &Arc<Self>, connection: OwnedFd) {
+    fn meet(self: &Arc<Self>, connection: OwnedFd, arrived: u64) {
         if self.at_the_door.fetch_add(1, Ordering::Relaxed) >= MOST_AT_THE_DOOR {
             self.at_the_door.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -90,7 +96,7 @@ impl House {
             let key = shows(&connection, |shown| locked(&house.keys).fits(shown), PATIENCE);
             house.at_the_door.fetch_sub(1, Ordering::Relaxed);
             if let Some(key) = key {
-                house.let_in(connection, key);
+                house.let_in(connection, arrived, key);
             }
         });
         if let Err(error) = asked {
@@ -99,8 +105,12 @@ impl House {
         }
     }
 
-    fn let_in(&self, connection: OwnedFd, key: Key) {
+    fn let_in(&self, connection: OwnedFd, arrived: u64, key: Key) {
         let mut guest = locked(&self.guest);
+        // Whoever was asked longer than somebody who came later is not the newest any more.
+        if guest.as_ref().is_some_and(|last| last.arrived > arrived) {
+            return;
+        }
         if let Some(last) = guest.take() {
             if last.key == key {
                 last.link.shut_if_alive();
@@ -112,7 +122,7 @@ impl House {
         }
         let link = Arc::new(Link::new(connection, Transport::Socket));
         match self.serve_in_thread(&link) {
-            Ok(server) => *guest = Some(Guest { key, link, server }),
+            Ok(server) => *guest = Some(Guest { arrived, key, link, server }),
             Err(error) => log(&format!("cannot start a thread for the host: {error}")),
         }
     }
@@ -275,10 +285,21 @@ mod tests {
         let house = house();
         let ((mut first, one), (mut second, two)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
-        house.let_in(one.into(), KEY);
+        house.let_in(one.into(), 1, KEY);
         assert!(greets(&mut first));
-        house.let_in(two.into(), KEY);
+        house.let_in(two.into(), 2, KEY);
         assert!(!greets(&mut first) && greets(&mut second));
+    }
+
+    #[test]
+    fn one_that_came_earlier_and_was_asked_longer_does_not_take_the_place_of_the_newest() {
+        let house = house();
+        let ((mut first, one), (mut second, two)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        house.let_in(two.into(), 2, KEY);
+        assert!(greets(&mut second));
+        house.let_in(one.into(), 1, KEY);
+        assert!(greets(&mut second) && !greets(&mut first));
     }
 
     #[test]
@@ -286,9 +307,9 @@ mod tests {
         let house = house();
         let ((mut first, one), (mut second, two)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
-        house.let_in(one.into(), KEY);
+        house.let_in(one.into(), 1, KEY);
         let newcomer = Arc::clone(&house);
-        let entering = thread::spawn(move || newcomer.let_in(two.into(), [8; LINK_KEY_LEN]));
+        let entering = thread::spawn(move || newcomer.let_in(two.into(), 2, [8; LINK_KEY_LEN]));
         while house.guest.try_lock().is_ok() {
             thread::yield_now();
         }
