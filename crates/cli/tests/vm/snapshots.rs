@@ -51,12 +51,19 @@ fn processes_go_on_from_the_moment_of_a_snapshot_with_memory() {
     assert_eq!(place.json(&["info", "web"])["tier"], "snapshot");
     counter.beyond(counter.beyond(before));
     counter.is_gapless();
-    assert_eq!((counter.words(), counter.pid()), ("first".to_owned(), pid.clone()));
+    assert_eq!((counter.words(), counter.pid()), ("first".to_owned(), pid));
     let guest: u64 = place.sh("web", "date +%s").parse().unwrap();
     let host = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     assert!(host.abs_diff(guest) < 30, "the guest says {guest}, the host {host}");
+}
 
-    counter.say("again");
+#[test]
+fn a_stopped_workspace_goes_on_from_a_snapshot_with_its_memory_or_starts_from_its_disk() {
+    let place = Place::with("web");
+    let counter = Counter::start(&place, "web");
+    let (pid, before) = (counter.pid(), counter.beyond(3));
+    place.json(&["snapshot", "create", "web", "then", "--memory"]);
+    counter.say("later");
     place.json(&["stop", "web"]);
     assert_eq!(place.json(&["snapshot", "restore", "web", "then"])["state"], "running");
     counter.beyond(counter.beyond(before));

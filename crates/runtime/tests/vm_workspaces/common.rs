@@ -128,9 +128,13 @@ impl Drop for Home {
 fn walk(dir: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
+        // The back end's own files begin with a dot.
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         if path.is_dir() {
             walk(&path, found);
-        } else if !entry.file_name().to_string_lossy().starts_with('.') {
+        } else {
             found.push(path.to_string_lossy().into_owned());
         }
     }

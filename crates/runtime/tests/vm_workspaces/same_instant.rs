@@ -21,8 +21,8 @@ while True:
 const ASK: &str = "pkill -9 -f [l]ockstep.py; while pgrep -f [l]ockstep.py >/dev/null; do :; done; \
                    cat /dev/shm/count; sync; echo 3 > /proc/sys/vm/drop_caches; cat /root/count";
 
-async fn counting(home: &Home, name: &str) {
-    home.create(name).await;
+/// Lets a machine count.
+pub async fn count(home: &Home, name: &str) {
     let line = format!(
         "cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py >/dev/null 2>&1 &"
     );
@@ -30,14 +30,16 @@ async fn counting(home: &Home, name: &str) {
     running(home, name).await;
 }
 
-async fn running(home: &Home, name: &str) {
+/// Waits until a machine has counted on.
+pub async fn running(home: &Home, name: &str) {
     let count = |line: &str| line.trim().parse::<u64>().unwrap_or(0);
     let then =
         count(&home.until(name, "cat /dev/shm/count 2>/dev/null || true", |line| count(line) > 0).await);
     home.until(name, "cat /dev/shm/count", |line| count(line) > then).await;
 }
 
-async fn assert_in_step(home: &Home, name: &str) {
+/// Ends the counting, and fails unless memory and disk were of the same instant.
+pub async fn assert_in_step(home: &Home, name: &str) {
     let said = home.sh(name, ASK).await;
     let numbers: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
     let [memory, disk] = numbers[..] else { panic!("{said:?}") };
@@ -47,7 +49,8 @@ async fn assert_in_step(home: &Home, name: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_has_the_disk_of_its_memory() {
     let home = Home::new().await;
-    counting(&home, "source").await;
+    home.create("source").await;
+    count(&home, "source").await;
     for number in 0..3 {
         let name = format!("fork{number}");
         home.fork("source", &name, 1).await;
@@ -61,7 +64,8 @@ async fn a_fork_has_the_disk_of_its_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_machine_has_the_disk_of_its_memory() {
     let home = Home::new().await;
-    counting(&home, "m").await;
+    home.create("m").await;
+    count(&home, "m").await;
     home.snapshot("m", "s", true).await;
     running(&home, "m").await;
     home.workspaces.restore("m", "s", false, &silent()).await.unwrap();
@@ -80,10 +84,10 @@ async fn memory_comes_back_byte_for_byte() {
     home.create("m").await;
     // Kept in memory only, and read back by a program that was not there when it was written.
     let digest = "sha256sum /dev/shm/blob | cut -d' ' -f1";
-    let written = home.sh("m", &format!("head -c 40000000 /dev/urandom > /dev/shm/blob; {digest}")).await;
+    let written = home.sh("m", &format!("head -c 10000000 /dev/urandom > /dev/shm/blob; {digest}")).await;
     home.snapshot("m", "s1", true).await;
     let changed = home
-        .sh("m", &format!("dd if=/dev/urandom of=/dev/shm/blob bs=1M seek=7 count=3 conv=notrunc 2>&1 >/dev/null | grep -v records | grep -v copied; {digest}"))
+        .sh("m", &format!("dd if=/dev/urandom of=/dev/shm/blob bs=1M seek=5 count=3 conv=notrunc 2>&1 >/dev/null | grep -v records | grep -v copied; {digest}"))
         .await;
     home.snapshot("m", "s2", true).await;
     home.sh("m", "rm /dev/shm/blob").await;
