@@ -21,7 +21,8 @@ pub(crate) fn use_kernel_log() {
 pub(crate) fn log(message: &str) {
     let line = format!("agentiso-guest: {message}\n");
     let _ = match KERNEL_LOG.get() {
-        Some(fd) => rustix::io::write(fd.as_fd(), line.as_bytes()),
+        // An error: what is less does not reach the console.
+        Some(fd) => rustix::io::write(fd.as_fd(), format!("<3>{line}").as_bytes()),
         None => rustix::io::write(rustix::stdio::stderr(), line.as_bytes()),
     };
 }

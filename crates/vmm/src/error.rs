@@ -40,12 +40,14 @@ pub enum VmError {
         needed: &'static str,
     },
     /// The agent never answered.
-    #[error("the guest did not answer within {} s of {doing}{}", limit.as_secs(), tail(console))]
+    #[error("the guest did not answer within {} s of {doing}{}{}", limit.as_secs(), because(*reason), tail(console))]
     NoAnswer {
         /// What was under way.
         doing: &'static str,
         /// How long was waited.
         limit: Duration,
+        /// What is known of why.
+        reason: Option<&'static str>,
         /// The console's last lines.
         console: String,
     },
@@ -163,6 +165,10 @@ impl Explain for VmError {
 }
 
 /// The end of a log as it appears in a message.
+fn because(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
+}
+
 fn tail(log: &str) -> String {
     let log = log.trim_end();
     if log.is_empty() { String::new() } else { format!("\n{log}") }

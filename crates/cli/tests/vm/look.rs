@@ -18,6 +18,16 @@ fn the_console_is_shown_and_followed() {
 }
 
 #[test]
+fn what_the_agent_complains_of_is_on_the_console() {
+    let place = Place::with("web");
+    place.sh("web", "rm /etc/hostname; mkdir -p /etc/hostname/in-the-way");
+    place.json(&["fork", "web", "--name", "copy"]);
+    assert_eq!(place.sh("copy", "hostname"), "copy");
+    let console = place.text(&["logs", "copy"]);
+    assert!(console.contains("agentiso-guest: cannot write the host name"), "{console}");
+}
+
+#[test]
 fn the_timeline_says_who_did_what_and_the_status_how_many_there_are() {
     let place = Place::with("web");
     place.output(&["exec", "web", "--", "sh", "-c", "exit 3"]);

@@ -102,7 +102,7 @@ impl Machine {
         let work = self.take_in_pause(prepared, &mut switched);
         let done = tokio::select! {
             done = tokio::time::timeout(CAPTURE_LIMIT, work) => done.unwrap_or_else(|_| {
-                Err(VmError::NoAnswer { doing: "being captured", limit: CAPTURE_LIMIT, console: String::new() })
+                Err(VmError::NoAnswer { doing: "being captured", limit: CAPTURE_LIMIT, reason: None, console: String::new() })
             }),
             crash = self.crashed() => Err(crash),
         };

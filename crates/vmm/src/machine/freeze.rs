@@ -19,7 +19,7 @@ impl Machine {
     pub async fn freeze_into(self, file: &Path) -> Result<(), VmError> {
         let state = tokio::select! {
             taken = tokio::time::timeout(LIMIT, self.take_devices()) => taken.unwrap_or_else(|_| {
-                Err(VmError::NoAnswer { doing: "saving its state", limit: LIMIT, console: String::new() })
+                Err(VmError::NoAnswer { doing: "saving its state", limit: LIMIT, reason: None, console: String::new() })
             }),
             crash = self.crashed() => Err(crash),
         };

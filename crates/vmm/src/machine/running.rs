@@ -141,7 +141,7 @@ impl Machine {
             done = tokio::time::timeout(limit, work) => match done {
                 Ok(Ok(value)) => Ok(value),
                 Ok(Err(error)) => Err(self.explain(error).await),
-                Err(_) => Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
+                Err(_) => Err(VmError::NoAnswer { doing, limit, reason: None, console: self.console.tail() }),
             },
             crash = self.crashed() => Err(crash),
         }

@@ -87,7 +87,10 @@ impl Started {
         let stream = tokio::select! {
             connected = tokio::time::timeout(limit, self.transport.connect()) => match connected {
                 Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,
-                Err(_) => return Err(VmError::NoAnswer { doing, limit, console: self.console.tail() }),
+                Err(_) => {
+                    let (reason, console) = (self.transport.refusal(), self.console.tail());
+                    return Err(VmError::NoAnswer { doing, limit, reason, console });
+                }
             },
             status = self.process.ended() => return Err(self.crash(status).await),
             () = self.disk.full() => return Err(VmError::HostDiskFull { dir: self.dir }),

@@ -42,7 +42,7 @@ pub(crate) enum Address {
 pub(crate) async fn reach(address: Address, sockets: &SocketDir) -> io::Result<Box<dyn Stream>> {
     match address {
         Address::Serial => serial::connect(sockets).map(|stream| Box::new(stream) as Box<dyn Stream>),
-        Address::Vsock(cid) => vsock::connect(cid, LinkKey::of(sockets)?.as_ref()).await,
+        Address::Vsock(cid) => vsock::connect(cid, LinkKey::of(sockets)?.as_ref(), |_| ()).await,
     }
 }
 
@@ -59,6 +59,11 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Opens a stream. What is written to it waits until the agent reads.
     fn connect(&self) -> Connecting<'_>;
+
+    /// Why no stream could be opened so far, if that is known.
+    fn refusal(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Ends it but for what the guest may still have to take.
     fn key_offer(self: Box<Self>) -> Option<KeyOffer>;

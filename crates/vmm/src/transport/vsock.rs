@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use agentiso_proto::VSOCK_PORT;
@@ -27,6 +28,7 @@ pub(crate) struct Vsock {
     cid: u32,
     key: LinkKey,
     port: KeyPort,
+    refusal: Mutex<Option<&'static str>>,
 }
 
 impl Vsock {
@@ -35,7 +37,7 @@ impl Vsock {
         let (device, cid) = claim_any()?;
         let key = LinkKey::make(dir)?;
         let port = key.port(dir)?;
-        Ok(Self { device, cid, key, port })
+        Ok(Self { device, cid, key, port, refusal: Mutex::default() })
     }
 }
 
@@ -88,7 +90,13 @@ impl Transport for Vsock {
     }
 
     fn connect(&self) -> Connecting<'_> {
-        Box::pin(connect(self.cid, Some(&self.key)))
+        Box::pin(connect(self.cid, Some(&self.key), |error| {
+            *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal(error));
+        }))
+    }
+
+    fn refusal(&self) -> Option<&'static str> {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn key_offer(self: Box<Self>) -> Option<KeyOffer> {
@@ -96,17 +104,35 @@ impl Transport for Vsock {
     }
 }
 
-/// Connects to the agent of the guest with a context id, as soon as it listens, and shows it the key.
-pub(super) async fn connect(cid: u32, key: Option<&LinkKey>) -> io::Result<Box<dyn Stream>> {
+/// Connects to the agent of the guest with a context id, as soon as it listens, and shows it the key. Tells of every
+/// attempt that was too early.
+pub(super) async fn connect(
+    cid: u32,
+    key: Option<&LinkKey>,
+    too_early: impl Fn(&io::Error) + Send,
+) -> io::Result<Box<dyn Stream>> {
     loop {
         match own_port::connect(cid, VSOCK_PORT).await {
             Ok(mut stream) => {
                 stream.write_all(key.map(LinkKey::bytes).unwrap_or_default()).await?;
                 return Ok(Box::new(stream) as Box<dyn Stream>);
             }
-            Err(error) if is_not_there_yet(&error) => tokio::time::sleep(PAUSE).await,
+            Err(error) if is_not_there_yet(&error) => {
+                too_early(&error);
+                tokio::time::sleep(PAUSE).await;
+            }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// What an attempt that was too early says of the guest.
+fn refusal(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused => {
+            "its kernel answers on vsock, but the agent does not listen"
+        }
+        _ => "its kernel does not answer on vsock",
     }
 }
 
