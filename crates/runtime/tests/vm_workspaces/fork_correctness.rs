@@ -28,13 +28,16 @@ const DIFFERENT: [&str; 5] = [
     "cat /sys/class/net/e*/address",
 ];
 
+/// Seconds between two things that a program in a machine does, so that the others get their turn on any host.
+const PAUSE: f64 = 0.2;
+
 /// Fills some memory; what it holds can be asked for again.
 const FILL: &str = "head -c 2000000 /dev/urandom > /dev/shm/blob";
 const DIGEST: &str = "sha256sum /dev/shm/blob";
 
 /// A server that answers with a count of its own, and one client that keeps its connection.
 const TALK: &str = r#"
-import socket, threading, time
+import socket, sys, threading, time
 listener = socket.create_server(("127.0.0.1", 7000))
 client = socket.create_connection(("127.0.0.1", 7000))
 peer, _ = listener.accept()
@@ -48,7 +51,7 @@ answers = client.makefile()
 while True:
     client.sendall(b"x")
     open("/dev/shm/n", "w").write(answers.readline())
-    time.sleep(0.05)
+    time.sleep(float(sys.argv[1]))
 "#;
 
 // Machines take long on an emulated processor: what is asked of the same ones is asked in one test.
@@ -56,13 +59,14 @@ while True:
 async fn forks_and_their_source_share_nothing_they_must_not() {
     let home = Home::new().await;
     home.create("source").await;
-    let talk = format!("cat > /root/talk.py <<'END'\n{TALK}\nEND\npython3 /root/talk.py >/dev/null 2>&1 &");
+    let talk =
+        format!("cat > /root/talk.py <<'END'\n{TALK}\nEND\npython3 /root/talk.py {PAUSE} >/dev/null 2>&1 &");
     home.sh("source", &talk).await;
     let before = talked(&home, "source", 3).await;
     home.sh("source", FILL).await;
     let digest = home.sh("source", DIGEST).await;
     home.sh("source", WRONG_CLOCK).await;
-    count(&home, "source").await;
+    count(&home, "source", PAUSE).await;
     home.fork("source", "fork", 2).await;
 
     let machines = ["source", "fork-1", "fork-2"];

@@ -4,9 +4,9 @@ use agentiso_runtime::workspaces::ForkSource;
 
 use crate::common::{Home, silent};
 
-/// Counts in memory and on the disk, one after the other, never more than one apart.
+/// Counts in memory and on the disk, one after the other, never more than one apart, and then waits as long as told.
 const LOCKSTEP: &str = r#"
-import os
+import os, sys, time
 disk = os.open("/root/count", os.O_RDWR | os.O_CREAT | os.O_DSYNC)
 memory = os.open("/dev/shm/count", os.O_RDWR | os.O_CREAT)
 n = 0
@@ -15,16 +15,17 @@ while True:
     line = b"%012d\n" % n
     os.pwrite(memory, line, 0)
     os.pwrite(disk, line, 0)
+    time.sleep(float(sys.argv[1]))
 "#;
 
 /// What the two say once nothing counts any more; the page cache is dropped so that the disk is really read.
 const ASK: &str = "pkill -9 -f [l]ockstep.py; while pgrep -f [l]ockstep.py >/dev/null; do :; done; \
                    cat /dev/shm/count; sync; echo 3 > /proc/sys/vm/drop_caches; cat /root/count";
 
-/// Lets a machine count.
-pub async fn count(home: &Home, name: &str) {
+/// Lets a machine count, with so many seconds between two numbers.
+pub async fn count(home: &Home, name: &str, pause: f64) {
     let line = format!(
-        "cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py >/dev/null 2>&1 &"
+        "cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py {pause} >/dev/null 2>&1 &"
     );
     home.sh(name, &line).await;
     running(home, name).await;
@@ -50,7 +51,7 @@ pub async fn assert_in_step(home: &Home, name: &str) {
 async fn a_fork_has_the_disk_of_its_memory() {
     let home = Home::new().await;
     home.create("source").await;
-    count(&home, "source").await;
+    count(&home, "source", 0.0).await;
     for number in 0..3 {
         let name = format!("fork{number}");
         home.fork("source", &name, 1).await;
@@ -65,7 +66,7 @@ async fn a_fork_has_the_disk_of_its_memory() {
 async fn a_restored_machine_has_the_disk_of_its_memory() {
     let home = Home::new().await;
     home.create("m").await;
-    count(&home, "m").await;
+    count(&home, "m", 0.0).await;
     home.snapshot("m", "s", true).await;
     running(&home, "m").await;
     home.workspaces.restore("m", "s", false, &silent()).await.unwrap();
