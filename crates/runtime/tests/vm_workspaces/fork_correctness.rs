@@ -37,21 +37,24 @@ const DIGEST: &str = "sha256sum /dev/shm/blob";
 
 /// A server that answers with a count of its own, and one client that keeps its connection.
 const TALK: &str = r#"
-import socket, sys, threading, time
-listener = socket.create_server(("127.0.0.1", 7000))
-client = socket.create_connection(("127.0.0.1", 7000))
-peer, _ = listener.accept()
-def serve():
-    n = 0
-    while peer.recv(1):
-        n += 1
-        peer.sendall(b"%d\n" % n)
-threading.Thread(target=serve, daemon=True).start()
-answers = client.makefile()
-while True:
-    client.sendall(b"x")
-    open("/dev/shm/n", "w").write(answers.readline())
-    time.sleep(float(sys.argv[1]))
+use Socket;
+my $address = sockaddr_in(7000, INADDR_LOOPBACK);
+socket my $listener, PF_INET, SOCK_STREAM, 0;
+bind($listener, $address) && listen($listener, 1) or die $!;
+socket my $client, PF_INET, SOCK_STREAM, 0;
+connect $client, $address or die $!;
+accept my $server, $listener;
+unless (fork) {
+    while (sysread $server, my $asked, 1) { syswrite $server, ++$n . "\n" }
+    exit;
+}
+while (syswrite $client, "x") {
+    sysread $client, my $answer, 99 or die $!;
+    open my $shown, ">", "/dev/shm/n";
+    print $shown $answer;
+    close $shown;
+    select undef, undef, undef, $ARGV[0];
+}
 "#;
 
 // Machines take long on an emulated processor: what is asked of the same ones is asked in one test.
@@ -59,8 +62,7 @@ while True:
 async fn forks_and_their_source_share_nothing_they_must_not() {
     let home = Home::new().await;
     home.create("source").await;
-    let talk =
-        format!("cat > /root/talk.py <<'END'\n{TALK}\nEND\npython3 /root/talk.py {PAUSE} >/dev/null 2>&1 &");
+    let talk = format!("cat > /root/talk <<'END'\n{TALK}\nEND\nperl /root/talk {PAUSE} >/dev/null 2>&1 &");
     home.sh("source", &talk).await;
     let before = talked(&home, "source", 3).await;
     home.sh("source", FILL).await;

@@ -6,26 +6,24 @@ use crate::common::{Home, silent};
 
 /// Counts in memory and on the disk, one after the other, never more than one apart, and then waits as long as told.
 const LOCKSTEP: &str = r#"
-import os, sys, time
-disk = os.open("/root/count", os.O_RDWR | os.O_CREAT | os.O_DSYNC)
-memory = os.open("/dev/shm/count", os.O_RDWR | os.O_CREAT)
-n = 0
-while True:
-    n += 1
-    line = b"%012d\n" % n
-    os.pwrite(memory, line, 0)
-    os.pwrite(disk, line, 0)
-    time.sleep(float(sys.argv[1]))
+use Fcntl;
+sysopen(my $disk, "/root/count", O_RDWR | O_CREAT | O_DSYNC) or die $!;
+sysopen(my $memory, "/dev/shm/count", O_RDWR | O_CREAT) or die $!;
+while (1) {
+    my $line = sprintf "%012d\n", ++$n;
+    for my $file ($memory, $disk) { sysseek $file, 0, 0; syswrite $file, $line }
+    select undef, undef, undef, $ARGV[0];
+}
 "#;
 
 /// What the two say once nothing counts any more; the page cache is dropped so that the disk is really read.
-const ASK: &str = "pkill -9 -f [l]ockstep.py; while pgrep -f [l]ockstep.py >/dev/null; do :; done; \
+const ASK: &str = "pkill -9 -f [l]ockstep; while pgrep -f [l]ockstep >/dev/null; do :; done; \
                    cat /dev/shm/count; sync; echo 3 > /proc/sys/vm/drop_caches; cat /root/count";
 
 /// Lets a machine count, with so many seconds between two numbers.
 pub async fn count(home: &Home, name: &str, pause: f64) {
     let line = format!(
-        "cat > /root/lockstep.py <<'END'\n{LOCKSTEP}\nEND\npython3 /root/lockstep.py {pause} >/dev/null 2>&1 &"
+        "cat > /root/lockstep <<'END'\n{LOCKSTEP}\nEND\nperl /root/lockstep {pause} >/dev/null 2>&1 &"
     );
     home.sh(name, &line).await;
     running(home, name).await;
