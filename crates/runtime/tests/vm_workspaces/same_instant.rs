@@ -17,13 +17,13 @@ while (1) {
 "#;
 
 /// What the two say once nothing counts any more; the page cache is dropped so that the disk is really read.
-const ASK: &str = "pkill -9 -f [l]ockstep; while pgrep -f [l]ockstep >/dev/null; do :; done; \
+const ASK: &str = "read pid < /run/lockstep; kill -9 $pid; while kill -0 $pid 2>/dev/null; do :; done; \
                    cat /dev/shm/count; sync; echo 3 > /proc/sys/vm/drop_caches; cat /root/count";
 
 /// Lets a machine count, with so many seconds between two numbers.
 pub async fn count(home: &Home, name: &str, pause: f64) {
     let line = format!(
-        "cat > /root/lockstep <<'END'\n{LOCKSTEP}\nEND\nperl /root/lockstep {pause} >/dev/null 2>&1 &"
+        "cat > /root/lockstep <<'END'\n{LOCKSTEP}\nEND\nperl /root/lockstep {pause} >/dev/null 2>&1 & echo $! > /run/lockstep"
     );
     home.sh(name, &line).await;
     running(home, name).await;
