@@ -234,7 +234,7 @@ impl<'a> Counter<'a> {
 }
 
 /// A script that waits, within reason, until a condition holds of the lines that were counted, and then does something.
-/// It starts no processes either: they would keep the counter from counting.
+/// It starts no processes: they would keep the counter from counting.
 fn until(condition: &str, then: &str) -> String {
     let look = "mapfile -t lines < /root/count";
     let pause = "read -t 0.2 -u 4";

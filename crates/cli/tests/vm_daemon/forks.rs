@@ -148,17 +148,19 @@ fn a_fork_has_its_sources_variables_and_changes_only_its_own_and_both_outlive_th
 fn variables_outlive_a_start_and_are_in_forks_of_forks() {
     let place = Place::new();
     let pair = pair(&place);
-    set(&pair, "source", json!({"KEPT": "kept", "CHANGED": "before"}));
+    set(&pair, "source", json!({"KEPT": "kept", "CHANGED": "before", "REMOVED": "there"}));
     pair.fork();
-    set(&pair, "fork", json!({"CHANGED": "in-fork"}));
+    set(&pair, "fork", json!({"CHANGED": "in-fork", "REMOVED": null, "NEW": "fork"}));
     for workspace in ["fork", "source"] {
         pair.session.act("workspace_stop", json!({"workspace_id": workspace}));
         pair.session.act("workspace_start", json!({"workspace_id": workspace}));
     }
+    place.kill_daemon();
+    place.run(&["daemon", "start"]);
     pair.session.act("workspace_fork", json!({"workspace_id": "fork", "new_name": "next"}));
-    assert_eq!(words(&pair, "source"), "kept before none none");
+    assert_eq!(words(&pair, "source"), "kept before there none");
     for workspace in ["fork", "next"] {
-        assert_eq!(words(&pair, workspace), "kept in-fork none none", "{workspace}");
+        assert_eq!(words(&pair, workspace), "kept in-fork none fork", "{workspace}");
     }
 }
 

@@ -10,11 +10,8 @@ use agentiso_runtime::workspaces::ForkSource;
 use crate::common::{Home, open, silent};
 use crate::same_instant::{assert_in_step, count, running};
 
-/// How late a loaded or emulated host may be to tell a guest the time.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
-
-/// How far two readings of a guest's uptime may be from what went by.
-const UPTIME_TOLERANCE: Duration = Duration::from_secs(1);
+/// How far a guest's clock may be from ours: a loaded host schedules a guest late.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Makes a guest's clock wrong by years, so that it is right only if it is set.
 const WRONG_CLOCK: &str = "date -s @1000000000 >/dev/null";
@@ -104,7 +101,7 @@ async fn a_restored_machine_has_the_right_time_and_memory_that_fits_its_disk() {
     home.sh("m", "echo second > /root/file; sync; rm /dev/shm/blob").await;
     // A machine to which this time had passed would be ahead by so much.
     let taken = Instant::now();
-    while taken.elapsed() < UPTIME_TOLERANCE * 3 {
+    while taken.elapsed() < CLOCK_TOLERANCE * 3 {
         home.sh("m", "true").await;
     }
     let restoring = Instant::now();
@@ -112,7 +109,7 @@ async fn a_restored_machine_has_the_right_time_and_memory_that_fits_its_disk() {
     assert_clock_is_right(&home, "m").await;
     // To the machine no time had passed: what it measures durations with goes on from where it was.
     let uptime_now = uptime(&home, "m").await;
-    let gone_by = restoring.elapsed() + UPTIME_TOLERANCE;
+    let gone_by = restoring.elapsed() + CLOCK_TOLERANCE;
     assert!(uptime_now < uptime_then + gone_by.as_secs_f64(), "{uptime_then} {uptime_now} {gone_by:?}");
     assert_eq!(home.sh("m", DIGEST).await, digest);
     assert_eq!(home.sh("m", "cat /root/file").await, "first\n");

@@ -83,10 +83,10 @@ async fn memory_comes_back_byte_for_byte() {
     home.create("m").await;
     // Kept in memory only, and read back by a program that was not there when it was written.
     let digest = "sha256sum /dev/shm/blob | cut -d' ' -f1";
-    let written = home.sh("m", &format!("head -c 10000000 /dev/urandom > /dev/shm/blob; {digest}")).await;
+    let written = home.sh("m", &format!("head -c 40000000 /dev/urandom > /dev/shm/blob; {digest}")).await;
     home.snapshot("m", "s1", true).await;
     let changed = home
-        .sh("m", &format!("dd if=/dev/urandom of=/dev/shm/blob bs=1M seek=5 count=3 conv=notrunc 2>&1 >/dev/null | grep -v records | grep -v copied; {digest}"))
+        .sh("m", &format!("dd if=/dev/urandom of=/dev/shm/blob bs=1M seek=7 count=3 conv=notrunc 2>&1 >/dev/null | grep -v records | grep -v copied; {digest}"))
         .await;
     home.snapshot("m", "s2", true).await;
     home.sh("m", "rm /dev/shm/blob").await;

@@ -165,6 +165,9 @@ mod tests {
         for errno in [libc::ECONNREFUSED, libc::ECONNRESET, libc::ETIMEDOUT, libc::ENODEV] {
             assert!(is_not_there_yet(&io::Error::from_raw_os_error(errno)), "{errno}");
         }
+        let said = |errno| refusal(&io::Error::from_raw_os_error(errno));
+        assert!(said(libc::ECONNRESET).contains("does not listen"));
+        assert!(said(libc::ETIMEDOUT).contains("its kernel does not answer"));
         for errno in [libc::EACCES, libc::EAFNOSUPPORT, libc::EMFILE] {
             assert!(!is_not_there_yet(&io::Error::from_raw_os_error(errno)), "{errno}");
         }
