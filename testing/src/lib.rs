@@ -8,8 +8,10 @@ pub mod disks;
 mod faults;
 pub mod guest;
 mod home;
+mod pace;
 mod xfs;
 
 pub use faults::Dice;
 pub use home::TestHome;
+pub use pace::pace;
 pub use xfs::TestXfs;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use agentiso_testing::TestHome;
+use agentiso_testing::{TestHome, pace};
 use serde_json::Value;
 
 use crate::common::{agentiso, text};
@@ -183,11 +183,11 @@ pub struct Counter<'a> {
 impl<'a> Counter<'a> {
     /// Starts one, which says `first`.
     pub fn start(place: &'a Place, workspace: &str) -> Self {
-        // Little work for an emulated processor, which has others to do.
-        let script = "open C, q(>), q(/root/count); \
-                      while (open W, q(<), q(/run/word)) { syswrite C, ++$i . q( ) . <W>; select undef, undef, undef, 0.1 }";
+        let script = "open C, q(>), q(/root/count); while (open W, q(<), q(/run/word)) \
+                      { syswrite C, ++$i . q( ) . <W>; select undef, undef, undef, $ARGV[0] }";
         let start = format!(
-            "echo first > /run/word; setsid perl -e '{script}' </dev/null >/dev/null 2>&1 & echo $! > /root/counter"
+            "echo first > /run/word; setsid perl -e '{script}' {} </dev/null >/dev/null 2>&1 & echo $! > /root/counter",
+            pace()
         );
         place.sh(workspace, &start);
         let counter = Self { place, workspace: workspace.to_owned() };
@@ -237,7 +237,7 @@ impl<'a> Counter<'a> {
 /// It starts no processes: they would keep the counter from counting.
 fn until(condition: &str, then: &str) -> String {
     let look = "mapfile -t lines < /root/count";
-    let pause = "read -t 0.2 -u 4";
+    let pause = format!("read -t {} -u 4", pace());
     let wait = format!("exec 4<> <(:); until {look} && {condition}; do {pause}; done 2>/dev/null; {then}");
     format!("timeout 600 bash -c '{wait}'")
 }

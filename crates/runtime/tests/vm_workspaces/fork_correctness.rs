@@ -6,9 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use agentiso_core::Code;
 use agentiso_runtime::workspaces::ForkSource;
+use agentiso_testing::pace;
 
 use crate::common::{Home, open, silent};
-use crate::same_instant::{assert_in_step, count, running};
+use crate::same_instant::{assert_in_step, count};
 
 /// How far a guest's clock may be from ours: a loaded host schedules a guest late.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
@@ -20,12 +21,11 @@ const WRONG_CLOCK: &str = "date -s @1000000000 >/dev/null";
 const DIFFERENT: &str = "cat /proc/sys/kernel/random/uuid /proc/sys/kernel/hostname /etc/machine-id \
                          /proc/sys/kernel/random/boot_id /sys/class/net/e*/address";
 
-/// Seconds between two things that a program in a machine does, so that the others get their turn on any host.
-const PAUSE: f64 = 0.2;
-
 /// Fills some memory; what it holds can be asked for again.
 const FILL: &str = "head -c 2000000 /dev/urandom > /dev/shm/blob";
 const DIGEST: &str = "sha256sum /dev/shm/blob";
+
+const UPTIME: &str = "cut -d' ' -f1 /proc/uptime";
 
 /// A server that answers with a count of its own, and one client that keeps its connection.
 const TALK: &str = r#"
@@ -54,38 +54,40 @@ while (syswrite $client, "x") {
 async fn forks_and_their_source_share_nothing_they_must_not() {
     let home = Home::new().await;
     home.create("source").await;
-    let talk = format!("cat > /root/talk <<'END'\n{TALK}\nEND\nperl /root/talk {PAUSE} >/dev/null 2>&1 &");
+    let talk = format!("cat > /root/talk <<'END'\n{TALK}\nEND\nperl /root/talk {} >/dev/null 2>&1 &", pace());
     home.sh("source", &talk).await;
-    let before = talked(&home, "source", 3).await;
-    home.sh("source", FILL).await;
-    let digest = home.sh("source", DIGEST).await;
+    let digest = home.sh("source", &format!("{FILL}; {DIGEST}")).await;
     home.sh("source", WRONG_CLOCK).await;
-    count(&home, "source", PAUSE).await;
+    count(&home, "source", pace()).await;
+    let before = goes_on(&home, "source", [3, 3]).await;
     home.fork("source", "fork", 2).await;
 
     let mut answers = Vec::new();
     for name in ["source", "fork-1", "fork-2"] {
-        running(&home, name).await;
-        assert_in_step(&home, name).await;
-        // The same memory, and no address of a network.
-        let said = home.sh(name, &format!("{DIGEST}; ip -o addr show scope global")).await;
-        assert_eq!(said, digest, "{name}");
-        assert_clock_is_right(&home, name).await;
-        // The connection goes on in each by itself.
-        let then = talked(&home, name, before).await;
-        talked(&home, name, then).await;
-        let own = home.sh(name, DIFFERENT).await;
+        // Programs, and a connection between two of them, go on in each by itself.
+        let then = goes_on(&home, name, before).await;
+        goes_on(&home, name, then).await;
+        // The same memory, no address of a network, and what is its own.
+        let line = format!("{DIGEST}; ip -o addr show scope global; {DIFFERENT}");
+        let said = asked_with_the_right_time(&home, name, &line).await;
+        let own = said.strip_prefix(&digest).unwrap_or_else(|| panic!("{name}: {said}"));
         assert_eq!(own.lines().count(), 5, "{name}: {own}");
         answers.extend(own.lines().map(str::to_owned));
+        // Last, because a machine whose caches are dropped is slow.
+        assert_in_step(&home, name).await;
     }
     let different: BTreeSet<&String> = answers.iter().collect();
     assert_eq!(different.len(), answers.len(), "{answers:#?}");
 }
 
-/// Waits until more was answered than so often, and returns how often.
-async fn talked(home: &Home, name: &str, beyond: u64) -> u64 {
-    let count = |line: &str| line.trim().parse::<u64>().unwrap_or(0);
-    count(&home.until(name, "cat /dev/shm/n 2>/dev/null || true", |line| count(line) > beyond).await)
+/// Waits until more was counted and more was answered than so much, and returns how much.
+async fn goes_on(home: &Home, name: &str, beyond: [u64; 2]) -> [u64; 2] {
+    let numbers = |lines: &str| {
+        let mut numbers = lines.lines().map(|line| line.trim().parse().unwrap_or(0));
+        [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
+    };
+    let pleases = |lines: &str| numbers(lines).iter().zip(beyond).all(|(number, beyond)| *number > beyond);
+    numbers(&home.until(name, "cat /dev/shm/count /dev/shm/n 2>/dev/null || true", pleases).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,9 +108,8 @@ async fn a_restored_machine_has_the_right_time_and_memory_that_fits_its_disk() {
     }
     let restoring = Instant::now();
     home.workspaces.restore("m", "first", false, &silent()).await.unwrap();
-    assert_clock_is_right(&home, "m").await;
     // To the machine no time had passed: what it measures durations with goes on from where it was.
-    let uptime_now = uptime(&home, "m").await;
+    let uptime_now = asked_with_the_right_time(&home, "m", UPTIME).await.trim().parse::<f64>().unwrap();
     let gone_by = restoring.elapsed() + CLOCK_TOLERANCE;
     assert!(uptime_now < uptime_then + gone_by.as_secs_f64(), "{uptime_then} {uptime_now} {gone_by:?}");
     assert_eq!(home.sh("m", DIGEST).await, digest);
@@ -117,18 +118,22 @@ async fn a_restored_machine_has_the_right_time_and_memory_that_fits_its_disk() {
 }
 
 async fn uptime(home: &Home, name: &str) -> f64 {
-    home.sh(name, "cut -d' ' -f1 /proc/uptime").await.trim().parse().unwrap()
+    home.sh(name, UPTIME).await.trim().parse().unwrap()
 }
 
-async fn assert_clock_is_right(home: &Home, name: &str) {
+/// What a shell line prints, in a machine whose clock must be right meanwhile.
+async fn asked_with_the_right_time(home: &Home, name: &str, line: &str) -> String {
     let ours = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let before = ours();
-    let guest: u64 = home.sh(name, "date +%s%N").await.trim().parse().unwrap();
-    let (guest, after) = (Duration::from_nanos(guest), ours());
+    let said = home.sh(name, &format!("date +%s%N; {line}")).await;
+    let after = ours();
+    let (guest, said) = said.split_once('\n').unwrap();
+    let guest = Duration::from_nanos(guest.parse().unwrap());
     assert!(
         guest + CLOCK_TOLERANCE > before && guest < after + CLOCK_TOLERANCE,
         "{name}: {guest:?} between {before:?} and {after:?}"
     );
+    said.to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
