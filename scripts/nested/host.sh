@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Building the test host: a Debian whose virtual processor has SVM, so that it has a /dev/kvm of its own, with ZFS and
-# a second QEMU.
+# a second QEMU; and the QEMU that emulates it.
 # The hash of this file and of what it puts into the host names the result: a changed recipe is built anew.
 # $host is the directory all of it is made in.
 : "${host:=}"
@@ -9,10 +9,11 @@
 readonly HOST_PACKAGES=systemd,systemd-sysv,libpam-systemd,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,zfsutils-linux,procps,iproute2,git,ca-certificates
 # ZFS comes as source; the headers' version is that of the kernel in the host.
 readonly MODULE_PACKAGES=build-essential,kmod,linux-headers-cloud-amd64,zfs-dkms
+readonly EMULATOR_PACKAGES=build-essential,ninja-build,pkg-config,python3-venv,libglib2.0-dev,libfdt-dev,zlib1g-dev
 readonly HOST_DISK_SIZE=24G
 
 recipe_hash() {
-  cat scripts/nested/host.sh scripts/nested/host-modules scripts/nested/host-files scripts/nested/host.service | sha256sum | cut -c1-16
+  cat scripts/nested/host.sh scripts/nested/host-* scripts/nested/host.service scripts/nested/emulator.patch | sha256sum | cut -c1-16
 }
 
 # The suite this system is of, and its own package sources for it.
@@ -66,6 +67,10 @@ make_modules() {
   bootstrap "$MODULE_PACKAGES" "$PWD/scripts/nested/host-modules \"\$1\" $host"
 }
 
+make_emulator() {
+  bootstrap "$EMULATOR_PACKAGES" "$PWD/scripts/nested/host-emulator \"\$1\" $host $(suite)-backports"
+}
+
 make_disk() {
   rm -f "$host"/disk.img "$host"/vmlinuz
   # The hook runs where files have the owners they are to have, whoever builds.
@@ -76,5 +81,6 @@ make_disk() {
 build_host() {
   mkdir -p "$host"
   step modules make_modules
+  step emulator make_emulator
   step disk make_disk
 }
