@@ -3,14 +3,12 @@
 use std::os::fd::AsRawFd;
 
 use agentiso_proto::{Configure, Response};
-use rustix::{
-    fs::{Mode, OFlags},
-    time::{ClockId, Timespec},
-};
+use rustix::fs::{Mode, OFlags};
 
 use crate::{
     agent::{Agent, Machine, Root},
     atomic::rewrite,
+    clock,
     error::{During, Outcome, invalid, last_errno, refused, unsupported},
     filesystem::{refuse_if_frozen, thaw_root},
     log::log,
@@ -56,7 +54,7 @@ pub(crate) fn become_itself(
         take_in_entropy(entropy)?;
     }
     if let Some(nanos) = configuration.unix_nanos {
-        set_clock(nanos)?;
+        clock::set(nanos)?;
     }
     if let Some(mac) = configuration.mac {
         network::set_mac(mac)?;
@@ -150,12 +148,6 @@ fn take_in_entropy(entropy: &[u8]) -> Outcome<()> {
         return Err(refused("reseeding the random generator", last_errno()));
     }
     Ok(())
-}
-
-fn set_clock(nanos: u64) -> Outcome<()> {
-    const NANOS: u64 = 1_000_000_000;
-    let time = Timespec { tv_sec: (nanos / NANOS).cast_signed(), tv_nsec: (nanos % NANOS).cast_signed() };
-    rustix::time::clock_settime(ClockId::Realtime, time).during(|| "setting the clock")
 }
 
 /// The files only repeat what the kernel knows already, so an image without them is as good.

@@ -16,6 +16,7 @@ mod atomic;
 mod bell;
 mod boot;
 mod boot_id;
+mod clock;
 mod command;
 mod configure;
 mod connect;

@@ -72,7 +72,9 @@ fn answer(
 ) -> Outcome<Response> {
     stream.check()?;
     match request {
-        Request::Configure(_) | Request::Wake(_) => Err(invalid("configuration is the link thread's work")),
+        Request::Configure(_) | Request::Wake(_) | Request::Clock | Request::SetClock { .. } => {
+            Err(invalid("configuration is the link thread's work"))
+        }
         Request::Exec(exec) => exec::run(agent, stream, exec, scratch),
         Request::ReadFile { path, offset, length } => files::read(stream, path, *offset, *length, scratch),
         Request::WriteFile { path, mode, append, parents } => files::write(

@@ -6,13 +6,13 @@ use std::{
 };
 
 use agentiso_proto::{
-    Channel, Control, Decoder, Event, Frame, FrameError, Hello, Inherit, Kind, MAX_STREAMS, Request, encode,
-    from_bytes,
+    Channel, Control, Decoder, Event, Frame, FrameError, Hello, Inherit, Kind, MAX_STREAMS, Request,
+    Response, encode, from_bytes,
 };
 
 use crate::{
     agent::Agent,
-    configure,
+    clock, configure,
     error::invalid,
     filesystem, hold,
     link::{Arrived, Epoch, Link},
@@ -169,6 +169,15 @@ impl Server<'_> {
             Ok(Request::Wake(request)) => {
                 drop(streams);
                 let result = wake::wake(self.agent, &request);
+                return stream.conclude(result, &mut Vec::new());
+            }
+            Ok(Request::Clock) => {
+                drop(streams);
+                return stream.conclude(Ok(Response::Clock { nanos: clock::steady() }), &mut Vec::new());
+            }
+            Ok(Request::SetClock { ahead }) => {
+                drop(streams);
+                let result = clock::set_ahead(self.agent, ahead);
                 return stream.conclude(result, &mut Vec::new());
             }
             Ok(request) => request,

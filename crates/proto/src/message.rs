@@ -1,8 +1,9 @@
-//! What requests, responses and controls say. Version 2.
+//! What requests, responses and controls say. Version 3.
 //!
 //! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a
-//! version, and `tests/frozen.rs` compares every message with bytes written down once. Version 2 only added
-//! requests, from [`Request::StartJob`] on, and their responses: all else is as it was in version 1.
+//! version, and `tests/frozen.rs` compares every message with bytes written down once. Later versions only added
+//! requests and their responses, version 2 from [`Request::StartJob`] on and version 3 from [`Request::Clock`] on: all
+//! else is as it was in version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -176,6 +177,14 @@ pub enum Request {
     /// Searches files for lines: any number of [`Response::Matches`], sorted by path and line, final
     /// [`Response::GrepDone`]. Goes where [`Self::Find`] does.
     Grep(Grep),
+    /// Reads the clock that nobody sets. [`Response::Clock`].
+    Clock,
+    /// Sets the wall clock by the one that nobody sets, so that it does not matter when this is heard.
+    /// [`Response::Done`].
+    SetClock {
+        /// By how many nanoseconds since the epoch the wall clock is ahead of it.
+        ahead: u64,
+    },
 }
 
 /// What makes this machine itself. Every field is optional: what is absent stays as it is.
@@ -328,6 +337,11 @@ pub enum Response {
     Matches(Vec<GrepMatch>),
     /// That was all.
     GrepDone(GrepSummary),
+    /// The clock that nobody sets.
+    Clock {
+        /// Nanoseconds since the machine was booted, without those in which it stood still.
+        nanos: u64,
+    },
 }
 
 /// Why a request failed.

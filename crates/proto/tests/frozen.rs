@@ -196,6 +196,8 @@ fn searches_have_these_bytes() {
     frozen(&Request::Grep(grep.clone()), "1f 0172 0170 01 00 01 0167 ac02 01 04 c8 01");
     let grep = Grep { fixed: false, ignore_case: true, glob: None, max_per_file: None, ..grep };
     frozen(&Request::Grep(grep), "1f 0172 0170 00 01 00 ac02 00 c8 01");
+    frozen(&Request::Clock, "20");
+    frozen(&Request::SetClock { ahead: 300 }, "21 ac02");
     let entry = FoundEntry { path: path("p"), kind: FileKind::Symlink, size: 1, mode: 2, modified_ns: -3 };
     frozen(&Response::Found(vec![entry]), "0f 01 0170 02 01 02 05");
     frozen(&Response::FindDone { truncated: true }, "10 01");
@@ -209,6 +211,7 @@ fn searches_have_these_bytes() {
     frozen(&Response::Matches(vec![found]), "11 01 0170 ac02 016c 01 0162 02 0161 0163");
     let summary = GrepSummary { files_searched: 1, files_too_large: 2, truncated: true };
     frozen(&Response::GrepDone(summary), "12 01 02 01");
+    frozen(&Response::Clock { nanos: 300 }, "13 ac02");
 }
 
 #[test]

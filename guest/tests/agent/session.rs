@@ -120,11 +120,23 @@ fn an_agent_that_is_not_the_init_leaves_the_machine_alone() {
         Request::Hold { root: false },
         Request::Release,
         Request::PowerOff,
+        Request::SetClock { ahead: 1_000_000_000_000_000_000 },
     ];
     for request in requests {
         assert_eq!(host.call(&request).error(), ErrorKind::Unsupported, "{request:?}");
     }
     host.call(&Request::Sync).assert_done();
+}
+
+#[test]
+fn the_clock_that_nobody_sets_goes_on() {
+    let mut host = Host::start();
+    let mut read = || match host.call(&Request::Clock).last {
+        Some(Response::Clock { nanos }) => nanos,
+        other => panic!("not a clock: {other:?}"),
+    };
+    let first = read();
+    assert!(first > 0 && read() > first);
 }
 
 #[test]

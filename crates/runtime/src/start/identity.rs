@@ -1,17 +1,17 @@
 //! Making a machine a distinct one.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use agentiso_core::WorkspaceId;
 use agentiso_proto::{Configure, HookReport, Wake, WakeEvent};
 use agentiso_vmm::{Machine, VmError};
 
+use super::clock::{self, now_ns};
+
 /// How long all hooks of a machine together may take.
 const HOOKS_MS: u32 = 10_000;
 /// Random bytes each machine's kernel is given.
 const ENTROPY_BYTES: usize = 64;
-/// A clock that is off by more than this after the first setting is set again.
-const CLOCK_TOLERANCE: Duration = Duration::from_millis(2);
 
 /// Who a machine is.
 #[derive(Clone, Debug)]
@@ -43,12 +43,7 @@ impl Identity {
         let wake = self.wake(on)?;
         let woken = machine.at_start("getting its identity", machine.guest().wake(wake)).await?;
         tracing::debug!("identity set");
-        if started.elapsed() > CLOCK_TOLERANCE {
-            // The first message waited for code that had never run; this one does not.
-            let clock = Configure { unix_nanos: Some(now_ns()), ..Configure::default() };
-            let guest = machine.guest().clone();
-            tokio::spawn(async move { guest.configure(clock).await });
-        }
+        clock::set_again(machine, started).await?;
         Ok(woken)
     }
 
@@ -73,10 +68,4 @@ impl Identity {
         let boot_id = (on != OnWake::Restore).then(|| uuid::Uuid::new_v4().into_bytes());
         Ok(Wake { identity, boot_id, event, hooks_ms })
     }
-}
-
-/// The present, in nanoseconds since the epoch.
-pub(crate) fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -13,13 +13,15 @@
 //! `Machine`, disk and sockets with the owner of the berth.
 
 mod berth;
+mod clock;
 mod clone;
 mod identity;
 mod ingredients;
 mod oneshot;
 
 pub(crate) use berth::{Berth, BerthDisk};
-pub(crate) use identity::{Identity, OnWake, now_ns};
+pub(crate) use clock::{now_ns, set_again};
+pub(crate) use identity::{Identity, OnWake};
 pub(crate) use ingredients::{Ingredients, image_identity};
 pub(crate) use oneshot::BareRestore;
 pub use oneshot::{Running, StartRequest, Tier};

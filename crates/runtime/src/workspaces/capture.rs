@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use agentiso_core::ports::{DiskCopy, DiskError, DiskSource, Disks, Freezing};
 use agentiso_core::{DiskId, Failure};
@@ -13,7 +14,7 @@ use super::base::insert_disk;
 use super::intent::Switch;
 use super::undertaking::Undertaking;
 use super::{Attached, Workspaces};
-use crate::start::now_ns;
+use crate::start::{now_ns, set_again};
 
 /// What to freeze of a running workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -145,18 +146,21 @@ impl Workspaces {
     async fn uncalm(&self, attached: &Attached, what: What) -> Result<(), VmError> {
         let (machine, guest) = (attached.machine(), attached.machine().guest());
         let limit = super::snapshot::CALM_LIMIT;
-        let clock = || Configure { unix_nanos: Some(now_ns()), ..Configure::default() };
+        if what == What::Disk {
+            machine.during("going on", limit, guest.thaw()).await?;
+        }
+        let told = Instant::now();
+        let clock = Configure { unix_nanos: Some(now_ns()), ..Configure::default() };
         match what {
-            What::Disk => {
-                machine.during("going on", limit, guest.thaw()).await?;
-                machine.during("going on", limit, guest.configure(clock())).await
+            What::Disk | What::DiskAsItIs => {
+                machine.during("going on", limit, guest.configure(clock)).await?;
             }
-            What::DiskAsItIs => machine.during("going on", limit, guest.configure(clock())).await,
             What::Everything | What::EverythingAsItIs => {
-                let wake = Wake { identity: clock(), ..Wake::default() };
-                machine.during("going on", limit, guest.wake(wake)).await.map(drop)
+                let wake = Wake { identity: clock, ..Wake::default() };
+                machine.during("going on", limit, guest.wake(wake)).await?;
             }
         }
+        set_again(machine, told).await
     }
 }
 

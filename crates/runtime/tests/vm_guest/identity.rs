@@ -1,7 +1,7 @@
 //! What makes two clones of one memory image two machines.
 
 use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use agentiso_runtime::Tier;
 
@@ -52,4 +52,19 @@ async fn clones_differ_in_randomness_names_and_addresses_and_agree_on_the_time()
     // What one writes the other does not see.
     one.sh("echo mine > /root/mine").await;
     assert_eq!(two.sh("ls -A /root/mine 2>/dev/null || echo none").await, "none");
+}
+
+#[tokio::test]
+async fn a_clock_is_set_right_however_late_it_is_heard() {
+    let machine = TestMachine::start().await;
+    // The steady clock is what the time since boot is counted with, so nothing that takes time has a part in this.
+    let (ahead_secs, before) = (1_000_000_000, machine.guest().steady_clock().await.unwrap());
+    machine.sh("date -s @0").await;
+    machine.guest().set_clock(ahead_secs * 1_000_000_000).await.unwrap();
+    let said = machine.sh("echo $(date +%s.%N) $(cat /proc/uptime)").await;
+    let numbers: Vec<f64> = said.split(' ').map(|number| number.parse().unwrap()).collect();
+    let (wall, uptime) = (numbers[0], numbers[1]);
+    let steady = Duration::from_nanos(before).as_secs_f64();
+    assert!(uptime > steady - 0.02, "{steady} {said}");
+    assert!((wall - ahead_secs as f64 - uptime).abs() < CLOCK_TOLERANCE_SECS, "{said}");
 }

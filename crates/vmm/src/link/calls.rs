@@ -16,6 +16,22 @@ impl Guest {
         self.done(Request::Configure(configure)).await
     }
 
+    /// Reads the guest's clock that nobody sets, in nanoseconds.
+    pub async fn steady_clock(&self) -> Result<u64, LinkError> {
+        self.needs_version(3).await?;
+        let (response, guest) = self.call(Request::Clock).await?;
+        match response {
+            Response::Clock { nanos } => Ok(nanos),
+            other => Err(guest.mismatch(&other)),
+        }
+    }
+
+    /// Sets the guest's wall clock by the one that nobody sets: so many nanoseconds since the epoch it is ahead of it.
+    pub async fn set_clock(&self, ahead: u64) -> Result<(), LinkError> {
+        self.needs_version(3).await?;
+        self.done(Request::SetClock { ahead }).await
+    }
+
     /// Stops every process in the guest but the agent until [`Self::release`] or [`Self::wake`], for copying its
     /// memory; with `root` also flushes and freezes the root file system. Commands are refused meanwhile. A guest
     /// that cannot be brought to rest goes on as before and the error says why.

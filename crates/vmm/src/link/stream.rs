@@ -264,7 +264,8 @@ fn lists_cost(response: &Response) -> usize {
         | Response::EnvSet { .. }
         | Response::Connected
         | Response::FindDone { .. }
-        | Response::GrepDone(_) => 0,
+        | Response::GrepDone(_)
+        | Response::Clock { .. } => 0,
     }
 }
 

@@ -7,7 +7,9 @@ use agentiso_proto::{
 };
 use agentiso_vmm::link::{LinkError, Resync, SessionOptions};
 
-use super::{acquainted, assert_alive, assert_ends_in_violation, assert_violation, strangers};
+use super::{
+    acquainted, acquainted_with_older, assert_alive, assert_ends_in_violation, assert_violation, strangers,
+};
 
 fn hook(name: &str) -> HookReport {
     let outcome = HookOutcome::Exited(ExitStatus::Code(3));
@@ -85,4 +87,33 @@ async fn a_wake_answered_with_something_else_is_a_violation() {
 async fn a_session_with_a_restored_guest_asks_it_to_stay_held() {
     let (_guest, mut script) = strangers(SessionOptions { resync: Resync::Clean, inherit: Inherit::Held });
     assert_eq!(script.hello().await.unwrap().inherit, Inherit::Held);
+}
+
+#[tokio::test]
+async fn a_guests_clock_is_read_and_set_by_the_one_that_nobody_sets() {
+    let (guest, mut script) = acquainted().await;
+    let (steady, ()) = tokio::join!(guest.steady_clock(), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::Clock);
+        script.finish(stream, &Response::Clock { nanos: 7 }).await.unwrap();
+    });
+    assert_eq!(steady.unwrap(), 7);
+    let (set, ()) = tokio::join!(guest.set_clock(9), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::SetClock { ahead: 9 });
+        script.finish(stream, &Response::Done).await.unwrap();
+    });
+    set.unwrap();
+    let (steady, ()) = tokio::join!(guest.steady_clock(), async {
+        let (stream, _) = script.request().await.unwrap();
+        script.finish(stream, &Response::Done).await.unwrap();
+    });
+    assert_violation(&steady.unwrap_err());
+}
+
+#[tokio::test]
+async fn an_older_agent_is_not_asked_for_its_clock() {
+    let (guest, _script) = acquainted_with_older().await;
+    assert!(matches!(guest.steady_clock().await, Err(LinkError::OldAgent { version: 1, needed: 3 })));
+    assert!(matches!(guest.set_clock(9).await, Err(LinkError::OldAgent { version: 1, needed: 3 })));
 }
