@@ -2,7 +2,7 @@
 
 use agentiso_proto::{
     Channel, Configure, Control, ErrorKind, HEADER_LEN, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING,
-    Request, VERSION_MAX, VERSION_MIN, Wake, encode, to_bytes,
+    Request, Response, VERSION_MAX, VERSION_MIN, Wake, encode, to_bytes,
 };
 use proptest::prelude::*;
 

@@ -28,7 +28,7 @@ while ($c = $l->accept) {
 pub fn serve(http: &Http, workspace: &str) {
     let job = http.act("exec_start", json!({"workspace_id": workspace, "command": SERVER}));
     let ready =
-        json!({"workspace_id": workspace, "job_id": job["job_id"], "wait": "output", "wait_secs": 60});
+        json!({"workspace_id": workspace, "job_id": job["job_id"], "wait": "output", "wait_secs": 300});
     assert_eq!(http.act("exec_poll", ready)["stdout"], "ready\n");
 }
 

@@ -45,7 +45,7 @@ impl Pair {
         let mut heard = String::new();
         while heard.len() < said.len() {
             let poll = json!({
-                "workspace_id": workspace, "job_id": job, "wait": "output", "wait_secs": 60, "stdout_offset": heard.len(),
+                "workspace_id": workspace, "job_id": job, "wait": "output", "wait_secs": 300, "stdout_offset": heard.len(),
             });
             let polled = self.session.act("exec_poll", poll);
             let more = polled["stdout"].as_str().unwrap();
@@ -63,7 +63,7 @@ impl Pair {
     }
 
     fn end(&self, workspace: &str, job: &Value) -> Value {
-        let wait = json!({"workspace_id": workspace, "job_id": job, "wait": "exit", "wait_secs": 60});
+        let wait = json!({"workspace_id": workspace, "job_id": job, "wait": "exit", "wait_secs": 300});
         self.session.act("exec_poll", wait)
     }
 

@@ -56,7 +56,7 @@ impl Forge {
         let job = user
             .act("exec_start", json!({"workspace_id": "forge", "command": "exec python3 /www/server.py"}));
         let ready =
-            json!({"workspace_id": "forge", "job_id": job["job_id"], "wait": "output", "wait_secs": 60});
+            json!({"workspace_id": "forge", "job_id": job["job_id"], "wait": "output", "wait_secs": 300});
         assert_eq!(user.act("exec_poll", ready)["stdout"], "ready\n");
         Self { user, _place: place }
     }

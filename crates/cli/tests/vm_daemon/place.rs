@@ -11,7 +11,7 @@ use crate::http::Http;
 use crate::mcp::Mcp;
 
 /// Nothing here takes this long unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// An installation of a test's own. When it goes, its daemon and its machines go too.
 pub struct Place {
