@@ -8,9 +8,9 @@ use agentiso_vmm::{Machine, VmError};
 
 /// A clock that may be off by more than this is set again.
 const TOLERANCE: Duration = Duration::from_millis(2);
-/// A guest that took this long is waited for: with it, nobody notices.
+/// A guest that took this long is waited for, until its clock is off by less.
 const SLOW: Duration = Duration::from_secs(1);
-/// How often a guest is asked at most for an answer that comes within the tolerance.
+/// How often a guest is asked at most for an answer that is good enough.
 const QUESTIONS: u32 = 4;
 
 /// The present, in nanoseconds since the epoch.
@@ -26,9 +26,10 @@ pub(crate) async fn set_again(machine: &Machine, told: Instant) -> Result<(), Vm
     if late <= TOLERANCE {
         return Ok(());
     }
+    let is_slow = late > SLOW;
     let guest = machine.guest().clone();
     let setting = async move {
-        match best_offset(&guest).await {
+        match best_offset(&guest, if is_slow { SLOW } else { TOLERANCE }).await {
             Ok(ahead) => guest.set_clock(ahead).await,
             Err(LinkError::OldAgent { .. }) => {
                 guest.configure(Configure { unix_nanos: Some(now_ns()), ..Configure::default() }).await
@@ -36,7 +37,7 @@ pub(crate) async fn set_again(machine: &Machine, told: Instant) -> Result<(), Vm
             Err(error) => Err(error),
         }
     };
-    if late > SLOW {
+    if is_slow {
         machine.at_start("setting its clock", setting).await
     } else {
         tokio::spawn(setting);
@@ -44,14 +45,14 @@ pub(crate) async fn set_again(machine: &Machine, told: Instant) -> Result<(), Vm
     }
 }
 
-/// How far the time is ahead of the clock that nobody sets in a guest.
-async fn best_offset(guest: &Guest) -> Result<u64, LinkError> {
+/// How far the time is ahead of the clock that nobody sets in a guest, if possible to within `precision`.
+async fn best_offset(guest: &Guest, precision: Duration) -> Result<u64, LinkError> {
     let mut bounds = Bounds::default();
     for _ in 0..QUESTIONS {
         let asked = now_ns();
         let steady = guest.steady_clock().await?;
         bounds.narrow(asked, steady, now_ns());
-        if bounds.width() <= TOLERANCE {
+        if bounds.width() <= precision {
             break;
         }
     }
