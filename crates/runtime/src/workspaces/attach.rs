@@ -80,7 +80,8 @@ impl Workspaces {
             return Ok(Some((state, machine)));
         }
         let dir = state.berth.path(&self.installation.paths.workspaces_dir());
-        if let Some(machine) = Machine::adopt(&dir, &state.record).await? {
+        let patience = self.installation.config.vm.boot_timeout();
+        if let Some(machine) = Machine::adopt(&dir, &state.record, patience).await? {
             return Ok(Some((state, machine)));
         }
         self.note_end(workspace, &state)?;

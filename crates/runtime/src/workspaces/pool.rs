@@ -172,7 +172,8 @@ impl Workspaces {
     /// Comes back to a machine that no workspace owns.
     async fn come_back(&self, state: &MachineState) -> Result<Machine, Failure> {
         let dir = state.berth.path(&self.installation.paths.workspaces_dir());
-        let found = Machine::adopt(&dir, &state.record).await?;
+        let patience = self.installation.config.vm.boot_timeout();
+        let found = Machine::adopt(&dir, &state.record, patience).await?;
         found.ok_or_else(|| Failure::new(Code::VmCrashed, "a machine of the pool has ended by itself"))
     }
 

@@ -20,14 +20,8 @@ use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Address, reach};
 
-/// How long a machine that runs may take to let us in.
-const ADOPTION_LIMIT: Duration = Duration::from_secs(10);
-
 /// How long a QEMU that does not let us in may take to be gone.
 const DEATH_NOTICE: Duration = Duration::from_secs(5);
-
-/// How long what belongs to a start may take in a machine that started long ago.
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long an agent that waits at a frame boundary may take to answer.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
@@ -94,15 +88,20 @@ impl Machine {
 
     /// Comes back to a machine that was released, by whatever process. `None` if it has ended.
     ///
-    /// If its last owner died in the middle of something, the machine is made to run again.
-    pub async fn adopt(dir: &Path, record: &MachineRecord) -> Result<Option<Self>, VmError> {
+    /// If its last owner died in the middle of something, the machine is made to run again. To let us in it may take
+    /// as long as to boot, which is the `patience`: a guest can be as busy as that.
+    pub async fn adopt(
+        dir: &Path,
+        record: &MachineRecord,
+        patience: Duration,
+    ) -> Result<Option<Self>, VmError> {
         let doing = || VmError::io("come back to the running machine");
         let adopted = Process::adopt(record.pid, record.started, dir.join("qemu.log"), record.group());
         let adopted = adopted.map_err(doing())?;
         let Some(process) = adopted else { return Ok(None) };
         let process = Guarded(Some(process));
-        match Self::come_back(dir, record).await {
-            Ok(reached) => Ok(process.take().map(|process| reached.with(process, dir, record))),
+        match Self::come_back(dir, record, patience).await {
+            Ok(reached) => Ok(process.take().map(|process| reached.with(process, dir, record, patience))),
             // A QEMU that is about to end has closed its sockets before it is gone.
             Err(error) => match tokio::time::timeout(DEATH_NOTICE, process.ended()).await {
                 Ok(()) => Ok(None),
@@ -111,7 +110,7 @@ impl Machine {
         }
     }
 
-    async fn come_back(dir: &Path, record: &MachineRecord) -> Result<Reached, VmError> {
+    async fn come_back(dir: &Path, record: &MachineRecord, patience: Duration) -> Result<Reached, VmError> {
         let doing = || VmError::io("come back to the running machine");
         let sockets = SocketDir::open(dir).map_err(doing())?;
         let connect = |name| {
@@ -129,7 +128,7 @@ impl Machine {
         if status["status"] == "paused" || status["status"] == "io-error" {
             qmp.execute("cont", json!({})).await?;
         }
-        let guest = meet_again(record.address, &sockets).await.map_err(doing())?;
+        let guest = meet_again(record.address, &sockets, patience).await.map_err(doing())?;
         Ok(Reached { qmp, disk, console, guest })
     }
 }
@@ -143,10 +142,10 @@ struct Reached {
 }
 
 impl Reached {
-    fn with(self, process: Process, dir: &Path, record: &MachineRecord) -> Machine {
+    fn with(self, process: Process, dir: &Path, record: &MachineRecord, patience: Duration) -> Machine {
         let Self { qmp, disk, console, guest } = self;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
-        let (dir, spare_port, patience, _key) = (dir.to_owned(), None, START_LIMIT, None);
+        let (dir, spare_port, _key) = (dir.to_owned(), None, None);
         Machine {
             process,
             qmp,
@@ -168,10 +167,10 @@ impl Reached {
 ///
 /// Nearly always it was not, and then there is nothing to skip. Only if it does not answer is it led to a boundary. Over
 /// vsock there is nothing to skip ever: a connection begins with its first byte.
-async fn meet_again(address: Address, sockets: &SocketDir) -> std::io::Result<Guest> {
+async fn meet_again(address: Address, sockets: &SocketDir, patience: Duration) -> std::io::Result<Guest> {
     let options = |resync| SessionOptions { resync, inherit: Inherit::Keep };
     let connect = || async {
-        let reached = tokio::time::timeout(ADOPTION_LIMIT, reach(address, sockets)).await;
+        let reached = tokio::time::timeout(patience, reach(address, sockets)).await;
         reached.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
     };
     let guest = Guest::open(connect().await?, options(Resync::Clean));
