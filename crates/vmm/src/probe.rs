@@ -18,9 +18,8 @@ use crate::machine::{GuestKernel, Host, Launch, Machine};
 use crate::qemu::{Credentials, DiskFile, Memory};
 use crate::transport::VSOCK_DEVICE;
 
-/// A kernel that KVM cannot run may spin for ever without a word; one that it runs has printed something by then,
-/// even nested in a busy machine, and gets all the time a boot may take.
-const KVM_SILENCE: Duration = Duration::from_secs(20);
+/// How long a kernel may be silent under KVM before an emulated one races it.
+const KVM_HEAD_START: Duration = Duration::from_secs(5);
 const KVM_DEVICE: &str = "/dev/kvm";
 
 /// How guests run on this host, and why.
@@ -68,7 +67,7 @@ pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cac
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
-    let answer = match try_boot(host, kernel, Accel::Kvm, LinkKind::Serial, cache, Some(KVM_SILENCE)).await {
+    let answer = match try_kvm(host, kernel, cache).await {
         Ok(()) => Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() },
         Err(said) => tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {said}")),
     };
@@ -102,7 +101,7 @@ pub async fn choose_link(
     if let Some(known) = recall(&memory, &key) {
         return known;
     }
-    let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache, None).await {
+    let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache).await {
         Ok(()) => LinkChoice { link: LinkKind::Vsock, reason: "the agent answers on it".to_owned() },
         Err(said) => serial(format!("{VSOCK_DEVICE} is there, but the agent does not answer on it: {said}")),
     };
@@ -127,17 +126,39 @@ fn device_standing(device: &str) -> Result<String, String> {
     Ok(format!("{:o} {} {} {}", found.mode(), found.uid(), found.gid(), found.ino()))
 }
 
-/// Boots the guest kernel once; in case of failure, says why in one line. Gives up early if its console is still
-/// empty after `silence`.
+/// Boots the guest kernel under KVM; in case of failure, says why in one line. A kernel that KVM cannot run may spin for
+/// ever without a word, and how long one takes that it can run depends on the host. So one that is silent is given up
+/// when an emulated one, which began later, has booted.
+async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Result<(), String> {
+    let scratch = Scratch::new(cache, host.run_as)?;
+    let emulated = try_boot(host, kernel, Accel::Tcg, LinkKind::Serial, cache);
+    tokio::select! {
+        booted = boot(host, kernel, Accel::Kvm, LinkKind::Serial, &scratch) => booted,
+        () = overtaken(&scratch.0, KVM_HEAD_START, emulated) => {
+            Err("it printed nothing in the time in which an emulated one booted".to_owned())
+        }
+    }
+}
+
+/// Boots the guest kernel once; in case of failure, says why in one line.
 async fn try_boot(
     host: &Host,
     kernel: &GuestKernel,
     accel: Accel,
     link: LinkKind,
     cache: &Path,
-    silence: Option<Duration>,
 ) -> Result<(), String> {
-    let scratch = Scratch::new(cache, host.run_as).map_err(|error| error.to_string())?;
+    let scratch = Scratch::new(cache, host.run_as)?;
+    boot(host, kernel, accel, link, &scratch).await
+}
+
+async fn boot(
+    host: &Host,
+    kernel: &GuestKernel,
+    accel: Accel,
+    link: LinkKind,
+    scratch: &Scratch,
+) -> Result<(), String> {
     let launch = Launch {
         dir: &scratch.0,
         hardware: Hardware { accel, link, vcpus: 1, memory_mb: 256 },
@@ -146,11 +167,7 @@ async fn try_boot(
         ephemeral: true,
         spare_port: false,
     };
-    let booted = tokio::select! {
-        booted = Machine::boot(host, launch, kernel) => booted,
-        said = stays_silent(&scratch.0, silence) => return Err(said),
-    };
-    match booted {
+    match Machine::boot(host, launch, kernel).await {
         Ok(machine) => {
             machine.kill().await;
             Ok(())
@@ -159,13 +176,12 @@ async fn try_boot(
     }
 }
 
-/// Returns, with what to say of it, if the console of the machine in `dir` is still empty after `silence`.
-async fn stays_silent(dir: &Path, silence: Option<Duration>) -> String {
-    if let Some(silence) = silence {
-        tokio::time::sleep(silence).await;
-        if console_is_empty(dir) {
-            return format!("it printed nothing in {} s", silence.as_secs());
-        }
+/// Returns if the console of the machine in `dir` is still empty when another one has booted that was started
+/// `head_start` later.
+async fn overtaken(dir: &Path, head_start: Duration, other: impl Future<Output = Result<(), String>>) {
+    tokio::time::sleep(head_start).await;
+    if console_is_empty(dir) && other.await.is_ok() && console_is_empty(dir) {
+        return;
     }
     std::future::pending().await
 }
@@ -178,13 +194,18 @@ fn console_is_empty(dir: &Path) -> bool {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(parent: &Path, owner: Option<Credentials>) -> io::Result<Self> {
+    fn new(parent: &Path, owner: Option<Credentials>) -> Result<Self, String> {
         let scratch = Self(parent.join(format!("probe-{}", uuid::Uuid::new_v4().simple())));
-        fs::create_dir(&scratch.0)?;
-        if let Some(owner) = owner {
-            std::os::unix::fs::chown(&scratch.0, Some(owner.uid), Some(owner.gid))?;
-        }
+        scratch.make(owner).map_err(|error| format!("{} cannot be made: {error}", scratch.0.display()))?;
         Ok(scratch)
+    }
+
+    fn make(&self, owner: Option<Credentials>) -> io::Result<()> {
+        fs::create_dir(&self.0)?;
+        match owner {
+            Some(owner) => std::os::unix::fs::chown(&self.0, Some(owner.uid), Some(owner.gid)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -250,9 +271,23 @@ mod tests {
         assert_ne!(standing().unwrap(), before);
     }
 
-    #[tokio::test]
-    async fn a_machine_without_a_word_is_given_up() {
+    /// Whether a machine, whose console has this in it when another one has ended so, is given up.
+    async fn is_given_up(printed: &'static str, other: Result<(), String>) -> bool {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(stays_silent(dir.path(), Some(Duration::ZERO)).await, "it printed nothing in 0 s");
+        let other = async {
+            fs::write(dir.path().join("console.log"), printed).unwrap();
+            other
+        };
+        tokio::select! {
+            () = overtaken(dir.path(), KVM_HEAD_START, other) => true,
+            () = tokio::time::sleep(KVM_HEAD_START * 2) => false,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_without_a_word_is_given_up_when_another_has_booted() {
+        assert!(is_given_up("", Ok(())).await);
+        assert!(!is_given_up("[    0.1] hello", Ok(())).await);
+        assert!(!is_given_up("", Err("the other did not boot".to_owned())).await);
     }
 }
