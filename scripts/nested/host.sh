@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Building the test host: a Debian whose virtual processor has SVM, so that it has a /dev/kvm of its own, with ZFS and
 # a second QEMU; and the QEMU that emulates it.
-# The hash of this file and of what it puts into the host names the result: a changed recipe is built anew.
+# Each step keeps the hash of what it was made by: a step whose recipe has changed is made anew, with what needs it.
 # $host is the directory all of it is made in.
 : "${host:=}"
 
@@ -11,10 +11,6 @@ readonly HOST_PACKAGES=systemd,systemd-sysv,libpam-systemd,udev,dbus,kmod,linux-
 readonly MODULE_PACKAGES=build-essential,kmod,linux-headers-cloud-amd64,zfs-dkms
 readonly EMULATOR_PACKAGES=build-essential,ninja-build,pkg-config,python3-venv,libglib2.0-dev,libfdt-dev,zlib1g-dev
 readonly HOST_DISK_SIZE=24G
-
-recipe_hash() {
-  cat scripts/nested/host.sh scripts/nested/host-* scripts/nested/host.service scripts/nested/emulator.patch | sha256sum | cut -c1-16
-}
 
 # The suite this system is of, and its own package sources for it.
 suite() {
@@ -49,17 +45,20 @@ bootstrap() {
 $(tail -n 20 "$host/build.log")"
 }
 
-# step NAME COMMAND...: runs a command once; what it made is there from then on.
+# step NAME FILE...: runs make_NAME once; what it made is there from then on, unless one of the files, or this one, has
+# changed. A file is one of scripts/nested, or the mark of a step before.
 step() {
-  local name="$1" start=$SECONDS
+  local name="$1" start=$SECONDS hash
   shift
-  if [ -e "$host/$name.done" ]; then
+  hash="$(cd scripts/nested && cat host.sh "$@" | sha256sum)"
+  if [ "$(cat "$host/$name.done" 2>/dev/null)" = "$hash" ]; then
     echo "$name: there already"
     return
   fi
   echo "$name"
-  "$@"
-  : >"$host/$name.done"
+  rm -f "$host/$name.done"
+  "make_$name"
+  printf '%s\n' "$hash" >"$host/$name.done"
   echo "$name: made in $(spell_seconds $((SECONDS - start)))"
 }
 
@@ -80,7 +79,7 @@ make_disk() {
 # build_host: makes what is missing of it, in $host.
 build_host() {
   mkdir -p "$host"
-  step modules make_modules
-  step emulator make_emulator
-  step disk make_disk
+  step modules host-modules
+  step emulator host-emulator emulator.patch
+  step disk host-files host.service "$host/modules.done"
 }
