@@ -9,10 +9,14 @@ use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Explain};
 
 use super::KernelError;
+use super::version::{instead_of, is_broken};
 use crate::tools::{Tool, ToolError};
 
 /// Packages that depend on the current small kernel: of Debian, then of Ubuntu.
 const META_PACKAGES: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
+
+/// What the names of packages with a kernel begin with.
+const IMAGE: &str = "linux-image-";
 
 /// Kernel sources that are known to make a good guest kernel, the best first.
 const SOURCE_PACKAGES: [&str; 2] = ["linux-source-6.12", "linux-source-6.1"];
@@ -118,7 +122,7 @@ impl Apt {
         let package = self.kernel_package()?;
         progress.step(&format!("downloading {package}"), None);
         self.download(&package, scratch)?;
-        if let Some(version) = package.strip_prefix("linux-image-") {
+        if let Some(version) = package.strip_prefix(IMAGE) {
             let modules = format!("linux-modules-{version}");
             if self.knows(&modules)? {
                 self.download(&modules, scratch)?;
@@ -132,10 +136,25 @@ impl Apt {
     fn kernel_package(&self) -> Result<String, KernelError> {
         for meta in META_PACKAGES {
             if let Some(package) = self.ask(&["depends", meta])?.as_deref().and_then(image_package) {
-                return Ok(package);
+                return Ok(self.instead_of_broken(&package)?.unwrap_or(package));
             }
         }
         Err(KernelError::NoPackage { wanted: META_PACKAGES.join(" or ") })
+    }
+
+    /// What to take instead of a package whose kernel breaks guests.
+    fn instead_of_broken(&self, package: &str) -> Result<Option<String>, KernelError> {
+        let Some(version) = package.strip_prefix(IMAGE).filter(|version| is_broken(version)) else {
+            return Ok(None);
+        };
+        let names = self.ask(&["pkgnames", IMAGE])?.unwrap_or_default();
+        for other in instead_of(version, names.lines().filter_map(|name| name.strip_prefix(IMAGE))) {
+            let other = format!("{IMAGE}{other}");
+            if self.knows(&other)? {
+                return Ok(Some(other));
+            }
+        }
+        Ok(None)
     }
 
     fn knows(&self, package: &str) -> Result<bool, KernelError> {
@@ -164,7 +183,7 @@ fn image_package(text: &str) -> Option<String> {
     text.lines()
         .filter_map(|line| line.trim_start().strip_prefix("Depends: "))
         .map(str::trim)
-        .find(|package| package.starts_with("linux-image-") && !META_PACKAGES.contains(package))
+        .find(|package| package.starts_with(IMAGE) && !META_PACKAGES.contains(package))
         .map(str::to_owned)
 }
 

@@ -1,6 +1,5 @@
 //! Where kernels are looked for, and in which order.
 
-use std::cmp::Ordering;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use agentiso_core::{Explain, chain};
 use super::choice::{BUILT, chosen};
 use super::deb::unpack_deb;
 use super::prepare::{Found, install};
+use super::version::{by_version, by_worth};
 use super::{Kernel, KernelError, KernelSource, apt};
 use crate::partial::{self, PartialDir};
 
@@ -43,7 +43,7 @@ pub fn find(query: &KernelQuery, progress: &dyn Progress) -> Result<Kernel, Kern
 /// distribution's package, else the host's own.
 pub fn find_packaged(directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
     open(directory)?;
-    if let Some(kernel) = newest_packaged(directory) {
+    if let Some(kernel) = best_packaged(directory) {
         return Ok(kernel);
     }
     let mut tried = Vec::new();
@@ -62,9 +62,9 @@ pub fn find_packaged(directory: &Path, progress: &dyn Progress) -> Result<Kernel
 type Way = fn(&Path, &dyn Progress) -> Result<Kernel, KernelError>;
 
 /// The kernel that would be used if none is configured, as far as one is prepared: the built one if it was chosen,
-/// else the newest.
+/// else the best.
 pub fn prepared(directory: &Path) -> Option<Kernel> {
-    chosen(directory).or_else(|| newest_packaged(directory))
+    chosen(directory).or_else(|| best_packaged(directory))
 }
 
 /// The kernel that is in use, as far as it is prepared.
@@ -82,10 +82,10 @@ pub fn all(directory: &Path) -> Vec<Kernel> {
     kernels
 }
 
-fn newest_packaged(directory: &Path) -> Option<Kernel> {
+fn best_packaged(directory: &Path) -> Option<Kernel> {
     sound(directory, |name| !name.starts_with(CONFIGURED) && !name.starts_with(BUILT))
         .into_iter()
-        .max_by(|a, b| by_version(&a.version, &b.version))
+        .max_by(|a, b| by_worth(&a.version, &b.version))
 }
 
 /// The kernels in the directories whose names are wanted.
@@ -180,26 +180,11 @@ fn modules_near(kernel: &Path, version: &str) -> Option<PathBuf> {
         .and_then(|modules| modules.canonicalize().ok())
 }
 
-/// Orders versions as people do: 6.9 before 6.12.
-fn by_version(a: &str, b: &str) -> Ordering {
-    numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
-}
-
-fn numbers(version: &str) -> Vec<u64> {
-    version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use agentiso_core::Code;
     use agentiso_core::progress::Silent;
-
-    #[test]
-    fn newer_versions_come_later_whatever_their_digits() {
-        assert_eq!(by_version("6.9.1-x", "6.12.0-x"), Ordering::Less);
-        assert_eq!(by_version("6.1.0-54-cloud", "6.1.0-9-cloud"), Ordering::Greater);
-    }
 
     #[test]
     fn a_configured_kernel_that_is_none_is_an_error_and_leaves_nothing() {

@@ -11,6 +11,7 @@ mod error;
 mod find;
 mod prepare;
 mod record;
+mod version;
 
 pub use bzimage::{BzImageError, unpack_vmlinux, version_of_bzimage};
 pub use choice::{use_built, use_packaged};
