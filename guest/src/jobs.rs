@@ -5,7 +5,7 @@
 //! the running jobs have even shares and finished ones what is left, the oldest being forgotten first.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
@@ -14,6 +14,7 @@ use agentiso_proto::{Channel, Control, Exec, Exit, JOB_OUTPUT, JobInfo, JobRead,
 
 use crate::{
     bell::{Bell, Wakeable},
+    controls::Controls,
     error::{Outcome, invalid, not_found},
     patron::{Input, Signals},
     ring::Ring,
@@ -28,8 +29,6 @@ const LARGEST_RING: usize = 1024 * 1024;
 const POT: usize = 64 * 1024 * 1024;
 /// What is remembered of the words of a job's command line.
 const MAX_ARGV: usize = 16 * 1024;
-/// Controls a job has not looked at yet; more are dropped.
-const MAX_CONTROLS: usize = 64;
 
 /// The jobs.
 #[derive(Default)]
@@ -54,7 +53,7 @@ struct Entry {
     input: Option<Vec<u8>>,
     /// No more input comes after that.
     input_over: bool,
-    controls: VecDeque<Control>,
+    controls: Controls,
     cancelled: bool,
     /// Output came, input went, or it ended.
     changed: Arc<Condvar>,
@@ -102,7 +101,7 @@ impl Jobs {
             outputs: Default::default(),
             input: None,
             input_over: !exec.stdin,
-            controls: VecDeque::new(),
+            controls: Controls::default(),
             cancelled: false,
             changed: Arc::default(),
         };
@@ -136,9 +135,8 @@ impl Jobs {
     /// Sends a control to a job; one that has ended is left alone.
     pub(crate) fn control(&self, id: u32, control: Control) -> Outcome<()> {
         self.alert(id, |entry| {
-            if entry.controls.len() < MAX_CONTROLS {
-                entry.controls.push_back(control);
-            }
+            let pieces = usize::from(entry.input.is_some());
+            entry.controls.push(control, pieces);
         })
     }
 
@@ -224,16 +222,20 @@ impl Jobs {
         Signals {
             cancelled: entry.as_ref().is_none_or(|entry| entry.cancelled),
             ended: false,
-            controls: entry.map(|entry| std::mem::take(&mut entry.controls)).unwrap_or_default(),
+            controls: entry.map(|entry| entry.controls.take()).unwrap_or_default(),
         }
     }
 
-    /// The next input, if it is there.
+    /// The next input, if it is there and no control waits before it.
     pub(crate) fn take_input(&self, id: u32) -> Input {
         let mut table = locked(&self.table);
         let Some(entry) = table.jobs.get_mut(&id) else { return Input::Eof };
+        if entry.controls.are_next() {
+            return Input::Pending;
+        }
         match entry.input.take() {
             Some(bytes) => {
+                entry.controls.input_taken();
                 entry.changed.notify_all();
                 Input::Data(bytes)
             }

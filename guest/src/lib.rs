@@ -20,6 +20,7 @@ mod clock;
 mod command;
 mod configure;
 mod connect;
+mod controls;
 mod environment;
 mod error;
 mod exec;

@@ -1,7 +1,5 @@
 //! Whom a running command serves.
 
-use std::collections::VecDeque;
-
 use agentiso_proto::{Channel, Control};
 
 use crate::{frames::Scratch, link::Ended};
@@ -11,7 +9,7 @@ pub(crate) trait Patron: Send + Sync {
     /// What must be acted on now.
     fn signals(&self) -> Signals;
 
-    /// The next piece of input, if it is there.
+    /// The next piece of input, if it is there. Input that came after a resize or a signal waits until that was taken.
     fn try_receive(&self) -> Input;
 
     /// How much output is taken right now.
@@ -44,5 +42,5 @@ pub(crate) struct Signals {
     /// Nobody listens any more.
     pub(crate) ended: bool,
     /// Controls that came since.
-    pub(crate) controls: VecDeque<Control>,
+    pub(crate) controls: Vec<Control>,
 }

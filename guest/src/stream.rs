@@ -11,6 +11,7 @@ use agentiso_proto::{Channel, Control, DATA_PAYLOAD, GuestError, Kind, Response,
 
 use crate::{
     bell::Wakeable,
+    controls::Controls,
     error::{Outcome, cancelled, invalid},
     frames::{DataFrame, Scratch},
     link::{Ended, Epoch, Link},
@@ -20,8 +21,6 @@ use crate::{
 
 /// Consumed bytes are granted again in lumps of at least this.
 const CREDIT_LUMP: u32 = WINDOW / 4;
-/// Controls a command has not looked at yet; more are dropped.
-const MAX_CONTROLS: usize = 64;
 
 /// One stream.
 pub(crate) struct Stream {
@@ -38,7 +37,7 @@ struct State {
     inbox_room: u32,
     consumed: u32,
     eof: bool,
-    controls: VecDeque<Control>,
+    controls: Controls,
     cancelled: bool,
     overrun: bool,
     ended: bool,
@@ -53,7 +52,7 @@ impl Stream {
             inbox_room: WINDOW,
             consumed: 0,
             eof: false,
-            controls: VecDeque::new(),
+            controls: Controls::default(),
             cancelled: false,
             overrun: false,
             ended: false,
@@ -98,9 +97,8 @@ impl Stream {
     /// Something for the running command.
     pub(crate) fn control(&self, control: Control) {
         self.change(|state| {
-            if state.controls.len() < MAX_CONTROLS {
-                state.controls.push_back(control);
-            }
+            let pieces = state.inbox.len();
+            state.controls.push(control, pieces);
         });
     }
 
@@ -212,6 +210,7 @@ impl Stream {
         match state.inbox.pop_front() {
             Some(data) => {
                 state.consumed += data.len() as u32;
+                state.controls.input_taken();
                 Input::Data(data)
             }
             None if state.eof || state.ended => Input::Eof,
@@ -244,12 +243,15 @@ impl Patron for Stream {
         Signals {
             cancelled: state.cancelled || state.overrun,
             ended: state.ended,
-            controls: std::mem::take(&mut state.controls),
+            controls: state.controls.take(),
         }
     }
 
     fn try_receive(&self) -> Input {
         let mut state = locked(&self.state);
+        if state.controls.are_next() {
+            return Input::Pending;
+        }
         let input = self.take(&mut state);
         self.give_back(state);
         input

@@ -116,9 +116,10 @@ impl Supervisor<'_> {
 
     /// Waits for the next thing to happen and deals with it; says whether the command's process has ended.
     fn step(&mut self) -> Outcome<bool> {
-        // In this order, input never overtakes the resize or signal that came before it.
+        // What came before a resize or a signal, that, and what came after it.
         self.stdin.feed(self.patron);
         self.obey();
+        self.stdin.feed(self.patron);
         let room = self.outputs.each_ref().map(|output| self.room(output.channel));
         let mut fds =
             vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.bell, PollFlags::IN)];

@@ -190,7 +190,7 @@ fn broken_pipes_end_commands_as_they_do_elsewhere() {
 #[test]
 fn a_terminal_is_one_and_follows_its_size() {
     let mut host = Host::start();
-    let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; read line; while [ \"$(stty size)\" = '30 90' ]; do :; done; stty size; echo \"$TERM\"; exit 5";
+    let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; read line; stty size; echo \"$TERM\"; exit 5";
     let stream = host.open(&Request::Exec(Exec { tty: Some((90, 30)), stdin: true, ..shell(script) }));
     host.wait_until(stream, |heard| heard.stdout.ends_with(b"30 90\r\n"));
     host.control(stream, Control::Resize { columns: 101, rows: 41 });
@@ -200,6 +200,23 @@ fn a_terminal_is_one_and_follows_its_size() {
     assert_eq!(text, "terminal\r\n30 90\r\ngo\r\n41 101\r\nxterm-256color\r\n");
     assert_eq!(heard.stderr, b"");
     heard.assert_code(5);
+}
+
+#[test]
+fn input_does_not_overtake_the_size_that_was_set_before_it() {
+    let mut host = Host::start();
+    let script = "echo ready; while read line; do stty size; done";
+    let stream = host.open(&Request::Exec(Exec { tty: Some((80, 24)), stdin: true, ..shell(script) }));
+    host.wait_until(stream, |heard| heard.stdout == b"ready\r\n");
+    let mut expected = "ready\r\n".to_owned();
+    for columns in 100..200 {
+        host.control(stream, Control::Resize { columns, rows: 40 });
+        host.send(stream, b"\n");
+        expected.push_str(&format!("\r\n40 {columns}\r\n"));
+        host.wait_until(stream, |heard| heard.stdout.len() >= expected.len());
+    }
+    host.send(stream, b"\x04");
+    assert_eq!(String::from_utf8(host.finish(stream).stdout).unwrap(), expected);
 }
 
 #[test]

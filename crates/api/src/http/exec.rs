@@ -178,6 +178,12 @@ async fn run(
             return Ok(None);
         }
     };
+    // A command that has read all its input is told to have, however soon after it ended.
+    while let Ok(count) = taken.try_recv() {
+        if sink.send(text(&ExecWord::Taken(count))).await.is_err() {
+            break;
+        }
+    }
     Ok(Some(ended(running, &exit)))
 }
 

@@ -111,8 +111,9 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
     assert_eq!(sitting.word()["exit"]["code"], 0);
     assert_eq!(sitting.stdout, b"one\ntwo\n\0\xff");
 
-    let mut sitting =
-        Sitting::start(&one, &["sh", "-c", "trap 'echo caught; exit 9' INT; echo set; read line"]);
+    // A shell that is about to wait for something else than a child may miss the signal until that something comes.
+    let patient = "trap 'echo caught; exit 9' INT; echo set; while :; do sleep 0.1; done";
+    let mut sitting = Sitting::start(&one, &["sh", "-c", patient]);
     sitting.prints("set\n");
     sitting.control(&json!({"signal": 2}));
     assert_eq!(sitting.word()["exit"]["code"], 9);
