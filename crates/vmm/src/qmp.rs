@@ -76,8 +76,9 @@ type Answer = Result<Value, String>;
 type Waiting = Arc<Mutex<Option<VecDeque<oneshot::Sender<Answer>>>>>;
 
 impl Qmp {
-    /// The time any one command may take, once QEMU is there.
-    pub const LIMIT: Duration = Duration::from_secs(10);
+    /// The time any one command may take, once QEMU is there. A QEMU that has ended is noticed at once; this one is for
+    /// hosts with far too much to do.
+    pub const LIMIT: Duration = Duration::from_secs(30);
 
     /// Takes over a connection and negotiates.
     pub fn new(stream: UnixStream) -> Self {

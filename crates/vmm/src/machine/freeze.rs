@@ -11,7 +11,7 @@ use super::Machine;
 use crate::VmError;
 
 /// How long taking the state of processor and devices may take: memory is not part of it.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 impl Machine {
     /// Writes the device state to `file` while memory stays where it is, then ends the process. The machine must

@@ -1,5 +1,6 @@
 //! A QEMU from its start until someone speaks to its guest.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,14 @@ use crate::VmError;
 use crate::console::Console;
 use crate::disk_watch::{DiskWatch, is_full};
 use crate::hardware::{Hardware, LinkKind};
-use crate::link::{Guest, SessionOptions};
+use crate::link::{Guest, LinkError, SessionOptions};
 use crate::qemu::{BootSource, CommandLine, Confine, Memory, Process, Spawn};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
-use crate::transport::{Serial, Transport, Vsock};
+use crate::transport::{Address, Serial, Transport, Vsock};
+
+/// Before a connection that was lost at once is made again: whoever ends all of them is not asked all the time.
+const BEFORE_ANOTHER: Duration = Duration::from_millis(2);
 
 /// A QEMU that runs, before anyone has spoken to its guest.
 pub(super) struct Started {
@@ -84,9 +88,9 @@ impl Started {
     /// Opens a session with the agent.
     pub async fn meet(self, session: SessionOptions, doing: &'static str) -> Result<Machine, VmError> {
         let limit = self.patience;
-        let stream = tokio::select! {
-            connected = tokio::time::timeout(limit, self.transport.connect()) => match connected {
-                Ok(stream) => stream.map_err(VmError::io("connect to the guest"))?,
+        let guest = tokio::select! {
+            met = tokio::time::timeout(limit, greet(&*self.transport, session)) => match met {
+                Ok(guest) => guest.map_err(VmError::io("connect to the guest"))?,
                 Err(_) => {
                     let (reason, console) = (self.transport.refusal(), self.console.tail());
                     return Err(VmError::NoAnswer { doing, limit, reason, console });
@@ -95,8 +99,26 @@ impl Started {
             status = self.process.ended() => return Err(self.crash(status).await),
             () = self.disk.full() => return Err(VmError::HostDiskFull { dir: self.dir }),
         };
-        let guest = Guest::open(stream, session);
         Ok(Machine::new(self, guest))
+    }
+}
+
+/// Opens a session.
+///
+/// The virtio socket of a restored machine ends every connection there is once the guest runs, also one that was
+/// quicker than that. The agent answers only after it has lost the connection it had in its former life, so one that
+/// ends before the answer is made again, and one that was answered lasts. Nothing has been asked of it by then.
+async fn greet(transport: &dyn Transport, session: SessionOptions) -> io::Result<Guest> {
+    loop {
+        let guest = Guest::open(transport.connect().await?, session);
+        if transport.address() == Address::Serial {
+            return Ok(guest);
+        }
+        match guest.ready().await {
+            Err(LinkError::Closed(_)) => tokio::time::sleep(BEFORE_ANOTHER).await,
+            // What else may be wrong is told to whoever asks first.
+            Ok(_) | Err(_) => return Ok(guest),
+        }
     }
 }
 
@@ -140,5 +162,82 @@ impl<'a> Socket<'a> {
             UnixStream::from_std(stream)
         };
         connect().map_err(VmError::io(format!("connect to {}", self.name)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use agentiso_proto::{HELLO_LEN, Hello, Inherit};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+    use super::*;
+    use crate::link::Resync;
+    use crate::transport::{Connecting, KeyOffer, Stream};
+
+    /// A guest that answers the third who comes.
+    struct Flighty {
+        came: AtomicUsize,
+        address: Address,
+    }
+
+    impl Transport for Flighty {
+        fn arguments(&self) -> Vec<(&'static str, String)> {
+            Vec::new()
+        }
+
+        fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+
+        fn address(&self) -> Address {
+            self.address
+        }
+
+        fn connect(&self) -> Connecting<'_> {
+            Box::pin(async {
+                let (ours, theirs) = tokio::io::duplex(1024);
+                if self.came.fetch_add(1, Ordering::Relaxed) == 2 {
+                    tokio::spawn(answer(theirs));
+                }
+                Ok(Box::new(ours) as Box<dyn Stream>)
+            })
+        }
+
+        fn key_offer(self: Box<Self>) -> Option<KeyOffer> {
+            None
+        }
+    }
+
+    async fn answer(mut host: DuplexStream) {
+        let mut hello = [0; HELLO_LEN];
+        host.read_exact(&mut hello).await.unwrap();
+        let nonce = hello[32..].try_into().unwrap();
+        host.write_all(&Hello::new(nonce, Inherit::Held).answer().encode()).await.unwrap();
+        // Until the host hangs up.
+        let _ = host.read_u8().await;
+    }
+
+    async fn met(address: Address) -> (Guest, usize) {
+        let guest = Flighty { came: AtomicUsize::new(0), address };
+        let session = SessionOptions { resync: Resync::Clean, inherit: Inherit::Held };
+        let met = greet(&guest, session).await.unwrap();
+        (met, guest.came.into_inner())
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_reset_before_the_agent_has_answered_is_opened_again() {
+        let (guest, came) = met(Address::Vsock(5)).await;
+        assert_eq!(came, 3);
+        guest.ready().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_port_is_opened_once_and_nobody_waits_for_its_answer() {
+        let (guest, came) = met(Address::Serial).await;
+        assert_eq!(came, 1);
+        assert!(matches!(guest.ready().await, Err(LinkError::Closed(_))));
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use agentiso_proto::VSOCK_PORT;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use tokio::io::AsyncWriteExt;
+use tokio_vsock::VsockStream;
 
 use super::key::{KeyOffer, KeyPort, LinkKey};
 use super::{Address, Connecting, Stream, Transport, own_port};
@@ -112,11 +113,8 @@ pub(super) async fn connect(
     too_early: impl Fn(&io::Error) + Send,
 ) -> io::Result<Box<dyn Stream>> {
     loop {
-        match own_port::connect(cid, VSOCK_PORT).await {
-            Ok(mut stream) => {
-                stream.write_all(key.map(LinkKey::bytes).unwrap_or_default()).await?;
-                return Ok(Box::new(stream) as Box<dyn Stream>);
-            }
+        match knock(cid, key).await {
+            Ok(stream) => return Ok(Box::new(stream) as Box<dyn Stream>),
             Err(error) if is_not_there_yet(&error) => {
                 too_early(&error);
                 tokio::time::sleep(PAUSE).await;
@@ -124,6 +122,12 @@ pub(super) async fn connect(
             Err(error) => return Err(error),
         }
     }
+}
+
+async fn knock(cid: u32, key: Option<&LinkKey>) -> io::Result<VsockStream> {
+    let mut stream = own_port::connect(cid, VSOCK_PORT).await?;
+    stream.write_all(key.map(LinkKey::bytes).unwrap_or_default()).await?;
+    Ok(stream)
 }
 
 /// What an attempt that was too early says of the guest.
