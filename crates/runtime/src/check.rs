@@ -88,10 +88,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     findings.push(qemu_user(installation));
     findings.extend(tools());
     let prepared = prepared_kernel(installation);
-    findings.push(match &prepared {
-        Some(kernel) => Finding::ok("kernel", format!("{} at {}", kernel.version, kernel.image.display())),
-        None => Finding::warning("kernel", "none is prepared yet", "run 'agentiso init'"),
-    });
+    findings.push(kernel_of_guests(prepared.as_ref()));
     if let (Ok(host), Some(_)) = (installation.host(), &prepared) {
         findings.extend(how_guests_run(installation, &host).await);
     }
@@ -163,6 +160,20 @@ fn tools() -> Vec<Finding> {
 
 fn prepared_kernel(installation: &Installation) -> Option<kernel::Kernel> {
     kernel::prepared(&installation.paths.kernel_dir())
+}
+
+fn kernel_of_guests(prepared: Option<&kernel::Kernel>) -> Finding {
+    let name = "kernel";
+    let Some(kernel) = prepared else {
+        return Finding::warning(name, "none is prepared yet", "run 'agentiso init'");
+    };
+    let detail = format!("{} at {}", kernel.version, kernel.image.display());
+    if !kernel.is_broken() {
+        return Finding::ok(name, detail);
+    }
+    let dir = kernel.image.parent().unwrap_or(&kernel.image).display();
+    let fix = format!("remove {dir}, run 'agentiso init', and start the machines again");
+    Finding::warning(name, format!("{detail}: this version is known to break guests"), &fix)
 }
 
 async fn how_guests_run(installation: &Installation, host: &Host) -> Vec<Finding> {
@@ -251,5 +262,30 @@ fn templates(installation: &Installation) -> Finding {
             format!("{sound} sound; removed as damaged: {}", damaged.join(", ")),
             "nothing: they are made again when they are needed",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agentiso_images::kernel::{Boot, Kernel, KernelSource};
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_breaks_guests_is_named_with_the_way_out() {
+        let finding = |version: &str| {
+            kernel_of_guests(Some(&Kernel {
+                version: version.to_owned(),
+                image: format!("/data/kernel/{version}/vmlinux").into(),
+                boot: Boot::Pvh,
+                modules: None,
+                source: KernelSource::Package(format!("linux-image-{version}")),
+                blake3: String::new(),
+            }))
+        };
+        assert_eq!(finding("6.1.0-54-cloud-amd64").standing, Standing::Ok);
+        let broken = finding("6.1.0-55-cloud-amd64");
+        assert_eq!(broken.standing, Standing::Warning);
+        assert!(broken.fix.unwrap().contains("remove /data/kernel/6.1.0-55-cloud-amd64, run"));
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::KernelError;
+use super::version::is_broken;
 
 /// The version of `kernel.json` we write and read.
 const FORMAT: u32 = 1;
@@ -68,6 +69,11 @@ struct Record {
 }
 
 impl Kernel {
+    /// Whether guests with it are known to break.
+    pub fn is_broken(&self) -> bool {
+        is_broken(&self.version)
+    }
+
     /// Reads a prepared kernel; its image must be there and as long as it was.
     pub(super) fn read(directory: &Path) -> Result<Self, KernelError> {
         let path = directory.join(FILE);

@@ -28,7 +28,7 @@ pub(super) fn instead_of<'a>(version: &str, others: impl Iterator<Item = &'a str
     let kind = kind(version);
     let mut fit: Vec<&str> =
         others.filter(|other| kind.is_some() && self::kind(other) == kind && !is_broken(other)).collect();
-    fit.sort_by(|a, b| by_worth(b, a));
+    fit.sort_by(|a, b| by_version(b, a));
     fit
 }
 
