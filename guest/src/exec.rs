@@ -1,9 +1,6 @@
 //! Running a command.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use agentiso_proto::{Channel, Exec, Exit, ExitStatus, Kind, Response};
 use rustix::process::Pid;
@@ -12,6 +9,7 @@ use crate::{
     agent::Agent,
     bell::{Bell, Wakeable},
     command,
+    detach::Detachable,
     environment::Variables,
     error::Outcome,
     frames::Scratch,
@@ -20,6 +18,7 @@ use crate::{
     identity::{self, Identity},
     patron::Patron,
     running::Place,
+    session::Streams,
     spawn::{self, ChildStack},
     stdio,
     stream::Stream,
@@ -28,7 +27,8 @@ use crate::{
 
 /// Runs a command to its end, for a stream.
 pub(crate) fn run(
-    agent: &Agent,
+    agent: &Arc<Agent>,
+    streams: &Arc<Streams>,
     stream: &Arc<Stream>,
     exec: &Exec,
     scratch: &mut Scratch,
@@ -36,7 +36,8 @@ pub(crate) fn run(
     hold::refuse_if_held(agent)?;
     let bell = Arc::new(Bell::new()?);
     stream.wake_through(Some(Arc::clone(&bell) as Arc<dyn Wakeable>));
-    let result = attend(agent, stream, exec, &bell, scratch);
+    let patron = Arc::new(Detachable::new(agent, streams, stream, exec, &bell));
+    let result = attend(agent, stream, &patron, exec, &bell, scratch);
     // Closed before the host hears of the end, so that a command that ended holds nothing.
     stream.wake_through(None);
     result
@@ -44,13 +45,13 @@ pub(crate) fn run(
 
 fn attend(
     agent: &Agent,
-    stream: &Arc<Stream>,
+    stream: &Stream,
+    patron: &Arc<Detachable>,
     exec: &Exec,
     bell: &Bell,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
-    let patron = Arc::clone(stream) as Arc<dyn Patron>;
-    let place = agent.running.enter(Arc::clone(&patron));
+    let place = agent.running.enter(Arc::clone(patron) as Arc<dyn Patron>);
     // A session that ends from here on finds the command in the table; one that ended before is seen now.
     stream.check()?;
     if !exec.stdin {
@@ -60,7 +61,10 @@ fn attend(
         // If the session has ended meanwhile, the supervisor learns it from the stream.
         let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
     };
-    let exit = carry_out(agent, exec, &place, &*patron, bell, scratch, started)?;
+    let result = carry_out(agent, exec, &place, &**patron, bell, scratch, started);
+    // The stream of a command that became a job has had its last answer.
+    patron.ended(result.as_ref().ok().copied());
+    let exit = result?;
     for channel in [Channel::Stdout, Channel::Stderr] {
         stream.append(Kind::Eof, channel, &[], &mut scratch.tail);
     }
@@ -91,7 +95,7 @@ pub(crate) fn carry_out(
         marker: &marker,
         group: group.as_ref(),
         started: begun,
-        deadline: exec.timeout_ms.and_then(|limit| begun.checked_add(Duration::from_millis(limit))),
+        deadline: supervise::deadline(begun, exec.timeout_ms),
     };
     let exit = supervise::until_exit(patron, supervised, scratch)?;
     // Into a group that was killed once, some kernels clone only processes that die at once.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, mpsc},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use agentiso_proto::{
@@ -17,7 +17,7 @@ use crate::{
     exec,
     frames::Scratch,
     hold,
-    jobs::Jobs,
+    jobs::{Begun, Jobs},
     link::Ended,
     patron::{Input, Patron, Signals},
     pool,
@@ -36,7 +36,14 @@ pub(crate) fn start(agent: &Arc<Agent>, exec: &Exec) -> Outcome<Response> {
         return Err(invalid("a job has no terminal"));
     }
     let bell = Arc::new(Bell::new()?);
-    let id = agent.jobs.enter(exec, Arc::clone(&bell))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let job = Begun {
+        argv: &exec.argv,
+        stdin: exec.stdin,
+        started_unix_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+        written: [0; 2],
+    };
+    let id = agent.jobs.enter(&job, Arc::clone(&bell))?;
     let (begun, beginning) = mpsc::channel();
     let attendance = Attendance { agent: Arc::clone(agent), exec: exec.clone(), id, bell, begun };
     agent.pool.submit(Box::new(attendance));
@@ -136,7 +143,7 @@ impl pool::Job for Attendance {
         scratch.data.clear();
         scratch.tail.clear();
         let (jobs, id, begun) = (&self.agent.jobs, self.id, self.begun.clone());
-        let patron: Arc<dyn Patron> = Arc::new(Client { jobs: Arc::clone(jobs), id });
+        let patron: Arc<dyn Patron> = Arc::new(Client::new(jobs, id));
         let place = self.agent.running.enter(Arc::clone(&patron));
         let mut has_started = false;
         let started = |_| {
@@ -159,9 +166,20 @@ impl pool::Job for Attendance {
 }
 
 /// A job as its supervisor sees it.
-struct Client {
+pub(crate) struct Client {
     jobs: Arc<Jobs>,
     id: u32,
+}
+
+impl Client {
+    pub(crate) fn new(jobs: &Arc<Jobs>, id: u32) -> Self {
+        Self { jobs: Arc::clone(jobs), id }
+    }
+
+    /// The job's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
 }
 
 impl Patron for Client {

@@ -7,10 +7,10 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::Instant,
 };
 
-use agentiso_proto::{Channel, Control, Exec, Exit, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
+use agentiso_proto::{Channel, Control, Exit, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
 
 use crate::{
     bell::{Bell, Wakeable},
@@ -68,6 +68,16 @@ pub(crate) struct Written {
     pub(crate) stderr: Vec<u8>,
 }
 
+/// A job as it begins: with its command, or with one that ran for a stream until now.
+pub(crate) struct Begun<'a> {
+    pub(crate) argv: &'a [Vec<u8>],
+    /// Input comes by [`Jobs::feed`].
+    pub(crate) stdin: bool,
+    pub(crate) started_unix_nanos: u64,
+    /// Bytes it wrote to standard output and standard error before, which are not kept.
+    pub(crate) written: [u64; 2],
+}
+
 /// Wakes whoever waits for a job.
 struct Waiters {
     jobs: Arc<Jobs>,
@@ -84,7 +94,7 @@ impl Wakeable for Waiters {
 
 impl Jobs {
     /// Makes a place for a job that is about to start, forgetting an older one if need be.
-    pub(crate) fn enter(&self, exec: &Exec, bell: Arc<Bell>) -> Outcome<u32> {
+    pub(crate) fn enter(&self, begun: &Begun<'_>, bell: Arc<Bell>) -> Outcome<u32> {
         let mut table = locked(&self.table);
         if table.jobs.len() >= MAX_JOBS && !table.forget_oldest() {
             return Err(invalid(format!("{MAX_JOBS} jobs run already; end one of them first")));
@@ -92,15 +102,14 @@ impl Jobs {
         table.last =
             table.last.checked_add(1).ok_or_else(|| invalid("there are no more numbers for jobs"))?;
         let id = table.last;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
-            argv: shortened(&exec.argv),
-            started_unix_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+            argv: shortened(begun.argv),
+            started_unix_nanos: begun.started_unix_nanos,
             exit: None,
             bell: Some(bell),
-            outputs: Default::default(),
+            outputs: begun.written.map(Ring::beginning_at),
             input: None,
-            input_over: !exec.stdin,
+            input_over: !begun.stdin,
             controls: Controls::default(),
             cancelled: false,
             changed: Arc::default(),

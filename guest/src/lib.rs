@@ -21,6 +21,7 @@ mod command;
 mod configure;
 mod connect;
 mod controls;
+mod detach;
 mod environment;
 mod error;
 mod exec;

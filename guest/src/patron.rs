@@ -23,6 +23,11 @@ pub(crate) trait Patron: Send + Sync {
 
     /// The command is to end.
     fn cancel(&self);
+
+    /// Turns the command into a job; says whether it became one now.
+    fn detach(&self) -> bool {
+        false
+    }
 }
 
 /// What became of a command's input.

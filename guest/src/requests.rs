@@ -46,13 +46,17 @@ impl Job for RequestJob {
     fn run(&mut self, scratch: &mut Scratch) {
         scratch.data.clear();
         scratch.tail.clear();
-        self.result = answer(&self.agent, &self.stream, &self.request, scratch);
+        self.result = answer(&self.agent, &self.streams, &self.stream, &self.request, scratch);
         if self.result.is_err() {
             scratch.tail.clear();
         }
     }
 
     fn conclude(self: Box<Self>, scratch: &mut Scratch) {
+        // The number of a stream that was concluded early may be another's by now.
+        if self.stream.is_concluded() {
+            return scratch.tail.clear();
+        }
         // First the number is free, then the host hears that it may use it again.
         let id = self.stream.id();
         locked(&self.streams).remove(&id);
@@ -66,6 +70,7 @@ impl Job for RequestJob {
 
 fn answer(
     agent: &Arc<Agent>,
+    streams: &Arc<Streams>,
     stream: &Arc<Stream>,
     request: &Request,
     scratch: &mut Scratch,
@@ -75,7 +80,7 @@ fn answer(
         Request::Configure(_) | Request::Wake(_) | Request::Clock | Request::SetClock { .. } => {
             Err(invalid("configuration is the link thread's work"))
         }
-        Request::Exec(exec) => exec::run(agent, stream, exec, scratch),
+        Request::Exec(exec) => exec::run(agent, streams, stream, exec, scratch),
         Request::ReadFile { path, offset, length } => files::read(stream, path, *offset, *length, scratch),
         Request::WriteFile { path, mode, append, parents } => files::write(
             stream,

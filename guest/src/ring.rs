@@ -13,6 +13,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// An empty one, before which so many bytes came.
+    pub(crate) fn beginning_at(end: u64) -> Self {
+        Self { bytes: VecDeque::new(), end }
+    }
+
     /// The place of the first byte that is kept.
     pub(crate) fn first(&self) -> u64 {
         self.end - self.bytes.len() as u64

@@ -41,6 +41,7 @@ struct State {
     cancelled: bool,
     overrun: bool,
     ended: bool,
+    concluded: bool,
     waiting: Option<Arc<dyn Wakeable>>,
 }
 
@@ -56,6 +57,7 @@ impl Stream {
             cancelled: false,
             overrun: false,
             ended: false,
+            concluded: false,
             waiting: None,
         };
         Self { id, link, epoch, state: Mutex::new(state), changed: Condvar::new() }
@@ -169,9 +171,15 @@ impl Stream {
     pub(crate) fn conclude(&self, result: Result<Response, GuestError>, tail: &mut Vec<u8>) {
         let response = result.unwrap_or_else(Response::Error);
         self.append_response(&response, true, tail);
+        locked(&self.state).concluded = true;
         // If the session is over, nobody waits for it.
         let _ = self.send(tail);
         tail.clear();
+    }
+
+    /// Whether the last response was sent.
+    pub(crate) fn is_concluded(&self) -> bool {
+        locked(&self.state).concluded
     }
 
     /// Appends a frame of this stream to others that will be sent together.

@@ -57,6 +57,7 @@ pub(crate) fn until_exit(
         bell,
         marker,
         group,
+        started,
         deadline,
         is_terminal,
         stdin: Stdin { fd: ours.stdin, held: Vec::new(), written: 0, is_terminal, said_over: false },
@@ -86,6 +87,7 @@ struct Supervisor<'a> {
     bell: &'a Bell,
     marker: &'a str,
     group: Option<&'a Group>,
+    started: Instant,
     deadline: Option<Instant>,
     is_terminal: bool,
     stdin: Stdin,
@@ -170,7 +172,7 @@ impl Supervisor<'_> {
         kill_tree(self.child.pid, self.marker, self.group);
     }
 
-    fn control(&self, control: Control) {
+    fn control(&mut self, control: Control) {
         match control {
             Control::Resize { columns, rows } => {
                 if let Some(terminal) = self.outputs[0].fd.as_ref().filter(|_| self.is_terminal) {
@@ -182,6 +184,11 @@ impl Supervisor<'_> {
                 let Some(signal) = Signal::from_named_raw(number) else { return };
                 // The command may have gone by itself.
                 let _ = rustix::process::kill_process_group(self.foreground(), signal);
+            }
+            Control::Detach { timeout_ms } => {
+                if self.patron.detach() {
+                    self.deadline = deadline(self.started, timeout_ms);
+                }
             }
         }
     }
@@ -268,6 +275,11 @@ impl Supervisor<'_> {
             self.bell.silence();
         }
     }
+}
+
+/// When a command that may take so long has to end.
+pub(crate) fn deadline(started: Instant, timeout_ms: Option<u64>) -> Option<Instant> {
+    timeout_ms.and_then(|limit| started.checked_add(Duration::from_millis(limit)))
 }
 
 /// The command's input.

@@ -1,13 +1,19 @@
 //! Receiving a tree.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    rc::Rc,
+};
 
 use agentiso_proto::{Response, TreeDecoder, TreeEntry, TreeItem, TreeKind, TreeOptions};
-use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::{
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid},
+    io::Errno,
+};
 
 use crate::{
     atomic::{Temporary, write_all},
-    error::{During, OrInvalid, Outcome, invalid, shown},
+    error::{During, OrInvalid, Outcome, invalid, refused, shown},
     paths::checked,
     stream::Stream,
     tree_metadata,
@@ -64,10 +70,7 @@ impl Receiver<'_> {
             TreeKind::Directory => self.target.enter(entry, check)?,
             TreeKind::File { size } => {
                 let (place, size) = (self.target.place(&entry.path)?, *size);
-                if place.is_directory()? {
-                    place.clear(check)?;
-                }
-                return IncomingFile::create(place, entry, size).map(Some);
+                return IncomingFile::create(place, entry, size, check).map(Some);
             }
             TreeKind::Symlink { target } => {
                 if target.is_empty() || target.contains(&0) {
@@ -96,6 +99,7 @@ impl Receiver<'_> {
             TreeKind::Fifo => self.node(&entry, FileType::Fifo, 0)?,
             TreeKind::Removed => self.target.place(&entry.path)?.clear(check)?,
             TreeKind::Emptied => self.target.empty(&entry.path, check)?,
+            TreeKind::Socket => {}
         }
         self.stream.check()?;
         Ok(None)
@@ -115,29 +119,94 @@ impl Receiver<'_> {
     }
 }
 
-/// A file whose content is coming. Until it is complete, whatever had its name before has it still.
+/// A file whose content is coming.
 struct IncomingFile {
-    temporary: Temporary<OwnedFd>,
-    name: Vec<u8>,
+    slot: Slot,
     entry: TreeEntry,
     left: u64,
 }
 
+/// Where the content goes until it is complete.
+enum Slot {
+    /// Nothing had the name: the file has it at once, which costs a quarter of a rename, and loses it if it is never
+    /// completed.
+    New(NewFile),
+    /// Whatever had the name before has it until the file is complete. A file that is replaced leaves its owner.
+    Replacing { temporary: Temporary<Rc<OwnedFd>>, name: Vec<u8>, owner: Option<(Uid, Gid)> },
+}
+
+struct NewFile {
+    place: Place,
+    fd: OwnedFd,
+    complete: bool,
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.complete {
+            // Nothing more can be done about a directory that does not let go of it.
+            let _ = rustix::fs::unlinkat(&self.place.parent, self.place.name.as_slice(), AtFlags::empty());
+        }
+    }
+}
+
 impl IncomingFile {
-    fn create(place: Place, entry: TreeEntry, size: u64) -> Outcome<Self> {
-        let temporary = Temporary::create(place.parent)?;
-        Ok(Self { temporary, name: place.name, entry, left: size })
+    fn create(
+        place: Place,
+        entry: TreeEntry,
+        size: u64,
+        check: &mut dyn FnMut() -> Outcome<()>,
+    ) -> Outcome<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made =
+            rustix::fs::openat(&place.parent, place.name.as_slice(), flags, Mode::from_raw_mode(0o600));
+        let slot = match made {
+            Ok(fd) => Slot::New(NewFile { place, fd, complete: false }),
+            Err(Errno::EXIST) => {
+                if place.is_directory()? {
+                    place.clear(check)?;
+                }
+                let owner = place.owner_of_file()?;
+                Slot::Replacing { temporary: Temporary::create(place.parent)?, name: place.name, owner }
+            }
+            Err(errno) => return Err(refused(format!("making {}", shown(&entry.path)), errno)),
+        };
+        Ok(Self { slot, entry, left: size })
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.slot {
+            Slot::New(file) => file.fd.as_fd(),
+            Slot::Replacing { temporary, .. } => temporary.as_fd(),
+        }
     }
 
     fn write(&mut self, content: &[u8]) -> Outcome<()> {
-        write_all(self.temporary.as_fd(), content)
-            .during(|| format!("writing {}", shown(&self.entry.path)))?;
+        write_all(self.fd(), content).during(|| format!("writing {}", shown(&self.entry.path)))?;
         self.left = self.left.saturating_sub(content.len() as u64);
         Ok(())
     }
 
     fn finish(self, owners: bool) -> Outcome<()> {
-        tree_metadata::apply(self.temporary.as_fd(), &self.entry, owners)?;
-        self.temporary.place(&self.name)
+        if let Slot::Replacing { temporary, owner: Some((uid, gid)), .. } = &self.slot
+            && !owners
+        {
+            let kept = rustix::fs::fchown(temporary.as_fd(), Some(*uid), Some(*gid));
+            match kept {
+                // Only an agent that is not root meets this.
+                Ok(()) | Err(Errno::PERM) => {}
+                Err(errno) => {
+                    return Err(refused(format!("keeping the owner of {}", shown(&self.entry.path)), errno));
+                }
+            }
+        }
+        tree_metadata::apply(self.fd(), &self.entry, owners)?;
+        match self.slot {
+            Slot::New(mut file) => {
+                file.complete = true;
+                Ok(())
+            }
+            Slot::Replacing { temporary, name, .. } => temporary.place(&name),
+        }
     }
 }

@@ -125,7 +125,8 @@ impl Sender<'_> {
             FileType::BlockDevice => self.header(device(true), path, stat, Vec::new()),
             FileType::CharacterDevice => self.header(device(false), path, stat, Vec::new()),
             FileType::Fifo => self.header(TreeKind::Fifo, path, stat, Vec::new()),
-            // A socket means nothing without the process that serves it.
+            // It means nothing without the process that serves it, but its name can be told.
+            FileType::Socket => self.header(TreeKind::Socket, path, stat, Vec::new()),
             _ => Ok(()),
         }
     }

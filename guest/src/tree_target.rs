@@ -1,10 +1,13 @@
 //! The directory a tree is received into, and the guarantee that nothing of the tree leaves it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    rc::Rc,
+};
 
 use agentiso_proto::TreeEntry;
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid},
     io::Errno,
 };
 
@@ -28,13 +31,13 @@ pub(crate) struct Target {
 }
 
 struct OpenDirectory {
-    fd: OwnedFd,
+    fd: Rc<OwnedFd>,
     entry: TreeEntry,
 }
 
 /// Where an entry goes.
 pub(crate) struct Place {
-    pub(crate) parent: OwnedFd,
+    pub(crate) parent: Rc<OwnedFd>,
     pub(crate) name: Vec<u8>,
 }
 
@@ -57,10 +60,8 @@ impl Target {
             return Err(invalid("only a directory can be the root of the tree"));
         }
         let parent = match self.open.last() {
-            Some(open) if open.entry.path == directory => {
-                rustix::io::fcntl_dupfd_cloexec(&open.fd, 3).during(|| "duplicating a directory")?
-            }
-            _ => self.resolve_or_make(directory)?,
+            Some(open) if open.entry.path == directory => Rc::clone(&open.fd),
+            _ => Rc::new(self.resolve_or_make(directory)?),
         };
         Ok(Place { parent, name: name.to_vec() })
     }
@@ -74,7 +75,7 @@ impl Target {
             let place = self.place(&entry.path)?;
             place.make_directory(&entry.path, check)?
         };
-        self.open.push(OpenDirectory { fd, entry });
+        self.open.push(OpenDirectory { fd: Rc::new(fd), entry });
         Ok(())
     }
 
@@ -94,7 +95,7 @@ impl Target {
         let (directory, name) = at.map_or((&b""[..], path), |at| (&path[..at], &path[at + 1..]));
         let parent =
             self.resolve(directory).during(|| format!("opening the directory {}", shown(directory)))?;
-        Ok(Place { parent, name: name.to_vec() })
+        Ok(Place { parent: Rc::new(parent), name: name.to_vec() })
     }
 
     /// Sets what remains to be set. The tree is complete.
@@ -185,6 +186,17 @@ impl Place {
     /// Removes whatever has this name.
     pub(crate) fn clear(&self, check: &mut dyn FnMut() -> Outcome<()>) -> Outcome<()> {
         remove_tree(self.parent.as_fd(), &self.name, check)
+    }
+
+    /// Who owns the regular file that has this name, if one does.
+    pub(crate) fn owner_of_file(&self) -> Outcome<Option<(Uid, Gid)>> {
+        match rustix::fs::statat(&self.parent, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if file_type(&stat) == FileType::RegularFile => {
+                Ok(Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(refused(format!("looking at {}", shown(&self.name)), errno)),
+        }
     }
 
     /// Whether a directory, and not a link to one, has this name.

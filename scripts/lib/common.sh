@@ -14,6 +14,10 @@ fail() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Where apt keeps its sources, and what says which release this is.
+etc_apt=/etc/apt
+os_release=/etc/os-release
+
 missing_packages=()
 
 # need COMMAND PACKAGE: remembers the package unless the command is there.
@@ -54,11 +58,58 @@ install_missing() {
   [ "${#missing_packages[@]}" -gt 0 ] || return 0
   echo "installing: ${missing_packages[*]}"
   # Old lists name packages that are gone: fetch new ones once and try again.
-  apt_get install --no-install-recommends "${missing_packages[@]}" || {
-    apt_get update
-    apt_get install --no-install-recommends "${missing_packages[@]}"
-  }
+  install_beside "${missing_packages[@]}" ||
+    { apt_get update && install_beside "${missing_packages[@]}"; } ||
+    install_from_backports "${missing_packages[@]}" ||
+    fail "these packages cannot be installed without removing others: ${missing_packages[*]}
+  Nothing was removed. See what stands in the way with
+    apt-get install --simulate --no-install-recommends ${missing_packages[*]}
+  then install them from the source that the packages you have come from (apt-cache policy qemu-utils), and run
+  this script again."
   missing_packages=()
+}
+
+# Installs packages and removes none, whatever they conflict with.
+install_beside() {
+  apt_get install --no-remove --no-install-recommends "$@"
+}
+
+# Installs packages from the distribution's backports: a QEMU from there wants its other packages from there too. The
+# source is there for as long as this takes; its address is that of the sources there are.
+install_from_backports() {
+  local codename lists="$etc_apt/sources.list.d/agentiso-backports.sources" status=0
+  # shellcheck source=/dev/null
+  codename="$(. "$os_release" && printf '%s' "${VERSION_CODENAME:-}")"
+  [ -n "$codename" ] || return 1
+  local uris key
+  uris="$(apt_uris "$codename")"
+  [ -n "$uris" ] || return 1
+  key="$(apt_key "$codename")"
+  echo "trying $codename-backports, which the installed packages may come from"
+  printf 'Types: deb\nURIs: %s\nSuites: %s-backports\nComponents: main\n%s' "$uris" "$codename" "${key:+Signed-By: $key
+}" | as_root tee "$lists" >/dev/null || return 1
+  { apt_get update && apt_get install -t "$codename-backports" --no-remove --no-install-recommends "$@"; } || status=1
+  as_root rm -f "$lists"
+  apt_get update >/dev/null || true
+  return "$status"
+}
+
+# apt_uris CODENAME: where the packages of this release come from, from both forms of source lists.
+apt_uris() {
+  { cat "$etc_apt"/sources.list "$etc_apt"/sources.list.d/*.list 2>/dev/null || true; } |
+    sed -E -n 's/^deb (\[[^]]*\] )?([^ ]+) '"$1"' .*/\2/p' | head -n 1 | grep . && return
+  { cat "$etc_apt"/sources.list.d/*.sources 2>/dev/null || true; } |
+    awk -v RS= -v name="$1" '{ uri = ""; meant = 0
+      for (i = 1; i <= NF; i++) { if ($i == "URIs:") uri = $(i + 1); if ($i == name) meant = 1 }
+      if (meant && uri) { print uri; exit } }'
+}
+
+# apt_key CODENAME: the keyring the source of this release is signed by, if it names one.
+apt_key() {
+  { cat "$etc_apt"/sources.list.d/*.sources 2>/dev/null || true; } |
+    awk -v RS= -v name="$1" '{ key = ""; meant = 0
+      for (i = 1; i <= NF; i++) { if ($i == "Signed-By:") key = $(i + 1); if ($i == name) meant = 1 }
+      if (meant && key) { print key; exit } }'
 }
 
 # What agentiso itself needs to run and to be built.

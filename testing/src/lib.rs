@@ -5,13 +5,17 @@
 mod config;
 pub mod disk_view;
 pub mod disks;
+mod fail_at;
 mod faults;
 pub mod guest;
 mod home;
 mod pace;
+mod seed;
 mod xfs;
 
+pub use fail_at::FailAt;
 pub use faults::Dice;
 pub use home::TestHome;
 pub use pace::pace;
+pub use seed::seeded;
 pub use xfs::TestXfs;

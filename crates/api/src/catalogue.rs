@@ -80,6 +80,7 @@ macro_rules! every_action {
             WorkspaceList,
             WorkspaceInfo,
             WorkspaceLogs,
+            WorkspaceStats,
             WorkspaceRename,
             WorkspaceGrow,
             WorkspaceUpdate,

@@ -19,6 +19,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 
+use crate::bodies::{limit_of, too_long};
 use crate::catalogue;
 use crate::http::{CLIENT, ErrorBody, ExecSpec, SessionBegun, SessionWish};
 use crate::{Answer, Backend, Call};
@@ -130,7 +131,12 @@ impl Client {
         progress: &Arc<dyn Progress>,
     ) -> Result<Value, Failure> {
         let path = format!("/v1/actions/{name}");
-        let answer = self.send(Method::POST, &path, Some(arguments), EVENTS).await?;
+        let arguments = serde_json::to_vec(arguments).map_err(broken)?;
+        // The daemon would refuse it before it has read it, and the connection would break.
+        if arguments.len() > limit_of(name) {
+            return Err(too_long(limit_of(name)));
+        }
+        let answer = self.send_bytes(Method::POST, &path, arguments, EVENTS).await?;
         let mut events = std::pin::pin!(events(answer));
         while let Some(event) = events.next().await {
             let (name, data) = event?;
@@ -145,8 +151,6 @@ impl Client {
             .with_remedy("look at the workspace before you try again; agentiso daemon status names its log"))
     }
 
-    /// Sends a request over a connection of its own: a socket of this host costs next to nothing, and a daemon that was
-    /// started again is found.
     async fn send<T: Serialize>(
         &self,
         method: Method,
@@ -154,12 +158,24 @@ impl Client {
         body: Option<&T>,
         accept: &str,
     ) -> Result<Response<Incoming>, Failure> {
+        let body = body.map(serde_json::to_vec).transpose().map_err(broken)?.unwrap_or_default();
+        self.send_bytes(method, path, body, accept).await
+    }
+
+    /// Sends a request over a connection of its own: a socket of this host costs next to nothing, and a daemon that was
+    /// started again is found.
+    async fn send_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        accept: &str,
+    ) -> Result<Response<Incoming>, Failure> {
         let stream =
             UnixStream::connect(&self.socket).await.map_err(|error| unreachable(&self.socket, &error))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
-        let body = body.map(serde_json::to_vec).transpose().map_err(broken)?.unwrap_or_default();
         let mut request = Request::builder()
             .method(method)
             .uri(path)

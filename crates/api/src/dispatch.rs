@@ -11,6 +11,7 @@ use agentiso_engine::{Caller, Engine, Perform};
 use serde_json::{Map, Value};
 
 use crate::catalogue::{self, every_action};
+use crate::lenient::whole_numbers;
 use crate::{Answer, Backend, Call};
 
 type Running = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
@@ -32,6 +33,8 @@ fn run<A: Perform>(
     progress: Arc<dyn Progress>,
 ) -> Running {
     Box::pin(async move {
+        let mut arguments = arguments;
+        arguments.values_mut().for_each(whole_numbers);
         let action = A::deserialize(&arguments).map_err(|_| mistake(A::ABOUT.name, &arguments))?;
         let outcome = engine.act(&caller, action, progress).await?;
         let text = outcome.text();

@@ -4,15 +4,18 @@
 //! an answer.
 
 mod backend;
+mod bodies;
 mod brief;
 pub mod catalogue;
 mod client;
 mod dispatch;
 pub mod http;
+mod lenient;
 pub mod mcp;
 mod mistake;
 
 pub use backend::{Answer, Backend, Call};
+pub use bodies::Bodies;
 pub use client::{Client, ExecStream};
 pub use dispatch::Direct;
 pub use mistake::Mistake;

@@ -58,7 +58,10 @@ impl Mistake {
         }
         let place = error.path().to_string();
         let field = place.split(['.', '[']).next().unwrap_or_default().to_owned();
-        let why = without_values(&error.inner().to_string());
+        let why = match (properties.get(&place), arguments.get(&place)) {
+            (Some(schema), Some(given)) => expected(&field, schema, given),
+            _ => without_values(&error.inner().to_string()),
+        };
         Self::Wrong { about: about(&field), field, place, why }
     }
 }
@@ -82,6 +85,68 @@ impl Explain for Mistake {
         }
     }
 }
+
+/// What a parameter takes, with its range and an example, and what kind of value was given instead.
+fn expected(field: &str, schema: &Value, given: &Value) -> String {
+    let kind = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        kind => kind.as_str(),
+    };
+    let words = schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let words: Vec<String> = words.map(|word| format!("{word:?}")).collect();
+    let (wanted, example) = match kind {
+        _ if !words.is_empty() => (format!("one of {}", words.join(", ")), words[0].clone()),
+        Some("integer") => {
+            let least = schema["minimum"].as_i64().unwrap_or(0);
+            let most = schema["maximum"].as_i64().or(match schema["format"].as_str() {
+                Some("uint8") => Some(255),
+                Some("uint16") => Some(65_535),
+                Some("uint32") => Some(4_294_967_295),
+                _ => None,
+            });
+            let range = match most {
+                Some(most) => format!("a whole number from {least} to {most}"),
+                None => format!("a whole number of at least {least}"),
+            };
+            (range, least.max(1).to_string())
+        }
+        Some("number") => ("a number".to_owned(), "1".to_owned()),
+        Some("boolean") => ("true or false".to_owned(), "true".to_owned()),
+        Some("array") => ("an array".to_owned(), "[]".to_owned()),
+        Some("object") => ("an object of names and values".to_owned(), "{\"NAME\": \"value\"}".to_owned()),
+        _ => ("text".to_owned(), "\"text\"".to_owned()),
+    };
+    let example =
+        EXAMPLES.iter().find(|(name, _)| *name == field).map_or(example, |(_, it)| (*it).to_owned());
+    let given = match given {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(number) if number.is_f64() => "a number that is not whole",
+        Value::Number(_) if kind == Some("integer") => "a number outside that range",
+        Value::Number(_) => "a number",
+        Value::String(_) if words.is_empty() => "text",
+        Value::String(_) => "another word",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    format!("expected {wanted}, for example {example}; {given} was given")
+}
+
+/// Values of parameters whose kind alone does not show what to give.
+const EXAMPLES: [(&str, &str); 12] = [
+    ("workspace_id", "\"my-workspace\""),
+    ("command", "\"ls -l\""),
+    ("timeout_secs", "120"),
+    ("path", "\"/workspace/file.txt\""),
+    ("workdir", "\"/workspace\""),
+    ("env", "{\"DEBUG\": \"1\"}"),
+    ("vars", "{\"API_KEY\": \"value\"}"),
+    ("labels", "{\"team\": \"web\"}"),
+    ("memory_mb", "1024"),
+    ("disk_gb", "10"),
+    ("guest_port", "8080"),
+    ("edits", "[{\"old_string\": \"a\", \"new_string\": \"b\"}]"),
+];
 
 /// What serde says, less the value it quotes.
 fn without_values(said: &str) -> String {
@@ -130,7 +195,10 @@ mod tests {
     fn a_missing_parameter_is_named_with_what_it_is_for() {
         let failure = mistake("exec", json!({"workspace_id": "a"}));
         assert_eq!(failure.message(), "`command` is missing");
-        assert_eq!(failure.remedy(), Some("command: The command, for `/bin/sh -c`."));
+        assert_eq!(
+            failure.remedy(),
+            Some("command: The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash).")
+        );
     }
 
     #[test]
@@ -141,9 +209,21 @@ mod tests {
             "`vars.TOKEN` is wrong: a string is expected, something else was given"
         );
         let failure = mistake("exec", json!({"workspace_id": "a", "command": "b", "timeout_secs": "hush"}));
-        assert_eq!(failure.message(), "`timeout_secs` is wrong: u64 is expected, something else was given");
+        assert_eq!(
+            failure.message(),
+            "`timeout_secs` is wrong: expected a whole number of at least 0, for example 120; text was given"
+        );
         let failure = mistake("port_forward_add", json!({"workspace_id": "a", "guest_port": 70_000}));
-        assert_eq!(failure.message(), "`guest_port` is wrong: u16 is expected, something else was given");
+        assert_eq!(
+            failure.message(),
+            "`guest_port` is wrong: expected a whole number from 0 to 65535, for example 8080; a number outside \
+             that range was given"
+        );
+        let failure = mistake("exec", json!({"workspace_id": "a", "command": "b", "env": ["A=1"]}));
+        assert_eq!(
+            failure.message(),
+            "`env` is wrong: expected an object of names and values, for example {\"DEBUG\": \"1\"}; an array was given"
+        );
     }
 
     #[test]

@@ -84,7 +84,7 @@ async fn overhead(home: &Path) -> Result<(), Failure> {
     };
     let installation = Installation::open(Paths::resolve(&environment, None, &|path| path.exists())?)?;
     let workspaces = Workspaces::open_to_stay(&installation).await?;
-    let guest = workspaces.guest(workspaces.info(name)?.id).await?;
+    let guest = workspaces.guest(workspaces.meta().read(|read| read.find_workspace(name))?.id).await?;
     let mut alone = Times::default();
     for _ in 0..CALLS {
         let read = async {

@@ -9,11 +9,11 @@ use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
-use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb};
+use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, modern};
 use crate::commands::{
     COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, grow, image, init,
-    jobs, kernel, label, logs, man, read, rename, run, serve, shell, snapshot, status, timeline, workspace,
-    write,
+    jobs, kernel, label, logs, man, read, recover, rename, run, serve, shell, snapshot, stats, status,
+    timeline, workspace, write,
 };
 use crate::output::Output;
 use crate::ui::Stream;
@@ -29,14 +29,15 @@ const CLEAN_UP: Duration = Duration::from_secs(25);
 pub fn main() -> ExitCode {
     // What a shell asks for when it completes is not in the arguments.
     CompleteEnv::with_factory(Cli::command).complete();
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(modern(std::env::args_os().collect()));
     log_to_stderr(&cli.verb);
     let output = Output { json: cli.json, quiet: cli.quiet };
-    let failed = if matches!(cli.verb, Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_)) {
-        COMMAND_FAILED
-    } else {
-        FAILED
+    let runs_a_command = match &cli.verb {
+        Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_) => true,
+        Verb::Create(flags) => !flags.words.is_empty(),
+        _ => false,
     };
+    let failed = if runs_a_command { COMMAND_FAILED } else { FAILED };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
@@ -76,14 +77,16 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
         Verb::Create(flags) => workspace::create(here, flags, output).await,
         Verb::Ls(flags) => workspace::ls(here, flags, output).await,
         Verb::Info(one) => workspace::info(here, one.workspace, output).await,
-        Verb::Start(one) => workspace::start(here, one.workspace, output).await,
+        Verb::Start(flags) => workspace::start(here, flags, output).await,
         Verb::Stop(flags) => workspace::stop(here, flags, output).await,
-        Verb::Suspend(one) => workspace::suspend(here, one.workspace, output).await,
-        Verb::Resume(one) => workspace::resume(here, one.workspace, output).await,
+        Verb::Suspend(flags) => workspace::suspend(here, flags, output).await,
+        Verb::Resume(flags) => workspace::resume(here, flags, output).await,
+        Verb::Prune(flags) => workspace::prune(here, flags, output).await,
+        Verb::Update(flags) => workspace::update(here, flags, output).await,
         Verb::Rm(flags) => workspace::rm(here, flags, output).await,
         Verb::Exec(flags) => exec::exec(here, flags, output).await,
         Verb::Shell(flags) => shell::shell(here, flags, output).await,
-        Verb::Jobs(flags) => jobs::jobs(here, flags, output).await,
+        Verb::Jobs(verb) => jobs::jobs(here, verb, output).await,
         Verb::Cp(flags) => cp::cp(here, flags, output).await,
         Verb::Read(flags) => read::read(here, flags, output).await,
         Verb::Write(flags) => write::write(here, flags, output).await,
@@ -94,13 +97,15 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
         Verb::Grow(flags) => grow::grow(here, flags, output).await,
         Verb::Label(flags) => label::label(here, flags, output).await,
         Verb::Env(flags) => env::env(here, flags, output).await,
-        Verb::Forward(flags) => forward::forward(here, flags, output).await,
+        Verb::Forward(verb) => forward::forward(here, verb, output).await,
         Verb::Logs(flags) => logs::logs(here, flags, output).await,
+        Verb::Stats(flags) => stats::stats(here, flags, output).await,
         Verb::Timeline(flags) => timeline::timeline(here, flags, output).await,
         Verb::Status => status::status(here, output).await,
         Verb::Serve(flags) => serve::serve(here, flags).await,
         Verb::Daemon(verb) => daemon::daemon(here, verb, output).await,
         Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
+        Verb::Recover(flags) => recover::recover(here, flags, output).await,
         Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
         Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
         Verb::Check | Verb::Completions(_) | Verb::Man(_) => Ok(0),
@@ -110,7 +115,7 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
 async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Output) -> Result<u8, Failure> {
     match verb {
         SnapshotVerb::Create(flags) => snapshot::create(here, flags, output).await,
-        SnapshotVerb::Ls { workspace } => snapshot::ls(here, workspace, output).await,
+        SnapshotVerb::Ls { workspace, only } => snapshot::ls(here, workspace, only, output).await,
         SnapshotVerb::Restore(flags) => snapshot::restore(here, flags, output).await,
         SnapshotVerb::Diff(flags) => snapshot::diff(here, flags, output).await,
         SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, workspace, name, output).await,
@@ -123,7 +128,7 @@ async fn dispatch_image(here: &Installation, verb: ImageVerb, output: Output) ->
         ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
         ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
         ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
-        ImageVerb::Ls => image::ls(here, output),
+        ImageVerb::Ls { only } => image::ls(here, only, output),
         ImageVerb::Info { name } => image::info(here, &name, output),
         ImageVerb::Kernel(verb) => dispatch_kernel(here, verb, output).await,
         ImageVerb::Rm { names } => image::rm(here, &names, output),

@@ -42,6 +42,50 @@ impl Capture {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
+    /// Everything that was added, while nothing was left out.
+    pub fn whole(&self) -> Option<Vec<u8>> {
+        let all = || self.head.iter().chain(&self.tail).copied().collect();
+        (self.omitted() == 0).then(all)
+    }
+
+    /// The text within a limit: the beginning and the end, cut at lines where that is possible, and between them what
+    /// `remark` says about so many missing bytes. Bytes that are not UTF-8 are replaced and count as what replaces them.
+    pub fn text_within(&self, limit: usize, remark: impl FnOnce(u64) -> String) -> String {
+        if self.omitted() == 0 && self.total <= limit as u64 {
+            let text = self.text();
+            if text.len() <= limit {
+                return text;
+            }
+        }
+        let (mut head, mut tail) = (self.head.clone(), self.tail.iter().copied().collect::<Vec<u8>>());
+        if self.omitted() == 0 {
+            head.append(&mut tail);
+            tail = head.split_off(head.len() / 2);
+        }
+        let head = first_lines(&head, limit - limit / 2);
+        let tail = last_lines(&tail, limit / 2);
+        let left_out = self.total.saturating_sub(head.1 + tail.1);
+        let newline = if head.0.is_empty() || head.0.ends_with('\n') { "" } else { "\n" };
+        format!("{}{newline}{}\n{}", head.0, remark(left_out), tail.0)
+    }
+
+    /// What was kept: the beginning and, right behind it, the end.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.head.iter().chain(&self.tail).copied().collect()
+    }
+
+    /// Whether what was kept is UTF-8. A character that was cut in two where something was left out does not count.
+    pub fn is_text(&self) -> bool {
+        if self.omitted() == 0 {
+            return std::str::from_utf8(&self.bytes()).is_ok();
+        }
+        let head = std::str::from_utf8(&self.head).err().is_none_or(|error| error.error_len().is_none());
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        // A character has at most three bytes that continue it.
+        let begun = tail.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count();
+        head && std::str::from_utf8(&tail[begun..]).is_ok()
+    }
+
     /// The text, with a remark where something was left out. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         let (mut bytes, tail): (Vec<u8>, Vec<u8>) = (self.head.clone(), self.tail.iter().copied().collect());
@@ -52,6 +96,60 @@ impl Capture {
         let (head, tail) = (String::from_utf8_lossy(&bytes), String::from_utf8_lossy(&tail));
         format!("{head}\n[... {} bytes left out ...]\n{tail}", self.omitted())
     }
+}
+
+/// How far from the limit a line may end to be cut at.
+const LINE: usize = 2000;
+
+/// The beginning of some bytes as text of at most `limit` bytes, and how many bytes that were.
+fn first_lines(bytes: &[u8], limit: usize) -> (String, u64) {
+    let (mut text, mut taken) = (String::new(), 0);
+    for chunk in bytes.utf8_chunks() {
+        let room = limit - text.len();
+        let valid = &chunk.valid()[..chunk.valid().floor_char_boundary(room)];
+        text.push_str(valid);
+        taken += valid.len();
+        if valid.len() < chunk.valid().len() || text.len() + '\u{fffd}'.len_utf8() > limit {
+            break;
+        }
+        if !chunk.invalid().is_empty() {
+            text.push('\u{fffd}');
+            taken += chunk.invalid().len();
+        }
+    }
+    if taken < bytes.len()
+        && let Some(end) = text.rfind('\n')
+        && text.len() - end <= LINE.min(limit / 4)
+        // What was replaced is not as long as what replaced it.
+        && !text[end..].contains('\u{fffd}')
+    {
+        taken -= text.len() - end - 1;
+        text.truncate(end + 1);
+    }
+    (text, taken as u64)
+}
+
+/// As [`first_lines`], of the end.
+fn last_lines(bytes: &[u8], limit: usize) -> (String, u64) {
+    let mut start = bytes.len().saturating_sub(limit);
+    loop {
+        // Replaced bytes take more room than they had.
+        while start < bytes.len() && bytes[start] & 0xc0 == 0x80 {
+            start += 1;
+        }
+        let text = String::from_utf8_lossy(&bytes[start..]);
+        if text.len() <= limit {
+            break;
+        }
+        start += (text.len() - limit).div_ceil(3);
+    }
+    if start > 0
+        && bytes[start - 1] != b'\n'
+        && let Some(line) = bytes[start..].iter().take(LINE.min(limit / 4)).position(|&byte| byte == b'\n')
+    {
+        start += line + 1;
+    }
+    (String::from_utf8_lossy(&bytes[start..]).into_owned(), (bytes.len() - start) as u64)
 }
 
 #[cfg(test)]
@@ -72,6 +170,52 @@ mod tests {
             let tail: Vec<u8> = capture.tail.iter().copied().collect();
             prop_assert!(whole.ends_with(&tail));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_within_a_limit_is_the_beginning_and_the_end(
+            text in "([a-zä]{0,9}\n?){0,60}", keep in 0usize..200, limit in 0usize..100,
+        ) {
+            let mut capture = Capture::new(keep.max(limit));
+            capture.push(text.as_bytes());
+            let shown = capture.text_within(limit, |bytes| format!("[{bytes}]"));
+            if text.len() <= limit {
+                prop_assert_eq!(shown, text);
+            } else {
+                let (head, rest) = shown.split_once('[').unwrap();
+                let (bytes, tail) = rest.split_once("]\n").unwrap();
+                let head = if text.starts_with(head) { head } else { head.trim_end_matches('\n') };
+                prop_assert!(text.starts_with(head) && text.ends_with(tail), "{shown:?}");
+                prop_assert!(head.len() <= limit + 1 && tail.len() <= limit);
+                let known = head.len() + tail.len() + bytes.parse::<usize>().unwrap();
+                prop_assert!(known.abs_diff(text.len()) <= 1, "{known} of {}", text.len());
+            }
+        }
+
+        #[test]
+        fn bytes_that_are_not_text_count_as_what_is_shown_of_them(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300), limit in 0usize..100,
+        ) {
+            let mut capture = Capture::new(limit);
+            capture.push(&bytes);
+            let shown = capture.text_within(limit, |_| String::new());
+            prop_assert!(shown.len() <= limit + 2, "{}", shown.len());
+        }
+    }
+
+    #[test]
+    fn text_stays_text_where_it_was_cut() {
+        let kept = |limit, bytes: &[u8]| {
+            let mut capture = Capture::new(limit);
+            capture.push(bytes);
+            capture
+        };
+        assert!(kept(64, "grün".as_bytes()).is_text());
+        assert!(kept(7, "üüüüüüüüü".as_bytes()).is_text());
+        assert!(!kept(64, b"a\xffb").is_text());
+        assert!(!kept(6, b"\xff\xffbcdefghi").is_text());
+        assert_eq!(kept(4, b"abcdefgh").bytes(), b"abgh");
     }
 
     #[test]

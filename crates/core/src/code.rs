@@ -79,6 +79,8 @@ pub enum Code {
     JobNotFound,
     /// There is no such file or directory in the workspace.
     FileNotFound,
+    /// The path, or a part of it, is not a directory.
+    NotADirectory,
     /// There is something at that path already.
     FileExists,
     /// The file is not text.
@@ -87,6 +89,8 @@ pub enum Code {
     FileTooLarge,
     /// The text to replace is not there, or there more than once.
     EditMismatch,
+    /// The workspace has no user of that name.
+    UserNotFound,
     /// The path on the host is not one an agent may touch.
     PathNotAllowed,
     /// The port is taken, reserved or not one that may be used.
@@ -156,10 +160,12 @@ impl Code {
             Self::IdempotencyConflict,
             Self::JobNotFound,
             Self::FileNotFound,
+            Self::NotADirectory,
             Self::FileExists,
             Self::FileNotText,
             Self::FileTooLarge,
             Self::EditMismatch,
+            Self::UserNotFound,
             Self::PathNotAllowed,
             Self::PortUnavailable,
             Self::NetworkUnavailable,
@@ -215,10 +221,12 @@ impl Code {
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::JobNotFound => "job_not_found",
             Self::FileNotFound => "file_not_found",
+            Self::NotADirectory => "not_a_directory",
             Self::FileExists => "file_exists",
             Self::FileNotText => "file_not_text",
             Self::FileTooLarge => "file_too_large",
             Self::EditMismatch => "edit_mismatch",
+            Self::UserNotFound => "user_not_found",
             Self::PathNotAllowed => "path_not_allowed",
             Self::PortUnavailable => "port_unavailable",
             Self::NetworkUnavailable => "network_unavailable",

@@ -41,6 +41,13 @@ impl Failure {
         self
     }
 
+    /// Takes what to do next back.
+    #[must_use]
+    pub fn without_remedy(mut self) -> Self {
+        self.remedy = None;
+        self
+    }
+
     /// Adds after what time the same may work.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {

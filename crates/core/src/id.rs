@@ -1,6 +1,7 @@
 //! Identifiers.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -22,6 +23,14 @@ macro_rules! id {
             /// The identifier as a UUID.
             pub fn as_uuid(&self) -> Uuid {
                 self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, uuid::Error> {
+                Uuid::try_parse(text).map(Self)
             }
         }
 

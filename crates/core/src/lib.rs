@@ -11,6 +11,7 @@ mod label;
 mod name;
 pub mod ports;
 pub mod progress;
+mod reference;
 mod resources;
 mod suggest;
 
@@ -20,5 +21,6 @@ pub use failure::{Explain, Failure, chain};
 pub use id::{DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
 pub use label::{LabelError, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
+pub use reference::{WorkspaceRef, resembles_id};
 pub use resources::{Limits, MIN_MEMORY_MB, Resources, ResourcesError};
 pub use suggest::nearest;

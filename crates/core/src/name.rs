@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, Explain};
+use crate::{Code, Explain, resembles_id};
 
 /// Declares a name: checked when it is made, plain text from then on.
 macro_rules! name {
@@ -66,9 +66,13 @@ name! {
 }
 
 name! {
-    /// The name of a workspace: it is also the host name inside, so it is one label of letters, digits and hyphens.
+    /// The name of a workspace. It is also the host name inside, so it is one label of letters, digits and hyphens.
+    /// It never looks like an id.
     WorkspaceName, "workspace", 63, check_label
 }
+
+/// Such a name could be meant as a reference to another workspace.
+const ID_LIKE: &str = "it looks like a workspace id or the beginning of one";
 
 /// Why a name was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -86,6 +90,9 @@ impl Explain for NameError {
 
     fn remedy(&self) -> Option<String> {
         Some(match self.kind {
+            "workspace" if self.reason == ID_LIKE => {
+                "add a letter beyond f: ids are written with the digits 0-9 and a-f only".to_owned()
+            }
             "workspace" => {
                 "use letters, digits and '-', starting and ending with a letter or digit".to_owned()
             }
@@ -123,6 +130,9 @@ fn check_label(kind: &'static str, name: &str, max: usize) -> Result<(), NameErr
     if name.ends_with('-') {
         return refuse("it must end with a letter or digit");
     }
+    if resembles_id(name) {
+        return refuse(ID_LIKE);
+    }
     Ok(())
 }
 
@@ -146,7 +156,7 @@ mod tests {
         for good in ["web", "Fix-42", "0", &"x".repeat(63)] {
             assert!(good.parse::<WorkspaceName>().is_ok(), "{good}");
         }
-        for bad in ["", "a_b", "a.b", "-a", "a-", &"x".repeat(64)] {
+        for bad in ["", "a_b", "a.b", "-a", "a-", "deadbeef", "0190c1d2-1a2b", &"x".repeat(64)] {
             assert!(bad.parse::<WorkspaceName>().is_err(), "{bad:?}");
         }
     }

@@ -61,10 +61,13 @@ impl Explain for ResourcesError {
     }
 
     fn remedy(&self) -> Option<String> {
-        Some(format!(
-            "ask for at most {}, or raise the limit in the [limits] section of the configuration",
-            self.max
-        ))
+        Some(match self.asked < self.min {
+            true => format!("ask for at least {}", self.min),
+            false => format!(
+                "ask for at most {}, or raise the limit in the [limits] section of the configuration",
+                self.max
+            ),
+        })
     }
 }
 
@@ -98,6 +101,16 @@ mod tests {
     #[test]
     fn the_default_machine_fits_the_default_limits() {
         assert_eq!(Resources::default().check(&Limits::default()), Ok(()));
+    }
+
+    #[test]
+    fn the_remedy_names_the_bound_that_was_crossed() {
+        let remedy = |memory_mb| {
+            let asked = Resources { memory_mb, ..Resources::default() };
+            asked.check(&Limits::default()).unwrap_err().remedy().unwrap()
+        };
+        assert_eq!(remedy(64), "ask for at least 128");
+        assert!(remedy(9000).starts_with("ask for at most 8192"));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Totals {
     pub modified: u64,
     /// Paths that moved.
     pub renamed: u64,
+    /// Paths that could not be read on one of the disks.
+    pub unreadable: u64,
     /// Size of the added files, and how much others grew.
     pub bytes_added: u64,
     /// Size of the removed files, and how much others shrank.
@@ -63,6 +65,11 @@ pub enum ChangeKind {
         from: Vec<u8>,
         /// In what it differs besides.
         aspects: BTreeSet<Aspect>,
+    },
+    /// The file system is damaged here, so this path was not compared, nor what may be below it.
+    Unreadable {
+        /// On which disk, and what is wrong.
+        reason: String,
     },
 }
 
@@ -155,6 +162,7 @@ impl Totals {
             ChangeKind::Removed => self.removed += 1,
             ChangeKind::Modified { .. } => self.modified += 1,
             ChangeKind::Renamed { .. } => self.renamed += 1,
+            ChangeKind::Unreadable { .. } => self.unreadable += 1,
         }
         let before = file_size(change.before.as_ref());
         let after = file_size(change.after.as_ref());
@@ -188,6 +196,8 @@ struct ChangeRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     aspects: Option<&'a BTreeSet<Aspect>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<&'a EntryInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<&'a EntryInfo>,
@@ -200,6 +210,11 @@ impl<'a> ChangeRecord<'a> {
             ChangeKind::Removed => ("removed", None, None),
             ChangeKind::Modified { aspects } => ("modified", None, Some(aspects)),
             ChangeKind::Renamed { from, aspects } => ("renamed", Some(from), Some(aspects)),
+            ChangeKind::Unreadable { .. } => ("unreadable", None, None),
+        };
+        let reason = match &change.kind {
+            ChangeKind::Unreadable { reason } => Some(reason.as_str()),
+            _ => None,
         };
         Self {
             path: String::from_utf8_lossy(&change.path).into_owned(),
@@ -208,6 +223,7 @@ impl<'a> ChangeRecord<'a> {
             from: from.map(|from| String::from_utf8_lossy(from).into_owned()),
             from_bytes: from.and_then(|from| hex_unless_text(from)),
             aspects,
+            reason,
             before: change.before.as_ref(),
             after: change.after.as_ref(),
         }
@@ -251,8 +267,14 @@ mod tests {
         ] {
             totals.count(&Change { path: b"/f".to_vec(), kind, before, after });
         }
-        let expected =
-            Totals { added: 1, removed: 1, modified: 2, renamed: 0, bytes_added: 13, bytes_removed: 9 };
+        let expected = Totals {
+            added: 1,
+            removed: 1,
+            modified: 2,
+            bytes_added: 13,
+            bytes_removed: 9,
+            ..Totals::default()
+        };
         assert_eq!(totals, expected);
     }
 }

@@ -113,6 +113,26 @@ pub enum DiffError {
     },
 }
 
+impl DiffError {
+    /// What is wrong with one place of one disk, if that is all: the rest of the disk can be compared.
+    pub(crate) fn damage(&self) -> Option<String> {
+        let (disk, error) = match self {
+            Self::Before(error) => ("before", error),
+            Self::After(error) => ("after", error),
+            Self::NotFound { .. } => return None,
+        };
+        match error {
+            Ext4Error::Damaged { inode, reason } if *inode != 0 => {
+                Some(format!("damaged on the disk {disk}: inode {inode}: {reason}"))
+            }
+            Ext4Error::Io { offset, source } => {
+                Some(format!("not readable on the disk {disk}, at byte {offset}: {source}"))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Explain for DiffError {
     fn code(&self) -> Code {
         match self {

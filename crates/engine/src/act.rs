@@ -3,18 +3,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentiso_core::action::Rate;
+use agentiso_core::action::{Rate, Subject};
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, Failure};
-use agentiso_meta::{NewEvent, Workspace};
+use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_meta::{NewEvent, Snapshot, Workspace};
 use agentiso_runtime::guest::Guest;
+use agentiso_runtime::workspaces::Point;
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::access::{Access, Perform};
-use crate::redact::redacted;
-use crate::rooms::AtWork;
+use crate::admission::Subjects;
+use crate::redact::{redacted, without_known};
+use crate::rooms::{AtWork, locked};
+use crate::sessions::Calling;
 use crate::{Caller, Engine};
 
 /// What an action has to work with.
@@ -24,41 +27,100 @@ pub struct Context {
     pub(crate) engine: Arc<Engine>,
     /// Who asks.
     pub(crate) caller: Caller,
-    /// The workspace it is about.
-    workspace: Option<Workspace>,
+    /// What the action refers to, resolved and checked.
+    subjects: Subjects,
     /// Who is told how far it has come.
     pub(crate) progress: Arc<dyn Progress>,
     /// Told when the way into the workspace was found.
     inside: Arc<Notify>,
-    _at_work: Option<Arc<AtWork>>,
+    /// When the call was admitted.
+    began: Instant,
+    at_work: Arc<[AtWork]>,
+    _calling: Option<Arc<Calling>>,
 }
 
 impl Context {
-    /// The workspace it is about.
+    /// The workspace the action works on.
     pub(crate) fn workspace(&self) -> Result<&Workspace, Failure> {
-        self.workspace.as_ref().ok_or_else(|| Failure::new(Code::Internal, "an action without a workspace"))
+        let workspace = self.subjects.workspace.as_ref();
+        workspace.ok_or_else(|| Failure::new(Code::Internal, "an action without a workspace"))
     }
 
-    /// The way into the workspace. Waits while it is being changed as a whole.
+    /// The snapshot the action works on.
+    pub(crate) fn snapshot(&self) -> Result<&Snapshot, Failure> {
+        self.snapshot_if_any().ok_or_else(|| Failure::new(Code::Internal, "an action without a snapshot"))
+    }
+
+    /// The snapshot the action works on, if its caller named one.
+    pub(crate) fn snapshot_if_any(&self) -> Option<&Snapshot> {
+        self.subjects.snapshot.as_ref()
+    }
+
+    /// The points the action compares.
+    pub(crate) fn points(&self) -> &[Point] {
+        &self.subjects.points
+    }
+
+    /// The workspace the caller wants to own.
+    pub(crate) fn claimed(&self) -> Option<&Workspace> {
+        self.subjects.claimed.as_ref()
+    }
+
+    /// The workspace whose past is of interest.
+    pub(crate) fn past(&self) -> Option<WorkspaceId> {
+        self.subjects.past
+    }
+
+    /// The way into the workspace, which is started if it does not run. Waits while it is being changed as a whole.
     pub(crate) async fn guest(&self) -> Result<Guest, Failure> {
+        match self.running_guest().await {
+            Err(failure) if failure.code() == Code::WorkspaceNotRunning => {
+                if !self.engine.config().vm.start_on_use {
+                    return Err(failure);
+                }
+                self.start_for_use().await?;
+                self.running_guest().await
+            }
+            answered => answered,
+        }
+    }
+
+    /// The way into the workspace, if it runs: for what would be pointless in a machine that was just started.
+    pub(crate) async fn running_guest(&self) -> Result<Guest, Failure> {
         let guest = self.engine.guest(self.workspace()?.id).await?;
         self.inside.notify_one();
         Ok(guest)
+    }
+
+    /// Starts or resumes the workspace, in a task of its own: a caller that goes away leaves nothing half done.
+    async fn start_for_use(&self) -> Result<(), Failure> {
+        let (context, id) = (self.clone(), self.workspace()?.id);
+        let starting = tokio::spawn(async move {
+            let room = context.engine.rooms.of(id);
+            let _turn = room.change().await;
+            context.start().await.map(drop)
+        });
+        starting.await.map_err(|error| Failure::new(Code::Internal, format!("starting: {error}")))?
     }
 
     /// Waits, once somebody is inside, for the machine to stand still because the host's disk is full: whoever waits
     /// for it to do something would wait for ever.
     async fn standstill(&self) -> Failure {
         self.inside.notified().await;
-        match &self.workspace {
+        match &self.subjects.workspace {
             Some(workspace) => self.engine.workspaces.standstill(workspace.id).await,
             None => std::future::pending().await,
         }
     }
 
-    /// Adds to the news that a machine is gone what it said last.
+    /// Says why a machine is gone: that somebody ended it on purpose, or else what it printed last.
     pub(crate) fn explained(&self, failure: Failure) -> Failure {
-        match &self.workspace {
+        let mut rooms = self.at_work.iter().map(AtWork::room);
+        let ended = rooms.find_map(|room| room.ended_since(self.began));
+        match &self.subjects.workspace {
+            Some(workspace) if failure.code() == Code::VmCrashed && ended.is_some() => {
+                cut_off(workspace, ended.unwrap_or_default())
+            }
             Some(workspace) if failure.code() == Code::VmCrashed => {
                 self.engine.workspaces.explain_end(workspace, failure)
             }
@@ -76,14 +138,14 @@ impl Engine {
         progress: Arc<dyn Progress>,
     ) -> Result<A::Outcome, Failure> {
         let mut record = Record::begin(self, caller, A::ABOUT.name, redacted(&action));
-        let result = self.admit(caller, action.workspace(), A::ABOUT.rate, progress, &mut record);
+        let result = self.admit(caller, &action.subjects(), A::ABOUT.rate, A::ACCESS, progress, &mut record);
         let result = match result {
             Ok(context) => run(action, context).await,
             Err(failure) => Err(failure),
         };
         if let Ok(outcome) = &result
             && let Some(made) = A::made(outcome)
-            && let Ok(workspace) = self.find(made)
+            && let Ok(workspace) = self.meta().read(|read| read.workspace(made))
         {
             record.about(&workspace);
         }
@@ -94,39 +156,32 @@ impl Engine {
         result
     }
 
-    /// Decides whether a caller may do what it asks for.
+    /// Lets a caller in, if it may use everything it refers to, and resolves what that is.
     pub(crate) fn admit(
         self: &Arc<Self>,
         caller: &Caller,
-        workspace: Option<&str>,
+        subjects: &[Subject<'_>],
         rate: Rate,
+        access: Access,
         progress: Arc<dyn Progress>,
         record: &mut Record,
     ) -> Result<Context, Failure> {
         self.sessions.touch(caller);
         self.rates.admit(caller, rate)?;
-        let workspace = match workspace {
-            Some(asked) => Some(self.find(asked)?),
-            None => None,
-        };
-        if let Some(workspace) = &workspace {
-            record.about(workspace);
-            self.require_owner(caller, workspace)?;
-        }
-        let at_work = workspace.as_ref().map(|workspace| Arc::new(self.rooms.work_on(workspace.id)));
+        let subjects = self.resolve(caller, subjects, record)?;
+        // Looking at a workspace does not use it: one that is only watched is idle.
+        let used = subjects.used.iter().filter(|_| access != Access::Looks);
+        let at_work = used.map(|id| self.rooms.work_on(*id)).collect();
         Ok(Context {
             engine: Arc::clone(self),
             caller: caller.clone(),
-            workspace,
+            subjects,
             progress,
             inside: Arc::default(),
-            _at_work: at_work,
+            began: Instant::now(),
+            at_work,
+            _calling: self.sessions.calling(caller).map(Arc::new),
         })
-    }
-
-    /// Finds a workspace by id, name, or the beginning of its short id.
-    pub(crate) fn find(&self, asked: &str) -> Result<Workspace, Failure> {
-        Ok(self.meta().read(|read| read.find_workspace(asked))?)
     }
 }
 
@@ -139,15 +194,56 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
         return done.map_err(|failure| context.explained(failure));
     }
     // In a task of its own, so that a caller that goes away leaves nothing half done.
-    let task = tokio::spawn(async move {
-        let room = context.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
-        let _turn = match (&room, A::ACCESS) {
+    // The user of this machine is told that the daemon goes on.
+    let undone = !context.caller.is_operator() && action.is_undone_when_abandoned();
+    let (answer, answered) = oneshot::channel();
+    tokio::spawn(async move {
+        let room = context.subjects.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
+        let _ending = match (&room, &context.subjects.workspace) {
+            (Some(room), Some(workspace)) if action.kills() => {
+                let ending = room.ending();
+                // Calls that are running end with the machine, and are to learn why.
+                if let Some(what) = A::ENDS_MACHINE {
+                    room.note_end(what);
+                }
+                // Should this fail, the action tries again and says why.
+                if let Err(failure) = context.engine.workspaces.switch_off(workspace.id).await {
+                    tracing::warn!(%failure, "could not kill a machine at once");
+                }
+                Some(ending)
+            }
+            _ => None,
+        };
+        let turn = match (&room, A::ACCESS) {
             (Some(room), Access::Changes) => Some(room.change().await),
             _ => None,
         };
-        action.perform(&context).await
+        if let (Some(room), Some(what)) = (&room, A::ENDS_MACHINE) {
+            room.note_end(what);
+        }
+        let result = action.perform(&context).await;
+        if let (Some(room), Some(_), Err(_)) = (&room, A::ENDS_MACHINE, &result) {
+            room.forget_end();
+        }
+        drop(turn);
+        if let Err(Ok(outcome)) = answer.send(result)
+            && undone
+        {
+            A::undo(outcome, &context).await;
+        }
     });
-    task.await.map_err(|error| Failure::new(Code::Internal, format!("{}: {error}", A::ABOUT.name)))?
+    answered
+        .await
+        .map_err(|_| Failure::new(Code::Internal, format!("{} ended with a fault", A::ABOUT.name)))?
+}
+
+/// A call that ended because its machine was ended on purpose.
+fn cut_off(workspace: &Workspace, what: &str) -> Failure {
+    Failure::new(
+        Code::Cancelled,
+        format!("the call was cut off: workspace {} {what} while it ran", workspace.name),
+    )
+    .with_remedy("nothing is wrong with the machine; repeat the call if it is still needed")
 }
 
 /// What will be remembered of an action. One whose caller went away is remembered as cancelled.
@@ -178,6 +274,9 @@ impl Record {
         if let Some(event) = &mut self.event {
             event.workspace = Some(workspace.id);
             event.workspace_name = Some(workspace.name.clone());
+            let room = self.engine.rooms.of(workspace.id);
+            let env = locked(&room.env);
+            event.detail = without_known(&event.detail, &env.secrets());
         }
     }
 

@@ -1,4 +1,6 @@
-//! From what a client says about a command to what is asked of a machine.
+//! A command as a client asks for it, and the request that goes to the machine.
+//!
+//! Everything here is pure. `launch.rs` starts what this module describes.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +9,148 @@ use agentiso_runtime::OciDefaults;
 use agentiso_runtime::guest::{Exec, User};
 use serde::{Deserialize, Serialize};
 
-/// The user's shell, as far as there is one.
-const SHELL: [&str; 3] =
+use crate::actions::variable_name;
+
+/// The most bytes of a command line, or of all arguments of a command.
+pub(crate) const LONGEST_COMMAND: usize = 2 << 20;
+/// A login shell for a machine nobody has asked which shells it has.
+const ANY_SHELL: [&str; 3] =
     ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi"];
 
-/// A command to run while somebody listens.
+/// A shell that runs command lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Shell {
+    /// `/bin/bash`, which agents write for.
+    Bash,
+    /// `/bin/sh`, where there is no bash.
+    Sh,
+}
+
+impl Shell {
+    /// Its path in the guest.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Bash => "/bin/bash",
+            Self::Sh => "/bin/sh",
+        }
+    }
+}
+
+/// What a command runs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Program {
+    /// A line for the workspace's shell.
+    Line(String),
+    /// A POSIX script of our own, for `/bin/sh`.
+    Script(String),
+    /// A program and its arguments.
+    Words(Vec<Vec<u8>>),
+    /// The workspace's shell as a login shell.
+    Login,
+}
+
+/// A command before it is adapted to the workspace it runs in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Command {
+    pub program: Program,
+    /// Variables on top of the workspace's.
+    pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The image's working directory, else the user's home, if absent.
+    pub workdir: Option<Vec<u8>>,
+    /// The image's user, else root, if absent.
+    pub user: Option<User>,
+    pub stdin: bool,
+    pub tty: Option<(u16, u16)>,
+    pub timeout_ms: Option<u64>,
+}
+
+impl Command {
+    /// A command with nothing but a program.
+    pub fn new(program: Program) -> Self {
+        Self {
+            program,
+            env: Vec::new(),
+            workdir: None,
+            user: None,
+            stdin: false,
+            tty: None,
+            timeout_ms: None,
+        }
+    }
+
+    /// Checks what can be checked without the machine.
+    pub fn check(&self) -> Result<(), Failure> {
+        let refuse = |message: String| Err(Failure::new(Code::InvalidArgument, message));
+        let (bytes, zero) = match &self.program {
+            Program::Line(line) if line.trim().is_empty() => return refuse("command is empty".to_owned()),
+            Program::Line(text) | Program::Script(text) => (text.len(), text.contains('\0')),
+            Program::Words(words) => {
+                (words.iter().map(Vec::len).sum(), words.iter().any(|word| word.contains(&0)))
+            }
+            Program::Login => (0, false),
+        };
+        if zero {
+            return refuse("the command contains a zero byte".to_owned());
+        }
+        if bytes > LONGEST_COMMAND {
+            return Err(Failure::new(
+                Code::InvalidArgument,
+                format!("the command has {bytes} bytes; the limit is {LONGEST_COMMAND}"),
+            )
+            .with_remedy("write a script into the workspace and run that"));
+        }
+        if self.env.iter().any(|(name, value)| name.contains(&0) || value.contains(&0)) {
+            return refuse("a variable contains a zero byte".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether the workspace's shell runs it.
+    pub fn uses_shell(&self) -> bool {
+        matches!(self.program, Program::Line(_) | Program::Login)
+    }
+
+    /// The request to the machine, with this shell for what needs one.
+    pub fn with_shell(&self, shell: Shell) -> Exec {
+        let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        let argv = match &self.program {
+            Program::Line(line) => words(&[shell.path(), "-c", line]),
+            Program::Script(script) => words(&[Shell::Sh.path(), "-c", script]),
+            Program::Words(words) => words.clone(),
+            Program::Login => words(&[shell.path(), "-l"]),
+        };
+        Exec {
+            argv,
+            env: self.env.clone(),
+            workdir: self.workdir.clone(),
+            user: self.user.clone(),
+            stdin: self.stdin,
+            tty: self.tty,
+            timeout_ms: self.timeout_ms,
+        }
+    }
+}
+
+/// A command to run while a client is connected to it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interaction {
-    /// Program and arguments; the user's shell if there are none.
+    /// Program and arguments; a login shell if empty.
     #[serde(default)]
     pub argv: Vec<Word>,
     /// Variables on top of the workspace's.
     #[serde(default)]
     pub env: BTreeMap<String, Word>,
-    /// Directory it runs in.
+    /// Working directory.
     #[serde(default)]
     pub workdir: Option<String>,
     /// User it runs as: a name, or `UID[:GID]`.
     #[serde(default)]
     pub user: Option<String>,
-    /// A terminal of so many columns and rows.
+    /// Runs it in a terminal with this many columns and rows.
     #[serde(default)]
     pub tty: Option<(u16, u16)>,
-    /// Whether it is given input.
+    /// Whether the client sends input.
     #[serde(default)]
     pub stdin: bool,
     /// Milliseconds after which it is ended.
@@ -38,13 +158,13 @@ pub struct Interaction {
     pub timeout_ms: Option<u64>,
 }
 
-/// A word as the kernel knows it: text, as a rule, else numbers of bytes.
+/// An argument or a value of a variable: text, or an array of bytes if it is not UTF-8.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Word {
     /// Text.
     Text(String),
-    /// What is not text.
+    /// Bytes that are not UTF-8.
     Bytes(Vec<u8>),
 }
 
@@ -57,7 +177,7 @@ impl Word {
         }
     }
 
-    /// In text, whatever of it is.
+    /// As text; bytes that are not UTF-8 are replaced.
     pub fn shown(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
     }
@@ -70,18 +190,26 @@ impl From<Vec<u8>> for Word {
 }
 
 impl Interaction {
-    /// What is asked of the machine.
+    /// The request to a machine that is not a workspace's.
     pub fn into_exec(self) -> Result<Exec, Failure> {
-        if self.argv.iter().chain(self.env.values()).any(|word| word.as_bytes().contains(&0)) {
-            return Err(Failure::new(Code::InvalidArgument, "a word of the command contains a zero byte"));
+        let mut command = self.into_command()?;
+        command.check()?;
+        if command.program == Program::Login {
+            command.program = Program::Words(ANY_SHELL.map(|word| word.as_bytes().to_vec()).to_vec());
         }
-        let argv: Vec<Vec<u8>> = match self.argv.is_empty() {
-            true => SHELL.iter().map(|word| word.as_bytes().to_vec()).collect(),
-            false => self.argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        };
+        Ok(command.with_shell(Shell::Sh))
+    }
+
+    pub(crate) fn into_command(self) -> Result<Command, Failure> {
+        for name in self.env.keys() {
+            variable_name(name)?;
+        }
         let env = self.env.into_iter().map(|(name, value)| (name.into_bytes(), value.as_bytes().to_vec()));
-        Ok(Exec {
-            argv,
+        Ok(Command {
+            program: match self.argv.is_empty() {
+                true => Program::Login,
+                false => Program::Words(self.argv.iter().map(|word| word.as_bytes().to_vec()).collect()),
+            },
             env: env.collect(),
             workdir: self.workdir.map(String::into_bytes),
             user: self.user.as_deref().map(user).transpose()?,
@@ -92,8 +220,8 @@ impl Interaction {
     }
 }
 
-/// Fills in what a caller left open and the image has an opinion on. Variables the workspace has of its own are none
-/// of the image's business.
+/// Fills in what the caller left open and the image defines. `own` names the workspace's own variables, which take
+/// precedence over the image's.
 pub fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults, own: &[String]) -> Exec {
     let from_image = defaults.env.iter().filter_map(|text| text.split_once('='));
     let wanted = from_image.filter(|(name, _)| !own.iter().any(|own| own == name));
@@ -110,14 +238,15 @@ pub fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults, own: &[String
     exec
 }
 
-/// A user name, or numbers.
-fn user(text: &str) -> Result<User, Failure> {
+/// A user by name, or by numbers.
+pub(crate) fn user(text: &str) -> Result<User, Failure> {
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
     match (user.parse::<u32>(), group.parse::<u32>()) {
         (Ok(uid), Ok(gid)) => Ok(User::Id { uid, gid }),
         (Ok(uid), Err(_)) if group.is_empty() => Ok(User::Id { uid, gid: uid }),
         (Err(_), _) if !user.is_empty() && group.is_empty() => Ok(User::Name(user.to_owned())),
-        _ => Err(Failure::new(Code::InvalidArgument, "a user is a name, or UID[:GID] in numbers")),
+        _ => Err(Failure::new(Code::InvalidArgument, format!("{text:?} is not a user"))
+            .with_remedy("give a user name, or UID[:GID] in numbers, for example 1000:1000")),
     }
 }
 
@@ -143,8 +272,41 @@ mod tests {
         assert!(sent.contains(r#"["echo",[255,1]]"#), "{sent}");
         let exec = serde_json::from_str::<Interaction>(&sent).unwrap().into_exec().unwrap();
         assert_eq!(exec.argv, [b"echo".to_vec(), vec![0xff, 1]]);
+        for name in ["LD_PRELOAD", "PATH", "a b", ""] {
+            let env = BTreeMap::from([(name.to_owned(), b"x".to_vec().into())]);
+            let refused = Interaction { env, ..Default::default() }.into_exec().unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
+        }
         let zero = Interaction { argv: vec![vec![b'a', 0].into()], ..Default::default() };
         assert_eq!(zero.into_exec().unwrap_err().code(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_line_goes_to_the_workspaces_shell_and_our_own_scripts_to_sh() {
+        let argv = |program, shell| Command::new(program).with_shell(shell).argv;
+        let line = || Program::Line("ls".to_owned());
+        assert_eq!(argv(line(), Shell::Bash), [&b"/bin/bash"[..], b"-c", b"ls"]);
+        assert_eq!(argv(line(), Shell::Sh), [&b"/bin/sh"[..], b"-c", b"ls"]);
+        assert_eq!(argv(Program::Script("x".to_owned()), Shell::Bash), [&b"/bin/sh"[..], b"-c", b"x"]);
+        assert_eq!(argv(Program::Login, Shell::Bash), [&b"/bin/bash"[..], b"-l"]);
+        assert_eq!(argv(Program::Words(vec![b"ls".to_vec()]), Shell::Bash), [b"ls"]);
+    }
+
+    #[test]
+    fn commands_that_no_machine_could_run_are_refused() {
+        let check = |program| Command::new(program).check();
+        check(Program::Line("a".repeat(LONGEST_COMMAND))).unwrap();
+        check(Program::Words(vec![vec![b'a'; 1 << 20]; 2])).unwrap();
+        for bad in [
+            Program::Line(" \n".to_owned()),
+            Program::Line("a\0b".to_owned()),
+            Program::Line("a".repeat(LONGEST_COMMAND + 1)),
+            Program::Words(vec![vec![b'a'; 1 << 20]; 3]),
+        ] {
+            assert_eq!(check(bad).unwrap_err().code(), Code::InvalidArgument);
+        }
+        let env = vec![(b"A".to_vec(), vec![0])];
+        assert!(Command { env, ..Command::new(Program::Login) }.check().is_err());
     }
 
     #[test]

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentiso_core::action::WorkspaceStart;
+use agentiso_core::progress::Silent;
 use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::{Meta, Settings};
 use agentiso_runtime::Installation;
-use agentiso_runtime::config::Config;
+use agentiso_runtime::config::{Config, Isolation};
 use agentiso_runtime::guest::Guest;
 use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
-use crate::Event;
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
 use crate::metrics::Metrics;
@@ -21,7 +22,10 @@ use crate::quota::Quotas;
 use crate::rates::Rates;
 use crate::rooms::Rooms;
 use crate::sessions::Activity;
+use crate::stats::Sampler;
 use crate::timeline::Timeline;
+use crate::upkeep::ITSELF;
+use crate::{Caller, Event};
 
 /// All workspaces of an installation, and the door to them.
 pub struct Engine {
@@ -33,6 +37,7 @@ pub struct Engine {
     pub(crate) timeline: Timeline,
     pub(crate) events: Events,
     pub(crate) forwards: Forwards,
+    pub(crate) sampler: Sampler,
     /// What is counted.
     pub metrics: Metrics,
     began: Instant,
@@ -55,6 +60,7 @@ impl Engine {
     /// Opens an installation: comes back to the machines that run, and cleans up after a daemon that was killed.
     /// Ports in `own_ports` are ours and never forwarded.
     pub async fn open(installation: &Installation, own_ports: Vec<u16>) -> Result<Arc<Self>, Failure> {
+        crate::clock::start(&installation.paths.home);
         let workspaces = Workspaces::open_to_stay(installation).await?;
         let meta = Arc::clone(workspaces.meta());
         meta.write(|tx| tx.drop_unsettled_keys())?;
@@ -63,9 +69,10 @@ impl Engine {
             rates: Rates::new(&installation.config.rate_limit),
             quota: Quotas::default(),
             sessions: Activity::default(),
-            timeline: Timeline::start(meta),
-            events: Events::new(),
+            timeline: Timeline::start(Arc::clone(&meta)),
+            events: Events::new(meta),
             forwards: Forwards::new(own_ports),
+            sampler: Sampler::default(),
             metrics: Metrics::new(),
             began: Instant::now(),
             installation: installation.clone(),
@@ -114,6 +121,26 @@ impl Engine {
         if let Err(failure) = self.finish_suspending(id, running).await {
             tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");
         }
+        if !running {
+            self.restart(workspace);
+        }
+    }
+
+    /// Starts a workspace that is to start with the host, in the background: the daemon answers meanwhile.
+    fn restart(self: &Arc<Self>, workspace: &WorkspaceView) {
+        let asked = self.meta().read(|read| read.settings(workspace.id));
+        let due = asked.is_ok_and(|asked| asked.restart && !asked.stay_stopped && asked.suspended.is_none());
+        if !due {
+            return;
+        }
+        let (engine, name) = (Arc::clone(self), workspace.name.clone());
+        let start = WorkspaceStart { workspace_id: workspace.id.to_string() };
+        tokio::spawn(async move {
+            let started = engine.act(&Caller::operator(ITSELF), start, Arc::new(Silent)).await;
+            if let Err(failure) = started {
+                tracing::warn!(%name, %failure, "a workspace could not be started with the host");
+            }
+        });
     }
 
     /// A daemon may have been killed while it suspended a workspace or brought it back.
@@ -139,6 +166,21 @@ impl Engine {
         self.began.elapsed()
     }
 
+    /// Whether a caller may be told of an event: of its own workspaces, and, unless sessions are isolated, of those
+    /// that nobody owned.
+    pub fn may_see(&self, caller: &Caller, event: &Event) -> bool {
+        match (caller.session, event.owner) {
+            (None, _) => true,
+            (Some(session), Some(owner)) => session == owner,
+            (Some(_), None) => !self.isolates(caller),
+        }
+    }
+
+    /// Whether a caller sees and reaches only what it owns.
+    pub(crate) fn isolates(&self, caller: &Caller) -> bool {
+        !caller.is_operator() && self.config().sessions.isolation == Isolation::Strict
+    }
+
     /// Watches what happens from now on.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.watch()
@@ -146,8 +188,13 @@ impl Engine {
 
     /// How many workspaces are in which state.
     pub fn states(&self) -> Result<BTreeMap<String, usize>, Failure> {
+        self.states_seen_by(None)
+    }
+
+    /// The same, of the workspaces that a caller sees.
+    pub(crate) fn states_seen_by(&self, caller: Option<&Caller>) -> Result<BTreeMap<String, usize>, Failure> {
         let mut states = BTreeMap::new();
-        for workspace in self.briefs(None)? {
+        for workspace in self.briefs(caller)? {
             *states.entry(workspace.state).or_default() += 1;
         }
         Ok(states)
@@ -196,8 +243,7 @@ impl Engine {
                 stops.spawn(async move {
                     let room = engine.rooms.of(workspace.id);
                     let _turn = room.change().await;
-                    let id = workspace.id.to_string();
-                    match engine.workspaces.stop(&id, false, Some(limit)).await {
+                    match engine.workspaces.stop(workspace.id, false, Some(limit)).await {
                         Ok(_) => engine.events.tell(
                             EventKind::Stopped,
                             workspace.id,

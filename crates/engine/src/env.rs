@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::Engine;
 use crate::rooms::locked;
+use crate::secrets::is_secret_variable;
 
 /// Names and values.
 #[derive(Clone, Default)]
@@ -34,6 +35,12 @@ impl Env {
     /// The names.
     pub fn names(&self) -> Vec<String> {
         self.known.iter().flatten().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The values that are secrets.
+    pub fn secrets(&self) -> Vec<&str> {
+        let known = self.known.iter().flatten().map(|(name, value)| (name, value.as_str()));
+        known.filter(|(name, value)| is_secret_variable(name, value)).map(|(_, value)| value).collect()
     }
 
     fn vars(&self) -> Vec<(String, Option<String>)> {
@@ -61,6 +68,7 @@ impl Engine {
     /// Gives a machine that has just started, or was taken back, the variables of its workspace.
     pub(crate) async fn equip(&self, id: WorkspaceId) -> Result<(), Failure> {
         let room = self.rooms.of(id);
+        room.forget_shell();
         let vars = locked(&room.env).vars();
         if !vars.is_empty() {
             self.workspaces.guest(id).await?.set_env(vars).await?;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::Forward;
@@ -27,6 +28,13 @@ use crate::rooms::locked;
 const LOWEST: u16 = 1024;
 /// Connections of one forward at once.
 const CONNECTIONS: usize = 256;
+/// Forwards of one workspace.
+const PER_WORKSPACE: usize = 32;
+/// Forwards of all workspaces together: each takes a descriptor of the daemon's.
+const ALTOGETHER: usize = 512;
+/// After an accept that failed: without descriptors the next one fails at once, too.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 /// Bytes carried at once.
@@ -102,6 +110,7 @@ impl Engine {
         if let Some(port) = host_port {
             self.require_usable(port)?;
         }
+        room_for_another(there.len(), locked(&self.forwards.open).len())?;
         let listener = self.listen(host_port)?;
         let host_port = listener.local_addr().map_err(|error| unusable(host_port, &error))?.port();
         let forward = Forward { workspace: id, guest_port, host_port, created: Timestamp::now() };
@@ -164,10 +173,22 @@ impl Engine {
         let task = tokio::spawn(async move {
             let places = Arc::new(Semaphore::new(CONNECTIONS));
             let mut connections = tokio::task::JoinSet::new();
+            let mut pause = FIRST_PAUSE;
             loop {
                 while connections.try_join_next().is_some() {}
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                let Ok((client, _)) = listener.accept().await else { continue };
+                let client = match listener.accept().await {
+                    Ok((client, _)) => {
+                        pause = FIRST_PAUSE;
+                        client
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, host_port, "a forwarded port could not accept a connection");
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                        continue;
+                    }
+                };
                 let Some(engine) = engine.upgrade() else { return };
                 connections.spawn(async move {
                     if let Err(failure) = engine.carry_to(id, guest_port, client).await {
@@ -191,6 +212,19 @@ impl Engine {
         let open = locked(&self.forwards.open);
         open.iter().filter(|((whose, _), _)| *whose == id).map(|(_, one)| one.host_port).collect()
     }
+}
+
+/// Refuses one forward more than a workspace, or all of them, may have.
+fn room_for_another(of_workspace: usize, altogether: usize) -> Result<(), Failure> {
+    let message = if of_workspace >= PER_WORKSPACE {
+        format!("a workspace may have {PER_WORKSPACE} forwarded ports, and this one has {of_workspace}")
+    } else if altogether >= ALTOGETHER {
+        format!("{altogether} ports are forwarded already, and no more than {ALTOGETHER} may be")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Code::QuotaExceeded, message)
+        .with_remedy("remove forwards that are not needed any more"))
 }
 
 async fn carry(guest: &Guest, port: u16, client: TcpStream) -> Result<(), Failure> {
@@ -235,4 +269,17 @@ fn unusable(port: Option<u16>, error: &io::Error) -> Failure {
     let which = port.map_or("a port".to_owned(), |port| format!("port {port}"));
     Failure::new(Code::PortUnavailable, format!("{which} cannot be used: {error}"))
         .with_remedy("choose another, or none: a free one is taken")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_ports_are_forwarded() {
+        room_for_another(PER_WORKSPACE - 1, ALTOGETHER - 1).unwrap();
+        for (own, all) in [(PER_WORKSPACE, PER_WORKSPACE), (0, ALTOGETHER)] {
+            assert_eq!(room_for_another(own, all).unwrap_err().code(), Code::QuotaExceeded, "{own} {all}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentiso_runtime::guest::{ErrorKind, Exec, Guest, LinkError, Process, ProcessEvent};
+use agentiso_runtime::guest::{ErrorKind, LinkError};
 use tokio::time::Instant;
 
 /// How long a machine may be held.
@@ -22,22 +22,5 @@ where
             }
             answered => return answered,
         }
-    }
-}
-
-/// Starts a command, and returns when it has started.
-pub(crate) async fn start(guest: &Guest, command: &Exec) -> Result<Process, LinkError> {
-    let (process, first) = when_free(|| {
-        let (guest, command) = (guest.clone(), command.clone());
-        async move {
-            let mut process = guest.exec(command).await?;
-            let first = process.next().await?;
-            Ok((process, first))
-        }
-    })
-    .await?;
-    match first {
-        Some(ProcessEvent::Started { .. }) => Ok(process),
-        _ => Err(LinkError::Violation("a command began in the middle".to_owned())),
     }
 }

@@ -3,18 +3,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use agentiso_core::action::Rate;
+use agentiso_core::Failure;
+use agentiso_core::action::{Rate, Subject};
 use agentiso_core::progress::Silent;
-use agentiso_core::{Code, Failure};
-use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{ErrorKind, Exit, LinkError, Process, ProcessEvent};
-use serde::{Deserialize, Serialize};
+use agentiso_runtime::guest::{Exit, Process, ProcessEvent};
 use serde_json::json;
 
+use crate::access::Access;
 use crate::act::{Context, Record};
-use crate::command::{Interaction, with_image_defaults};
-use crate::redact::without_credentials;
-use crate::{Caller, Engine, held};
+use crate::command::Interaction;
+use crate::secrets::without_credentials;
+use crate::{Caller, Engine, NotStarted};
 
 /// A command that runs. When this is dropped the command is ended.
 pub struct Interactive {
@@ -28,48 +27,6 @@ pub struct Interactive {
     standstill: Pin<Box<dyn Future<Output = Failure> + Send>>,
     context: Context,
     record: Record,
-}
-
-/// Why a command does not run.
-#[derive(Debug)]
-pub struct NotStarted {
-    /// What failed.
-    pub failure: Failure,
-    /// What the machine had against the command, if it was that.
-    pub refused: Option<Refused>,
-}
-
-/// Why a machine refused to start a command.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refused {
-    /// It is not there.
-    NotFound,
-    /// It cannot be executed.
-    NotExecutable,
-}
-
-impl From<Failure> for NotStarted {
-    fn from(failure: Failure) -> Self {
-        Self { failure, refused: None }
-    }
-}
-
-impl From<LinkError> for NotStarted {
-    fn from(error: LinkError) -> Self {
-        let (refused, message) = match &error {
-            LinkError::Guest(error) if error.kind == ErrorKind::NotFound => {
-                (Refused::NotFound, &error.message)
-            }
-            LinkError::Guest(error) if error.kind == ErrorKind::Denied => {
-                (Refused::NotExecutable, &error.message)
-            }
-            _ => return Failure::from(error).into(),
-        };
-        let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {message}"))
-            .with_remedy("check the command's name, or use an image that has it");
-        Self { failure, refused: Some(refused) }
-    }
 }
 
 impl Interactive {
@@ -102,18 +59,21 @@ impl Engine {
         let detail = if detail.to_string().len() > agentiso_meta::MAX_DETAIL { json!({}) } else { detail };
         let mut record = Record::begin(self, caller, name, detail);
         let started = async {
-            let context = self.admit(caller, Some(workspace), Rate::Exec, Arc::new(Silent), &mut record)?;
-            let (workspace, guest) = (context.workspace()?, context.guest().await?);
+            let context = self.admit(
+                caller,
+                &[Subject::Workspace(workspace)],
+                Rate::Exec,
+                Access::Works,
+                Arc::new(Silent),
+                &mut record,
+            )?;
+            let workspace = context.workspace()?;
+            let command = asked.into_command()?;
             let (engine, id) = (Arc::clone(self), workspace.id);
             let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> =
                 Box::pin(async move { engine.workspaces.standstill(id).await });
-            let start = async {
-                let own = self.env_of(workspace.id, Some(&guest)).await?.names();
-                let exec = with_image_defaults(asked.into_exec()?, &image_defaults(&context), &own);
-                Ok::<_, NotStarted>(held::start(&guest, &exec).await?)
-            };
             let process = tokio::select! {
-                process = start => process?,
+                launched = context.start_command(&command) => launched?.started,
                 failure = &mut standstill => return Err(failure.into()),
             };
             let (id, name) = (workspace.id.to_string(), workspace.name.to_string());
@@ -130,11 +90,4 @@ impl Engine {
             }
         }
     }
-}
-
-/// What the workspace's image says about how it wants to be run; nothing, should it be gone.
-fn image_defaults(context: &Context) -> OciDefaults {
-    let images = context.engine.installation().images().ok();
-    let image = images.zip(context.workspace().ok()).and_then(|(images, one)| images.get(&one.image).ok());
-    image.and_then(|image| image.meta.defaults).unwrap_or_default()
 }

@@ -31,6 +31,10 @@ impl Asked {
         Self { disk_gb: gb.into(), ..Self::default() }
     }
 
+    pub fn memory(mb: u32) -> Self {
+        Self { memory_mb: mb.into(), ..Self::default() }
+    }
+
     pub fn snapshot() -> Self {
         Self { snapshots: 1, ..Self::default() }
     }

@@ -1,13 +1,11 @@
 //! What must not be remembered: contents, values and credentials.
 
-use std::sync::LazyLock;
-
 use agentiso_core::action::Action;
 use agentiso_meta::MAX_DETAIL;
-use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::output::cut;
+use crate::secrets::{is_secret_variable, without_credentials, without_values};
 
 /// Parameters whose values are contents.
 const CONTENTS: [&str; 7] =
@@ -16,46 +14,8 @@ const CONTENTS: [&str; 7] =
 const VARIABLES: [&str; 2] = ["env", "vars"];
 /// The longest text that is remembered of one parameter.
 const LONGEST: usize = 500;
-
-/// What stands where a credential stood.
-pub(crate) const MARK: &str = "[redacted]";
-
-static CREDENTIALS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
-    let patterns = [
-        // user:password@ and token@ in addresses.
-        (r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s@'\x22]+@", "${1}[redacted]@"),
-        // Tokens that say what they are.
-        (
-            r"\b(gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}|sk-[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{16}|ATBB[A-Za-z0-9]{16,}|npm_[A-Za-z0-9]{16,}|pypi-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
-            MARK,
-        ),
-        // Headers.
-        (
-            r"(?i)\b(authorization\s*:\s*|bearer\s+|basic\s+)[A-Za-z0-9+/=._~-]{6,}(\s+[A-Za-z0-9+/=._~-]{6,})?",
-            "${1}[redacted]",
-        ),
-        // NAME=value and --name value where the name says that it is secret.
-        (
-            r#"(?i)\b([A-Z0-9_-]*(?:passwd|password|secret|token|api[_-]?key|private[_-]?key|credential)[A-Z0-9_-]*\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s'"&;|]+)"#,
-            "${1}[redacted]",
-        ),
-        (
-            r#"(?i)(--(?:password|passwd|token|secret|api-key)\s+)("[^"]*"|'[^']*'|[^\s'"&;|]+)"#,
-            "${1}[redacted]",
-        ),
-    ];
-    patterns.iter().filter_map(|(pattern, with)| Some((Regex::new(pattern).ok()?, *with))).collect()
-});
-
-/// A text without credentials.
-pub(crate) fn without_credentials(text: &str) -> String {
-    CREDENTIALS.iter().fold(text.to_owned(), |text, (pattern, with)| {
-        match pattern.replace_all(&text, *with) {
-            std::borrow::Cow::Borrowed(_) => text,
-            std::borrow::Cow::Owned(changed) => changed,
-        }
-    })
-}
+/// How much of a parameter is looked at.
+const LOOKED_AT: usize = 8 * 1024;
 
 /// What may be remembered of an action.
 pub(crate) fn redacted<A: Action>(action: &A) -> Value {
@@ -64,13 +24,15 @@ pub(crate) fn redacted<A: Action>(action: &A) -> Value {
         _ => Map::new(),
     };
     kept.remove("workspace_id");
+    let values: Vec<String> =
+        VARIABLES.iter().filter_map(|field| kept.get(*field)).flat_map(secrets_in).collect();
     for (name, value) in &mut kept {
         *value = if CONTENTS.contains(&name.as_str()) {
             size(value)
         } else if VARIABLES.contains(&name.as_str()) {
             value.as_object().map(|vars| json!(vars.keys().collect::<Vec<_>>())).unwrap_or_default()
         } else {
-            harmless(value)
+            harmless(value, &values)
         };
     }
     let detail = Value::Object(kept);
@@ -85,12 +47,32 @@ fn size(value: &Value) -> Value {
     }
 }
 
-fn harmless(value: &Value) -> Value {
+/// The values of variables that are secrets.
+fn secrets_in(variables: &Value) -> Vec<String> {
+    let variables = variables.as_object().into_iter().flatten();
+    let texts = variables.filter_map(|(name, value)| Some((name, value.as_str()?)));
+    texts.filter(|(name, value)| is_secret_variable(name, value)).map(|(_, value)| value.to_owned()).collect()
+}
+
+fn harmless(value: &Value, values: &[String]) -> Value {
+    in_every_text(value, &|text| {
+        let known = without_values(cut(text, LOOKED_AT), values.iter().map(String::as_str));
+        cut(&without_credentials(&known), LONGEST).to_owned()
+    })
+}
+
+/// What was remembered of a call so far, without the values of its workspace's variables.
+pub(crate) fn without_known(detail: &Value, values: &[&str]) -> Value {
+    in_every_text(detail, &|text| without_values(text, values.iter().copied()))
+}
+
+fn in_every_text(value: &Value, change: &dyn Fn(&str) -> String) -> Value {
     match value {
-        Value::String(text) => Value::String(cut(&without_credentials(text), LONGEST).to_owned()),
-        Value::Array(items) => Value::Array(items.iter().map(harmless).collect()),
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(items) => Value::Array(items.iter().map(|item| in_every_text(item, change)).collect()),
         Value::Object(fields) => {
-            Value::Object(fields.iter().map(|(name, value)| (name.clone(), harmless(value))).collect())
+            let fields = fields.iter().map(|(name, value)| (name.clone(), in_every_text(value, change)));
+            Value::Object(fields.collect())
         }
         other => other.clone(),
     }
@@ -106,35 +88,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pattern_is_one() {
-        assert_eq!(CREDENTIALS.len(), 5);
-    }
-
-    #[test]
-    fn credentials_of_all_kinds_are_taken_out_and_the_rest_stays() {
-        let token = "abcdefghijklmnop1234567890ABCDEF";
-        for secret in [
-            format!("git clone https://user:{token}@example.com/r.git"),
-            format!("git clone https://{token}@example.com/r.git"),
-            format!("echo ghp_{token}"),
-            format!("echo glpat-{token}"),
-            format!("echo ATBB{token}"),
-            format!("curl -H 'Authorization: Bearer {token}' x"),
-            format!("curl -H 'authorization: basic {token}' x"),
-            format!("export API_KEY={token}; run"),
-            format!("MY_SECRET_TOKEN='{token}' run"),
-            format!("tool --password {token}"),
-        ] {
-            let clean = without_credentials(&secret);
-            assert!(!clean.contains(token), "{clean}");
-            assert!(clean.contains(MARK), "{clean}");
-        }
-        for harmless in ["ls -l /etc", "https://example.com/a@b", "make token", "echo $PATH"] {
-            assert_eq!(without_credentials(harmless), harmless);
-        }
-    }
-
-    #[test]
     fn contents_and_values_are_not_remembered() {
         let write = FileWrite { content: "geheim".to_owned(), path: "/a".to_owned(), ..FileWrite::default() };
         let kept = redacted(&write);
@@ -145,6 +98,15 @@ mod tests {
         let exec =
             Exec { command: "ls".to_owned(), env, stdin: Some("geheim".to_owned()), ..Exec::default() };
         assert!(!redacted(&exec).to_string().contains("geheim"));
+    }
+
+    #[test]
+    fn a_value_that_is_given_as_a_variable_is_not_remembered_from_the_command_either() {
+        let env = BTreeMap::from([("API_TOKEN".to_owned(), "plainword".to_owned())]);
+        let exec = Exec { command: "login plainword".to_owned(), env, ..Exec::default() };
+        assert_eq!(redacted(&exec)["command"], "login [redacted]");
+        let known = without_known(&json!({"command": "a plainword", "argv": ["plainword"]}), &["plainword"]);
+        assert_eq!(known, json!({"command": "a [redacted]", "argv": ["[redacted]"]}));
     }
 
     proptest! {

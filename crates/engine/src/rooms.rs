@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use agentiso_core::WorkspaceId;
 use jiff::Timestamp;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::clock;
+use crate::command::Shell;
 use crate::env::Env;
 
 /// One room per workspace.
@@ -22,8 +25,14 @@ pub(crate) struct Rooms {
 pub(crate) struct Room {
     turn: RwLock<()>,
     at_work: AtomicUsize,
+    /// Calls that have killed the machine, or are about to, and note its end themselves.
+    ending: AtomicUsize,
     /// The variables its commands get.
     pub env: Mutex<Env>,
+    /// The shell its machine has, if it was asked.
+    pub(crate) shell: Mutex<Option<Shell>>,
+    /// What ended its machine last, and when, if that was asked for.
+    ended: Mutex<Option<(Instant, &'static str)>>,
 }
 
 /// Somebody at work on a workspace, which is in use from the beginning to the end of it.
@@ -33,10 +42,26 @@ pub(crate) struct AtWork {
     used: Arc<Mutex<BTreeMap<WorkspaceId, Timestamp>>>,
 }
 
+impl AtWork {
+    /// Where the others who work on the workspace meet.
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+}
+
+/// A call that ends the machine of a workspace on purpose.
+pub(crate) struct Ending(Arc<Room>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.ending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.room.at_work.fetch_sub(1, Ordering::Relaxed);
-        locked(&self.used).insert(self.id, Timestamp::now());
+        locked(&self.used).insert(self.id, clock::now());
     }
 }
 
@@ -54,7 +79,7 @@ impl Rooms {
 
     /// Notes that a workspace is used now.
     pub fn touch(&self, id: WorkspaceId) {
-        locked(&self.used).insert(id, Timestamp::now());
+        locked(&self.used).insert(id, clock::now());
     }
 
     /// Notes that somebody is at work on a workspace from now on.
@@ -90,6 +115,32 @@ impl Room {
     /// Waits for its turn to change the workspace as a whole.
     pub async fn change(&self) -> RwLockWriteGuard<'_, ()> {
         self.turn.write().await
+    }
+
+    /// Notes that the machine is about to be ended on purpose. `what` says how, after "the workspace".
+    pub fn note_end(&self, what: &'static str) {
+        *locked(&self.ended) = Some((Instant::now(), what));
+    }
+
+    /// Notes that the machine was not ended after all.
+    pub fn forget_end(&self) {
+        *locked(&self.ended) = None;
+    }
+
+    /// How the machine was ended on purpose since a moment, if it was.
+    pub fn ended_since(&self, began: Instant) -> Option<&'static str> {
+        locked(&self.ended).filter(|(at, _)| *at >= began).map(|(_, what)| what)
+    }
+
+    /// Notes that the machine is ended on purpose, before the turn is waited for.
+    pub fn ending(self: &Arc<Self>) -> Ending {
+        self.ending.fetch_add(1, Ordering::Relaxed);
+        Ending(Arc::clone(self))
+    }
+
+    /// Whether a call ends the machine on purpose. It notes the end when it has the turn.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) > 0
     }
 
     /// The turn, if nobody is at work.

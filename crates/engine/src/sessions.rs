@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
-use agentiso_meta::{MAX_CLIENT, Session, SessionKind, Workspace};
+use agentiso_meta::{MAX_CLIENT, Session, SessionKind};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -36,6 +36,8 @@ pub struct NewSession {
 pub(crate) struct Activity {
     active: Mutex<BTreeMap<SessionId, Timestamp>>,
     present: Mutex<BTreeMap<SessionId, usize>>,
+    /// How many calls of each session are being carried out.
+    calls: Arc<Mutex<BTreeMap<SessionId, usize>>>,
     /// So that what there is one of begins once.
     beginning: Mutex<()>,
 }
@@ -44,8 +46,23 @@ impl Activity {
     /// Notes that a caller asked for something.
     pub fn touch(&self, caller: &Caller) {
         if let Some(session) = caller.session {
-            locked(&self.active).insert(session, Timestamp::now());
+            locked(&self.active).insert(session, crate::clock::now());
         }
+    }
+
+    /// Counts a call of a session for as long as what is returned lives.
+    pub fn calling(&self, caller: &Caller) -> Option<Calling> {
+        let session = caller.session?;
+        *locked(&self.calls).entry(session).or_default() += 1;
+        Some(Calling { calls: Arc::clone(&self.calls), session })
+    }
+
+    /// Why nothing may be taken from a session, however long it has been idle.
+    fn in_use(&self, session: SessionId) -> Option<&'static str> {
+        if self.is_present(session) {
+            return Some("whose client is connected");
+        }
+        locked(&self.calls).contains_key(&session).then_some("that has a call running")
     }
 
     /// Whether a session's client is there.
@@ -73,6 +90,24 @@ impl Activity {
     /// Which sessions were active since this was last asked.
     pub fn take(&self) -> BTreeMap<SessionId, Timestamp> {
         std::mem::take(&mut *locked(&self.active))
+    }
+}
+
+/// A call of a session that is being carried out.
+pub(crate) struct Calling {
+    calls: Arc<Mutex<BTreeMap<SessionId, usize>>>,
+    session: SessionId,
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        let mut calls = locked(&self.calls);
+        if let Some(count) = calls.get_mut(&self.session) {
+            *count -= 1;
+            if *count == 0 {
+                calls.remove(&self.session);
+            }
+        }
     }
 }
 
@@ -120,7 +155,7 @@ impl Engine {
     pub fn begin_session(&self, kind: SessionKind, client: &str) -> Result<NewSession, Failure> {
         let id = SessionId::from_uuid(Uuid::new_v4());
         let token = new_token()?;
-        let now = Timestamp::now();
+        let now = crate::clock::now();
         let session = Session {
             id,
             kind,
@@ -143,9 +178,9 @@ impl Engine {
         Ok(Caller { session: Some(session.id), client: session.client })
     }
 
-    /// Whether a session has not ended.
+    /// Whether a session has not ended. One that cannot be looked up has not: only a missing one has.
     pub fn has_session(&self, id: SessionId) -> bool {
-        self.meta().read(|read| read.session(id)).is_ok()
+        self.meta().read(|read| read.session_if_known(id)).map_or(true, |found| found.is_some())
     }
 
     /// Who an agent is that comes with the user's own token: the same one for as long as it owns anything, whichever
@@ -168,20 +203,6 @@ impl Engine {
         Ok(self.meta().write(|tx| tx.remove_session(id))?)
     }
 
-    /// Lets only its owner at a workspace. One that nobody owns becomes the caller's.
-    pub(crate) fn require_owner(&self, caller: &Caller, workspace: &Workspace) -> Result<(), Failure> {
-        let Some(session) = caller.session else { return Ok(()) };
-        match self.meta().read(|read| read.settings(workspace.id))?.owner {
-            Some(owner) if owner == session => Ok(()),
-            Some(_) => Err(Failure::new(
-                Code::NotOwner,
-                format!("the workspace {:?} belongs to another session", workspace.name.as_str()),
-            )
-            .with_remedy("if its owner has gone, call workspace_adopt with force; or use another workspace")),
-            None => self.adopt(session, workspace.id, Duration::MAX),
-        }
-    }
-
     /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
     pub(crate) fn adopt(
         &self,
@@ -199,8 +220,14 @@ impl Engine {
             return Ok(());
         }
         if let Some(owner) = owner {
+            if let Some(reason) = self.sessions.in_use(owner.id) {
+                let name = found.name.as_str();
+                let message = format!("the workspace {name:?} belongs to a session {reason}");
+                return Err(Failure::new(Code::NotOwner, message)
+                    .with_remedy("use another workspace, or try again when its client has gone"));
+            }
             let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
-            let idle_for = Timestamp::now().duration_since(last);
+            let idle_for = crate::clock::now().duration_since(last);
             if Duration::try_from(idle_for).unwrap_or_default() < idle {
                 let message = format!(
                     "the workspace {:?} belongs to a session that was active {} s ago",

@@ -1,12 +1,15 @@
 //! Files between the host and a workspace, of any size and number.
 //!
-//! An agent reaches only the transfer directory: its paths are resolved beneath it by the kernel, whatever links are in
-//! the way. What comes out of a guest is hostile: it is written into a new directory, no link in it is ever followed,
+//! An agent reaches only the transfer directory, and in it only two things: a directory of its own session, which its
+//! paths are mapped into, and, to read, what the operator put there. Paths are resolved beneath these directories by the
+//! kernel, whatever links are in the way. What comes out of a guest is hostile: it is written into a new directory, no link in it is ever followed,
 //! and it gets its name only when it is complete.
 
+mod budget;
 mod host;
 mod receive;
 mod send;
+mod session;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,15 +19,37 @@ use agentiso_core::{Code, Failure};
 
 use crate::act::Context;
 use host::Place;
+use session::Transfers;
 
 /// Bytes moved at once.
 const PIECE: usize = 256 * 1024;
 
-/// How much was moved.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// How many files that were left out are named.
+const NAMED: usize = 100;
+
+/// What was moved.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Moved {
     bytes: u64,
     files: u64,
+    skipped: Skipped,
+}
+
+/// Sockets, pipes and devices, which are never copied.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Skipped {
+    /// The first of them.
+    names: Vec<String>,
+    count: u64,
+}
+
+impl Skipped {
+    fn note(&mut self, path: &[u8]) {
+        self.count += 1;
+        if self.names.len() < NAMED {
+            self.names.push(String::from_utf8_lossy(path).into_owned());
+        }
+    }
 }
 
 impl Context {
@@ -42,20 +67,36 @@ impl Context {
         if !host_path.is_absolute() {
             return Err(Failure::new(Code::InvalidArgument, "host_path is not an absolute path"));
         }
-        let within = if self.caller.is_operator() { None } else { Some(self.transfer_dir()?) };
-        let place = Place::of(&host_path, within.as_deref())?;
+        let place = match self.caller.session {
+            None => Place::of(&host_path, None)?,
+            Some(session) => Transfers::of(self.transfer_dir()?, session)?.place(&host_path, upload)?,
+        };
         let guest = self.guest().await?;
-        let Moved { bytes, files } = match upload {
+        let Moved { bytes, files, skipped } = match upload {
             true => send::send(&guest, &place, &asked.guest_path, &self.progress).await?,
-            false => receive::receive(&guest, &asked.guest_path, &place, &self.progress).await?,
+            false => {
+                let limits = self.download_limits();
+                receive::receive(&guest, &asked.guest_path, &place, limits, &self.progress).await?
+            }
         };
         Ok(FileTransferred {
             direction: asked.direction,
-            host_path: asked.host_path,
+            host_path: place.path.display().to_string(),
             guest_path: asked.guest_path,
             bytes,
             files,
+            skipped: skipped.names,
+            skipped_count: skipped.count,
         })
+    }
+
+    fn download_limits(&self) -> budget::Limits {
+        let daemon = &self.engine.config().daemon;
+        budget::Limits {
+            bytes: u64::from(daemon.download_max_gb) << 30,
+            files: u64::from(daemon.download_max_files),
+            reserve: u64::from(daemon.download_reserve_mb) << 20,
+        }
     }
 
     /// The directory agents may copy from and to. It is there when this returns.
@@ -71,6 +112,7 @@ impl Context {
 fn trouble(path: &Path, error: &std::io::Error) -> Failure {
     let code = match error.kind() {
         ErrorKind::NotFound => Code::FileNotFound,
+        ErrorKind::FileTooLarge => Code::FileTooLarge,
         _ => Code::of_io(error),
     };
     Failure::new(code, format!("{}: {error}", path.display()))

@@ -24,10 +24,13 @@ const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// An idempotency key is good for this long.
 const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
+/// How long those who are at work on a workspace whose machine was killed may take to notice, before others whose time
+/// is up are looked at.
+const TURN: Duration = Duration::from_secs(2);
 /// An agent that does not answer for so long may be at work.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Who does what nobody asked for, in the timeline.
-const ITSELF: &str = "agentiso";
+pub(crate) const ITSELF: &str = "agentiso";
 
 /// Why a workspace is to be stopped or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -85,12 +88,12 @@ impl Engine {
         let saved = self.meta().write(|tx| {
             for (&session, &at) in &sessions {
                 // It may have ended meanwhile.
-                if tx.session(session).is_ok() {
+                if tx.session_if_known(session)?.is_some() {
                     tx.touch_session(session, at)?;
                 }
             }
             for (&workspace, &at) in &workspaces {
-                if tx.workspace(workspace).is_ok() {
+                if tx.workspace_if_known(workspace)?.is_some() {
                     tx.touch_workspace(workspace, at)?;
                 }
             }
@@ -102,7 +105,7 @@ impl Engine {
     }
 
     async fn end_what_is_due(self: &Arc<Self>) -> Result<(), Failure> {
-        let now = Timestamp::now();
+        let now = crate::clock::now();
         let settings = self.meta().read(|read| read.all_settings())?;
         for (id, settings) in settings {
             let idle = settings.idle_stop.is_some_and(|idle| {
@@ -126,21 +129,37 @@ impl Engine {
 
     async fn end(self: &Arc<Self>, id: WorkspaceId, due: Due) -> Result<(), Failure> {
         let room = self.rooms.of(id);
-        // One that somebody is at work on is not idle, and is looked at again.
-        let Some(_turn) = room.change_if_free() else { return Ok(()) };
+        let (_ending, _turn) = match due {
+            // QEMU first: a call that waits for the guest may have the turn.
+            Due::Expired => {
+                let ending = room.ending();
+                self.workspaces.switch_off(id).await?;
+                let Ok(turn) = tokio::time::timeout(TURN, room.change()).await else { return Ok(()) };
+                (Some(ending), turn)
+            }
+            // One that somebody is at work on is not idle, and is looked at again.
+            Due::Idle => match room.change_if_free() {
+                Some(turn) => (None, turn),
+                None => return Ok(()),
+            },
+        };
         let workspace = self.meta().read(|read| read.workspace(id))?;
         match due {
             Due::Expired => {
                 let record = self.record_of(&workspace, "workspace_destroy", due);
-                self.workspaces.remove(&RemoveRequest { workspace: id.to_string(), force: true }).await?;
+                let owner = self.events.owner_of(id);
+                room.note_end("reached the end of its time to live");
+                self.workspaces.remove(&RemoveRequest { workspace: id, force: true }).await?;
                 self.forget(id).await;
                 record.end(Ok(Some("destroyed".to_owned())));
                 let note = Some("its time was up".to_owned());
-                self.events.tell(EventKind::Destroyed, id, workspace.name.as_str(), note);
+                self.events.tell_for(owner, EventKind::Destroyed, id, workspace.name.as_str(), note);
             }
             Due::Idle if workspace.machine().is_some() && !self.is_busy(id).await => {
                 let record = self.record_of(&workspace, "workspace_stop", due);
-                self.workspaces.stop(&id.to_string(), false, None).await?;
+                room.note_end("was stopped because it was idle");
+                self.change_settings(id, |settings| settings.stay_stopped = true)?;
+                self.workspaces.stop(id, false, None).await?;
                 record.end(Ok(Some("stopped".to_owned())));
                 let note = Some("it was idle".to_owned());
                 self.events.tell(EventKind::Stopped, id, workspace.name.as_str(), note);

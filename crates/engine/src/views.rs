@@ -1,29 +1,35 @@
 //! Workspaces as their callers see them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use agentiso_core::action::{
     ForkedFrom, Forward, MachineLimits, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
 };
 use agentiso_core::{Failure, Resources};
-use agentiso_meta::{Settings, Snapshot, Workspace};
+use agentiso_meta::{NextSize, Settings, Snapshot, Workspace};
 use agentiso_runtime::workspaces::{Limits, WorkspaceView};
 use jiff::Timestamp;
 
 use crate::actions::is_last_moment;
+use crate::command::Shell;
 use crate::{Caller, Engine};
+
+/// How long a machine is waited for that is asked which shell it has.
+const SHELL_ANSWER: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// All workspaces, oldest first; `caller` decides which are owned.
     pub(crate) fn briefs(&self, caller: Option<&Caller>) -> Result<Vec<WorkspaceBrief>, Failure> {
         let settings = self.meta().read(|read| read.all_settings())?;
         let views = self.workspaces.list()?;
-        Ok(views.iter().map(|view| brief(view, settings.get(&view.id), caller)).collect())
+        let briefs = views.iter().map(|view| brief(view, settings.get(&view.id), caller));
+        let hides = caller.is_some_and(|caller| self.isolates(caller));
+        Ok(briefs.filter(|brief| brief.owned || !hides).collect())
     }
 
     pub(crate) fn brief_of(&self, workspace: &Workspace, caller: &Caller) -> Result<WorkspaceBrief, Failure> {
         let settings = self.meta().read(|read| read.settings(workspace.id))?;
-        let view = self.workspaces.info(&workspace.id.to_string())?;
+        let view = self.workspaces.info(workspace.id)?;
         Ok(brief(&view, Some(&settings), Some(caller)))
     }
 
@@ -32,12 +38,13 @@ impl Engine {
         workspace: &Workspace,
         caller: &Caller,
     ) -> Result<WorkspaceDetails, Failure> {
-        let view = self.workspaces.info(&workspace.id.to_string())?;
+        let view = self.workspaces.info(workspace.id)?;
         let (settings, snapshots, forwards) = self.meta().read(|read| {
             let settings = read.settings(workspace.id)?;
             Ok((settings, read.snapshots(workspace.id)?, read.forwards_of(workspace.id)?))
         })?;
         let env_names = self.env_of(workspace.id, None).await?.names();
+        let shell = self.shell_of(workspace, view.state == "running").await;
         let disk_used_bytes = self.workspaces.disk_used_bytes(workspace)?;
         let visible = |snapshot: &&Snapshot| !is_last_moment(&snapshot.name);
         Ok(WorkspaceDetails {
@@ -61,12 +68,34 @@ impl Engine {
                 .collect(),
             disk_used_bytes,
             disk_volsize_bytes: workspace.resources.disk_bytes(),
+            shell: shell.map(|shell| shell.path().to_owned()),
             env_names,
-            expires_at: settings.expires_at.map(shown),
+            expires_at: settings.expires_at.map(crate::clock::on_the_wall).map(shown),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
             last_used_at: shown(self.rooms.last_use(workspace.id).unwrap_or(settings.last_used)),
+            restart: settings.restart,
+            next_resources: next_resources(workspace, &settings),
         })
     }
+
+    /// The shell of a workspace's commands. A machine that runs and does not answer soon is not waited for.
+    async fn shell_of(&self, workspace: &Workspace, running: bool) -> Option<Shell> {
+        let room = self.rooms.of(workspace.id);
+        if !running || room.known_shell().is_some() {
+            return room.known_shell();
+        }
+        let ask = async { room.shell(&self.workspaces.guest(workspace.id).await.ok()?).await.ok() };
+        tokio::time::timeout(SHELL_ANSWER, ask).await.ok().flatten()
+    }
+}
+
+/// The size a workspace has from its next start on, if that differs from the size it has.
+pub(crate) fn next_resources(workspace: &Workspace, settings: &Settings) -> Option<Size> {
+    settings.next_size.map(|NextSize { vcpus, memory_mb }| Size {
+        vcpus,
+        memory_mb,
+        disk_gb: workspace.resources.disk_gb,
+    })
 }
 
 fn limits(limits: &Limits) -> MachineLimits {
@@ -103,6 +132,7 @@ pub(crate) fn brief(
             None => from.name.to_string(),
             Some(snapshot) => format!("{}@{snapshot}", from.name),
         }),
+        source_id: view.forked_from.as_ref().map(|from| from.id.to_string()),
     }
 }
 

@@ -11,16 +11,18 @@ use crate::events::EventKind;
 impl Engine {
     /// Watches the machine a workspace has now, until it ends or has been replaced.
     pub(crate) fn watch(self: &Arc<Self>, id: WorkspaceId) {
-        let Ok(view) = self.workspaces.info(&id.to_string()) else { return };
+        let Ok(view) = self.workspaces.info(id) else { return };
         let Some(pid) = view.pid else { return };
         let engine = Arc::downgrade(self);
         tokio::spawn(async move {
             process_end(pid).await;
             let Some(engine) = engine.upgrade() else { return };
-            // Whoever ends a machine on purpose has the turn and says so before it gives it back.
+            // Whoever ends a machine on purpose has the turn, or waits for it, and notes the end before giving it back.
             let room = engine.rooms.of(id);
             let _turn = room.change().await;
-            engine.note_end(id, Some(pid)).await;
+            if !room.is_ending() {
+                engine.note_end(id, Some(pid)).await;
+            }
         });
     }
 

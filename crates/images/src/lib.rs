@@ -7,6 +7,7 @@
 //!
 //! All functions block, except [`source::pull`], unless they say otherwise.
 
+pub mod access;
 pub mod debian;
 pub mod ext4;
 pub mod initramfs;

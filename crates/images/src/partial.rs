@@ -10,7 +10,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
+use crate::access;
+
 const SUFFIX: &str = ".partial";
+
+/// A name that a sweep knows as something unfinished, and that nothing has yet.
+pub(crate) fn unused_path(parent: &Path, stem: &str) -> io::Result<PathBuf> {
+    Ok(parent.join(format!(".{stem}.{:016x}{SUFFIX}", random()?)))
+}
 
 /// A directory in the making. Dropping it removes it.
 #[derive(Debug)]
@@ -23,8 +30,9 @@ impl PartialDir {
     /// Makes `.<stem>.<random>.partial` in `parent`.
     pub(crate) fn create(parent: &Path, stem: &str) -> io::Result<Self> {
         loop {
-            let path = parent.join(format!(".{stem}.{:016x}{SUFFIX}", random()?));
+            let path = unused_path(parent, stem)?;
             fs::create_dir(&path)?;
+            access::share_directory(&path)?;
             let lock = open(&path)?;
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
             // A sweep may have come between the two calls and removed the directory: then start over.
@@ -58,7 +66,7 @@ impl PartialFile {
     /// Makes `.<stem>.<random>.partial` in `parent`.
     pub(crate) fn create(parent: &Path, stem: &str) -> io::Result<Self> {
         loop {
-            let path = parent.join(format!(".{stem}.{:016x}{SUFFIX}", random()?));
+            let path = unused_path(parent, stem)?;
             let file = File::options().read(true).write(true).create_new(true).open(&path)?;
             rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
             if fs::symlink_metadata(&path).is_ok_and(|there| is_same(&file, &there)) {

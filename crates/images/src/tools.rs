@@ -2,10 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use agentiso_core::{Code, Explain};
+use rustix::fs::Mode;
 
 /// Where administrators' programs live when an ordinary user's `PATH` leaves them out.
 const ALSO: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
@@ -114,6 +116,14 @@ impl Tool {
         let mut command = Command::new(&self.path);
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
         command.env("PATH", helpers_path());
+        // Our own mask is too narrow for a file system that others are to live in.
+        // SAFETY: umask is safe between fork and exec, and touches nothing of ours.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::umask(Mode::from_raw_mode(0o022));
+                Ok(())
+            })
+        };
         command
     }
 

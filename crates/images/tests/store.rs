@@ -60,6 +60,12 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Nobody may write an image's disk, and no other user may read it.
+fn assert_closed(disk: &Path) {
+    let mode = fs::metadata(disk).unwrap().permissions().mode();
+    assert_eq!(mode & 0o727, 0o400, "{mode:o}");
+}
+
 #[test]
 fn an_image_appears_when_it_is_finished_and_not_before() {
     let place = tempfile::tempdir().unwrap();
@@ -74,7 +80,7 @@ fn an_image_appears_when_it_is_finished_and_not_before() {
     assert_eq!(store.list().unwrap().len(), 1);
     assert_eq!(store.get(&web).unwrap().meta, image.meta);
     assert_eq!(names(&image.directory), ["image.json", "rootfs.raw"]);
-    assert_eq!(fs::metadata(image.rootfs()).unwrap().permissions().mode() & 0o777, 0o444);
+    assert_closed(&image.rootfs());
     ext4::check(&image.rootfs()).unwrap();
     store.remove(&web).unwrap();
     assert_eq!(names(&place.path().join("images")), [] as [&str; 0]);
@@ -112,8 +118,11 @@ fn an_unknown_image_lists_the_known_and_suggests_the_nearest() {
     make(&store, "alpine", false, 0).unwrap();
     let error = store.get(&name("debain")).unwrap_err();
     assert_eq!(error.code(), Code::ImageNotFound);
-    assert_eq!(error.to_string(), "there is no image \"debain\"; known are alpine, debian");
-    assert_eq!(error.remedy().unwrap(), "did you mean \"debian\"?");
+    assert_eq!(error.to_string(), "there is no image \"debain\"; available images: alpine, debian");
+    let remedy = error.remedy().unwrap();
+    assert!(remedy.starts_with("did you mean \"debian\"? to add it,"), "{remedy}");
+    let remedy = store.get(&name("fedora")).unwrap_err().remedy().unwrap();
+    assert!(remedy.contains("`agentiso image pull fedora`"), "{remedy}");
     assert_eq!(store.remove(&name("debain")).unwrap_err().code(), Code::ImageNotFound);
     let listed: Vec<String> = store.list().unwrap().iter().map(|image| image.meta.name.to_string()).collect();
     assert_eq!(listed, ["alpine", "debian"]);
@@ -197,7 +206,7 @@ fn other_sizes_are_made_once_and_are_sound() {
         let base = store.sized_base(&web, bytes).unwrap();
         assert_eq!(ext4::superblock(&base).unwrap().bytes, bytes);
         assert_eq!(fs::metadata(&base).unwrap().len(), bytes);
-        assert_eq!(fs::metadata(&base).unwrap().permissions().mode() & 0o777, 0o444);
+        assert_closed(&base);
         assert!(fs::metadata(&base).unwrap().blocks() * 512 < 64 * MIB);
         ext4::check(&base).unwrap();
         let content = debugfs(&["-R", "stat content", base.to_str().unwrap()]);

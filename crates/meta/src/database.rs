@@ -1,16 +1,16 @@
 //! The database, and the two ways to use it.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::ops::Deref;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::ffi::{SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_TRIGGER};
+use rusqlite::ffi::{SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_TRIGGER, SQLITE_IOERR};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, TransactionBehavior};
 
 use crate::{MetaError, Owner, schema};
@@ -26,7 +26,26 @@ const LOG_LIMIT: u64 = 2 << 20;
 pub struct Meta {
     path: PathBuf,
     owner: Owner,
+    gate: Option<Gate>,
     connection: Mutex<Connection>,
+}
+
+/// Asked before every transaction, which fails as if the file could not be read if it says no. For tests of what an
+/// unreadable database does.
+#[derive(Clone)]
+pub struct Gate(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Gate {
+    /// A gate that asks `admits`.
+    pub fn new(admits: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(admits))
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Gate")
+    }
 }
 
 /// A view of the state at one moment.
@@ -56,7 +75,24 @@ impl Meta {
         let owner = Owner::current().map_err(MetaError::Owner)?;
         create(path).map_err(|source| MetaError::Create { path: path.to_owned(), source })?;
         let connection = connect(path).map_err(|error| error.at(path))?;
-        Ok(Self { path: path.to_owned(), owner, connection: Mutex::new(connection) })
+        Ok(Self { path: path.to_owned(), owner, gate: None, connection: Mutex::new(connection) })
+    }
+
+    /// Asks a gate before every transaction from now on.
+    #[must_use]
+    pub fn with_gate(mut self, gate: Gate) -> Self {
+        self.gate = Some(gate);
+        self
+    }
+
+    fn pass_gate(&self) -> Result<(), MetaError> {
+        match &self.gate {
+            Some(Gate(admits)) if !admits() => {
+                let error = rusqlite::ffi::Error::new(SQLITE_IOERR);
+                Err(rusqlite::Error::SqliteFailure(error, Some("made to fail".to_owned())).into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Where the database is.
@@ -69,6 +105,7 @@ impl Meta {
     /// `ask` must not call `read` or `write` itself.
     pub fn read<T>(&self, ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         let run = |connection: &mut Connection| {
+            self.pass_gate()?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
             ask(&Read { connection: &transaction })
         };
@@ -82,6 +119,7 @@ impl Meta {
     /// `read` or `write` itself: what it needs to know, it asks its [`Tx`].
     pub fn write<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         let run = |connection: &mut Connection| {
+            self.pass_gate()?;
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let answer = change(&Tx { read: Read { connection: &transaction }, owner: self.owner })?;
             transaction.commit()?;

@@ -51,6 +51,11 @@ impl Read<'_> {
             .ok_or_else(|| MetaError::missing("disk", id))
     }
 
+    /// Returns a disk, or `None` if there is no such disk. An error is never taken for absence.
+    pub fn disk_if_known(&self, id: DiskId) -> Result<Option<Disk>, MetaError> {
+        self.one("SELECT * FROM disks WHERE id = ?1", [Stored(id)], read)
+    }
+
     /// Returns every disk there is.
     pub fn disks(&self) -> Result<Vec<Disk>, MetaError> {
         self.all("SELECT * FROM disks ORDER BY id", [], read)

@@ -205,7 +205,7 @@ impl Explain for MetaError {
         match self {
             Self::WorkspaceNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
             Self::WorkspaceNotFound { .. } => {
-                Some("see 'agentiso ls', or workspace_list, for those there are".to_owned())
+                Some("list them with 'agentiso ls' or workspace_list; an id can be shortened to 6 of its last 8 digits".to_owned())
             }
             Self::WorkspaceAmbiguous { .. } => Some("give the name, or more digits of the id".to_owned()),
             Self::WorkspaceExists { .. } | Self::SnapshotExists { .. } => {

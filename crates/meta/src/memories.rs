@@ -30,6 +30,11 @@ impl Read<'_> {
             .ok_or_else(|| MetaError::missing("memory", id))
     }
 
+    /// Returns a memory, or `None` if there is no such memory. An error is never taken for absence.
+    pub fn memory_if_known(&self, id: MemoryId) -> Result<Option<Memory>, MetaError> {
+        self.one("SELECT * FROM memories WHERE id = ?1", [Stored(id)], read)
+    }
+
     /// Returns every memory there is, oldest first.
     pub fn memories(&self) -> Result<Vec<Memory>, MetaError> {
         self.all("SELECT * FROM memories ORDER BY created, id", [], read)

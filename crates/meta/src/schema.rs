@@ -4,20 +4,28 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use rusqlite_migration::{M, Migrations};
 
 use crate::MetaError;
-
-/// One per format, oldest first. What was released is never changed, only added to.
-const MIGRATIONS: &[M<'_>] = &[
-    M::up(include_str!("0001.sql")).foreign_key_check(),
-    // Only adds tables: no reference can break, and what is there already need not be read.
-    M::up(include_str!("0002.sql")),
-];
+use crate::id_like::rename_id_like;
 
 /// The format this version writes.
-pub(crate) const FORMAT: i64 = MIGRATIONS.len() as i64;
+pub(crate) const FORMAT: i64 = 5;
+
+/// One migration per format, oldest first. A released one is never changed; new ones are added at the end.
+fn migrations() -> Migrations<'static> {
+    Migrations::new(vec![
+        M::up(include_str!("0001.sql")).foreign_key_check(),
+        // Only adds tables: no reference can break, and existing rows need not be read.
+        M::up(include_str!("0002.sql")),
+        M::up_with_hook("", |tx: &Transaction<'_>| Ok(rename_id_like(tx)?)),
+        // Only adds columns, with values for the rows that are there.
+        M::up(include_str!("0004.sql")),
+        // Adds tables and triggers alone.
+        M::up(include_str!("0005.sql")),
+    ])
+}
 
 /// Brings a database up to our format; a look at its number is all it takes when it is there already.
 pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), MetaError> {
@@ -30,7 +38,7 @@ pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), M
         return Ok(());
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    Migrations::from_slice(MIGRATIONS).to_latest(connection).map_err(|error| match error {
+    migrations().to_latest(connection).map_err(|error| match error {
         rusqlite_migration::Error::RusqliteError { err, .. } => MetaError::from(err),
         other => MetaError::damaged(path, other),
     })
@@ -69,6 +77,10 @@ mod tests {
 
     #[test]
     fn every_migration_is_sound() {
-        Migrations::from_slice(MIGRATIONS).validate().unwrap();
+        migrations().validate().unwrap();
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrations().to_latest(&mut connection).unwrap();
+        let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(format, FORMAT);
     }
 }

@@ -68,6 +68,11 @@ impl Read<'_> {
             .ok_or_else(|| MetaError::missing("session", id))
     }
 
+    /// Returns a session, or `None` if there is no such session. An error is never taken for absence.
+    pub fn session_if_known(&self, id: SessionId) -> Result<Option<Session>, MetaError> {
+        self.one("SELECT * FROM sessions WHERE id = ?1", [Stored(id)], read)
+    }
+
     /// Returns the session whose token has a hash, if there is one.
     pub fn session_by_token(&self, hash: &[u8; 32]) -> Result<Option<Session>, MetaError> {
         self.one("SELECT * FROM sessions WHERE token_hash = ?1", [hash], read)

@@ -26,11 +26,27 @@ pub struct Settings {
     pub last_used: Timestamp,
     /// The snapshot it was suspended to.
     pub suspended: Option<SnapshotId>,
+    /// Whether it is started when the daemon starts, unless it was stopped on purpose.
+    pub restart: bool,
+    /// Whether it was stopped on purpose.
+    pub stay_stopped: bool,
+    /// Its size from its next start on, if that differs from the size it has.
+    pub next_size: Option<NextSize>,
+}
+
+/// The size a workspace has from its next start on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NextSize {
+    /// Virtual processors.
+    pub vcpus: u32,
+    /// Memory in MiB.
+    pub memory_mb: u32,
 }
 
 /// The settings of every workspace, those of workspaces that nothing was set for too.
 const SETTINGS: &str = "SELECT workspaces.id, owner, labels, expires_at, idle_stop_secs,
-    coalesce(last_used, created) AS last_used, suspended
+    coalesce(last_used, created) AS last_used, suspended, coalesce(restart, 0) AS restart,
+    coalesce(stay_stopped, 0) AS stay_stopped, next_vcpus, next_memory_mb
     FROM workspaces LEFT JOIN settings ON settings.workspace = workspaces.id";
 
 impl Read<'_> {
@@ -57,11 +73,15 @@ impl Tx<'_> {
         }
         self.change_workspace(
             workspace,
-            "INSERT INTO settings (workspace, owner, labels, expires_at, idle_stop_secs, last_used, suspended)
-             SELECT id, :owner, :labels, :expires_at, :idle_stop_secs, :last_used, :suspended
+            "INSERT INTO settings (workspace, owner, labels, expires_at, idle_stop_secs, last_used, suspended,
+               restart, stay_stopped, next_vcpus, next_memory_mb)
+             SELECT id, :owner, :labels, :expires_at, :idle_stop_secs, :last_used, :suspended,
+               :restart, :stay_stopped, :next_vcpus, :next_memory_mb
              FROM workspaces WHERE id = :workspace
              ON CONFLICT (workspace) DO UPDATE SET owner = :owner, labels = :labels, expires_at = :expires_at,
-               idle_stop_secs = :idle_stop_secs, last_used = :last_used, suspended = :suspended",
+               idle_stop_secs = :idle_stop_secs, last_used = :last_used, suspended = :suspended,
+               restart = :restart, stay_stopped = :stay_stopped, next_vcpus = :next_vcpus,
+               next_memory_mb = :next_memory_mb",
             named_params! {
                 ":workspace": Stored(workspace),
                 ":owner": settings.owner.map(Stored),
@@ -70,6 +90,10 @@ impl Tx<'_> {
                 ":idle_stop_secs": settings.idle_stop.map(whole_seconds),
                 ":last_used": Stored(settings.last_used),
                 ":suspended": settings.suspended.map(Stored),
+                ":restart": settings.restart,
+                ":stay_stopped": settings.stay_stopped,
+                ":next_vcpus": settings.next_size.map(|size| size.vcpus),
+                ":next_memory_mb": settings.next_size.map(|size| size.memory_mb),
             },
         )
     }
@@ -109,6 +133,7 @@ fn whole_seconds(duration: Duration) -> i64 {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Settings> {
     let idle_stop: Option<i64> = row.get("idle_stop_secs")?;
+    let next: (Option<u32>, Option<u32>) = (row.get("next_vcpus")?, row.get("next_memory_mb")?);
     Ok(Settings {
         owner: get_if_any(row, "owner")?,
         labels: get_if_any(row, "labels")?.unwrap_or_default(),
@@ -116,5 +141,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Settings> {
         idle_stop: idle_stop.map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
         last_used: get(row, "last_used")?,
         suspended: get_if_any(row, "suspended")?,
+        restart: row.get("restart")?,
+        stay_stopped: row.get("stay_stopped")?,
+        next_size: next.0.zip(next.1).map(|(vcpus, memory_mb)| NextSize { vcpus, memory_mb }),
     })
 }

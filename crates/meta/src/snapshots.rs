@@ -35,6 +35,11 @@ impl Read<'_> {
             .ok_or_else(|| MetaError::SnapshotNotFound { asked: id.to_string(), nearest: None })
     }
 
+    /// Returns a snapshot, or `None` if there is no such snapshot. An error is never taken for absence.
+    pub fn snapshot_if_known(&self, id: SnapshotId) -> Result<Option<Snapshot>, MetaError> {
+        self.one("SELECT * FROM snapshots WHERE id = ?1", [Stored(id)], read)
+    }
+
     /// Returns the snapshot of a workspace that has a name.
     pub fn find_snapshot(&self, workspace: WorkspaceId, asked: &str) -> Result<Snapshot, MetaError> {
         let sql = "SELECT * FROM snapshots WHERE workspace = ?1 AND name = ?2";

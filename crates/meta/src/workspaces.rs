@@ -1,18 +1,14 @@
 //! Workspaces.
 
 use agentiso_core::{
-    DiskId, ImageName, Resources, SessionId, SnapshotId, WorkspaceId, WorkspaceName, nearest,
+    DiskId, ImageName, Resources, SessionId, SnapshotId, WorkspaceId, WorkspaceName, WorkspaceRef, nearest,
 };
 use jiff::Timestamp;
 use rusqlite::{Row, named_params};
 use serde_json::Value;
-use uuid::Uuid;
 
 use crate::stored::{Stored, get, get_if_any, resources};
 use crate::{MetaError, Read, Tx};
-
-/// The fewest digits of an id that are taken for one.
-const MIN_PREFIX: usize = 4;
 
 /// A workspace.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,37 +91,42 @@ impl Read<'_> {
             .ok_or_else(|| not_found(id.to_string(), None))
     }
 
-    /// Returns the workspace a user means: by name, by whole id, or by at least four digits with which the short
-    /// form of its id begins, and no other's.
+    /// Returns a workspace, or `None` if there is no such workspace. An error is never taken for absence.
+    pub fn workspace_if_known(&self, id: WorkspaceId) -> Result<Option<Workspace>, MetaError> {
+        self.one("SELECT * FROM workspaces WHERE id = ?1", [Stored(id)], read)
+    }
+
+    /// Returns the workspace a user's reference means: by its id, by the beginning of its short id, or by its name.
+    /// The form of the reference alone decides which ([`WorkspaceRef`]), never what workspaces there are.
     pub fn find_workspace(&self, asked: &str) -> Result<Workspace, MetaError> {
-        if let Some(found) = self.one("SELECT * FROM workspaces WHERE name = ?1", [asked], read)? {
-            return Ok(found);
-        }
-        if let Ok(id) = Uuid::try_parse(asked) {
-            return self.workspace(WorkspaceId::from_uuid(id));
-        }
-        let mut matches = self.workspaces_of_prefix(asked)?;
-        match (matches.pop(), matches.is_empty()) {
-            (Some(only), true) => Ok(only),
-            (Some(last), false) => {
-                matches.push(last);
-                let matches = matches.into_iter().map(|workspace| workspace.name.into()).collect();
-                Err(MetaError::WorkspaceAmbiguous { asked: asked.to_owned(), matches })
-            }
-            (None, _) => {
-                let names = self.all("SELECT name FROM workspaces", [], |row| row.get::<_, String>(0))?;
-                let nearest = nearest(asked, names.iter().map(String::as_str));
-                Err(not_found(asked.to_owned(), nearest.map(str::to_owned)))
-            }
+        match WorkspaceRef::parse(asked) {
+            WorkspaceRef::Id(id) => self.workspace(id),
+            WorkspaceRef::ShortId(digits) => self.workspace_by_short_id(digits),
+            WorkspaceRef::Name(name) => self.workspace_by_name(name),
         }
     }
 
-    fn workspaces_of_prefix(&self, prefix: &str) -> Result<Vec<Workspace>, MetaError> {
-        if prefix.len() < MIN_PREFIX || !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Ok(Vec::new());
+    fn workspace_by_name(&self, name: &str) -> Result<Workspace, MetaError> {
+        if let Some(found) = self.one("SELECT * FROM workspaces WHERE name = ?1", [name], read)? {
+            return Ok(found);
         }
+        let names = self.all("SELECT name FROM workspaces", [], |row| row.get::<_, String>(0))?;
+        let nearest = nearest(name, names.iter().map(String::as_str));
+        Err(not_found(name.to_owned(), nearest.map(str::to_owned)))
+    }
+
+    fn workspace_by_short_id(&self, digits: &str) -> Result<Workspace, MetaError> {
         let sql = "SELECT * FROM workspaces WHERE substr(id, -8) LIKE ?1 || '%' ORDER BY name";
-        self.all(sql, [prefix], read)
+        let mut matches = self.all(sql, [digits], read)?;
+        match (matches.pop(), matches.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (None, _) => Err(not_found(digits.to_owned(), None)),
+            (Some(last), false) => {
+                matches.push(last);
+                let matches = matches.into_iter().map(|workspace| workspace.name.into()).collect();
+                Err(MetaError::WorkspaceAmbiguous { asked: digits.to_owned(), matches })
+            }
+        }
     }
 
     /// Returns every workspace, oldest first.
@@ -234,6 +235,12 @@ impl Tx<'_> {
     pub fn set_disk_gb(&self, id: WorkspaceId, disk_gb: u32) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET disk_gb = ?2 WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), disk_gb))
+    }
+
+    /// Notes how many processors and how much memory a workspace has.
+    pub fn set_size(&self, id: WorkspaceId, vcpus: u32, memory_mb: u32) -> Result<(), MetaError> {
+        let sql = "UPDATE workspaces SET vcpus = ?2, memory_mb = ?3 WHERE id = ?1";
+        self.change_workspace(id, sql, (Stored(id), vcpus, memory_mb))
     }
 
     /// Puts a workspace on a snapshot: the parent of its next one.

@@ -1,9 +1,9 @@
-//! What requests, responses and controls say. Version 3.
+//! What requests, responses and controls say. Version 4.
 //!
 //! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a
 //! version, and `tests/frozen.rs` compares every message with bytes written down once. Later versions only added
-//! requests and their responses, version 2 from [`Request::StartJob`] on and version 3 from [`Request::Clock`] on: all
-//! else is as it was in version 1.
+//! messages: version 2 the requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on, and
+//! version 4 [`Control::Detach`]. All else is as it was in version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -269,6 +269,13 @@ pub enum Control {
     },
     /// A signal for the command's process group.
     Signal(i32),
+    /// Turns the running command into a job. Output sent so far is not kept by the job, whose counts go on from there.
+    /// The stream ends with [`Response::Detached`], or with [`Response::Exited`] if the command was faster. A command
+    /// with a terminal stays as it is, and so does any other when there is no room for another job.
+    Detach {
+        /// Milliseconds since the start of the command after which it is ended; no limit if absent.
+        timeout_ms: Option<u64>,
+    },
 }
 
 /// What the guest answers.
@@ -341,6 +348,11 @@ pub enum Response {
     Clock {
         /// Nanoseconds since the machine was booted, without those in which it stood still.
         nanos: u64,
+    },
+    /// The command goes on as a job.
+    Detached {
+        /// The job.
+        id: u32,
     },
 }
 

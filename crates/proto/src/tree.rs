@@ -66,6 +66,8 @@ pub enum TreeKind {
     Removed,
     /// All below the path is removed, the directory stays.
     Emptied,
+    /// A socket, which is named and never made. Older agents leave sockets out.
+    Socket,
 }
 
 /// What a tree stream contains.

@@ -212,12 +212,15 @@ fn searches_have_these_bytes() {
     let summary = GrepSummary { files_searched: 1, files_too_large: 2, truncated: true };
     frozen(&Response::GrepDone(summary), "12 01 02 01");
     frozen(&Response::Clock { nanos: 300 }, "13 ac02");
+    frozen(&Response::Detached { id: 300 }, "14 ac02");
 }
 
 #[test]
 fn controls_have_these_bytes() {
     frozen(&Control::Resize { columns: 80, rows: 24 }, "00 50 18");
     frozen(&Control::Signal(15), "01 1e");
+    frozen(&Control::Detach { timeout_ms: None }, "02 00");
+    frozen(&Control::Detach { timeout_ms: Some(300) }, "02 01 ac02");
 }
 
 fn metadata(kind: FileKind) -> Metadata {
@@ -327,6 +330,7 @@ fn tree_entries_have_these_bytes() {
         (TreeKind::Fifo, "05"),
         (TreeKind::Removed, "06"),
         (TreeKind::Emptied, "07"),
+        (TreeKind::Socket, "08"),
     ] {
         let xattrs = vec![(path("k"), path("v"))];
         let entry = TreeEntry { path: path("p"), kind, mode: 1, uid: 2, gid: 3, modified_ns: -4, xattrs };

@@ -7,10 +7,13 @@ use agentiso_core::{Code, Explain, Failure};
 use agentiso_images::debian::{self, DebianError};
 use agentiso_images::kernel;
 use agentiso_images::tools::Tool;
+use agentiso_vmm::memory::MemoryFiles;
+use agentiso_vmm::template::Verified;
 use agentiso_vmm::{Accel, Host, LinkKind};
 use serde::Serialize;
 
 use crate::paths::Paths;
+use crate::workspaces::Workspaces;
 use crate::{Installation, devices};
 
 /// Free space below which images and templates are likely to fail.
@@ -59,6 +62,10 @@ impl Finding {
         Self { name, standing: Standing::Warning, detail: detail.into(), fix: Some(fix.to_owned()) }
     }
 
+    fn missing(name: &'static str, detail: impl Into<String>, fix: &str) -> Self {
+        Self { name, standing: Standing::Missing, detail: detail.into(), fix: Some(fix.to_owned()) }
+    }
+
     fn failed(name: &'static str, failure: &Failure) -> Self {
         let (detail, fix) = (failure.message().to_owned(), failure.remedy().map(str::to_owned));
         Self { name, standing: Standing::Missing, detail, fix }
@@ -96,6 +103,50 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     findings.push(disks(installation));
     findings.push(images(installation));
     findings.push(templates(installation));
+    findings.extend(memory_images(installation));
+    findings.extend(lost(&installation.paths));
+}
+
+/// What was found without being known to the database. Nothing is said if there is none.
+fn lost(paths: &Paths) -> Option<Finding> {
+    let name = "lost";
+    match Workspaces::lost_files(&paths.home) {
+        Err(error) => {
+            let failure =
+                Failure::new(Code::of_io(&error), format!("{}: {error}", paths.lost_dir().display()));
+            Some(Finding::failed(name, &failure))
+        }
+        Ok(counts) if counts.is_empty() => None,
+        Ok(counts) => {
+            let count = |kind| counts.get(kind).copied().unwrap_or(0);
+            let detail = format!(
+                "the database does not know {} disks, {} memory images and {} bases; they are kept in {}",
+                count("disks"),
+                count("memory"),
+                count("bases"),
+                paths.lost_dir().display()
+            );
+            Some(Finding::warning(name, detail, "list them with 'agentiso recover'"))
+        }
+    }
+}
+
+/// Memory images without checksums, if there are any.
+fn memory_images(installation: &Installation) -> Option<Finding> {
+    let name = "memory snapshots";
+    match MemoryFiles::new(installation.paths.memory_dir()).count_unverifiable() {
+        Ok(0) => None,
+        Ok(count) => Some(Finding::warning(
+            name,
+            format!(
+                "{count} were taken by an earlier version, without checksums: they are restored unverified"
+            ),
+            "take new ones where it matters",
+        )),
+        Err(error) => {
+            Some(Finding::failed(name, &installation.io("read the directory of memory snapshots", error)))
+        }
+    }
 }
 
 fn configuration(paths: &Paths) -> Finding {
@@ -165,7 +216,7 @@ fn prepared_kernel(installation: &Installation) -> Option<kernel::Kernel> {
 fn kernel_of_guests(prepared: Option<&kernel::Kernel>) -> Finding {
     let name = "kernel";
     let Some(kernel) = prepared else {
-        return Finding::warning(name, "none is prepared yet", "run 'agentiso init'");
+        return Finding::missing(name, "none is prepared yet", "run 'agentiso init'");
     };
     let detail = format!("{} at {}", kernel.version, kernel.image.display());
     if !kernel.is_broken() {
@@ -240,7 +291,7 @@ fn images(installation: &Installation) -> Finding {
     let listed = installation.images().and_then(|store| store.list().map_err(Failure::from));
     match listed {
         Err(failure) => Finding::failed(name, &failure),
-        Ok(images) if images.is_empty() => Finding::warning(
+        Ok(images) if images.is_empty() => Finding::missing(
             name,
             "there are none yet",
             "run 'agentiso init' or 'agentiso image build debian'",
@@ -256,11 +307,18 @@ fn templates(installation: &Installation) -> Finding {
     let name = "templates";
     match installation.templates().verify_all() {
         Err(error) => Finding::failed(name, &installation.io("read the templates", error)),
-        Ok((sound, damaged)) if damaged.is_empty() => Finding::ok(name, format!("{sound}, all sound")),
-        Ok((sound, damaged)) => Finding::warning(
+        Ok(Verified { sound, removed, unread }) if removed.is_empty() && unread.is_empty() => {
+            Finding::ok(name, format!("{sound}, all sound"))
+        }
+        Ok(Verified { sound, removed, unread }) if unread.is_empty() => Finding::warning(
             name,
-            format!("{sound} sound; removed as damaged: {}", damaged.join(", ")),
+            format!("{sound} sound; removed as damaged: {}", removed.join(", ")),
             "nothing: they are made again when they are needed",
+        ),
+        Ok(Verified { sound, unread, .. }) => Finding::warning(
+            name,
+            format!("{sound} sound; could not be read: {}", unread.join(", ")),
+            "check the disk that the data directory is on",
         ),
     }
 }
@@ -270,6 +328,25 @@ mod tests {
     use agentiso_images::kernel::{Boot, Kernel, KernelSource};
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_host_without_kernel_and_image_cannot_run_machines() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().to_owned();
+        let paths = Paths {
+            run_dir: home.join("run"),
+            config_file: home.join("config.toml"),
+            config_named: false,
+            home,
+        };
+        let report = check(&paths).await;
+        assert!(!report.ok);
+        for name in ["kernel", "images"] {
+            let finding = report.findings.iter().find(|finding| finding.name == name).unwrap();
+            assert_eq!(finding.standing, Standing::Missing, "{name}");
+            assert!(finding.fix.as_ref().unwrap().contains("agentiso init"), "{name}");
+        }
+    }
 
     #[test]
     fn a_kernel_that_breaks_guests_is_named_with_the_way_out() {

@@ -56,7 +56,7 @@ fn access(device: &str) -> Access {
     let path = format!("/dev/{device}");
     let opened = OpenOptions::new().read(true).write(true).open(&path).map(drop);
     match (opened, fs::metadata(&path)) {
-        (Ok(()), Ok(about)) if is_only_roots(about.mode(), about.uid()) => Access::OnlyRoot,
+        (Ok(()), Ok(about)) if is_only_roots(about.mode(), about.uid(), about.gid()) => Access::OnlyRoot,
         (Ok(()), _) => Access::Open,
         (Err(error), Ok(about)) if is_refusal(&error) => {
             let groups = fs::read_to_string("/etc/group").unwrap_or_default();
@@ -67,8 +67,9 @@ fn access(device: &str) -> Access {
     }
 }
 
-fn is_only_roots(mode: u32, uid: u32) -> bool {
-    uid == 0 && mode & 0o060 != 0o060 && mode & 0o006 != 0o006
+/// QEMU is never in root's group, so what that group may do does not count.
+fn is_only_roots(mode: u32, uid: u32, gid: u32) -> bool {
+    uid == 0 && (mode & 0o060 != 0o060 || gid == 0) && mode & 0o006 != 0o006
 }
 
 fn is_refusal(error: &io::Error) -> bool {
@@ -116,10 +117,11 @@ mod tests {
     #[test]
     fn a_device_is_only_roots_if_neither_a_group_nor_everybody_may_use_it() {
         for mode in [0o600, 0o640, 0o644] {
-            assert!(is_only_roots(mode, 0), "{mode:o}");
+            assert!(is_only_roots(mode, 0, 104), "{mode:o}");
         }
+        assert!(is_only_roots(0o660, 0, 0), "QEMU is not in root's group");
         for (mode, uid) in [(0o660, 0), (0o666, 0), (0o600, 1000)] {
-            assert!(!is_only_roots(mode, uid), "{mode:o} {uid}");
+            assert!(!is_only_roots(mode, uid, 104), "{mode:o} {uid}");
         }
     }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use agentiso_core::progress::Progress;
 use agentiso_core::{Failure, ImageName, WorkspaceId};
-use agentiso_images::debian::Recipe;
+use agentiso_images::debian::{self, DebianError, Recipe};
+use agentiso_images::tools::Tool;
 use agentiso_vmm::Acceleration;
 use serde::Serialize;
 use uuid::Uuid;
@@ -41,6 +42,7 @@ impl Installation {
         self.write_config(progress)?;
         progress.step("Finding QEMU", None);
         let host = self.host()?;
+        self.require_tools(image)?;
         progress.done(&format!("{} at {}", host.qemu.version, host.qemu.path.display()));
         let kernel = self.prepare_kernel(progress).await?;
         progress.step("Finding out how guests run here", None);
@@ -88,6 +90,24 @@ impl Installation {
         Ok(())
     }
 
+    /// Refuses to begin without what will be needed: nothing is downloaded in vain.
+    fn require_tools(&self, image: &ImageName) -> Result<(), Failure> {
+        let found = self.images()?.get(image);
+        let builds = match found {
+            Ok(_) => false,
+            Err(_) if image.as_str().parse::<Recipe>().is_ok() => true,
+            Err(missing) => return Err(missing.into()),
+        };
+        let tools = ["mke2fs", "e2fsck", "resize2fs"].map(|name| Tool::find(name, "e2fsprogs"));
+        let mut missing: Vec<Failure> =
+            tools.into_iter().filter_map(|tool| Some(tool.err()?.into())).collect();
+        if builds {
+            let mmdebstrap = Tool::find("mmdebstrap", "mmdebstrap").map_err(DebianError::from);
+            missing.extend(mmdebstrap.and_then(|_| debian::mode()).err().map(Failure::from));
+        }
+        all_of(missing)
+    }
+
     async fn have_image(&self, image: &ImageName, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
         match self.images()?.get(image) {
             Ok(found) => {
@@ -102,5 +122,40 @@ impl Installation {
             }
             Err(missing) => Err(missing.into()),
         }
+    }
+}
+
+/// Several failures as one: it is told at once what is missing.
+fn all_of(failures: Vec<Failure>) -> Result<(), Failure> {
+    let Some(first) = failures.first() else { return Ok(()) };
+    let said = |words: Vec<&str>| {
+        let mut words = words;
+        words.dedup();
+        words.join("; ")
+    };
+    let message = said(failures.iter().map(Failure::message).collect());
+    let remedy = said(failures.iter().filter_map(Failure::remedy).collect());
+    Err(Failure::new(first.code(), message).with_remedy(remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use agentiso_core::Code;
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_missing_is_told_at_once_and_each_remedy_once() {
+        let missing = |tool: &str| {
+            Failure::new(Code::ToolMissing, format!("the program {tool} is not installed"))
+                .with_remedy("install e2fsprogs")
+        };
+        assert!(all_of(Vec::new()).is_ok());
+        let failure = all_of(vec![missing("mke2fs"), missing("e2fsck")]).unwrap_err();
+        assert_eq!(
+            failure.message(),
+            "the program mke2fs is not installed; the program e2fsck is not installed"
+        );
+        assert_eq!(failure.remedy(), Some("install e2fsprogs"));
     }
 }

@@ -1,6 +1,5 @@
 //! One installation: its configuration, its directories, and what was found on this host.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use agentiso_vmm::{
 use crate::config::{self, Config};
 use crate::disk_store;
 use crate::image_ops::blocking;
+use crate::modes;
 use crate::paths::Paths;
 use crate::reach::first_closed;
 
@@ -37,13 +37,11 @@ impl Installation {
     /// Reads the configuration and opens the data directory, creating it if it is missing.
     pub fn open(paths: Paths) -> Result<Self, Failure> {
         let config = config::load(&paths.config_file, paths.config_named)?;
-        if rustix::process::geteuid().is_root() {
-            // QEMU runs as another user, who reads what is made here, however careful root's own mask is.
-            rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        }
-        for dir in [paths.home.clone(), paths.cache_dir(), paths.disks_dir()] {
-            make_dir(&dir).map_err(|error| home_failure(&paths, &dir, &error))?;
-        }
+        modes::restrict();
+        // Root's QEMU runs as another user, whose group may read what it needs. Without that user nothing starts.
+        let is_root = rustix::process::geteuid().is_root();
+        let group = is_root.then(|| lookup_user(&config.vm.user)).flatten().map(|user| user.gid);
+        modes::secure(&paths, group).map_err(|(dir, error)| home_failure(&paths, &dir, &error))?;
         let templates = Templates::open(&paths.templates_dir())
             .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
         let disks = disk_store::backend(&paths, &config.disks)?;
@@ -181,13 +179,8 @@ impl Installation {
     }
 }
 
-fn make_dir(dir: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o755).create(dir)
-}
-
 fn home_failure(paths: &Paths, dir: &Path, error: &io::Error) -> Failure {
-    Failure::new(Code::of_io(error), format!("could not create {}: {error}", dir.display())).with_remedy(
+    Failure::new(Code::of_io(error), format!("could not set up {}: {error}", dir.display())).with_remedy(
         format!("make {} writable, or set AGENTISO_HOME to a directory that is", paths.home.display()),
     )
 }

@@ -15,9 +15,11 @@ mod init;
 mod installation;
 mod kernel;
 mod machine_dir;
+pub mod modes;
 pub mod paths;
 mod pool;
 mod reach;
+mod reserve;
 mod start;
 pub mod workspaces;
 

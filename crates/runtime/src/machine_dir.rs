@@ -27,7 +27,7 @@ pub struct MachineDir {
 impl MachineDir {
     /// Makes the directory of a new machine, for `owner` if QEMU runs as another user.
     pub fn create(machines: &Path, id: WorkspaceId, owner: Option<Credentials>) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o711).create(machines)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(machines)?;
         let lock_path = machines.join(format!("{id}.lock"));
         let lock = lock_new(&lock_path)?;
         let dir = Self { path: machines.join(id.to_string()), lock_path, _lock: lock, disks: None };

@@ -62,7 +62,7 @@ impl Environment {
             root: rustix::process::geteuid().is_root(),
             home: absolute("HOME"),
             agentiso_home: var("AGENTISO_HOME").and_then(|path| std::path::absolute(path).ok()),
-            agentiso_config: var("AGENTISO_CONFIG"),
+            agentiso_config: var("AGENTISO_CONFIG").and_then(|path| std::path::absolute(path).ok()),
             xdg_data_home: absolute("XDG_DATA_HOME"),
             xdg_runtime_dir: absolute("XDG_RUNTIME_DIR"),
             xdg_config_home: absolute("XDG_CONFIG_HOME"),
@@ -73,7 +73,9 @@ impl Environment {
 impl Paths {
     /// The paths for this process; `config` is the file named on the command line.
     pub fn of_process(config: Option<&Path>) -> Result<Self, PathsError> {
-        Self::resolve(&Environment::of_process(), config, &|path| path.exists())
+        // The daemon, which is started elsewhere, has to find it too.
+        let config = config.and_then(|path| std::path::absolute(path).ok());
+        Self::resolve(&Environment::of_process(), config.as_deref(), &|path| path.exists())
     }
 
     /// Decides the paths from the environment, the file named on the command line and which files exist.
@@ -138,6 +140,11 @@ impl Paths {
     /// What the memory of machines and snapshots is based on.
     pub fn bases_dir(&self) -> PathBuf {
         self.home.join("bases")
+    }
+
+    /// Disks and memory images that the database does not know, kept until someone decides about them.
+    pub fn lost_dir(&self) -> PathBuf {
+        self.home.join("lost")
     }
 
     /// What is to be done in the background.
@@ -273,6 +280,7 @@ mod tests {
             paths.memory_dir(),
             paths.bases_dir(),
             paths.maintenance_dir(),
+            paths.lost_dir(),
             paths.state_file(),
         ] {
             assert!(dir.starts_with(&paths.home) && dir != paths.home, "{dir:?}");

@@ -75,7 +75,7 @@ fn write_down(path: &Path, dataset: &str) -> Result<(), Failure> {
         let mut file = tempfile::NamedTempFile::new_in(dir)?;
         file.write_all(edited.as_bytes())?;
         let mode = fs::metadata(path)
-            .map_or(std::os::unix::fs::PermissionsExt::from_mode(0o644), |now| now.permissions());
+            .map_or(std::os::unix::fs::PermissionsExt::from_mode(0o600), |now| now.permissions());
         file.as_file().set_permissions(mode)?;
         file.persist(path).map(drop).map_err(|error| error.error)
     };

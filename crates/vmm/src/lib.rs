@@ -5,6 +5,7 @@ mod console;
 mod disk_watch;
 mod error;
 mod hardware;
+mod in_place;
 pub mod link;
 mod machine;
 pub mod memory;
@@ -20,9 +21,10 @@ pub use confine::{ConfineError, Confinement, Group, IoLimits, Limits, Policy, Tr
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
+pub use in_place::in_place;
 pub use machine::{
     Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
-    MachineRecord, Prepared, RestoreFrom, Standby, Standstill, root_disk,
+    MachineRecord, Prepared, RestoreFrom, Standby, Standstill, TakeMemory, TakenMemory, root_disk,
 };
 pub use probe::{Acceleration, LinkChoice, choose_link, missing_device, probe};
 pub use qmp::{Event, Qmp, QmpError};

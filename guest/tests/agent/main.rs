@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod connections;
+mod detach;
 mod environment;
 mod exec;
 mod exec_ending;

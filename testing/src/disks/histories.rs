@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use agentiso_core::ports::{DiskSource, DiskView, Extent, Freezing, Origin};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::TestRunner;
 
 use super::Lab;
+use crate::seeded;
 
 /// Everything happens around the place where one table of a qcow2 file ends and the next begins.
 const WINDOW_START: u64 = (512 << 20) - (1 << 20);
@@ -38,9 +39,8 @@ struct Era {
 ///
 /// If something differs.
 pub fn random_histories(lab: Lab<'_>, layers: usize, cases: u32) {
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
     let history = (proptest::collection::vec(era(), layers), 0..=layers);
-    TestRunner::new(config)
+    TestRunner::new(seeded(cases))
         .run(&history, |(eras, onto)| {
             let dir = tempfile::tempdir_in(lab.dir).expect("a directory");
             play(Lab { dir: dir.path(), ..lab }, &eras, onto);

@@ -75,6 +75,7 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::NetworkUnavailable
         | Code::Unsupported
         | Code::EditMismatch
+        | Code::NotADirectory
         | Code::NotARepository => StatusCode::BAD_REQUEST,
         Code::Unauthorized => StatusCode::UNAUTHORIZED,
         Code::NotOwner | Code::PathNotAllowed | Code::PermissionDenied => StatusCode::FORBIDDEN,
@@ -82,7 +83,8 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::SnapshotNotFound
         | Code::ImageNotFound
         | Code::JobNotFound
-        | Code::FileNotFound => StatusCode::NOT_FOUND,
+        | Code::FileNotFound
+        | Code::UserNotFound => StatusCode::NOT_FOUND,
         Code::WorkspaceExists
         | Code::SnapshotExists
         | Code::ImageExists
@@ -98,7 +100,9 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::RateLimited | Code::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
         Code::Timeout | Code::BootFailed => StatusCode::GATEWAY_TIMEOUT,
-        Code::GuestFailed | Code::GitFailed | Code::VmCrashed | Code::OutOfMemory => StatusCode::BAD_GATEWAY,
+        // As a rule the caller named a branch, a remote or a commit that is not there.
+        Code::GitFailed => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::GuestFailed | Code::VmCrashed | Code::OutOfMemory => StatusCode::BAD_GATEWAY,
         Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
         Code::DaemonUnavailable | Code::LimitsUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,

@@ -5,9 +5,9 @@ use std::fmt;
 use agentiso_core::{Code, Failure};
 use agentiso_engine::Caller;
 use axum::extract::{FromRequestParts, Request, State as Extracted};
-use axum::http::HeaderMap;
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, USER_AGENT};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use subtle::ConstantTimeEq;
@@ -60,7 +60,15 @@ pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Reque
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(failure) => Failed(failure).into_response(),
+        Err(failure) => {
+            let mut response = Failed(failure).into_response();
+            if response.status() == StatusCode::UNAUTHORIZED {
+                response
+                    .headers_mut()
+                    .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"agentiso\""));
+            }
+            response
+        }
     }
 }
 

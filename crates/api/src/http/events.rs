@@ -21,10 +21,10 @@ use super::router::State;
 /// Seconds one look at a job waits for news.
 const PATIENCE: u64 = 30;
 
-/// All that happens to workspaces. A watcher that is too slow is told how much it missed.
+/// What happens to workspaces: to all of them for the operator, to its own for a session. A watcher that is too slow is told how much it missed.
 pub(super) async fn watch(
     Extracted(state): Extracted<State>,
-    Asking(_): Asking,
+    Asking(caller): Asking,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut events = state.engine.events();
     let stream = async_stream::stream! {
@@ -36,6 +36,7 @@ pub(super) async fn watch(
                 () = &mut end => break,
             };
             match next {
+                Ok(happened) if !state.engine.may_see(&caller, &happened) => {}
                 Ok(happened) => yield Ok(event(happened.kind.as_str(), &json!(happened))),
                 Err(RecvError::Lagged(missed)) => yield Ok(event("missed", &json!({ "missed": missed }))),
                 Err(RecvError::Closed) => break,

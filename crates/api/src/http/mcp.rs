@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agentiso_core::{Code, Failure, SessionId};
 use agentiso_engine::{Caller, Engine};
-use axum::body::Body;
 use axum::extract::{Request, State as Extracted};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::answer::Failed;
 use super::auth::Asking;
@@ -90,8 +89,8 @@ pub(super) async fn mcp(
     let (session, caller) = agent(&state.engine, caller)?;
     let backend = Direct { engine: Arc::clone(&state.engine), caller };
     let desk = state.mcp.desk(session, &backend)?;
-    let service = desk.endpoint.service(desk.server.with_backend(backend));
-    Ok(service.handle(request).await.map(Body::new).into_response())
+    let server = desk.server.with_backend(backend);
+    Ok(desk.endpoint.answer(server, &state.bodies, request).await)
 }
 
 /// Whoever comes with the user's own token is still an agent, with a session like any other.

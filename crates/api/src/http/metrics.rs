@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use agentiso_engine::Engine;
-use axum::extract::State as Extracted;
+use axum::extract::{Request, State as Extracted};
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
 use super::answer::Failed;
+use super::auth::{Door, require_own_name};
 use super::router::State;
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -20,6 +23,12 @@ pub fn metrics_router(engine: Arc<Engine>) -> Router {
     Router::new()
         .route("/metrics", get(|Extracted(engine): Extracted<Arc<Engine>>| async move { text(&engine) }))
         .route("/healthz", get(|Extracted(engine): Extracted<Arc<Engine>>| async move { healthy(&engine) }))
+        .layer(middleware::from_fn(|request: Request, next: Next| async move {
+            match require_own_name(request.headers(), &[]) {
+                Ok(()) => next.run(request).await,
+                Err(failure) => Failed(failure).into_response(),
+            }
+        }))
         .with_state(engine)
 }
 
@@ -27,7 +36,13 @@ pub(super) async fn metrics(Extracted(state): Extracted<State>) -> Result<impl I
     text(&state.engine)
 }
 
-pub(super) async fn health(Extracted(state): Extracted<State>) -> Result<Json<Value>, Failed> {
+pub(super) async fn health(
+    Extracted(state): Extracted<State>,
+    headers: HeaderMap,
+) -> Result<Json<Value>, Failed> {
+    if let Door::Network { names, .. } = &state.door {
+        require_own_name(&headers, names)?;
+    }
     healthy(&state.engine)
 }
 

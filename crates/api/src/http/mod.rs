@@ -12,6 +12,7 @@ mod rejections;
 mod router;
 mod routes;
 mod session;
+mod words;
 
 pub use answer::{ErrorBody, ErrorFields, status_of};
 pub(crate) use auth::CLIENT;

@@ -1,7 +1,8 @@
 //! An action as a stream of events: how far it has come, and at last what came of it.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use agentiso_core::progress::Progress;
 use axum::response::Sse;
@@ -11,23 +12,72 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::answer::ErrorBody;
+use crate::bodies::Part;
 use crate::dispatch::Direct;
 use crate::{Backend, Call};
 
+/// How often a caller is told that the action is alive.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Between two events that say how far a step has come. Nobody sees more, and each costs both sides a few system calls.
+const EVERY: Duration = Duration::from_millis(100);
+
 /// Tells a stream.
-struct Told(mpsc::UnboundedSender<Value>);
+struct Told {
+    stream: mpsc::UnboundedSender<Value>,
+    advanced: Mutex<Advanced>,
+}
+
+/// What was not told yet.
+#[derive(Default)]
+struct Advanced {
+    amount: u64,
+    told: Option<Instant>,
+}
+
+impl Told {
+    fn new(stream: mpsc::UnboundedSender<Value>) -> Self {
+        Self { stream, advanced: Mutex::default() }
+    }
+
+    fn advanced(&self) -> MutexGuard<'_, Advanced> {
+        self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what was not told yet: before a step ends, so that its sum is right.
+    fn catch_up(&self) {
+        let amount = std::mem::take(&mut self.advanced().amount);
+        if amount > 0 {
+            self.tell(json!({ "advance": amount }));
+        }
+    }
+
+    fn tell(&self, word: Value) {
+        // The caller may have gone.
+        let _ = self.stream.send(word);
+    }
+}
 
 impl Progress for Told {
     fn step(&self, what: &str, total: Option<u64>) {
-        let _ = self.0.send(json!({ "step": what, "total": total }));
+        self.catch_up();
+        self.tell(json!({ "step": what, "total": total }));
     }
 
     fn advance(&self, amount: u64) {
-        let _ = self.0.send(json!({ "advance": amount }));
+        let mut advanced = self.advanced();
+        advanced.amount = advanced.amount.saturating_add(amount);
+        if advanced.told.is_some_and(|told| told.elapsed() < EVERY) {
+            return;
+        }
+        advanced.told = Some(Instant::now());
+        drop(advanced);
+        self.catch_up();
     }
 
     fn done(&self, remark: &str) {
-        let _ = self.0.send(json!({ "done": remark }));
+        self.catch_up();
+        self.tell(json!({ "done": remark }));
     }
 }
 
@@ -36,12 +86,14 @@ pub(super) fn events(
     backend: Direct,
     action: &'static str,
     arguments: Map<String, Value>,
+    part: Part,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let (sender, mut told) = mpsc::unbounded_channel();
-    let progress: Arc<dyn Progress> = Arc::new(Told(sender));
+    let progress: Arc<dyn Progress> = Arc::new(Told::new(sender));
     let stream = async_stream::stream! {
         let call = backend.call(Call { action, arguments, progress });
         tokio::pin!(call);
+        let _part = part;
         let result = loop {
             tokio::select! {
                 biased;
@@ -57,9 +109,31 @@ pub(super) fn events(
             Err(failure) => event("error", &json!(ErrorBody::from(&failure))),
         });
     };
-    Sse::new(stream).keep_alive(KeepAlive::default())
+    Sse::new(stream).keep_alive(KeepAlive::default().interval(HEARTBEAT))
 }
 
 pub(super) fn event(name: &str, data: &Value) -> Event {
     Event::default().event(name).data(data.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_small_advances_become_few_events_with_the_same_sum() {
+        let (sender, mut told) = mpsc::unbounded_channel();
+        let progress = Told::new(sender);
+        progress.step("copying", Some(5000));
+        (0..5000).for_each(|_| progress.advance(1));
+        progress.done("");
+        let (mut events, mut sum) = (0, 0);
+        while let Ok(word) = told.try_recv() {
+            events += 1;
+            sum += word["advance"].as_u64().unwrap_or_default();
+        }
+        assert_eq!(sum, 5000);
+        // A slow machine sends one more for every 100 ms it takes.
+        assert!(events < 2500, "{events} events");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Code, Failure};
 use agentiso_engine::Engine;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, State as Extracted};
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -22,13 +22,14 @@ use super::mcp::{McpDoor, mcp};
 use super::openapi::openapi;
 use super::rejections::in_our_words;
 use super::routes::{ROUTES, Route};
-use super::{events, exec, metrics, progress, session};
+use super::{events, exec, metrics, progress, session, words};
+use crate::bodies::{Bodies, Part, limit_of};
 use crate::catalogue::{self, Entry};
 use crate::dispatch::Direct;
 use crate::{Backend, Call};
 
-/// The largest request: a file of 16 MiB, in base64 or escaped.
-const LARGEST: usize = 100 << 20;
+/// The largest request to a route that is no action.
+const LARGEST: usize = 64 << 10;
 
 /// What all handlers share.
 #[derive(Clone)]
@@ -41,6 +42,8 @@ pub struct State {
     pub mcp: McpDoor,
     /// Asks the daemon to end; true to stop the machines too.
     pub shutdown: mpsc::Sender<bool>,
+    /// What all request bodies share.
+    pub bodies: Bodies,
     /// Becomes true when the daemon ends: whoever only listens is let go.
     pub ending: watch::Receiver<bool>,
 }
@@ -55,7 +58,7 @@ pub fn router(state: State) -> Router {
                             headers: HeaderMap,
                             path: PathWords,
                             query: QueryWords,
-                            body: Bytes| {
+                            body: Body| {
             by_route(route, state, Asked { caller, headers, path, query, body })
         };
         routes = routes.route(route.path, on(filter, handler));
@@ -94,8 +97,11 @@ async fn by_route(route: &'static Route, state: State, request: Asked) -> Respon
     };
     let Asked { caller: Asking(caller), headers, path: Path(path), query: Query(query), body } = request;
     let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
-    match arguments(entry, path, query, if has_body { &body } else { &[] }) {
-        Ok(arguments) => answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await,
+    let body = if has_body { body } else { Body::empty() };
+    match arguments(entry, &state.bodies, &headers, body, path.into_iter().chain(query)).await {
+        Ok((arguments, part)) => {
+            answer(Direct { engine: state.engine, caller }, entry, arguments, part, &headers).await
+        }
         Err(failure) => Failed(failure).into_response(),
     }
 }
@@ -106,7 +112,7 @@ struct Asked {
     headers: HeaderMap,
     path: PathWords,
     query: QueryWords,
-    body: Bytes,
+    body: Body,
 }
 
 impl State {
@@ -126,7 +132,7 @@ async fn by_name(
     Asking(caller): Asking,
     headers: HeaderMap,
     Path(name): Path<String>,
-    body: Bytes,
+    body: Body,
 ) -> Response {
     let Some(entry) = catalogue::find(&name) else {
         let near = agentiso_core::nearest(&name, catalogue::ALL.iter().map(|entry| entry.about.name));
@@ -137,8 +143,10 @@ async fn by_name(
         })
         .into_response();
     };
-    match arguments(entry, BTreeMap::new(), BTreeMap::new(), &body) {
-        Ok(arguments) => answer(Direct { engine: state.engine, caller }, entry, arguments, &headers).await,
+    match arguments(entry, &state.bodies, &headers, body, []).await {
+        Ok((arguments, part)) => {
+            answer(Direct { engine: state.engine, caller }, entry, arguments, part, &headers).await
+        }
         Err(failure) => Failed(failure).into_response(),
     }
 }
@@ -147,6 +155,7 @@ async fn answer(
     backend: Direct,
     entry: &'static Entry,
     arguments: Map<String, Value>,
+    part: Part,
     headers: &HeaderMap,
 ) -> Response {
     let action = entry.about.name;
@@ -155,25 +164,29 @@ async fn answer(
         .and_then(|value| value.to_str().ok())
         .is_some_and(|accept| accept.contains("text/event-stream"));
     if wants_events {
-        return progress::events(backend, action, arguments).into_response();
+        return progress::events(backend, action, arguments, part).into_response();
     }
     let progress: Arc<dyn Progress> = Arc::new(Silent);
-    match backend.call(Call { action, arguments, progress }).await {
+    let answered = backend.call(Call { action, arguments, progress }).await;
+    drop(part);
+    match answered {
         Ok(answer) => Json(answer.structured).into_response(),
         Err(failure) => Failed(failure).into_response(),
     }
 }
 
 /// The parameters of an action: from its path, its query and its body.
-fn arguments(
+async fn arguments(
     entry: &Entry,
-    path: BTreeMap<String, String>,
-    query: BTreeMap<String, String>,
-    body: &[u8],
-) -> Result<Map<String, Value>, Failure> {
-    let mut arguments = match body.is_empty() {
+    bodies: &Bodies,
+    headers: &HeaderMap,
+    body: Body,
+    words: impl IntoIterator<Item = (String, String)>,
+) -> Result<(Map<String, Value>, Part), Failure> {
+    let held = bodies.read(headers, body, limit_of(entry.about.name)).await?;
+    let mut arguments = match held.bytes.is_empty() {
         true => Map::new(),
-        false => match serde_json::from_slice(body) {
+        false => match held.parse().await {
             Ok(Value::Object(fields)) => fields,
             Ok(_) => return Err(Failure::new(Code::InvalidArgument, "the body is not a JSON object")),
             Err(error) => {
@@ -181,32 +194,8 @@ fn arguments(
             }
         },
     };
-    let schema = entry.input_schema().to_value();
-    for (name, text) in path.into_iter().chain(query) {
-        let value = typed(&schema["properties"][&name], &text);
-        if arguments.insert(name.clone(), value).is_some() {
-            return Err(Failure::new(Code::InvalidArgument, format!("{name} is given twice")));
-        }
-    }
-    Ok(arguments)
-}
-
-/// A word of a path or query, as the kind of value its parameter is.
-fn typed(schema: &Value, text: &str) -> Value {
-    let is = |kind: &str| match &schema["type"] {
-        Value::String(one) => one == kind,
-        Value::Array(many) => many.iter().any(|one| one == kind),
-        _ => false,
-    };
-    if is("integer")
-        && let Ok(number) = text.parse::<i64>()
-    {
-        return json!(number);
-    }
-    match text {
-        "true" | "false" if is("boolean") => json!(text == "true"),
-        _ => json!(text),
-    }
+    words::add(entry, &mut arguments, words)?;
+    Ok((arguments, held.part))
 }
 
 /// Ends the daemon, if the user says so.
@@ -216,29 +205,10 @@ async fn shut_down(
     Query(query): QueryWords,
 ) -> Result<Json<Value>, Failed> {
     if !caller.is_operator() {
-        return Err(Failed(Failure::new(Code::Unauthorized, "only the user can end the daemon")));
+        return Err(Failed(Failure::new(Code::PermissionDenied, "only the user can end the daemon")));
     }
     let stop_machines = query.get("stop_machines").is_some_and(|word| word == "true");
     // If it is ending already, it is.
     let _ = state.shutdown.try_send(stop_machines);
     Ok(Json(json!({ "ending": true, "stop_machines": stop_machines })))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_of_a_path_become_what_their_parameter_is() {
-        let entry = catalogue::find("exec_poll").unwrap();
-        let path = BTreeMap::from([
-            ("workspace_id".to_owned(), "123".to_owned()),
-            ("job_id".to_owned(), "7".to_owned()),
-        ]);
-        let query = BTreeMap::from([("wait".to_owned(), "exit".to_owned())]);
-        let arguments = arguments(entry, path.clone(), query, b"").unwrap();
-        assert_eq!(Value::Object(arguments), json!({ "workspace_id": "123", "job_id": 7, "wait": "exit" }));
-        let twice = super::arguments(entry, path, BTreeMap::new(), br#"{"job_id":8}"#).unwrap_err();
-        assert_eq!(twice.code(), Code::InvalidArgument);
-    }
 }

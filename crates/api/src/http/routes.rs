@@ -19,6 +19,7 @@ macro_rules! routes {
 /// All routes.
 pub(super) static ROUTES: &[Route] = routes! {
     GET "/v1/status" "server_status";
+    GET "/v1/stats" "workspace_stats";
     GET "/v1/timeline" "timeline";
     POST "/v1/adopt" "workspace_adopt";
     GET "/v1/workspaces" "workspace_list";

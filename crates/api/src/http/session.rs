@@ -43,7 +43,7 @@ pub(super) async fn begin(
     Json(wish): Json<SessionWish>,
 ) -> Result<Json<SessionBegun>, Failed> {
     if !caller.is_operator() {
-        return Err(Failed(Failure::new(Code::Unauthorized, "a session cannot begin another")));
+        return Err(Failed(Failure::new(Code::PermissionDenied, "a session cannot begin another")));
     }
     let kind = if wish.mcp { SessionKind::Mcp } else { SessionKind::Http };
     let begun = state.engine.begin_session(kind, &wish.client)?;

@@ -3,9 +3,11 @@
 use agentiso_core::{Code, Failure, nearest};
 use serde_json::{Map, Value};
 
+use super::fits;
 use super::table::{Bundle, Does, Form, Spec};
 use crate::Mistake;
 use crate::catalogue::{self, Entry};
+use crate::lenient::{by_their_names, whole_numbers};
 
 /// An action and its arguments, checked.
 pub(super) struct Request {
@@ -13,10 +15,17 @@ pub(super) struct Request {
     pub(super) arguments: Map<String, Value>,
 }
 
-/// Reads what a tool was given.
-pub(super) fn read(spec: &Spec, mut given: Map<String, Value>) -> Result<Request, Failure> {
+/// Reads what a tool was given, and bounds what it returns.
+pub(super) fn read(spec: &Spec, given: Map<String, Value>) -> Result<Request, Failure> {
+    let mut request = checked(spec, given)?;
+    fits::fit(request.entry.about.name, &mut request.arguments);
+    Ok(request)
+}
+
+fn checked(spec: &Spec, mut given: Map<String, Value>) -> Result<Request, Failure> {
     // Some clients give every parameter there is, and null for those they do not mean.
     given.retain(|_, value| !value.is_null());
+    given.values_mut().for_each(whole_numbers);
     match &spec.does {
         Does::One(form) => form.read(spec.name.to_owned(), given),
         Does::Several(bundle) => {
@@ -49,7 +58,7 @@ impl Bundle {
                 let meant = nearest(&word, words())
                     .map(|near| format!("did you mean `{near}`? "))
                     .unwrap_or_default();
-                Failure::new(Code::InvalidArgument, "`action` is not one there is")
+                Failure::new(Code::InvalidArgument, "unknown `action`")
                     .with_remedy(format!("{meant}action is one of {}", all()))
             },
         )
@@ -59,6 +68,7 @@ impl Bundle {
 impl Form {
     fn read(&self, of: String, mut arguments: Map<String, Value>) -> Result<Request, Failure> {
         let entry = self.entry()?;
+        by_their_names(&mut arguments, &self.known(entry));
         if let Some((here, there)) = self.renamed
             && let Some(value) = arguments.remove(here)
             && arguments.insert(there.to_owned(), value).is_some()
@@ -155,7 +165,7 @@ mod tests {
 
     fn read_as(tool: &str, given: Value) -> Result<(&'static str, Value), Failure> {
         let Value::Object(given) = given else { panic!("arguments are an object") };
-        let request = read(tools::find(tool).unwrap().spec, given)?;
+        let request = checked(tools::find(tool).unwrap().spec, given)?;
         Ok((request.entry.about.name, Value::Object(request.arguments)))
     }
 
@@ -202,7 +212,7 @@ mod tests {
     fn a_word_there_is_not_is_answered_with_those_there_are() {
         assert_eq!(
             refused("snapshot", json!({"action": "restor", "workspace_id": "a"})),
-            "`action` is not one there is; did you mean `restore`? action is one of create, restore, list, diff, delete"
+            "unknown `action`; did you mean `restore`? action is one of create, restore, list, diff, delete"
         );
         assert_eq!(
             refused("snapshot", json!({"action": 7, "workspace_id": "a"})),
@@ -218,7 +228,7 @@ mod tests {
         );
         assert_eq!(
             refused("snapshot", json!({"action": "delete", "workspace_id": "a", "name": [1]})),
-            "`name` is wrong: a string is expected, something else was given; name: The snapshot."
+            "`name` is wrong: expected text, for example \"text\"; an array was given; name: The snapshot."
         );
         assert_eq!(
             refused("snapshot", json!({"action": "list", "workspace_id": "a", "name": "b"})),
@@ -266,10 +276,56 @@ mod tests {
         );
         assert_eq!(
             refused("exec", json!({"workspace_id": "a", "command": "b", "timeout_secs": "soon"})),
-            "`timeout_secs` is wrong: u64 is expected, something else was given; timeout_secs: Seconds after which \
-             it is ended with all it started; 120 if absent, at most 86400."
+            "`timeout_secs` is wrong: expected a whole number of at least 0, for example 120; text was given; \
+             timeout_secs: Seconds after which it is ended with all it started; 120 if absent, at most 86400."
         );
         assert!(read_as("workspace_stop", json!({"workspace_id": "a", "force": "\"true\""})).is_err());
+    }
+
+    #[test]
+    fn a_whole_number_is_a_number_however_it_is_written() {
+        let given =
+            json!({"workspace_id": "a", "command": "b", "timeout_secs": 10.0, "max_output_bytes": 1e3});
+        assert_eq!(
+            read_as("exec", given).unwrap().1,
+            json!({"workspace_id": "a", "command": "b", "timeout_secs": 10, "max_output_bytes": 1000})
+        );
+        assert!(
+            refused("exec", json!({"workspace_id": "a", "command": "b", "timeout_secs": 1.5}))
+                .contains("expected a whole number")
+        );
+    }
+
+    #[test]
+    fn common_other_names_of_parameters_are_understood() {
+        for (tool, given, expected) in [
+            (
+                "exec",
+                json!({"workspace": "a", "cmd": "b", "cwd": "/c", "timeout": 5}),
+                json!({"workspace_id": "a", "command": "b", "workdir": "/c", "timeout_secs": 5}),
+            ),
+            ("workspace_create", json!({"image": "debian"}), json!({"base_image": "debian"})),
+            ("file_read", json!({"id": "a", "file_path": "/b"}), json!({"workspace_id": "a", "path": "/b"})),
+            (
+                "git_diff",
+                json!({"workspace_id": "a", "path": "/r", "file_path": "b"}),
+                json!({"workspace_id": "a", "path": "/r", "file_path": "b"}),
+            ),
+            (
+                "file_upload",
+                json!({"workspace": "a", "path": "/b", "host_path": "c"}),
+                json!({"workspace_id": "a", "guest_path": "/b", "host_path": "c", "direction": "upload"}),
+            ),
+            (
+                "exec_background",
+                json!({"action": "poll", "workspace_id": "a", "id": 3}),
+                json!({"workspace_id": "a", "job_id": 3}),
+            ),
+        ] {
+            assert_eq!(read_as(tool, given).unwrap().1, expected, "{tool}");
+        }
+        let both = json!({"workspace_id": "a", "command": "b", "cmd": "c"});
+        assert!(refused("exec", both).starts_with("`cmd` is not a parameter of exec"));
     }
 
     #[test]

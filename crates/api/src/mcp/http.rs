@@ -1,20 +1,35 @@
 //! The protocol over HTTP: without sessions for the newest revision, with them for the older ones.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use agentiso_core::{Code, Failure};
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use rmcp::ServerHandler;
+use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
-use super::Server;
 use super::stdio::LONGEST_MESSAGE;
-use crate::Backend;
+use super::{early, tools};
+use crate::bodies::{Bodies, Held, limit_of, too_long};
 
 /// After so long without a message a session of an older client is over; it may begin another.
 const IDLE: Duration = Duration::from_secs(3600);
-
+/// So many sessions are kept; the one that was used least recently makes room for another.
+const MOST_SESSIONS: usize = 64;
 /// A client that has gone is noticed when something is next sent to it, and only then is its call ended.
 const HEARTBEAT: Duration = Duration::from_secs(2);
+const SESSION: &str = "mcp-session-id";
 
 /// From where requests are answered, beside loopback names: whoever makes a browser believe that their host is this
 /// machine gets nothing.
@@ -30,7 +45,23 @@ pub struct Allowed {
 #[derive(Clone)]
 pub struct Endpoint {
     sessions: Arc<LocalSessionManager>,
+    /// The sessions by when they were last used, the oldest first.
+    used: Arc<Mutex<VecDeque<Arc<str>>>>,
     config: StreamableHttpServerConfig,
+}
+
+/// As much of a message as tells how long it may be.
+#[derive(Deserialize)]
+struct Outline {
+    method: String,
+    #[serde(default)]
+    params: Params,
+}
+
+#[derive(Default, Deserialize)]
+struct Params {
+    #[serde(default)]
+    name: String,
 }
 
 impl Endpoint {
@@ -49,20 +80,166 @@ impl Endpoint {
             .enforce_origin_validation()
             .with_sse_keep_alive(Some(HEARTBEAT))
             .with_max_request_body_bytes(LONGEST_MESSAGE);
-        Self { sessions: Arc::new(sessions), config }
+        Self { sessions: Arc::new(sessions), used: Arc::default(), config }
     }
 
-    /// The service that answers for a server. Services of one endpoint share the sessions of older clients, so that
-    /// each request can be given one that knows who is calling.
-    pub fn service<B: Backend>(
+    /// Answers a request for a server. Requests to one endpoint share the sessions of older clients, so that each can be
+    /// given a server that knows who is calling.
+    pub async fn answer<S: ServerHandler + Clone + Sync>(
         &self,
-        server: Server<B>,
-    ) -> StreamableHttpService<Server<B>, LocalSessionManager> {
-        StreamableHttpService::new(move || Ok(server.clone()), self.sessions.clone(), self.config.clone())
+        server: S,
+        bodies: &Bodies,
+        request: Request<Body>,
+    ) -> Response<Body> {
+        let service = StreamableHttpService::new(
+            move || Ok(server.clone()),
+            self.sessions.clone(),
+            self.config.clone(),
+        );
+        let session = session_of(request.headers());
+        if let Some(session) = &session {
+            self.touch(session).await;
+        }
+        match *request.method() {
+            Method::POST => {
+                let (parts, body) = request.into_parts();
+                let is_json = parts
+                    .headers
+                    .get(CONTENT_TYPE)
+                    .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
+                let held = match self.read(&parts.headers, bodies, body, is_json).await {
+                    Ok(held) => held,
+                    Err(refusal) => return refusal,
+                };
+                let is_small = held.is_small();
+                let Held { bytes, part } = held;
+                let request = Request::from_parts(parts, Body::from(bytes));
+                let answer = early::headers(async move {
+                    let _part = part;
+                    on_its_own(is_small, service.handle(request)).await
+                })
+                .await;
+                if let Some(begun) = session_of(answer.headers()) {
+                    self.touch(&begun).await;
+                }
+                match answer.status() {
+                    // What is JSON and no message is the sender's mistake, not one of its kind.
+                    StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => {
+                        refusal(StatusCode::BAD_REQUEST, -32600, "the body is not a JSON-RPC message", None)
+                    }
+                    _ => answer,
+                }
+            }
+            Method::DELETE => {
+                if let Some(session) = &session
+                    && !self.sessions.has_session(session).await.unwrap_or(false)
+                {
+                    return refusal(StatusCode::NOT_FOUND, -32001, "there is no such session", None);
+                }
+                let mut answer = service.handle(request).await.map(Body::new);
+                if answer.status() == StatusCode::ACCEPTED {
+                    // By then it is done, and clients take nothing else for done.
+                    *answer.status_mut() = StatusCode::NO_CONTENT;
+                }
+                answer
+            }
+            _ => service.handle(request).await.map(Body::new),
+        }
+    }
+
+    /// Reads a message that is no longer than what it is for allows.
+    async fn read(
+        &self,
+        headers: &HeaderMap,
+        bodies: &Bodies,
+        body: Body,
+        is_json: bool,
+    ) -> Result<Held, Response<Body>> {
+        let held = bodies.read(headers, body, LONGEST_MESSAGE).await.map_err(|failure| refused(&failure))?;
+        if is_json && let Err(error) = held.parse::<IgnoredAny>().await {
+            let why = format!("the body is not JSON: {error}");
+            return Err(refusal(StatusCode::BAD_REQUEST, -32700, &why, None));
+        }
+        if !held.is_small() {
+            let limit = held.parse::<Outline>().await.map_or(limit_of(""), |outline| outline.limit());
+            if held.bytes.len() > limit {
+                return Err(refused(&too_long(limit)));
+            }
+        }
+        Ok(held)
+    }
+
+    /// Notes that a session is used, and ends the oldest if there are too many.
+    async fn touch(&self, session: &Arc<str>) {
+        let known = self.sessions.has_session(session).await.unwrap_or(false);
+        let oldest = {
+            let mut used = self.used();
+            used.retain(|other| other != session);
+            if known {
+                used.push_back(Arc::clone(session));
+            }
+            if used.len() > MOST_SESSIONS { used.pop_front() } else { None }
+        };
+        if let Some(oldest) = oldest {
+            // One that has ended by itself is gone already.
+            let _ = self.sessions.close_session(&oldest).await;
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, VecDeque<Arc<str>>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends every open stream, so that the HTTP server can stop.
     pub fn close(&self) {
         self.config.cancellation_token.cancel();
     }
+}
+
+impl Outline {
+    fn limit(&self) -> usize {
+        if self.method != "tools/call" {
+            return limit_of("");
+        }
+        let forms = tools::find(&self.params.name).map(|tool| tool.forms.iter());
+        forms.into_iter().flatten().map(|(_, form, _)| limit_of(form.action)).max().unwrap_or(limit_of(""))
+    }
+}
+
+fn session_of(headers: &HeaderMap) -> Option<Arc<str>> {
+    headers.get(SESSION).and_then(|value| value.to_str().ok()).map(Arc::from)
+}
+
+/// Runs the first step, in which the library parses the body, so that other tasks do not wait for it.
+async fn on_its_own<T>(is_small: bool, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut is_first = !is_small && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    poll_fn(|context| match std::mem::take(&mut is_first) {
+        true => tokio::task::block_in_place(|| work.as_mut().poll(context)),
+        false => work.as_mut().poll(context),
+    })
+    .await
+}
+
+fn refused(failure: &Failure) -> Response<Body> {
+    let status = match failure.code() {
+        Code::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let data = json!({"code": failure.code().as_str(), "remedy": failure.remedy()});
+    refusal(status, -32600, failure.message(), Some(data))
+}
+
+/// An error in the protocol's own form, for a request that has no number.
+fn refusal(status: StatusCode, code: i32, message: &str, data: Option<Value>) -> Response<Body> {
+    let mut error = json!({"code": code, "message": message});
+    if let Some(data) = data {
+        error["data"] = data;
+    }
+    let body = json!({"jsonrpc": "2.0", "id": null, "error": error});
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

@@ -1,31 +1,64 @@
-//! What every client is told about how to work with workspaces.
+//! What every client is told about how to work with workspaces, as far as it was shown the tools for it.
 
-/// The workflow, in a few lines: clients show it to their model with every conversation.
-pub(super) const INSTRUCTIONS: &str = "\
-agentiso gives you workspaces: isolated Linux virtual machines that start in a moment and that you can break without \
-harm.
+use super::selection::Selection;
+use super::shown;
 
-1. workspace_create returns a workspace_id; every other call takes it, or the workspace's name.
-2. Work in it: file_write and file_edit, file_read, exec (waits up to timeout_secs, 120 unless given). What runs \
-longer, and servers, belong in the background: exec_background start, then poll or wait with the job_id.
-3. Take a snapshot before anything risky and after anything slow to set up. If it goes wrong, restore it: that takes \
-less than a second.
-4. To try several ways at once, workspace_fork makes independent copies of a snapshot, or of the running machine.
-5. workspace_destroy what you no longer need; workspace_stop keeps the disk. Workspaces outlive your session: look at \
-workspace_list before you create another.
+/// The workflow, in a few lines: clients show it to their model with every conversation. A line that names a tool the
+/// client was not shown is left out.
+const LINES: &[&str] = &[
+    "agentiso gives you workspaces: isolated Linux virtual machines that start in a moment and that you can break \
+     without harm.\n\n",
+    "1. workspace_create returns a workspace_id; every other call takes it, or the workspace's name. Creating a name \
+     that is yours already answers with its id and state: go on with it.\n",
+    "2. Work in it with file_write, file_read and exec (timeout_secs 120 unless given). A command that takes long \
+     returns a job_id: call exec again with it to wait.\n",
+    "3. Change files with file_edit: read a file before, the text to replace must match exactly, once. Servers belong \
+     in the background: exec_background start, then poll or wait with the job_id.\n",
+    "4. Take a snapshot before anything risky and after anything slow to set up. If it goes wrong, restore it: that \
+     takes less than a second.\n",
+    "5. To try several ways at once, workspace_fork makes independent copies of a snapshot, or of the running machine.\n",
+    "6. workspace_destroy what you no longer need. A stopped or suspended workspace starts when it is used.\n",
+    "7. Workspaces outlive your session: look at workspace_list before you create another.\n",
+    "\nWorkspaces have no internet: what they need must be in their image.",
+    " file_transfer copies files in and out.",
+    " port_forward makes a server in a workspace reachable on 127.0.0.1.",
+    " Secrets go in with set_env and are never shown again.",
+    "\n\nA command that exits with another code than 0 is a result, not a failure. Failures say what to do next.",
+];
 
-Workspaces have no internet; what they need must be in their image or be copied in with file_transfer. port_forward \
-makes a server in a workspace reachable on 127.0.0.1. Secrets go in with set_env and are never shown again.
-
-A command that exits with another code than 0 is a result, not a failure. Failures say what to do next. Read a file \
-before you edit it: text to replace must match exactly, once.";
+/// The instructions for a selection of tools.
+pub(super) fn of(selection: &Selection) -> String {
+    let mut number = 0;
+    let mut text = String::new();
+    for line in LINES.iter().filter(|line| shown::is_about_shown(line, selection)) {
+        match line.split_once(". ") {
+            Some((first, rest)) if first.bytes().all(|byte| byte.is_ascii_digit()) => {
+                number += 1;
+                text.push_str(&format!("{number}. {rest}"));
+            }
+            _ => text.push_str(line),
+        }
+    }
+    text
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::ToolSet;
 
     #[test]
-    fn the_instructions_are_short() {
-        assert!(INSTRUCTIONS.split_whitespace().count() < 250);
+    fn the_instructions_are_short_and_name_only_what_is_shown() {
+        for set in [ToolSet::Core, ToolSet::Standard, ToolSet::Full] {
+            let text = of(&set.into());
+            assert!(text.split_whitespace().count() < 260);
+            assert!(text.contains("workspace_create") && text.contains("\n4. "), "{text}");
+        }
+        let core = of(&ToolSet::Core.into());
+        for other in
+            ["workspace_list", "exec_background", "file_edit", "workspace_fork", "set_env", "file_transfer"]
+        {
+            assert!(!core.contains(other), "{other}: {core}");
+        }
     }
 }

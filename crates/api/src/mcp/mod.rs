@@ -4,20 +4,26 @@
 //! reading of arguments all follow from it.
 
 mod arguments;
+mod early;
+mod fits;
 mod http;
 mod instructions;
+mod patience;
 mod progress;
 pub mod reference;
 mod resources;
 mod results;
 mod schema;
+mod selection;
 mod server;
+mod shown;
 mod stdio;
 mod table;
 mod tasks;
 mod tools;
 
 pub use http::{Allowed, Endpoint};
+pub use selection::Selection;
 pub use server::Server;
 pub use stdio::{ServeError, serve_stdio, serve_streams};
 pub use table::ToolSet;

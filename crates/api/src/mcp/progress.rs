@@ -1,4 +1,5 @@
-//! How far a call has come, told to whoever waits for it, at a bearable pace.
+//! Progress of a call, sent to a client that asked for it: at most ten times a second, and at least every ten seconds,
+//! so that the client knows that the call is alive.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -10,10 +11,15 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::task_manager::TaskContext;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
 /// No client needs to know more often.
 const PACE: Duration = Duration::from_millis(100);
+
+/// A client that hears nothing for a minute may give up.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// By how much a heartbeat raises the progress, which must grow with every notification.
+const BEAT: f64 = 1.0 / 1024.0;
 
 /// How far a call has come.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +63,9 @@ impl Progress for Reporter {
 /// Passes reports on.
 pub(super) struct Reports {
     reports: watch::Receiver<Report>,
+    /// The progress that was told last.
+    told: f64,
+    began: Instant,
     /// Kept so that the last report can still be told after the work, and its reporter, are gone.
     _reporter: Arc<Reporter>,
 }
@@ -65,7 +74,7 @@ pub(super) struct Reports {
 pub(super) fn channel() -> (Arc<dyn Progress>, Reports) {
     let (sender, reports) = watch::channel(Report::default());
     let reporter = Arc::new(Reporter(sender));
-    (reporter.clone(), Reports { reports, _reporter: reporter })
+    (reporter.clone(), Reports { reports, told: -1.0, began: Instant::now(), _reporter: reporter })
 }
 
 impl Reports {
@@ -77,7 +86,8 @@ impl Reports {
     ) -> Infallible {
         let Some(token) = token else { return pending().await };
         loop {
-            self.next().await;
+            // A heartbeat repeats the last report.
+            let _ = timeout(HEARTBEAT, self.next()).await;
             self.notify(peer, token).await;
             sleep(PACE).await;
         }
@@ -110,8 +120,12 @@ impl Reports {
 
     async fn notify(&mut self, peer: &Peer<RoleServer>, token: &ProgressToken) {
         let report = self.reports.borrow_and_update().clone();
-        let mut told =
-            ProgressNotificationParam::new(token.clone(), report.done as f64).with_message(report.message);
+        self.told = (report.done as f64).max(self.told + BEAT);
+        let message = match report.message.is_empty() {
+            true => format!("running for {} s", self.began.elapsed().as_secs()),
+            false => report.message,
+        };
+        let mut told = ProgressNotificationParam::new(token.clone(), self.told).with_message(message);
         told.total = report.total.map(|total| total as f64);
         // A client that has gone is told by the end of its connection.
         if let Err(error) = peer.notify_progress(told).await {

@@ -13,7 +13,8 @@ pub fn page() -> String {
     let mut page = String::from(
         "# Tools\n\n\
          What an agent can do, over the Model Context Protocol: `agentiso serve` on standard input and output, `/mcp` on\n\
-         HTTP. `--tools core|standard|full` chooses what is listed; every tool below can be called, listed or not.\n\n\
+         HTTP. `--tools core|standard|full` chooses what is listed, and single tools can be added after commas\n\
+         (`--tools core,snapshot_diff`); every tool below can be called, listed or not.\n\n\
          `workspace_id` takes the id or the name of a workspace. A failed call is a result with `isError`, and in its\n\
          structured content `error` with a stable `code` (see [errors](errors.md)), a `message` and, where there is\n\
          something to be done, a `remedy`.\n\n\

@@ -5,11 +5,13 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
+use super::selection::Selection;
+use super::shown;
 use crate::Answer;
 use crate::brief::in_brief;
 
 /// What a client gets: the outcome for programs, and in words.
-pub(super) fn of(outcome: Result<Answer, Failure>) -> CallToolResult {
+pub(super) fn of(outcome: Result<Answer, Failure>, selection: &Selection) -> CallToolResult {
     match outcome {
         Ok(answer) => {
             let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
@@ -17,6 +19,7 @@ pub(super) fn of(outcome: Result<Answer, Failure>) -> CallToolResult {
             result
         }
         Err(failure) => {
+            let failure = shown::failure(failure, selection);
             let mut result = CallToolResult::error(vec![ContentBlock::text(in_words(&failure))]);
             result.structured_content = Some(json!({"error": for_programs(&failure)}));
             result

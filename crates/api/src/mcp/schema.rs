@@ -18,50 +18,63 @@ pub(super) fn input(
     }
 }
 
-/// The schema of what comes of a tool. A failure is part of it: some clients check failures against it as well.
+/// The schema of what comes of a tool: names and types, which is what a program needs. What the fields mean is in the
+/// reference, since every client pays for each word of a list with every conversation. Nothing is required: a failure has
+/// `error` and nothing else, and some clients check failures against this schema as well.
 pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> Map<String, Value> {
-    let error = json!({
-        "description": "Why it failed; absent if it did not.",
-        "type": "object",
-        "properties": {
-            "code": {"description": "What went wrong, for programs.", "type": "string"},
-            "message": {"description": "What failed and why.", "type": "string"},
-            "remedy": {"description": "What to do next.", "type": ["string", "null"]},
-        },
-        "required": ["code", "message"],
-    });
-    if let [(_, _, entry)] = forms {
-        let mut schema = tidy(entry.output_schema().to_value());
-        let required = schema.remove("required").unwrap_or_else(|| json!([]));
-        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-            properties.insert("error".to_owned(), error);
-        }
-        schema.insert("anyOf".to_owned(), json!([{"required": required}, {"required": ["error"]}]));
-        return schema;
-    }
-    let mut outcomes: Vec<Value> = Vec::new();
+    let mut properties = Map::new();
     for (_, _, entry) in forms {
-        let schema = Value::Object(tidy(entry.output_schema().to_value()));
-        if !outcomes.contains(&schema) {
-            outcomes.push(schema);
+        let mut schema = tidy(entry.output_schema().to_value());
+        bare(&mut schema);
+        for (field, property) in object(schema.remove("properties").unwrap_or_default()) {
+            match properties.get(&field) {
+                // What is one thing here and another there is left open.
+                Some(known) if *known != property => properties.insert(field, json!({})),
+                _ => properties.insert(field, property),
+            };
         }
     }
-    outcomes.push(json!({"type": "object", "properties": {"error": error}, "required": ["error"]}));
-    object(json!({"type": "object", "anyOf": outcomes}))
+    properties.insert("error".to_owned(), json!({"type": "object"}));
+    object(json!({"type": "object", "properties": properties}))
+}
+
+/// Takes out, at any depth, what only readers need and what is required.
+fn bare(schema: &mut Map<String, Value>) {
+    for key in ["description", "required", "default", "minimum", "maximum"] {
+        schema.remove(key);
+    }
+    for (key, value) in schema {
+        match (key.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                properties.values_mut().filter_map(Value::as_object_mut).for_each(bare);
+            }
+            ("anyOf" | "allOf" | "oneOf", Value::Array(schemas)) => {
+                schemas.iter_mut().filter_map(Value::as_object_mut).for_each(bare);
+            }
+            ("items" | "additionalProperties", Value::Object(schema)) => bare(schema),
+            _ => {}
+        }
+    }
 }
 
 /// The schema of an action's parameters in the form a tool offers it.
 fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
     let mut schema = tidy(entry.input_schema().to_value());
-    schema.remove("description");
+    // Parameters that are unknown are refused with the nearest name, whether a list says so or not.
+    for key in ["description", "additionalProperties"] {
+        schema.remove(key);
+    }
     let mut required: Vec<String> = strings(schema.get("required"));
     required.extend(form.needs.iter().map(|field| (*field).to_owned()));
     let mut properties = Map::new();
     for (field, mut property) in object(schema.remove("properties").unwrap_or_default()) {
-        if form.without.contains(&field.as_str()) {
+        if form.without.contains(&field.as_str()) || form.unlisted.contains(&field.as_str()) {
             continue;
         }
         without_null(&mut property);
+        if let Some(property) = property.as_object_mut() {
+            property.retain(|key, _| key != "minimum" && key != "maximum");
+        }
         if let Some((_, said)) = form.described.iter().find(|(described, _)| *described == field) {
             property["description"] = json!(said);
         }
@@ -111,9 +124,7 @@ fn union(parts: &[(Option<&str>, Map<String, Value>)], otherwise: Option<&str>) 
     for (field, users) in uses {
         properties.insert(field, shared(&users, words.len()));
     }
-    object(json!({
-        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-    }))
+    object(json!({"type": "object", "properties": properties, "required": required}))
 }
 
 /// A parameter that several words use, with what it is for each of them.
@@ -207,7 +218,7 @@ mod tests {
         assert_eq!(schema["required"], json!(["action", "workspace_id"]));
         let properties = &schema["properties"];
         assert_eq!(properties["action"]["enum"], json!(["create", "restore", "list", "diff", "delete"]));
-        assert_eq!(properties["workspace_id"]["description"], "Id or name of the workspace.");
+        assert_eq!(properties["workspace_id"]["description"], "Id or name.");
         assert_eq!(
             properties["name"]["description"],
             "For create: Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is not to \
@@ -252,11 +263,10 @@ mod tests {
     fn every_schema_is_an_object_and_lets_failures_through() {
         for tool in tools::all() {
             assert_eq!(tool.input["type"], "object");
-            assert_eq!(tool.input["additionalProperties"], false, "{}", tool.spec.name);
             let output = tool.listed().output_schema.unwrap();
             assert_eq!(output["type"], "object");
-            let ways = output["anyOf"].as_array().unwrap();
-            assert_eq!(ways.last().unwrap()["required"], json!(["error"]), "{}", tool.spec.name);
+            assert!(!json!(output).to_string().contains("\"required\""), "{}", tool.spec.name);
+            assert_eq!(output["properties"]["error"]["type"], "object", "{}", tool.spec.name);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The server.
 
-use agentiso_core::nearest;
+use std::sync::Arc;
+
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, GetTaskParams, GetTaskResult, Implementation,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, Tool, UpdateTaskParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult,
+    ErrorCode, GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::TaskManager;
@@ -13,9 +14,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::time::sleep;
 
 use super::arguments::{self, Request};
-use super::instructions::INSTRUCTIONS;
-use super::table::ToolSet;
-use super::{progress, resources, results, tasks, tools};
+use super::selection::Selection;
+use super::{instructions, patience, progress, resources, results, tasks, tools};
 use crate::{Backend, Call};
 
 /// Speaks the Model Context Protocol for a backend, in all its revisions. It keeps nothing about a client but the
@@ -23,20 +23,20 @@ use crate::{Backend, Call};
 #[derive(Clone)]
 pub struct Server<B> {
     backend: B,
-    set: ToolSet,
+    selection: Arc<Selection>,
     tasks: TaskManager,
 }
 
 impl<B: Backend> Server<B> {
-    /// A server that lists the tools of a set.
-    pub fn new(backend: B, set: ToolSet) -> Self {
-        Self { backend, set, tasks: TaskManager::new() }
+    /// A server that lists the tools of a selection. Its texts name no other tools.
+    pub fn new(backend: B, selection: impl Into<Selection>) -> Self {
+        Self { backend, selection: Arc::new(selection.into()), tasks: TaskManager::new() }
     }
 
     /// The same server, with the same tasks, for another caller.
     #[must_use]
     pub fn with_backend(&self, backend: B) -> Self {
-        Self { backend, set: self.set, tasks: self.tasks.clone() }
+        Self { backend, selection: Arc::clone(&self.selection), tasks: self.tasks.clone() }
     }
 
     /// Ends all tasks, and with them their work.
@@ -51,15 +51,19 @@ impl<B: Backend> Server<B> {
     /// Carries a call out. It ends early when the client takes it back, which ends the work too.
     async fn carry_out(
         &self,
-        request: Request,
+        mut request: Request,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let may_become_task = tasks::may_become_one(&request, &self.tasks, &context);
         let time_to_live = tasks::time_to_live(&request);
         let token = context.meta.get_progress_token();
+        if token.is_none() && !may_become_task {
+            patience::limit(&mut request);
+        }
         let (progress, mut reports) = progress::channel();
         let call = Call { action: request.entry.about.name, arguments: request.arguments, progress };
-        let mut work = tasks::work(self.backend.clone(), client_of(&context), call);
+        let mut work =
+            tasks::work(self.backend.clone(), client_of(&context), call, Arc::clone(&self.selection));
         tokio::select! {
             biased;
             () = context.ct.cancelled() => return Err(taken_back()),
@@ -76,23 +80,25 @@ impl<B: Backend> Server<B> {
 
 impl<B: Backend> ServerHandler for Server<B> {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_resources()
-            .enable_prompts()
-            .enable_tasks()
-            .build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_tasks().build();
         let mut implementation = Implementation::new("agentiso", env!("CARGO_PKG_VERSION"));
         implementation.title = Some("agentiso".to_owned());
-        ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities)
+            .with_server_info(implementation)
+            .with_instructions(instructions::of(&self.selection))
     }
 
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::of_set(self.set)))
+        let list = ListToolsResult::with_all_items(tools::of_selection(&self.selection));
+        Ok(match takes_cache_hints(&context) {
+            true => list.with_ttl_ms(LASTS_MS).with_cache_scope(CacheScope::Private),
+            false => list,
+        })
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -104,10 +110,12 @@ impl<B: Backend> ServerHandler for Server<B> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::find(&request.name) else { return Err(unknown_tool(&request.name)) };
+        let Some(tool) = tools::find(&request.name) else {
+            return Err(unknown_tool(&request.name, &self.selection));
+        };
         match arguments::read(tool.spec, request.arguments.unwrap_or_default()) {
             Ok(request) => self.carry_out(request, context).await,
-            Err(failure) => Ok(results::of(Err(failure)).into()),
+            Err(failure) => Ok(results::of(Err(failure), &self.selection).into()),
         }
     }
 
@@ -150,9 +158,13 @@ impl<B: Backend> ServerHandler for Server<B> {
     async fn list_resource_templates(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
+        Ok(match takes_cache_hints(&context) {
+            true => list.with_ttl_ms(LASTS_MS).with_cache_scope(CacheScope::Private),
+            false => list,
+        })
     }
 
     async fn read_resource(
@@ -167,13 +179,46 @@ impl<B: Backend> ServerHandler for Server<B> {
         }
     }
 
-    async fn list_prompts(
+    /// What the library could not read as the request its method names.
+    async fn on_custom_request(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: CustomRequest,
         _context: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(Vec::new()))
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.chars().take(64).collect();
+        if METHODS.contains(&method.as_str()) {
+            return Err(ErrorData::invalid_params(
+                format!("the parameters of {method} are not what it takes"),
+                None,
+            ));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method:?}"), None))
     }
+}
+
+/// What this server understands; with other parameters than these take, a request is wrong, not unknown.
+const METHODS: &[&str] = &[
+    "initialize",
+    "server/discover",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
+
+/// For how long a client may keep a list that only another version of this program changes.
+const LASTS_MS: u64 = 3_600_000;
+
+/// Whether the revision a client speaks knows them.
+fn takes_cache_hints(context: &RequestContext<RoleServer>) -> bool {
+    context
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// What a client calls itself, as far as it fits into a line.
@@ -187,10 +232,9 @@ fn taken_back() -> ErrorData {
     ErrorData::internal_error("the client took the call back", None)
 }
 
-fn unknown_tool(name: &str) -> ErrorData {
-    let meant = nearest(name, tools::all().iter().map(|tool| tool.spec.name))
-        .map(|near| format!("; did you mean {near}?"))
-        .unwrap_or_default();
+fn unknown_tool(name: &str, selection: &Selection) -> ErrorData {
+    let meant =
+        tools::meant(name, selection).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     let name: String = name.chars().take(64).collect();
     ErrorData::invalid_params(format!("there is no tool {name:?}{meant}"), None)
 }

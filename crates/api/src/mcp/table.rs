@@ -5,7 +5,7 @@
 pub enum ToolSet {
     /// The eight that cover most of what there is to do, for small models.
     Core,
-    /// Everything, with what belongs together in one tool.
+    /// What agents need, with what belongs together in one tool.
     #[default]
     Standard,
     /// Everything, and a tool for every action as well.
@@ -50,13 +50,24 @@ pub(super) struct Form {
     pub(super) defaults: &'static [(&'static str, &'static str)],
     /// Parameters that cannot be given here.
     pub(super) without: &'static [&'static str],
+    /// Parameters that are understood and not listed: few need them, and every client pays for each word of a list.
+    pub(super) unlisted: &'static [&'static str],
     /// Parameters that must be given here.
     pub(super) needs: &'static [&'static str],
 }
 
 /// The action as it is.
 const fn as_is(action: &'static str) -> Form {
-    Form { action, about: None, renamed: None, described: &[], defaults: &[], without: &[], needs: &[] }
+    Form {
+        action,
+        about: None,
+        renamed: None,
+        described: &[],
+        defaults: &[],
+        without: &[],
+        unlisted: &[],
+        needs: &[],
+    }
 }
 
 /// A snapshot is `name` in the bundle, whatever is done with it.
@@ -92,11 +103,10 @@ const fn alias(name: &'static str, form: Form) -> Spec {
 
 const EXEC_BACKGROUND: Bundle = Bundle {
     title: "Run commands in the background",
-    description: "Commands that run on while you do other things: builds, test suites, servers. start returns a \
-                  job_id at once; poll shows what it has printed so far, live, and whether it has ended; wait does \
-                  the same once it has ended or wait_secs (30) are over; write feeds its standard input; kill ends \
-                  it with all it started; list shows all. Jobs go on when the client or the server goes away; they \
-                  end with the machine. The newest 1 MiB of each output is kept.",
+    description: "Runs commands in the background: builds, test suites, servers. start returns a job_id at once; poll \
+                  shows its output so far and whether it has ended; wait does so when it has ended or after wait_secs \
+                  (30); write feeds its standard input; kill ends it with all it started; list shows all jobs. Jobs \
+                  outlive the client and the server and end with the machine. The newest 1 MiB of output is kept.",
     words: &[
         (
             "start",
@@ -126,10 +136,10 @@ const EXEC_BACKGROUND: Bundle = Bundle {
 
 const SNAPSHOT: Bundle = Bundle {
     title: "Take and use snapshots",
-    description: "Named states of a workspace. create saves its disk, and with include_memory its running processes, \
-                  within milliseconds; restore takes the workspace back in place, and what changed since is lost \
-                  unless it is in another snapshot; list shows them with sizes; diff says which files changed since, \
-                  or between two; delete removes one, unless forks need it. Take one before anything risky.",
+    description: "Named states of a workspace. create saves its disk, with include_memory also its processes; restore \
+                  returns the workspace to a snapshot and discards what changed since; list shows them with sizes; \
+                  diff shows which files changed since, or between two; delete removes one that no fork needs. Take \
+                  one before anything risky.",
     words: &[
         ("create", as_is("snapshot_create")),
         ("restore", of_snapshot("snapshot_restore")),
@@ -142,10 +152,9 @@ const SNAPSHOT: Bundle = Bundle {
 
 const PORT_FORWARD: Bundle = Bundle {
     title: "Forward ports",
-    description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host, with no network in the \
-                  workspace at all. add, which is meant if no action is given, picks a free host_port unless one is \
-                  given; remove ends a forward and the connections through it; list shows them. Forwards stay \
-                  through restarts and restores.",
+    description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host; the workspace needs no network. \
+                  add (the default) picks a free host_port unless one is given; remove ends a forward and its \
+                  connections; list shows them. Forwards survive restarts and restores.",
     words: &[
         ("add", as_is("port_forward_add")),
         ("remove", as_is("port_forward_remove")),
@@ -171,6 +180,8 @@ const BATCH_FORK: Form = Form {
     ..as_is("workspace_fork")
 };
 
+const CREATE: Form = Form { unlisted: &["cold", "no_pool", "allow_internet"], ..as_is("workspace_create") };
+
 const ADOPT_ALL: Form = Form {
     about: Some((
         "Take all workspaces over",
@@ -183,7 +194,7 @@ const ADOPT_ALL: Form = Form {
 
 /// Every tool, in the order in which they are listed.
 pub(super) static TABLE: &[Spec] = &[
-    one("workspace_create", ALWAYS),
+    Spec { name: "workspace_create", sets: ALWAYS, does: Does::One(CREATE) },
     one("workspace_destroy", ALWAYS),
     one("workspace_start", USUALLY),
     one("workspace_stop", USUALLY),
@@ -192,11 +203,12 @@ pub(super) static TABLE: &[Spec] = &[
     one("workspace_list", USUALLY),
     one("workspace_info", USUALLY),
     one("workspace_logs", USUALLY),
-    one("workspace_rename", USUALLY),
-    one("workspace_grow", USUALLY),
-    one("workspace_update", USUALLY),
+    one("workspace_stats", FLAT),
+    one("workspace_rename", FLAT),
+    one("workspace_grow", FLAT),
+    one("workspace_update", FLAT),
     one("workspace_fork", USUALLY),
-    one("workspace_adopt", USUALLY),
+    one("workspace_adopt", FLAT),
     one("exec", ALWAYS),
     Spec { name: "exec_background", sets: USUALLY, does: Does::Several(EXEC_BACKGROUND) },
     one("set_env", USUALLY),
@@ -204,22 +216,22 @@ pub(super) static TABLE: &[Spec] = &[
     one("file_write", ALWAYS),
     one("file_edit", USUALLY),
     one("file_list", ALWAYS),
-    one("file_stat", USUALLY),
-    one("file_move", USUALLY),
+    one("file_stat", FLAT),
+    one("file_move", FLAT),
     one("file_delete", USUALLY),
-    one("file_mkdir", USUALLY),
+    one("file_mkdir", FLAT),
     one("file_glob", USUALLY),
     one("file_grep", USUALLY),
     one("file_transfer", USUALLY),
     Spec { name: "snapshot", sets: USUALLY, does: Does::Several(SNAPSHOT) },
     Spec { name: "port_forward", sets: USUALLY, does: Does::Several(PORT_FORWARD) },
-    one("network_policy", USUALLY),
+    one("network_policy", FLAT),
     one("git_clone", USUALLY),
     one("git_status", USUALLY),
     one("git_commit", USUALLY),
     one("git_push", USUALLY),
     one("git_diff", USUALLY),
-    one("timeline", USUALLY),
+    one("timeline", FLAT),
     one("server_status", USUALLY),
     one("snapshot_create", FLAT_CORE),
     one("snapshot_restore", FLAT_CORE),

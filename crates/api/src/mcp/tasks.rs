@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,13 +17,14 @@ use serde_json::Value;
 use super::arguments::Request;
 use super::progress::Reports;
 use super::results;
+use super::selection::Selection;
 use crate::{Backend, Call};
 
 /// A call that is being carried out.
 pub(super) type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 
 /// Carries a call out. A fault of ours must not leave a client waiting for ever.
-pub(super) fn work<B: Backend>(backend: B, client: String, call: Call) -> Work {
+pub(super) fn work<B: Backend>(backend: B, client: String, call: Call, selection: Arc<Selection>) -> Work {
     let action = call.action;
     let mut work = Box::pin(async move { backend.call_for(&client, call).await });
     Box::pin(async move {
@@ -32,7 +34,7 @@ pub(super) fn work<B: Backend>(backend: B, client: String, call: Call) -> Work {
                 Poll::Ready(Err(Failure::new(Code::Internal, format!("{action} ended with a fault of ours"))))
             })
         });
-        results::of(outcome.await)
+        results::of(outcome.await, &selection)
     })
 }
 

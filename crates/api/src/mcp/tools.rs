@@ -3,11 +3,13 @@
 use std::sync::{Arc, LazyLock};
 
 use agentiso_core::action::{About, Effect};
+use agentiso_core::nearest;
 use rmcp::model::{Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value};
 
-use super::schema;
-use super::table::{Does, Form, Spec, TABLE, ToolSet};
+use super::selection::Selection;
+use super::table::{Does, Form, Spec, TABLE};
+use super::{schema, shown};
 use crate::catalogue::Entry;
 
 /// A tool.
@@ -42,9 +44,38 @@ pub(super) fn find(name: &str) -> Option<&'static Tool> {
     all().iter().find(|tool| tool.spec.name == name)
 }
 
-/// The tools of a set.
-pub(super) fn of_set(set: ToolSet) -> Vec<Listed> {
-    all().iter().filter(|tool| tool.spec.sets.contains(&set)).map(Tool::listed).collect()
+/// What other products call tools that do the same.
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("bash", "exec"),
+    ("shell", "exec"),
+    ("terminal", "exec"),
+    ("execute", "exec"),
+    ("execute_command", "exec"),
+    ("run", "exec"),
+    ("run_command", "exec"),
+    ("run_shell_command", "exec"),
+    ("ls", "file_list"),
+    ("list_directory", "file_list"),
+    ("cat", "file_read"),
+    ("view", "file_read"),
+    ("str_replace", "file_edit"),
+    ("apply_patch", "file_edit"),
+    ("grep", "file_grep"),
+    ("glob", "file_glob"),
+];
+
+/// The tool that a name that is none probably means.
+pub(super) fn meant(name: &str, selection: &Selection) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == lower).map(|(_, ours)| *ours);
+    let shown = all().iter().filter(|tool| selection.shows(tool.spec)).map(|tool| tool.spec.name);
+    let elsewhere = elsewhere.filter(|ours| find(ours).is_some_and(|tool| selection.shows(tool.spec)));
+    elsewhere.or_else(|| nearest(name, shown))
+}
+
+/// The tools of a selection, in whose texts no other tool is named.
+pub(super) fn of_selection(selection: &Selection) -> Vec<Listed> {
+    all().iter().filter(|tool| selection.shows(tool.spec)).map(|tool| tool.listed_in(selection)).collect()
 }
 
 impl Tool {
@@ -73,7 +104,7 @@ impl Tool {
             .with_title(title)
             .with_raw_output_schema(Arc::new(schema::output(&forms)))
             .with_annotations(ToolAnnotations::from_raw(
-                Some(title.to_owned()),
+                None,
                 Some(hints.read_only),
                 Some(hints.destructive),
                 Some(hints.idempotent),
@@ -86,17 +117,68 @@ impl Tool {
     pub(super) fn listed(&self) -> Listed {
         self.listed.clone()
     }
+
+    fn listed_in(&self, selection: &Selection) -> Listed {
+        let mut listed = self.listed();
+        listed.description = Some(shown::sentences(self.description, selection).into());
+        let mut input = self.input.clone();
+        if let Some(Value::Object(properties)) = input.get_mut("properties") {
+            for property in properties.values_mut() {
+                if let Some(Value::String(said)) = property.get_mut("description") {
+                    *said = shown::sentences(said, selection);
+                }
+            }
+        }
+        listed.input_schema = Arc::new(input);
+        listed
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
+    use serde_json::json;
+
     use super::*;
     use crate::catalogue;
+    use crate::mcp::ToolSet;
+
+    /// What a text costs a client, roughly.
+    fn tokens(value: &Value) -> usize {
+        value.to_string().chars().count() / 4
+    }
+
+    #[test]
+    fn the_standard_list_costs_less_than_its_budget() {
+        let mut rows = Vec::new();
+        for tool in of_selection(&ToolSet::Standard.into()) {
+            let input =
+                json!({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema});
+            rows.push((tokens(&input), tokens(&json!(tool)), tool.name));
+        }
+        rows.sort();
+        let sum = |of: fn(&(usize, usize, std::borrow::Cow<'static, str>)) -> usize| {
+            rows.iter().map(of).sum::<usize>()
+        };
+        let (input, whole) = (sum(|row| row.0), sum(|row| row.1));
+        assert!(input < 6_000 && whole < 12_000, "{input} and {whole} tokens: {rows:#?}");
+    }
+
+    #[test]
+    fn no_text_of_a_list_names_a_tool_that_is_not_in_it() {
+        for selection in ["core", "standard", "full", "core,snapshot_diff,workspace_fork"] {
+            let selection: Selection = selection.parse().unwrap();
+            let listed = of_selection(&selection);
+            for tool in &listed {
+                let texts = json!({"description": tool.description, "input": tool.input_schema}).to_string();
+                assert!(shown::is_about_shown(&texts, &selection), "{selection:?} {}: {texts}", tool.name);
+            }
+        }
+    }
 
     fn names(set: ToolSet) -> Vec<String> {
-        of_set(set).into_iter().map(|tool| tool.name.into_owned()).collect()
+        of_selection(&set.into()).into_iter().map(|tool| tool.name.into_owned()).collect()
     }
 
     #[test]
@@ -114,6 +196,24 @@ mod tests {
         for entry in catalogue::ALL {
             assert!(reached.contains(entry.about.name), "no tool does {}", entry.about.name);
         }
+    }
+
+    #[test]
+    fn a_name_that_is_no_tool_is_answered_with_the_one_that_is_meant() {
+        for (name, tool) in [
+            ("bash", "exec"),
+            ("run_command", "exec"),
+            ("read_file", "file_read"),
+            ("write_file", "file_write"),
+            ("list_files", "file_list"),
+            ("create_workspace", "workspace_create"),
+            ("workspace_crate", "workspace_create"),
+            ("Grep", "file_grep"),
+        ] {
+            assert_eq!(meant(name, &ToolSet::Full.into()), Some(tool), "{name}");
+        }
+        assert_eq!(meant("zzzz", &ToolSet::Full.into()), None);
+        assert!(ELSEWHERE.iter().all(|(_, ours)| find(ours).is_some()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use agentiso_api::mcp::{Server, ToolSet, serve_streams};
 use rmcp::ClientLifecycleMode;
 use rmcp::model::{CallToolResponse, CancelTaskParams, DetailedTask, GetTaskParams, TaskPayload, TaskStatus};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
 use crate::client::{Client, Connected, call, connect, connected, newest};
@@ -227,4 +227,72 @@ async fn a_client_that_does_not_know_tasks_waits() {
     sleep(Duration::from_secs(100)).await;
     fake.release();
     assert!(matches!(pending.await.unwrap().unwrap(), CallToolResponse::Complete(_)));
+}
+
+/// A client that writes its messages itself.
+struct Raw {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    write: WriteHalf<DuplexStream>,
+}
+
+impl Raw {
+    async fn connect(fake: &Fake) -> Self {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let (read, write) = tokio::io::split(far);
+        tokio::spawn(serve_streams(Server::new(fake.clone(), ToolSet::Standard), read, write));
+        let (read, write) = tokio::io::split(near);
+        let mut raw = Self { lines: BufReader::new(read).lines(), write };
+        raw.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}}))
+            .await;
+        raw.write
+            .write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
+            .await
+            .unwrap();
+        raw
+    }
+
+    async fn ask(&mut self, message: &Value) -> Value {
+        self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        serde_json::from_str(&self.lines.next_line().await.unwrap().unwrap()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_gives_up() {
+    for (arguments, expected) in [
+        (exec(), json!(45)),
+        (json!({"workspace_id": "a", "command": "b", "background_after_secs": 0}), json!(0)),
+    ] {
+        let fake = Fake::default();
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "exec", "arguments": arguments}});
+        Raw::connect(&fake).await.ask(&call).await;
+        assert_eq!(fake.calls()[0].1["background_after_secs"], expected);
+    }
+    let fake = Fake::default();
+    let client = connected(fake.clone()).await;
+    // This client sends a token with every call.
+    client.call_tool(call("exec", exec())).await.unwrap();
+    let mut expected = exec();
+    expected["max_output_bytes"] = json!(30_000);
+    assert_eq!(fake.calls(), [("exec", expected)]);
+}
+
+#[tokio::test]
+async fn a_request_with_wrong_parameters_is_not_taken_for_an_unknown_one() {
+    let fake = Fake::default();
+    let mut raw = Raw::connect(&fake).await;
+    for (method, params, code) in [
+        ("tools/call", json!({"arguments": {}}), -32602),
+        ("tools/call", json!({"name": 7}), -32602),
+        ("tools/call", json!({"name": "exec", "arguments": []}), -32602),
+        ("resources/read", json!({}), -32602),
+        ("tools/fall", json!({}), -32601),
+        ("prompts/get", json!({"name": "a"}), -32601),
+    ] {
+        let answer = raw.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params})).await;
+        assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
+    }
+    assert_eq!(fake.calls(), []);
 }

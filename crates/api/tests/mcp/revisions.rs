@@ -18,7 +18,7 @@ async fn an_old_client_is_greeted_and_finds_tools_resources_and_no_prompts() {
     assert!(info.instructions.as_ref().unwrap().contains("workspace_create"));
     assert!(client.list_all_tools().await.unwrap().iter().any(|tool| tool.name == "snapshot"));
     assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 4);
-    assert!(client.list_all_prompts().await.unwrap().is_empty());
+    assert_eq!(info.capabilities.prompts, None);
 }
 
 #[tokio::test]
@@ -30,7 +30,8 @@ async fn the_newest_revision_needs_no_handshake() {
     let result =
         client.call_tool(call("exec", json!({"workspace_id": "a", "command": "true"}))).await.unwrap();
     assert_eq!(result.is_error, Some(false));
-    assert_eq!(fake.calls(), [("exec", json!({"workspace_id": "a", "command": "true"}))]);
+    let passed_on = json!({"workspace_id": "a", "command": "true", "max_output_bytes": 30_000});
+    assert_eq!(fake.calls(), [("exec", passed_on)]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 
 use super::Size;
+use super::quantity::seconds;
 use super::values::workspaces;
 
 /// What the exit code of such a verb means.
@@ -20,16 +21,17 @@ macro_rules! exit_codes {
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     exit_codes!(),
-    "\n\nExamples:\n  \
-     agentiso run -- uname -a\n  \
-     agentiso run --tty -- bash\n  \
-     agentiso run --image debian --memory 1024 -- sh -c 'free -m'"
+    "\n\nFlags of agentiso come before the command. Everything from the command's name on is the command's.\n\n\
+     Examples:\n  \
+     agentiso run uname -a\n  \
+     agentiso run --tty bash\n  \
+     agentiso run --image debian --memory 1G sh -c 'free -m'"
 ))]
 pub struct Run {
     /// The machine.
     #[command(flatten)]
     pub size: Size,
-    /// The command.
+    /// The command and how it runs.
     #[command(flatten)]
     pub command: Command,
 }
@@ -38,17 +40,20 @@ pub struct Run {
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     exit_codes!(),
-    "\n\nWhat the command leaves in the background goes on. An interrupt ends the command, not the workspace.\n\n\
+    "\n\nFlags of agentiso come before the command. Everything from the command's name on is the command's.\n\
+     Processes the command leaves in the background keep running. An interrupt ends the command, not the workspace.\n\
+     With --json, output that is not text is in base64, and stdout_encoding or stderr_encoding says so.\n\n\
      Examples:\n  \
-     agentiso exec web -- make test\n  \
-     agentiso exec web --workdir /srv --env DEBUG=1 -- ./server\n  \
-     agentiso exec web -- tee /etc/motd < motd"
+     agentiso exec web ls -la /srv\n  \
+     agentiso exec web --workdir /srv --env DEBUG=1 ./server\n  \
+     agentiso exec web tee /etc/motd < motd\n  \
+     while read -r name; do agentiso exec -n web id \"$name\"; done < names"
 ))]
 pub struct Exec {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// The command.
+    /// The command and how it runs.
     #[command(flatten)]
     pub command: Command,
 }
@@ -69,7 +74,7 @@ pub struct Shell {
     pub user: Option<String>,
 }
 
-/// A command and how it runs.
+/// A command, and how it runs.
 #[derive(Args, Debug)]
 pub struct Command {
     /// How it runs.
@@ -78,12 +83,15 @@ pub struct Command {
     /// Gives the command a terminal
     #[arg(long, short)]
     pub tty: bool,
+    /// Leaves standard input alone: the command reads an empty one
+    #[arg(long, short = 'n', conflicts_with = "tty")]
+    pub no_stdin: bool,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub words: Vec<OsString>,
 }
 
-/// How a command runs, whoever waits for it.
+/// How a command runs, in the foreground or as a job.
 #[derive(Args, Debug)]
 pub struct Conditions {
     /// Sets an environment variable; NAME alone passes on the value it has here
@@ -95,7 +103,7 @@ pub struct Conditions {
     /// User to run the command as: a name in the machine, UID, or UID:GID
     #[arg(long, short, value_name = "USER")]
     pub user: Option<String>,
-    /// Ends the command after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Ends the command after this long: 90s, 10m, 1h
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub timeout: Option<u64>,
 }

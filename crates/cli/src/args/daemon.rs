@@ -1,6 +1,7 @@
 //! Flags of the daemon and of those who speak for agents.
 
-use clap::{Args, Subcommand, ValueEnum};
+use agentiso_api::mcp::Selection;
+use clap::{Args, Subcommand};
 
 /// What can be done with the daemon.
 #[derive(Debug, Subcommand)]
@@ -48,21 +49,18 @@ pub struct DaemonRun {
                         To see what a client sees:\n  \
                         agentiso serve --tools core")]
 pub struct Serve {
-    /// Which tools are listed; the others can be called all the same
-    #[arg(long, value_enum, default_value_t = Tools::Standard)]
-    pub tools: Tools,
+    /// Which tools are listed: core, standard or full, and single tools after commas, as in core,snapshot_diff; the
+    /// others can be called all the same
+    #[arg(long, value_name = "TOOLS", default_value = "standard", value_parser = selection)]
+    pub tools: Selection,
     /// Starts the daemon, should it not run, with metrics on this port of 127.0.0.1
     #[arg(long, value_name = "PORT")]
     pub metrics_port: Option<u16>,
 }
 
-/// Which tools are listed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum Tools {
-    /// The eight a weak model needs
-    Core,
-    /// What agents need
-    Standard,
-    /// All, under all their names
-    Full,
+/// Reads a selection of tools.
+fn selection(text: &str) -> Result<Selection, String> {
+    text.parse().map_err(|failure: agentiso_core::Failure| {
+        [Some(failure.message()), failure.remedy()].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    })
 }

@@ -4,25 +4,30 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::workspaces;
+use super::values::{paths, workspaces};
 
 /// Flags of `cp`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "One side is WS:PATH, the other a path here. A directory is copied with all in it. If the \
-                        destination is a\ndirectory that is there, the copy gets its source's name in it.\n\n\
+    after_help = "WS:PATH is a path in a workspace, below the home directory of its root user unless it begins with a \
+                        slash.\nA path here that has a colon in it is written with a slash before the colon: ./a:b.\n\n\
+                        Directories are copied with everything in them. If the destination is a directory, the copy \
+                        gets the source's\nname in it; the source DIR/. copies what is in DIR, and merges it with what \
+                        is there. Permissions and times are\nkept, owners are not. Sockets, pipes and devices are left \
+                        out, and named.\n\n\
                         Examples:\n  \
                         agentiso cp ./src web:/srv/\n  \
-                        agentiso cp web:/var/log/syslog .\n  \
-                        agentiso cp config.toml web:/etc/app.toml"
+                        agentiso cp ./site/. web:/var/www\n  \
+                        agentiso cp a.txt b.txt web:/tmp/\n  \
+                        agentiso cp web:/etc/os-release .\n  \
+                        agentiso cp web:notes.txt db:/root/\n  \
+                        agentiso cp web:/etc/passwd - | wc -l\n  \
+                        tar c . | agentiso cp - web:/tmp/here.tar"
 )]
 pub struct Cp {
-    /// What to copy
-    #[arg(value_name = "SRC")]
-    pub source: PathBuf,
-    /// Where to
-    #[arg(value_name = "DST")]
-    pub destination: PathBuf,
+    /// What to copy, and at last where to; - is standard input or output
+    #[arg(value_name = "SRC... DST", required = true, num_args = 2.., add = paths())]
+    pub paths: Vec<PathBuf>,
 }
 
 /// Flags of `read`.

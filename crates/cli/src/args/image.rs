@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::KernelVerb;
+use super::values::{Names, images};
 
 /// Verbs of `image`.
 #[derive(Debug, Subcommand)]
@@ -38,22 +39,27 @@ pub enum ImageVerb {
         new: NewImage,
     },
     /// List images
-    #[command(after_help = "Example:\n  agentiso image ls")]
-    Ls,
+    #[command(visible_alias = "list", after_help = "Example:\n  agentiso image ls")]
+    Ls {
+        /// How it is printed.
+        #[command(flatten)]
+        only: Names,
+    },
     /// Show what is known about an image
     #[command(after_help = "Example:\n  agentiso image info debian")]
     Info {
         /// The image
+        #[arg(add = images())]
         name: String,
     },
     /// Build, list and choose guest kernels
     #[command(subcommand)]
     Kernel(KernelVerb),
     /// Remove images
-    #[command(after_help = "Example:\n  agentiso image rm alpine")]
+    #[command(visible_alias = "delete", after_help = "Example:\n  agentiso image rm alpine")]
     Rm {
         /// The images
-        #[arg(required = true)]
+        #[arg(required = true, add = images())]
         names: Vec<String>,
     },
 }

@@ -3,64 +3,81 @@
 use clap::{Args, Subcommand};
 
 use super::Conditions;
-use super::values::workspaces;
-
-/// Flags of `jobs`.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "A job goes on when this command ends, through snapshots too; it ends with its machine.\n\n\
-                        Examples:\n  \
-                        agentiso jobs web\n  \
-                        agentiso jobs web start -- make -j4\n  \
-                        agentiso jobs web start -- 'while :; do date; sleep 1; done'\n  \
-                        agentiso jobs web logs 1 --follow\n  \
-                        agentiso jobs web kill 1 TERM\n  \
-                        agentiso jobs web wait 1"
-)]
-pub struct Jobs {
-    /// The workspace
-    #[arg(value_name = "WS", add = workspaces())]
-    pub workspace: String,
-    /// What to do [default: list its jobs]
-    #[command(subcommand)]
-    pub verb: Option<JobVerb>,
-}
+use super::values::{Names, workspaces};
 
 /// Verbs of `jobs`.
 #[derive(Debug, Subcommand)]
 pub enum JobVerb {
     /// Start a command and leave it running; a single word is a line for the shell
     Start(StartJob),
+    /// List the jobs of a workspace
+    #[command(
+        visible_alias = "list",
+        after_help = "Examples:\n  agentiso jobs ls web\n  agentiso jobs ls -q web"
+    )]
+    Ls {
+        /// The workspace
+        #[arg(value_name = "WS", add = workspaces())]
+        workspace: String,
+        /// How it is printed.
+        #[command(flatten)]
+        only: Names,
+    },
     /// Show what a job printed, the newest 1 MiB
+    #[command(after_help = "Examples:\n  agentiso jobs logs web 1\n  agentiso jobs logs web 1 --follow")]
     Logs {
-        /// Its number
-        id: u32,
-        /// Goes on until the job ends
+        /// The job.
+        #[command(flatten)]
+        job: OneJob,
+        /// Keeps printing until the job ends
         #[arg(long, short)]
         follow: bool,
     },
     /// Send a signal to a job and all it started
+    #[command(after_help = "Examples:\n  agentiso jobs kill web 1\n  agentiso jobs kill web 1 TERM")]
     Kill {
-        /// Its number
-        id: u32,
+        /// The job.
+        #[command(flatten)]
+        job: OneJob,
         /// The signal, by name or number
         #[arg(default_value = "KILL")]
         signal: String,
     },
-    /// Wait for a job's end; the exit code is its own
+    /// Wait until a job ends; the exit code is the job's
+    #[command(after_help = "Example:\n  agentiso jobs wait web 1")]
     Wait {
-        /// Its number
-        id: u32,
+        /// The job.
+        #[command(flatten)]
+        job: OneJob,
     },
+}
+
+/// A job of a workspace.
+#[derive(Args, Debug)]
+pub struct OneJob {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// Number of the job
+    pub id: u32,
 }
 
 /// Flags of `jobs start`.
 #[derive(Args, Debug)]
+#[command(
+    after_help = "A job keeps running when this command ends, through snapshots too. It ends with its machine.\n\n\
+                        Examples:\n  \
+                        agentiso jobs start web make -j4\n  \
+                        agentiso jobs start web 'while :; do date; sleep 1; done'"
+)]
 pub struct StartJob {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
     /// How it runs.
     #[command(flatten)]
     pub conditions: Conditions,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub words: Vec<String>,
 }

@@ -20,6 +20,22 @@ pub struct Logs {
     pub follow: bool,
 }
 
+/// Flags of `stats`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "MEMORY is what only this workspace uses of the host's memory, OF the memory it was given. CPU is in percent of one\n\
+                        processor. On a terminal the view is live until it is interrupted.\n\n\
+                        Examples:\n  agentiso stats\n  agentiso stats web --once\n  agentiso stats --json"
+)]
+pub struct Stats {
+    /// The workspaces [default: all that run]
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspaces: Vec<String>,
+    /// Shows it once
+    #[arg(long)]
+    pub once: bool,
+}
+
 /// Flags of `timeline`.
 #[derive(Args, Debug)]
 #[command(after_help = "What was done by any client, newest first. Secrets and contents are not in it.\n\n\

@@ -7,6 +7,8 @@ mod image;
 mod jobs;
 mod kernel;
 mod look;
+mod older;
+mod quantity;
 mod shells;
 mod size;
 mod snapshot;
@@ -18,16 +20,22 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use self::command::{Command, Conditions, Exec, Run, Shell};
-pub use self::daemon::{DaemonRun, DaemonVerb, Serve, Tools};
+pub use self::daemon::{DaemonRun, DaemonVerb, Serve};
 pub use self::files::{Cp, Edit, Read, Write};
 pub use self::image::{ImageVerb, NewImage};
-pub use self::jobs::{JobVerb, Jobs, StartJob};
+pub use self::jobs::{JobVerb, OneJob, StartJob};
 pub use self::kernel::{BuildKernel, KernelVerb, WhichKernel};
-pub use self::look::{Logs, Timeline};
+pub use self::look::{Logs, Stats, Timeline};
+pub use self::older::modern;
+pub use self::quantity::PortPair;
 pub use self::shells::{Completions, Man};
 pub use self::size::Size;
 pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
-pub use self::workspace::{Create, Env, Fork, Forward, Grow, Label, Ls, One, Rename, Rm, State, Stop};
+pub use self::values::Names;
+pub use self::workspace::{
+    Changes, Create, Env, Fork, ForwardVerb, Grow, Label, Ls, One, Prune, Rename, Resume, Rm, Selection,
+    Start, State, Stop, Suspend, Switch, Update,
+};
 
 /// Linux machines in which mistakes are cheap.
 #[derive(Debug, Parser)]
@@ -54,31 +62,35 @@ pub enum Verb {
     Run(Run),
     /// Make a workspace: a machine that stays, with its disk
     Create(Create),
-    /// List workspaces
+    /// List workspaces, forks below their sources
+    #[command(visible_aliases = ["list", "ps"])]
     Ls(Ls),
     /// Show what is known about a workspace
     #[command(after_help = "Examples:\n  agentiso info web\n  agentiso info web --json | jq .pid")]
     Info(One),
-    /// Start a stopped workspace
-    #[command(after_help = "Example:\n  agentiso start web")]
-    Start(One),
-    /// Stop a workspace; its disk stays
+    /// Start stopped workspaces
+    Start(Start),
+    /// Stop workspaces; their disks stay
     Stop(Stop),
-    /// Write a workspace's memory to disk and end its machine; resume brings it back to the instruction
-    #[command(after_help = "Example:\n  agentiso suspend web")]
-    Suspend(One),
-    /// Bring a suspended workspace back, processes and all
-    #[command(after_help = "Example:\n  agentiso resume web")]
-    Resume(One),
+    /// Write the memory of workspaces to disk and end their machines; resume continues where they were
+    Suspend(Suspend),
+    /// Continue suspended workspaces, with all their processes
+    Resume(Resume),
     /// Remove workspaces with their snapshots; forks of them stay
+    #[command(visible_alias = "delete")]
     Rm(Rm),
+    /// Remove stopped workspaces
+    Prune(Prune),
+    /// Change the size, times and restart of a workspace
+    Update(Update),
     /// Run a command in a workspace
     Exec(Exec),
     /// Open a shell in a workspace
     Shell(Shell),
-    /// Start, list, watch and end commands that are left running in a workspace
-    Jobs(Jobs),
-    /// Copy files and directories into a workspace or out of it
+    /// Start, list, watch and end background commands of a workspace
+    #[command(subcommand)]
+    Jobs(JobVerb),
+    /// Copy files and directories into, out of and between workspaces
     Cp(Cp),
     /// Print a file of a workspace
     Read(Read),
@@ -99,10 +111,13 @@ pub enum Verb {
     Label(Label),
     /// Set and remove variables that every command in a workspace gets
     Env(Env),
-    /// Reach a port of a workspace on 127.0.0.1
-    Forward(Forward),
+    /// Forward ports of 127.0.0.1 to ports of a workspace
+    #[command(subcommand)]
+    Forward(ForwardVerb),
     /// Show what a workspace's machine printed on its console
     Logs(Logs),
+    /// Show what running workspaces use of the host, live
+    Stats(Stats),
     /// Show what was done to a workspace, or to all
     Timeline(Timeline),
     /// Show how the daemon is and what is used
@@ -118,6 +133,8 @@ pub enum Verb {
     /// Show everything agentiso needs, found or not, with reasons and fixes
     #[command(after_help = "The exit code is 1 if machines cannot run.\n\nExample:\n  agentiso check")]
     Check,
+    /// List or take back workspaces whose disks the database does not know
+    Recover(Recover),
     /// Measure how fast machines start, run commands and carry data here
     Bench(Bench),
     /// Build, import, pull, list and remove images
@@ -127,6 +144,20 @@ pub enum Verb {
     Completions(Completions),
     /// Write manual pages
     Man(Man),
+}
+
+/// Flags of `recover`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "When state.db is missing or from another installation, the disks it does not know are moved to \
+                        lost/ in the data directory. Without --apply this only lists what can be taken back. The \
+                        exit code is 1 if a workspace could not be taken back.\n\n\
+                        Examples:\n  agentiso recover\n  agentiso recover --apply"
+)]
+pub struct Recover {
+    /// Takes everything back that can be
+    #[arg(long)]
+    pub apply: bool,
 }
 
 /// Flags of `init`.
@@ -200,24 +231,56 @@ mod tests {
             let shown = help.contains("Example") && help.contains(path);
             assert!(shown || !verbs.is_empty(), "{path} has no example");
             for verb in verbs {
-                // The verbs of jobs come behind the workspace; their examples are those of jobs.
-                if path != "agentiso jobs" {
-                    check(verb, &format!("{path} {}", verb.get_name()));
-                }
+                check(verb, &format!("{path} {}", verb.get_name()));
             }
         }
         check(&Cli::command(), "agentiso");
     }
 
+    fn parsed(line: &str) -> Verb {
+        Cli::parse_from(modern(line.split(' ').map(Into::into).collect())).verb
+    }
+
     #[test]
-    fn the_verbs_of_jobs_come_behind_the_workspace() {
-        let cli = Cli::parse_from(["agentiso", "jobs", "web", "start", "--", "make", "-j4"]);
-        let Verb::Jobs(jobs) = cli.verb else { panic!("not jobs") };
-        let Some(JobVerb::Start(start)) = jobs.verb else { panic!("not start") };
-        assert_eq!(
-            (jobs.workspace.as_str(), start.words),
-            ("web", vec!["make".to_owned(), "-j4".to_owned()])
-        );
+    fn the_workspace_comes_behind_the_verb_and_older_lines_still_work() {
+        for line in ["agentiso jobs start web -- make -j4", "agentiso jobs start web make -j4"]
+            .into_iter()
+            .chain(["agentiso jobs web start -- make -j4"])
+        {
+            let Verb::Jobs(JobVerb::Start(start)) = parsed(line) else { panic!("not a start: {line}") };
+            assert_eq!(start.workspace, "web");
+            assert_eq!(start.words, ["make", "-j4"]);
+        }
+        let Verb::Forward(ForwardVerb::Add { workspace, ports }) = parsed("agentiso forward web 80 8080")
+        else {
+            panic!("not a forward")
+        };
+        assert_eq!((workspace.as_str(), ports), ("web", PortPair { host: Some(8080), guest: 80 }));
+    }
+
+    #[test]
+    fn a_command_needs_no_dashes_before_it_and_keeps_its_own() {
+        for (line, words) in [
+            ("agentiso exec web ls -la --json", &["ls", "-la", "--json"][..]),
+            ("agentiso exec web -n ls -n", &["ls", "-n"]),
+            ("agentiso exec -n web -- ls -- x", &["ls", "--", "x"]),
+            ("agentiso exec web ls -- x", &["ls", "--", "x"]),
+        ] {
+            let Verb::Exec(exec) = parsed(line) else { panic!("not exec: {line}") };
+            assert_eq!(exec.command.words, words, "{line}");
+            assert_eq!(exec.workspace, "web");
+        }
+        // A flag that does not exist is a mistake, not a command.
+        assert!(Cli::try_parse_from(["agentiso", "exec", "web", "--usr", "x", "ls"]).is_err());
+    }
+
+    #[test]
+    fn verbs_have_the_names_people_try() {
+        assert!(matches!(parsed("agentiso ps"), Verb::Ls(_)));
+        assert!(matches!(parsed("agentiso list"), Verb::Ls(_)));
+        let Verb::Ls(ls) = parsed("agentiso ls -q") else { panic!("not ls") };
+        assert!(ls.only.names);
+        assert!(matches!(parsed("agentiso delete web"), Verb::Rm(_)));
     }
 
     #[test]
@@ -226,9 +289,15 @@ mod tests {
             &["fork", "web", "--disk-only"][..],
             &["stop", "web", "--force", "--timeout", "3"],
             &["rm"],
+            &["rm", "web", "--label", "a=b"],
+            &["stop"],
+            &["stop", "--all", "web"],
+            &["update", "web"],
+            &["exec", "--tty", "-n", "web", "sh"],
+            &["cp", "one"],
             &["snapshot", "create", "web"],
-            &["forward", "web"],
-            &["forward", "web", "80", "--ls"],
+            &["forward", "add", "web"],
+            &["forward", "ls", "web", "80"],
             &["logs", "web", "--follow", "--json"],
             &["ls", "--label", "blue"],
         ] {

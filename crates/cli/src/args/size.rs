@@ -2,20 +2,23 @@
 
 use clap::Args;
 
+use super::quantity::{gibibytes, mebibytes};
+use super::values::images;
+
 /// Image and size of a machine.
 #[derive(Args, Debug)]
 pub struct Size {
     /// Image to start from [default: the configured one, debian]
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", add = images())]
     pub image: Option<String>,
     /// Virtual processors
     #[arg(long, value_name = "N")]
     pub vcpus: Option<u32>,
-    /// Memory in MiB
-    #[arg(long, short, value_name = "MIB")]
+    /// Memory: 512M, 2G; a plain number is in MiB
+    #[arg(long, short, value_name = "SIZE", value_parser = mebibytes)]
     pub memory: Option<u32>,
-    /// Size of the root file system in GiB
-    #[arg(long, short, value_name = "GIB")]
+    /// Size of the root file system: 20G; a plain number is in GiB
+    #[arg(long, short, value_name = "SIZE", value_parser = gibibytes)]
     pub disk: Option<u32>,
     /// Boots a kernel instead of cloning a template
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::values::workspaces;
+use super::values::{Names, snapshots, workspaces};
 
 /// Verbs of `snapshot`.
 #[derive(Debug, Subcommand)]
@@ -11,6 +11,7 @@ pub enum SnapshotVerb {
     Create(TakeSnapshot),
     /// List the snapshots of a workspace as a tree
     #[command(
+        visible_alias = "list",
         after_help = "A * marks the snapshot the workspace stands on. USED is what removing a snapshot would \
                             free, REFERENCED\nall that it holds, its own or shared.\n\nExample:\n  agentiso snapshot ls web"
     )]
@@ -18,18 +19,22 @@ pub enum SnapshotVerb {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
+        /// How it is printed.
+        #[command(flatten)]
+        only: Names,
     },
     /// Take a workspace back to a snapshot; newer snapshots stay
     Restore(Restore),
     /// Show what changed between two snapshots, or since one, file by file
     Diff(Compare),
-    /// Remove a snapshot, whichever it is; refused while forks need it
-    #[command(after_help = "Example:\n  agentiso snapshot rm web before-upgrade")]
+    /// Remove a snapshot; refused while forks need it
+    #[command(visible_alias = "delete", after_help = "Example:\n  agentiso snapshot rm web before-upgrade")]
     Rm {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
         /// The snapshot
+        #[arg(add = snapshots())]
         name: String,
     },
 }
@@ -67,6 +72,7 @@ pub struct Restore {
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// The snapshot
+    #[arg(add = snapshots())]
     pub name: String,
     /// Takes back the disk alone, even if the snapshot has memory
     #[arg(long)]
@@ -86,10 +92,10 @@ pub struct Compare {
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// A snapshot
-    #[arg(value_name = "A")]
+    #[arg(value_name = "A", add = snapshots())]
     pub before: String,
     /// Another snapshot, or now; OTHER:NAME and OTHER:now are those of another workspace
-    #[arg(value_name = "B", default_value = "now")]
+    #[arg(value_name = "B", default_value = "now", add = snapshots())]
     pub after: String,
     /// Only this path and what is below it
     #[arg(long, value_name = "PATH", conflicts_with = "file")]

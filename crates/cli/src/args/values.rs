@@ -1,12 +1,36 @@
 //! Values of flags.
 
+use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
-use crate::completions::workspace_names;
+use crate::completions::{image_names, places, snapshot_names, workspace_names};
+
+/// How a list is printed.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Names {
+    /// Prints only names or numbers, one per line; also -q behind the verb
+    #[arg(long)]
+    pub names: bool,
+}
 
 /// Completes the names of workspaces.
 pub fn workspaces() -> ArgValueCompleter {
     ArgValueCompleter::new(workspace_names)
+}
+
+/// Completes the names of the snapshots of the workspace named before.
+pub fn snapshots() -> ArgValueCompleter {
+    ArgValueCompleter::new(snapshot_names)
+}
+
+/// Completes the names of images.
+pub fn images() -> ArgValueCompleter {
+    ArgValueCompleter::new(image_names)
+}
+
+/// Completes paths, of this machine and, behind `WS:`, of a workspace.
+pub fn paths() -> ArgValueCompleter {
+    ArgValueCompleter::new(places)
 }
 
 /// `KEY=VALUE`.

@@ -1,24 +1,72 @@
 //! Flags of verbs on workspaces as a whole.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Size;
-use super::values::{key_value, workspaces};
+use super::quantity::{PortPair, gibibytes, mebibytes, ports, seconds, seconds_or_zero};
+use super::values::{Names, key_value, snapshots, workspaces};
 
 /// A workspace and nothing else.
 #[derive(Args, Debug)]
 pub struct One {
-    /// The workspace: its name, its id, or the first digits of its short id
+    /// The workspace: its name, its id, or at least 6 digits of its short id
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
 }
 
+/// Workspaces by name, by label, or all of them.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub struct Selection {
+    /// The workspaces
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspaces: Vec<String>,
+    /// All workspaces with this label; may be given more than once
+    #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value, conflicts_with = "workspaces")]
+    pub labels: Vec<(String, String)>,
+    /// All workspaces
+    #[arg(long, conflicts_with_all = ["workspaces", "labels"])]
+    pub all: bool,
+}
+
+/// Flags of `start`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  agentiso start web\n  agentiso start --label team=blue")]
+pub struct Start {
+    /// Which workspaces.
+    #[command(flatten)]
+    pub which: Selection,
+}
+
+/// Flags of `suspend`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  agentiso suspend web\n  agentiso suspend --all")]
+pub struct Suspend {
+    /// Which workspaces.
+    #[command(flatten)]
+    pub which: Selection,
+}
+
+/// Flags of `resume`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  agentiso resume web\n  agentiso resume --all")]
+pub struct Resume {
+    /// Which workspaces.
+    #[command(flatten)]
+    pub which: Selection,
+}
+
 /// Flags of `create`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "With a command, create runs it in the new workspace, as exec does, and the exit code is the \
+                        command's.\nIf a variable or a port is refused, no workspace is left behind.\n\n\
+                        Examples:\n  \
                         agentiso create --name web\n  \
-                        agentiso create --name big --vcpus 4 --memory 4096 --disk 40\n  \
-                        agentiso create --label team=blue --ttl 3600 --idle-stop 600")]
+                        agentiso create --name big --vcpus 4 --memory 4G --disk 40G\n  \
+                        agentiso create --label team=blue --ttl 1h --idle-stop 10m\n  \
+                        agentiso create --name app --env STAGE=test --forward 8080:80 -- python3 --version"
+)]
 pub struct Create {
     /// Name of the workspace, and its host name [default: made up]
     #[arg(long, short)]
@@ -32,12 +80,24 @@ pub struct Create {
     /// A word to find it by; may be given more than once
     #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
     pub labels: Vec<(String, String)>,
-    /// Removes it after this many seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// Removes it after this long: 90s, 10m, 1h, 2d
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub ttl: Option<u64>,
-    /// Stops it after this many seconds in which nobody used it
-    #[arg(long, value_name = "SECONDS")]
+    /// Stops it when nobody has used it for this long
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub idle_stop: Option<u64>,
+    /// Starts it again when the host or the daemon starts, unless it was stopped on purpose
+    #[arg(long)]
+    pub restart: bool,
+    /// Sets a variable for every command in it; NAME alone passes on the value it has here
+    #[arg(long, short, value_name = "NAME[=VALUE]")]
+    pub env: Vec<String>,
+    /// Forwards a port of 127.0.0.1 to a port of the workspace; PORT alone takes a free port of the host
+    #[arg(long, short = 'p', value_name = "[HOST:]PORT", value_parser = ports)]
+    pub forward: Vec<PortPair>,
+    /// A command to run in it, and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub words: Vec<std::ffi::OsString>,
 }
 
 /// Flags of `ls`.
@@ -45,6 +105,7 @@ pub struct Create {
 #[command(after_help = "Examples:\n  \
                         agentiso ls\n  \
                         agentiso ls --state running --label team=blue\n  \
+                        agentiso ls -q                            only the names\n  \
                         agentiso ls --json | jq -r '.workspaces[].name'")]
 pub struct Ls {
     /// Only those with this label; may be given more than once
@@ -53,6 +114,9 @@ pub struct Ls {
     /// Only those in this state
     #[arg(long, short, value_enum)]
     pub state: Option<State>,
+    /// How it is printed.
+    #[command(flatten)]
+    pub only: Names,
 }
 
 /// The state of a workspace.
@@ -79,29 +143,108 @@ impl State {
 
 /// Flags of `stop`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  agentiso stop web\n  agentiso stop --force web")]
+#[command(
+    after_help = "Examples:\n  agentiso stop web\n  agentiso stop --force web db\n  agentiso stop --all"
+)]
 pub struct Stop {
-    /// The workspace
-    #[arg(value_name = "WS", add = workspaces())]
-    pub workspace: String,
+    /// Which workspaces.
+    #[command(flatten)]
+    pub which: Selection,
     /// Switches it off instead of asking it to power off
     #[arg(long, short)]
     pub force: bool,
-    /// Switches it off if it has not powered off after this many seconds [default: the configured time]
-    #[arg(long, value_name = "SECONDS", conflicts_with = "force")]
+    /// Switches it off if it has not powered off after this long [default: the configured time]
+    #[arg(long, value_name = "TIME", value_parser = seconds_or_zero, conflicts_with = "force")]
     pub timeout: Option<u64>,
 }
 
 /// Flags of `rm`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  agentiso rm web\n  agentiso rm --force web web-1 web-2")]
+#[command(after_help = "Nothing is removed if one of the workspaces runs, unless --force.\n\n\
+                        Examples:\n  \
+                        agentiso rm web\n  \
+                        agentiso rm --force web web-1 web-2\n  \
+                        agentiso rm --force --label team=blue")]
 pub struct Rm {
     /// Also removes workspaces that run
     #[arg(long, short)]
     pub force: bool,
-    /// The workspaces
-    #[arg(required = true, value_name = "WS", add = workspaces())]
-    pub workspaces: Vec<String>,
+    /// Which workspaces.
+    #[command(flatten)]
+    pub which: Selection,
+}
+
+/// Flags of `prune`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Asks before it removes anything, unless --force. Workspaces that run or are suspended stay.\n\n\
+                        Examples:\n  \
+                        agentiso prune --dry-run\n  \
+                        agentiso prune --force --unused-for 7d\n  \
+                        agentiso prune --label team=blue"
+)]
+pub struct Prune {
+    /// Only workspaces with this label; may be given more than once
+    #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub labels: Vec<(String, String)>,
+    /// Only workspaces that nobody has used for this long: 12h, 7d
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub unused_for: Option<u64>,
+    /// Shows what would be removed, and removes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Does not ask
+    #[arg(long, short)]
+    pub force: bool,
+}
+
+/// Flags of `update`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Memory and processors change when the workspace is started next; one that is stopped has the \
+                        new size at once.\nA time of 0 means never.\n\n\
+                        Examples:\n  \
+                        agentiso update web --memory 2G --vcpus 2\n  \
+                        agentiso update web --ttl 8h --idle-stop 0\n  \
+                        agentiso update web --restart yes"
+)]
+pub struct Update {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// What to change.
+    #[command(flatten)]
+    pub changes: Changes,
+}
+
+/// What `update` changes: at least one thing.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub struct Changes {
+    /// Virtual processors
+    #[arg(long, value_name = "N")]
+    pub vcpus: Option<u32>,
+    /// Memory: 512M, 2G; a plain number is in MiB
+    #[arg(long, short, value_name = "SIZE", value_parser = mebibytes)]
+    pub memory: Option<u32>,
+    /// Removes it after this long from now: 90s, 10m, 1h, 2d
+    #[arg(long, value_name = "TIME", value_parser = seconds_or_zero)]
+    pub ttl: Option<u64>,
+    /// Stops it when nobody has used it for this long
+    #[arg(long, value_name = "TIME", value_parser = seconds_or_zero)]
+    pub idle_stop: Option<u64>,
+    /// Whether it is started when the host or the daemon starts, unless it was stopped on purpose
+    #[arg(long, value_enum)]
+    pub restart: Option<Switch>,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Switch {
+    /// It is
+    Yes,
+    /// It is not
+    No,
 }
 
 /// Flags of `fork`.
@@ -116,6 +259,7 @@ pub struct Fork {
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
     /// One of its snapshots [default: as it is now]
+    #[arg(add = snapshots())]
     pub snapshot: Option<String>,
     /// Name of the fork, or what the names of several begin with [default: the workspace's]
     #[arg(long, short)]
@@ -147,14 +291,14 @@ pub struct Rename {
 #[derive(Args, Debug)]
 #[command(
     after_help = "It must run, and need not be restarted. Snapshots keep the size they have: restoring an earlier \
-                        one makes the disk as small again.\n\nExample:\n  agentiso grow web 20"
+                        one makes the disk as small again.\n\nExample:\n  agentiso grow web 20G"
 )]
 pub struct Grow {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// How large its disk is to be, in GiB
-    #[arg(value_name = "GIB")]
+    /// New size of its disk: 20G; a plain number is in GiB
+    #[arg(value_name = "SIZE", value_parser = gibibytes)]
     pub disk: u32,
 }
 
@@ -173,32 +317,43 @@ pub struct Label {
     pub changes: Vec<String>,
 }
 
-/// Flags of `forward`.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Works without any network in the workspace. A forward stays until it is removed.\n\n\
+/// Verbs of `forward`.
+#[derive(Debug, Subcommand)]
+pub enum ForwardVerb {
+    /// Forward a port of 127.0.0.1 to a port of a workspace
+    #[command(
+        after_help = "Works without any network in the workspace. A forward stays until it is removed.\n\n\
                         Examples:\n  \
-                        agentiso forward web 80                   on a free port\n  \
-                        agentiso forward web 80 8080\n  \
-                        agentiso forward web --ls\n  \
-                        agentiso forward web --rm 80"
-)]
-pub struct Forward {
-    /// The workspace
-    #[arg(value_name = "WS", add = workspaces())]
-    pub workspace: String,
-    /// Port in the workspace
-    #[arg(required_unless_present_any = ["ls", "rm"], conflicts_with_all = ["ls", "rm"])]
-    pub port: Option<u16>,
-    /// Port on 127.0.0.1 of this machine, at least 1024 [default: a free one]
-    #[arg(value_name = "HOSTPORT")]
-    pub host_port: Option<u16>,
-    /// Lists the workspace's forwards
-    #[arg(long, conflicts_with = "rm")]
-    pub ls: bool,
-    /// Ends the forward to this port of the workspace
-    #[arg(long, value_name = "PORT")]
-    pub rm: Option<u16>,
+                        agentiso forward add web 80               on a free port of the host\n  \
+                        agentiso forward add web 8080:80"
+    )]
+    Add {
+        /// The workspace
+        #[arg(value_name = "WS", add = workspaces())]
+        workspace: String,
+        /// Port of the workspace, and before it the port of 127.0.0.1, at least 1024 [default: a free one]
+        #[arg(value_name = "[HOST:]PORT", value_parser = ports)]
+        ports: PortPair,
+    },
+    /// List the forwards of a workspace
+    #[command(visible_alias = "list", after_help = "Example:\n  agentiso forward ls web")]
+    Ls {
+        /// The workspace
+        #[arg(value_name = "WS", add = workspaces())]
+        workspace: String,
+        /// How it is printed.
+        #[command(flatten)]
+        only: Names,
+    },
+    /// End the forward to a port of a workspace
+    #[command(visible_alias = "delete", after_help = "Example:\n  agentiso forward rm web 80")]
+    Rm {
+        /// The workspace
+        #[arg(value_name = "WS", add = workspaces())]
+        workspace: String,
+        /// Port of the workspace
+        port: u16,
+    },
 }
 
 /// Flags of `env`.

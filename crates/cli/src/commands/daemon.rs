@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::status::describe;
 use crate::args::DaemonVerb;
-use crate::daemon::{self, client, client_if_running, log_file, running_pid};
+use crate::daemon::{self, client, client_if_running, log_file, running_pid, socket_file};
 use crate::output::Output;
 
 /// How long a daemon may take to end, machines and all.
@@ -43,7 +43,8 @@ pub async fn daemon(here: &Installation, verb: DaemonVerb, output: Output) -> Re
 async fn start(here: &Installation, output: Output) -> Result<u8, Failure> {
     client(&here.paths).await?;
     let pid = running_pid(&here.paths.home);
-    output.result(&json!({ "running": true, "pid": pid }), |out| match pid {
+    let socket = socket_file(&here.paths.run_dir);
+    output.result(&json!({ "running": true, "pid": pid, "socket": socket }), |out| match pid {
         Some(pid) => writeln!(out, "The daemon runs: process {pid}."),
         None => writeln!(out, "The daemon runs."),
     })?;
@@ -75,6 +76,7 @@ async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
     let state = client.act(&ServerStatus {}, &(Arc::new(Silent) as _)).await?;
     let mut object = json!(state);
     object["running"] = json!(true);
+    object["socket"] = json!(socket_file(&here.paths.run_dir));
     object["log"] = json!(log);
     output.result(&object, |out| {
         describe(out, &state)?;

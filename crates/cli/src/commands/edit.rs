@@ -18,6 +18,8 @@ pub async fn edit(here: &Installation, flags: args::Edit, output: Output) -> Res
         old_string: Some(flags.old),
         new_string: Some(flags.new),
         replace_all: flags.all,
+        // A person at a terminal does not see which one was first.
+        expect_unique: !flags.all,
         edits: Vec::new(),
     };
     let edited = Daemon::reach(here, output).await?.ask("Still editing", &wish).await?;

@@ -28,11 +28,22 @@ struct Report {
 
 /// Runs a command in a workspace and returns its exit code.
 pub async fn exec(here: &Installation, flags: args::Exec, output: Output) -> Result<u8, Failure> {
-    let spec = command(&flags.command, output)?;
-    let mut signals = Signals::new()?;
+    // Wrong flags are told before a daemon is started for them.
+    command(&flags.command, output)?;
     let daemon = Daemon::reach(here, output).await?;
-    let attended =
-        attend_in_workspace(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
+    exec_in(&daemon, &flags.workspace, &flags.command, output).await
+}
+
+/// The same, with a daemon that was reached already.
+pub(super) async fn exec_in(
+    daemon: &Daemon,
+    workspace: &str,
+    flags: &args::Command,
+    output: Output,
+) -> Result<u8, Failure> {
+    let spec = command(flags, output)?;
+    let mut signals = Signals::new()?;
+    let attended = attend_in_workspace(daemon.client(), workspace, &spec, &mut signals, output).await?;
     match attended {
         (Outcome::Interrupted(number), _) => Ok(signal_code(number)),
         (Outcome::Refused(code, failure), _) => {

@@ -6,7 +6,7 @@ use agentiso_core::Failure;
 use agentiso_runtime::{ImageMeta, ImageOrigin, Installation};
 use serde_json::json;
 
-use crate::args::NewImage;
+use crate::args::{Names, NewImage};
 use crate::output::Output;
 use crate::ui::{Table, bytes};
 
@@ -31,9 +31,12 @@ pub async fn make(
 }
 
 /// Lists images.
-pub fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
+pub fn ls(installation: &Installation, only: Names, output: Output) -> Result<(), Failure> {
     let images: Vec<ImageMeta> = installation.images()?.list()?.into_iter().map(|image| image.meta).collect();
     output.result(&images, |out| {
+        if only.names {
+            return images.iter().try_for_each(|image| writeln!(out, "{}", image.name));
+        }
         let mut table =
             Table::new(["NAME", "CONTENT", "FILES", "CREATED", "SOURCE"]).align_right(1).align_right(2);
         for image in &images {
@@ -75,6 +78,7 @@ pub fn info(installation: &Installation, name: &str, output: Output) -> Result<(
 
 /// Removes images.
 pub fn rm(installation: &Installation, names: &[String], output: Output) -> Result<(), Failure> {
+    installation.make_room();
     let store = installation.images()?;
     let names = names.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>()?;
     // All are there and can go, or none is removed.
@@ -85,6 +89,7 @@ pub fn rm(installation: &Installation, names: &[String], output: Output) -> Resu
     for name in &names {
         store.remove(name)?;
     }
+    installation.keep_reserve();
     output.result(&json!({ "removed": names }), |out| {
         names.iter().try_for_each(|name| writeln!(out, "Removed {name}."))
     })

@@ -30,11 +30,27 @@ pub async fn read(here: &Installation, flags: args::Read, output: Output) -> Res
         output.result(&content, |_| Ok(()))?;
         return Ok(0);
     }
-    (wish.encoding, wish.limit) = (Some("base64".to_owned()), Some(PIECE));
+    print(&daemon, &wish.workspace_id, &wish.path, output).await
+}
+
+/// Prints the bytes of a file, whatever they are.
+pub(super) async fn print(
+    daemon: &Daemon,
+    workspace: &str,
+    path: &str,
+    output: Output,
+) -> Result<u8, Failure> {
+    let mut wish = FileRead {
+        workspace_id: workspace.to_owned(),
+        path: path.to_owned(),
+        encoding: Some("base64".to_owned()),
+        limit: Some(PIECE),
+        ..FileRead::default()
+    };
     loop {
         let content = daemon.ask("Still reading", &wish).await?;
         let bytes = decoded(&content)?;
-        output.result(&content, |out| out.write_all(&bytes))?;
+        Output { json: false, ..output }.result(&content, |out| out.write_all(&bytes))?;
         if !content.truncated || content.bytes == 0 {
             return Ok(0);
         }

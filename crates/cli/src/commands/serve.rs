@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use agentiso_api::mcp::{ServeError, Server, ToolSet, serve_stdio};
+use agentiso_api::mcp::{ServeError, Server, serve_stdio};
 use agentiso_api::{Answer, Backend, Call, Client};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use agentiso_runtime::paths::Paths;
 use futures_util::StreamExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args;
 use crate::daemon::{client, client_with_metrics};
@@ -17,21 +18,40 @@ const COME_BACK: Duration = Duration::from_secs(2);
 
 /// Speaks MCP over standard input and output until the client ends it.
 pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failure> {
-    let tools = match flags.tools {
-        args::Tools::Core => ToolSet::Core,
-        args::Tools::Standard => ToolSet::Standard,
-        args::Tools::Full => ToolSet::Full,
-    };
     let daemon = client_with_metrics(&here.paths, flags.metrics_port).await?;
     let session = daemon.begin_session(true).await?;
     let daemon = daemon.with_token(session.token);
     let presence = tokio::spawn(stay(daemon.clone()));
-    let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, tools);
-    let served = serve_stdio(server).await;
+    let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, flags.tools);
+    let served = tokio::select! {
+        served = serve_stdio(server) => served,
+        () = told_to_end() => Ok(()),
+    };
     presence.abort();
     // Its workspaces are nobody's from now on, and the next session can have them. A daemon that is gone forgets it.
     let _ = daemon.end_session().await;
     served.map(|()| 0).map_err(|error: ServeError| error.into())
+}
+
+/// Waits for a signal that ends us: the session ends as if the client had closed the connection.
+async fn told_to_end() {
+    let listen = |kind| signal(kind).ok();
+    let (mut term, mut int, mut hangup) =
+        (listen(SignalKind::terminate()), listen(SignalKind::interrupt()), listen(SignalKind::hangup()));
+    let next = |signal: &mut Option<Signal>| {
+        let mut signal = signal.take();
+        async move {
+            match &mut signal {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        }
+    };
+    tokio::select! {
+        () = next(&mut term) => {}
+        () = next(&mut int) => {}
+        () = next(&mut hangup) => {}
+    }
 }
 
 /// Lets the daemon know that we are here: should we be killed, what is ours is nobody's soon.

@@ -11,7 +11,10 @@ use crate::args;
 use crate::output::Output;
 use crate::ui::{Table, duration};
 
-const COLUMNS: [&str; 7] = ["AT", "WORKSPACE", "ACTION", "BY", "TOOK", "OUTCOME", "CHANGED"];
+const COLUMNS: [&str; 7] = ["AT", "WORKSPACE", "ACTION", "BY", "TOOK", "OUTCOME", "DETAIL"];
+
+/// The longest detail in a row, in characters; --json has all of it.
+const DETAIL: usize = 100;
 
 /// Shows what was done, newest first.
 pub async fn timeline(here: &Installation, flags: args::Timeline, output: Output) -> Result<u8, Failure> {
@@ -25,6 +28,20 @@ pub async fn timeline(here: &Installation, flags: args::Timeline, output: Output
     Ok(0)
 }
 
+/// The command that ran, or what else it was about, and what it changed.
+fn detail(event: &TimelineEvent) -> String {
+    let told = [event.subject(), event.changed.clone()].into_iter().flatten();
+    cut(&told.collect::<Vec<_>>().join(": "), DETAIL)
+}
+
+/// The beginning of a text, with a mark if it is not all of it.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
 fn row(event: &TimelineEvent) -> [String; 7] {
     // A fraction of a second is of no use to a reader, and of no harm to one who sorts.
     let at = event.at.split('.').next().unwrap_or_default().trim_end_matches('Z');
@@ -35,6 +52,6 @@ fn row(event: &TimelineEvent) -> [String; 7] {
         event.client.clone(),
         duration(Duration::from_secs_f64(event.duration_ms.max(0.0) / 1e3)),
         event.outcome.clone(),
-        event.changed.clone().unwrap_or_default(),
+        detail(event),
     ]
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_api::Bodies;
 use agentiso_api::http::{Door, McpDoor, State, Token, metrics_router, router};
 use agentiso_api::mcp::ToolSet;
 use agentiso_core::{Code, Failure};
@@ -15,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::limited::Limited;
+use super::serve::{HEADERS, serve};
 use super::token::token;
 
 /// How long requests that are being answered may take to end when the daemon does.
@@ -79,6 +81,7 @@ impl Doors {
             door: Door::Socket,
             mcp: mcp.clone(),
             shutdown,
+            bodies: Bodies::default(),
             ending: ending.clone(),
         };
         let mut served = JoinSet::new();
@@ -91,7 +94,7 @@ impl Doors {
         }
         let (app, end) = (router(state), until(ending.clone()));
         let socket = Limited::new(self.socket, AT_THE_SOCKET);
-        served.spawn(async move { axum::serve(socket, app).with_graceful_shutdown(end).await });
+        served.spawn(serve(socket, app, HEADERS, end));
         if let Some(listener) = self.metrics {
             serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
         }
@@ -104,13 +107,13 @@ impl Doors {
 }
 
 fn serve_tcp(
-    served: &mut JoinSet<std::io::Result<()>>,
+    served: &mut JoinSet<()>,
     listener: TcpListener,
     app: Router,
     end: impl Future<Output = ()> + Send + 'static,
 ) {
     let listener = Limited::new(listener, AT_THE_NETWORK);
-    served.spawn(async move { axum::serve(listener, app).with_graceful_shutdown(end).await });
+    served.spawn(serve(listener, app, HEADERS, end));
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -1,6 +1,11 @@
 //! Reaching the daemon, which is started if it does not run.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use agentiso_api::Client;
+use agentiso_core::action::ServerStatus;
+use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::paths::Paths;
 
@@ -18,6 +23,9 @@ pub async fn client(paths: &Paths) -> Result<Client, Failure> {
 /// The same; a daemon that has to be started has its metrics on this port.
 pub async fn client_with_metrics(paths: &Paths, metrics_port: Option<u16>) -> Result<Client, Failure> {
     if let Some(client) = client_if_running(paths).await? {
+        if paths.config_named {
+            require_same_config(&client, paths).await?;
+        }
         return Ok(client);
     }
     spawn(paths, metrics_port).await?;
@@ -26,6 +34,22 @@ pub async fn client_with_metrics(paths: &Paths, metrics_port: Option<u16>) -> Re
         None => Err(Failure::new(Code::DaemonUnavailable, "the daemon started and cannot be reached")
             .with_remedy("agentiso daemon status names its log")),
     }
+}
+
+/// Refuses a configuration file that the daemon, which runs already, has not read.
+async fn require_same_config(client: &Client, paths: &Paths) -> Result<(), Failure> {
+    let silent: Arc<dyn Progress> = Arc::new(Silent);
+    let read = client.act(&ServerStatus {}, &silent).await?.config;
+    let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // An older daemon does not say.
+    if read.is_empty() || same(Path::new(&read)) == same(&paths.config_file) {
+        return Ok(());
+    }
+    let named = paths.config_file.display();
+    let message = format!("the daemon that runs has read {read}, so {named} would have no effect");
+    Err(Failure::new(Code::InvalidConfig, message).with_remedy(format!(
+        "restart the daemon with it: agentiso --config {named} daemon restart; or leave --config and AGENTISO_CONFIG out"
+    )))
 }
 
 /// A client of the daemon, if one runs.

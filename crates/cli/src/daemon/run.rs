@@ -26,6 +26,7 @@ pub async fn run(
     detached: bool,
     metrics_port: Option<u16>,
 ) -> Result<u8, Failure> {
+    installation.make_room();
     let lock = match DaemonLock::take(&installation.paths.home) {
         Ok(lock) => lock,
         Err(_) if detached => {

@@ -40,6 +40,11 @@ impl SocketPath {
     }
 }
 
+/// Where the socket of a daemon is.
+pub fn socket_file(run_dir: &Path) -> PathBuf {
+    run_dir.join(NAME)
+}
+
 /// Listens on the socket: that of the service manager if it gave us one, else our own. The caller has the lock, so
 /// whatever is there belongs to nobody.
 pub fn listen(run_dir: &Path) -> Result<UnixListener, Failure> {
@@ -66,9 +71,7 @@ fn make_private(run_dir: &Path) -> io::Result<()> {
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory is not this user's own"));
     }
-    // Machines of root run as another user and have sockets below.
-    let mode = if metadata.uid() == 0 { 0o711 } else { 0o700 };
-    fs::set_permissions(run_dir, fs::Permissions::from_mode(mode))
+    fs::set_permissions(run_dir, fs::Permissions::from_mode(0o700))
 }
 
 /// The socket a service manager listens on for us: the first descriptor after the standard ones.

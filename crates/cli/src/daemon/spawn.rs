@@ -28,9 +28,19 @@ pub(super) async fn spawn(paths: &Paths, metrics_port: Option<u16>) -> Result<()
     if let Some(port) = metrics_port {
         command.arg("--metrics-port").arg(port.to_string());
     }
+    // It may be relative to the directory that is left here.
+    if std::env::var_os("AGENTISO_HOME").is_some_and(|home| !home.is_empty()) {
+        command.env("AGENTISO_HOME", &paths.home);
+    }
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    // SAFETY: setsid is safe between fork and exec, and touches nothing of ours.
-    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
+    let umask = rustix::fs::Mode::from_raw_mode(agentiso_runtime::modes::inherited_umask());
+    let detach = move || {
+        // Ours is narrower than the user's, which the daemon has to know.
+        rustix::process::umask(umask);
+        Ok(rustix::process::setsid().map(drop)?)
+    };
+    // SAFETY: umask and setsid are safe between fork and exec, and touch nothing of ours.
+    unsafe { command.pre_exec(detach) };
     let mut child = command.spawn().map_err(failed)?;
     let Some(stdout) = child.stdout.take() else { return Ok(()) };
     let stdout = tokio::process::ChildStdout::from_std(stdout).map_err(failed)?;

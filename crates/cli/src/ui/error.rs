@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Stream;
 use super::style::harmless;
+use super::verbs::in_verbs;
 
 /// Shows a failure: to a person on `err`, or with `as_json` to a program on `out`.
 pub fn report(failure: &Failure, as_json: bool, out: &mut Stream, err: &mut Stream) -> io::Result<()> {
@@ -16,16 +17,17 @@ pub fn report(failure: &Failure, as_json: bool, out: &mut Stream, err: &mut Stre
     }
     let paint = err.paint();
     let label = paint.bad(&format!("error[{}]", failure.code()));
-    writeln!(err, "{label}: {}", harmless(failure.message()))?;
+    writeln!(err, "{label}: {}", harmless(&in_verbs(failure.message())))?;
     if let Some(remedy) = failure.remedy() {
-        writeln!(err, "  {} {}", paint.good("try:"), harmless(remedy))?;
+        writeln!(err, "  {} {}", paint.good("try:"), harmless(&in_verbs(remedy)))?;
     }
     err.flush()
 }
 
 /// A failure as programs read it.
 pub fn error_object(failure: &Failure) -> Value {
-    json!({ "code": failure.code(), "message": failure.message(), "remedy": failure.remedy() })
+    let (message, remedy) = (in_verbs(failure.message()), failure.remedy().map(in_verbs));
+    json!({ "code": failure.code(), "message": message, "remedy": remedy })
 }
 
 #[cfg(test)]

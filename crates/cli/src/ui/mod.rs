@@ -8,6 +8,8 @@ mod progress;
 mod stream;
 mod style;
 mod table;
+mod tree;
+mod verbs;
 
 pub use error::{error_object, report};
 pub use human::{age, age_since, bytes, duration, milliseconds};
@@ -16,3 +18,4 @@ pub use stream::{Capture, Stream};
 pub use style::Paint;
 pub(crate) use style::harmless;
 pub use table::Table;
+pub(crate) use tree::tree;

@@ -26,9 +26,17 @@ pub fn progress(quiet: bool) -> Box<dyn Progress> {
     if quiet {
         Box::new(Silent)
     } else if stream.is_terminal() {
-        Box::new(Bars::new(ProgressDrawTarget::stderr(), stream.paint()))
+        Box::new(Bars::new(ProgressDrawTarget::stderr(), columns(), stream.paint()))
     } else {
         Box::new(Lines::new(stream))
+    }
+}
+
+/// The columns of the terminal that standard error is.
+fn columns() -> u16 {
+    match rustix::termios::tcgetwinsize(std::io::stderr()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col,
+        _ => 80,
     }
 }
 
@@ -43,13 +51,15 @@ struct Step {
 pub struct Bars {
     screen: MultiProgress,
     paint: Paint,
+    columns: u16,
     current: Mutex<Option<Step>>,
 }
 
 impl Bars {
-    /// Draws on `target`.
-    pub fn new(target: ProgressDrawTarget, paint: Paint) -> Self {
-        Self { screen: MultiProgress::with_draw_target(target), paint, current: Mutex::new(None) }
+    /// Draws on `target`, which has so many columns.
+    pub fn new(target: ProgressDrawTarget, columns: u16, paint: Paint) -> Self {
+        let screen = MultiProgress::with_draw_target(target);
+        Self { screen, paint, columns, current: Mutex::new(None) }
     }
 
     fn finish(&self, step: Step, mark: &str, remark: &str) {
@@ -70,7 +80,8 @@ impl Progress for Bars {
             self.finish(unfinished, &self.paint.good("✓"), "");
         }
         let what = harmless(what);
-        let bar = self.screen.add(ProgressBar::new(total.unwrap_or(0)).with_style(look(total.is_some())));
+        let look = look(total.is_some(), self.columns);
+        let bar = self.screen.add(ProgressBar::new(total.unwrap_or(0)).with_style(look));
         bar.set_message(what.clone());
         bar.enable_steady_tick(TICK);
         *current = Some(Step { what, begun: Instant::now(), bar });
@@ -105,11 +116,15 @@ impl Drop for Bars {
     }
 }
 
-fn look(measured: bool) -> ProgressStyle {
-    let template = if measured {
-        "{spinner} {msg}  {bar:30} {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left"
-    } else {
-        "{spinner} {msg}  {elapsed}"
+/// Narrower than this, a bar shows only how far it is.
+const WIDE: u16 = 70;
+
+/// The message takes what room is left and is cut there: a line that wraps is drawn again and again below itself.
+fn look(measured: bool, columns: u16) -> ProgressStyle {
+    let template = match (measured, columns >= WIDE) {
+        (true, true) => "{spinner} {wide_msg}  {bar:20} {bytes} of {total_bytes}  {eta} left",
+        (true, false) => "{spinner} {wide_msg} {percent}%",
+        (false, _) => "{spinner} {wide_msg} {elapsed}",
     };
     // The templates are constants; should one be wrong, the plain look is better than none.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
@@ -177,7 +192,7 @@ mod tests {
     fn bars() -> (Bars, InMemoryTerm) {
         let term = InMemoryTerm::new(10, 110);
         let target = ProgressDrawTarget::term_like(Box::new(term.clone()));
-        (Bars::new(target, Paint::new(false)), term)
+        (Bars::new(target, 110, Paint::new(false)), term)
     }
 
     #[test]
@@ -189,6 +204,23 @@ mod tests {
         let drawn = term.contents();
         assert!(drawn.contains("downloading") && drawn.contains("of 4.00 MiB"), "{drawn}");
         assert!(drawn.contains("left"), "{drawn}");
+    }
+
+    #[test]
+    fn a_bar_never_wraps_however_narrow_the_terminal_and_long_the_path() {
+        for columns in [20, 40, 80, 120] {
+            for total in [Some(4 << 20), None] {
+                let term = InMemoryTerm::new(10, columns);
+                let target = ProgressDrawTarget::term_like(Box::new(term.clone()));
+                let bars = Bars::new(target, columns, Paint::new(false));
+                bars.step(&format!("Copying /a/{}/path", "very-long/".repeat(20)), total);
+                bars.advance(1 << 20);
+                lock(&bars.current).as_ref().unwrap().bar.tick();
+                let drawn = term.contents();
+                assert_eq!(drawn.lines().count(), 1, "{columns} columns: {drawn}");
+                assert!(drawn.contains("Copying"), "{drawn}");
+            }
+        }
     }
 
     #[test]

@@ -5,12 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 
-use super::style::Paint;
+use super::style::{Paint, harmless_bytes};
 
 /// Standard output or standard error, or a test that plays one of them.
+///
+/// Nothing written to a terminal can drive it, whoever wrote the text: of all control characters only line ends, tabs and
+/// our own colours pass, others become visible.
 pub struct Stream {
     writer: Box<dyn Write + Send>,
     terminal: bool,
+    verbatim: bool,
     paint: Paint,
 }
 
@@ -19,21 +23,31 @@ impl Stream {
     pub fn stdout() -> Self {
         let stream = io::stdout();
         let colour = AutoStream::choice(&stream) != ColorChoice::Never;
-        Self { terminal: stream.is_terminal(), paint: Paint::new(colour), writer: Box::new(stream) }
+        Self::of(stream.is_terminal(), colour, Box::new(stream))
     }
 
     /// Standard error.
     pub fn stderr() -> Self {
         let stream = io::stderr();
         let colour = AutoStream::choice(&stream) != ColorChoice::Never;
-        Self { terminal: stream.is_terminal(), paint: Paint::new(colour), writer: Box::new(stream) }
+        Self::of(stream.is_terminal(), colour, Box::new(stream))
     }
 
     /// A stream that is kept in memory, for tests; a terminal or a pipe, with colours or without.
     pub fn captured(terminal: bool, colour: bool) -> (Self, Capture) {
         let capture = Capture::default();
         let writer = Box::new(capture.clone());
-        (Self { writer, terminal, paint: Paint::new(colour) }, capture)
+        (Self::of(terminal, colour, writer), capture)
+    }
+
+    fn of(terminal: bool, colour: bool, writer: Box<dyn Write + Send>) -> Self {
+        Self { writer, terminal, verbatim: false, paint: Paint::new(colour) }
+    }
+
+    /// The same, for the output of commands, which may do with the terminal what they like.
+    pub fn verbatim(&mut self) -> &mut Self {
+        self.verbatim = true;
+        self
     }
 
     /// Whether a person is looking.
@@ -49,7 +63,11 @@ impl Stream {
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.write(bytes)
+        if !self.terminal || self.verbatim {
+            return self.writer.write(bytes);
+        }
+        self.writer.write_all(harmless_bytes(bytes).as_bytes())?;
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -57,6 +57,33 @@ pub(crate) fn harmless(text: &str) -> String {
     safe
 }
 
+/// The same for bytes on their way to a terminal; our own colours stay.
+pub(super) fn harmless_bytes(bytes: &[u8]) -> String {
+    let mut safe = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        let mut rest = chunk.valid();
+        while let Some(place) = rest.find('\x1b') {
+            safe.push_str(&harmless(&rest[..place]));
+            rest = &rest[place..];
+            let own = OWN.iter().find(|own| rest.starts_with(**own));
+            let length = own.map_or(1, |own| own.len());
+            match own {
+                Some(own) => safe.push_str(own),
+                None => safe.push_str(&harmless(&rest[..length])),
+            }
+            rest = &rest[length..];
+        }
+        safe.push_str(&harmless(rest));
+        for byte in chunk.invalid() {
+            safe.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    safe
+}
+
+/// What [`Paint`] writes.
+const OWN: &[&str] = &["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31;1m"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +93,23 @@ mod tests {
         let paint = Paint::new(false);
         assert_eq!(paint.good("a") + &paint.bad("b") + &paint.faint("c"), "abc");
         assert_eq!(Paint::new(true).good("a"), "\x1b[32ma\x1b[0m");
+    }
+
+    #[test]
+    fn what_is_written_to_a_terminal_has_our_colours_and_no_other_sequence() {
+        let paint = Paint::new(true);
+        let ours =
+            paint.good("a") + &paint.bad("b") + &paint.faint("c") + &paint.strong("d") + &paint.warning("e");
+        assert_eq!(harmless_bytes(ours.as_bytes()), ours);
+        let theirs = b"a\x1b]0;title\x07\x1b[2J\x1b[8mhidden\rb\xff\x9b2J\n\tc";
+        let shown = "a\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{1b}[8mhidden\\rb\\xff\\x9b2J\n\tc";
+        assert_eq!(harmless_bytes(theirs), shown);
+        use std::io::Write as _;
+        for (terminal, expected) in [(true, "\\u{1b}[2J"), (false, "\x1b[2J")] {
+            let (mut stream, capture) = crate::ui::Stream::captured(terminal, false);
+            write!(stream, "\x1b[2J").unwrap();
+            assert_eq!(capture.text(), expected);
+        }
     }
 
     #[test]

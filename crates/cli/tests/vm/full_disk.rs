@@ -140,3 +140,40 @@ fn a_machine_that_fills_the_hosts_disk_is_ended_instead_of_waiting_for_ever() {
     let said = disk.fails(&["run", "--", "sh", "-c", script], 125);
     assert!(said.contains("the disk of the host is full"), "{said}");
 }
+
+/// Makes a workspace with snapshots on a disk of its own, fills the disk, and removes everything again.
+const REMOVE_ON_A_FULL_DISK: &str = r#"
+set -e
+mount -t tmpfs -o size=1G,mode=755 small "$SMALL"
+for name in kernel images templates cache; do ln -s "$PREPARED/$name" "$SMALL/$name"; done
+trap '"$AGENTISO" daemon stop --machines >/dev/null 2>&1 || :' EXIT
+"$AGENTISO" create --name web >/dev/null
+"$AGENTISO" snapshot create web one >/dev/null
+"$AGENTISO" snapshot create web two --memory >/dev/null
+"$AGENTISO" stop web >/dev/null
+dd if=/dev/zero of="$SMALL/filler" bs=4k 2>/dev/null || :
+dd if=/dev/zero of="$SMALL/rest" bs=1 2>/dev/null || :
+[ "$(stat -f -c %a "$SMALL")" = 0 ]
+"$AGENTISO" snapshot rm web two
+"$AGENTISO" rm web
+[ -z "$(find "$SMALL/disks" "$SMALL/memory" -name '*-*' ! -name '.*')" ]
+"#;
+
+#[test]
+fn snapshots_and_workspaces_can_be_removed_from_a_full_disk() {
+    let home = TestHome::new();
+    let small = home.path().join("small");
+    fs::create_dir_all(&small).unwrap();
+    let (uid, gid) = (id("-u"), id("-g"));
+    let mut command = Command::new("unshare");
+    if uid == "0" {
+        command.args(["--mount", "--"]);
+    } else {
+        command.args(["--user", "--map-user", &uid, "--map-group", &gid, "--keep-caps", "--mount", "--"]);
+    }
+    command.args(["sh", "-c", REMOVE_ON_A_FULL_DISK]).stdin(Stdio::null());
+    command.env("SMALL", &small).env("PREPARED", home.path()).env("AGENTISO", env!("CARGO_BIN_EXE_agentiso"));
+    command.env("AGENTISO_HOME", &small).env("AGENTISO_CONFIG", home.path().join("config.toml"));
+    let output = command.output().expect("unshare runs");
+    assert!(output.status.success(), "{} {}", text(&output.stdout), text(&output.stderr));
+}

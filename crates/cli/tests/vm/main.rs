@@ -4,6 +4,7 @@
 
 mod bench;
 mod common;
+mod examples;
 mod faults;
 mod files;
 mod forks;
@@ -13,8 +14,11 @@ mod image;
 mod jobs;
 mod kernel;
 mod look;
+mod modes;
 mod place;
+mod recover;
 mod run;
 mod settings;
 mod snapshots;
+mod verbs;
 mod workspaces;

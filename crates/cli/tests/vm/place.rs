@@ -142,7 +142,9 @@ impl Drop for Place {
         let removed = self.remove_all();
         // What the daemon was about to merge it removes when it has.
         let deadline = Instant::now() + TIDYING;
-        while !std::thread::panicking() && !self.left().is_empty() && Instant::now() < deadline {
+        // So it does with machines that templates are made of.
+        let busy = || !self.left().is_empty() || !self.processes().is_empty();
+        while !std::thread::panicking() && busy() && Instant::now() < deadline {
             std::thread::yield_now();
         }
         let (left, processes) = (self.left(), self.processes());

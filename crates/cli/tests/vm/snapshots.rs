@@ -126,9 +126,19 @@ fn a_restore_that_fails_leaves_the_machine_as_it_was() {
         let whole = fs::read(image.join(name)).unwrap();
         fs::write(image.join(name), &whole[..whole.len() / 2]).unwrap();
         let refusal = place.refused(&["snapshot", "restore", "web", "then"]);
-        refusal.is("data_damaged", &["--disk-only"]);
+        refusal.is("data_damaged", &["\"then\"", "--disk-only"]);
         assert_eq!(place.json(&["info", "web"])["pid"], process, "{name}: another machine");
         counter.beyond(count);
+        counter.is_gapless();
+        // One flipped bit is found too, by restores and by forks.
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 8;
+        fs::write(image.join(name), &flipped).unwrap();
+        for verb in [&["snapshot", "restore", "web", "then"][..], &["fork", "web", "then"]] {
+            place.refused(verb).is("data_damaged", &["\"then\"", "checksum", "--disk-only"]);
+        }
+        assert_eq!(place.json(&["info", "web"])["pid"], process, "{name}: another machine");
+        counter.beyond(counter.beyond(count));
         counter.is_gapless();
         fs::write(image.join(name), &whole).unwrap();
     }

@@ -235,7 +235,7 @@ impl Guide {
         let entry = &listed["entries"][0];
         assert_eq!((&entry["name"], &entry["kind"]), (&json!("config.py"), &json!("file")));
         assert_eq!((&entry["size"], &entry["permissions"]), (&json!(content.len()), &json!("rw-r--r--")));
-        assert!(entry["modified"].as_i64().unwrap() > 1_600_000_000, "{entry}");
+        assert!(entry["modified"].as_str().unwrap() > "2020-09-13T12:26:40Z", "{entry}");
         let root = self.call("file_list", json!({"workspace_id": id, "path": "/"}));
         let app = root["entries"].as_array().unwrap().iter().find(|entry| entry["name"] == "app").unwrap();
         assert_eq!(app["kind"], "directory");
@@ -247,7 +247,7 @@ impl Guide {
             "exec_background",
             json!({"workspace_id": id, "command": command, "workdir": "/app", "stdin": true}),
         );
-        assert_eq!(job, json!({"job_id": 1, "status": "started"}));
+        assert_eq!(job, json!({"job_id": 1, "status": "started", "shell": "/bin/bash"}));
         let running = self.call("exec_poll", json!({"workspace_id": id, "job_id": 1, "wait": "output"}));
         assert_eq!((&running["job_id"], &running["running"]), (&json!(1), &json!(true)));
         assert_eq!((&running["exit_code"], &running["stdout"]), (&Value::Null, &json!("compiling\n")));
@@ -293,7 +293,8 @@ impl Guide {
         self.mcp.sh(id, "mkdir -p /app/output; tr , : < /app/data/dataset.csv > /app/output/results.json");
         let download =
             json!({"workspace_id": id, "guest_path": "/app/output/results.json", "host_path": results});
-        self.call("file_download", download);
+        let received = self.call("file_download", download);
+        let results = received["host_path"].as_str().unwrap();
         assert_eq!(std::fs::read_to_string(results).unwrap(), "a:b\n1:2\n");
         let outside = json!({"workspace_id": id, "guest_path": "/app/x", "host_path": "/etc/hostname"});
         self.refused("file_upload", outside).is("path_not_allowed", &["transfers"]);

@@ -97,3 +97,29 @@ fn a_client_that_does_not_declare_tasks_is_answered_when_the_call_ends() {
     let ran = mcp.call("exec", json!({"workspace_id": "web", "command": "sleep 3; echo done"}));
     assert_eq!(ran["stdout"], "done\n");
 }
+
+#[test]
+fn a_command_that_takes_longer_than_its_client_waits_goes_on_as_a_job_and_loses_nothing() {
+    let place = Place::configured("[rate_limit]\nenabled = false\n");
+    let user = place.http();
+    user.act("workspace_create", json!({"name": "web"}));
+    let command = "echo begin; cat; until test -e /run/go; do sleep 0.05; done; echo end; exit 4";
+    let exec =
+        json!({"workspace_id": "web", "command": command, "stdin": "input\n", "background_after_secs": 1});
+    let first = user.act("exec", exec.clone());
+    let id = first["job_id"].clone();
+    assert!(id.is_u64() && first["exit_code"].is_null(), "{first}");
+    assert_eq!((&first["stdout"], &first["timed_out"]), (&json!("begin\ninput\n"), &json!(false)), "{first}");
+
+    let mut again = exec;
+    again["job_id"] = id.clone();
+    let second = user.act("exec", again.clone());
+    assert_eq!((&second["job_id"], &second["stdout"]), (&id, &json!("")), "{second}");
+    user.sh("web", "touch /run/go");
+    again["background_after_secs"] = json!(0);
+    let last = user.act("exec", again);
+    assert_eq!((&last["exit_code"], &last["stdout"]), (&json!(4), &json!("end\n")), "{last}");
+    assert_eq!((&last["stdout_bytes"], &last["job_id"]), (&json!(16), &Value::Null), "{last}");
+    let jobs = user.act("exec_list", json!({"workspace_id": "web"}));
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 1, "{jobs}");
+}

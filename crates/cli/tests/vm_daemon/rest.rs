@@ -83,8 +83,8 @@ fn errors(place: &Place, user: &Http) {
         .is_refusal(404, "file_not_found");
     user.request("GET", "/v1/workspaces/site/snapshots/none/diff", None)
         .is_refusal(404, "snapshot_not_found");
-    agent.request("POST", "/v1/sessions", Some(&json!({"client": "x"}))).is_refusal(401, "unauthorized");
-    agent.request("POST", "/v1/shutdown", None).is_refusal(401, "unauthorized");
+    agent.request("POST", "/v1/sessions", Some(&json!({"client": "x"}))).is_refusal(403, "permission_denied");
+    agent.request("POST", "/v1/shutdown", None).is_refusal(403, "permission_denied");
     user.clone()
         .with("authorization", "Bearer none")
         .request("GET", "/v1/status", None)
@@ -207,7 +207,7 @@ fn nobody_comes_over_the_network_without_the_token() {
     assert_eq!(ok(&remote.request("GET", "/v1/status", None))["pid"], place.daemon().unwrap());
     let session = remote.begin_session("far");
     assert_eq!(ok(&session.request("GET", "/v1/workspaces", None))["count"], 0);
-    session.request("POST", "/v1/shutdown", None).is_refusal(401, "unauthorized");
+    session.request("POST", "/v1/shutdown", None).is_refusal(403, "permission_denied");
 
     // A page of somebody else's names another host or comes from another origin.
     for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"] {

@@ -102,9 +102,9 @@ fn a_workspace_nobody_uses_is_stopped_and_one_at_work_is_not() {
     };
     assert_eq!(["idle", "busy", "called", "spared"].map(state), ["stopped", "running", "running", "running"]);
     session
-        .refused("exec", json!({"workspace_id": "idle", "command": "true"}))
+        .refused("exec_list", json!({"workspace_id": "idle"}))
         .is("workspace_not_running", &["idle", "start"]);
-    session.act("workspace_start", json!({"workspace_id": "idle"}));
+    session.act("exec", json!({"workspace_id": "idle", "command": "true"}));
     assert_eq!(next_of(&mut changes, "idle").0, "started", "its end was no crash");
     stopped(&mut changes, "idle");
     assert_eq!(["idle", "busy", "called", "spared"].map(state), ["stopped", "running", "running", "running"]);

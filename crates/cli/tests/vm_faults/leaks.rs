@@ -36,9 +36,15 @@ pub fn check(home: &Path) {
     let disks = meta.read(|read| read.disks()).unwrap();
     let known: BTreeSet<String> = disks.iter().map(|disk| disk.id.to_string()).collect();
     let files = entries(&home.join("disks"));
-    let files = files.iter().filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend" | ".zfs"));
+    let files = files.iter().filter(|path| !is_book_keeping(path));
+    let (records, files): (Vec<_>, Vec<_>) = files.partition(|path| name(path).ends_with(".workspace.json"));
+    for record in records {
+        let owner = name(record);
+        let is_known = workspaces.iter().any(|one| owner.starts_with(&one.id.to_string()));
+        assert!(is_known, "a record of a workspace that is gone: {owner}");
+    }
     let found: BTreeSet<String> =
-        files.map(|path| name(path).trim_end_matches(".qcow2").to_owned()).collect();
+        files.iter().map(|path| name(path).trim_end_matches(".qcow2").to_owned()).collect();
     assert_eq!(found, known, "the files of disks (left) are those the state knows (right)");
 
     let (memories, packs) = meta.read(|read| Ok((read.memories()?, read.packs()?))).unwrap();
@@ -122,16 +128,19 @@ fn all_is_needed(home: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Files of an installation itself. A record that a killed process did not finish goes with the next sweep.
+fn is_book_keeping(path: &Path) -> bool {
+    let name = name(path);
+    [".lock", ".backend", ".zfs", ".database.json"].contains(&name.as_str()) || name.starts_with(".record-")
+}
+
 /// Checks that nothing at all is left.
 pub fn check_empty(home: &Path) {
     check(home);
     check_needed(home);
     for dir in ["disks", "memory", "bases", "workspaces"] {
         let left = entries(&home.join(dir));
-        let left: Vec<_> = left
-            .iter()
-            .filter(|path| !matches!(name(path).as_str(), ".lock" | ".backend" | ".zfs"))
-            .collect();
+        let left: Vec<_> = left.iter().filter(|path| !is_book_keeping(path)).collect();
         assert!(left.is_empty(), "left in {dir}: {left:?}");
     }
     assert_eq!(qemus(home), Vec::<u32>::new());

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::subject::Subject;
+
 /// Something that can be asked for.
 pub trait Action: DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'static {
     /// What comes of it.
@@ -12,9 +14,9 @@ pub trait Action: DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'sta
     /// What it says about itself.
     const ABOUT: About;
 
-    /// The workspace it is about, as its caller calls it.
-    fn workspace(&self) -> Option<&str> {
-        None
+    /// Everything it refers to that may belong to somebody else.
+    fn subjects(&self) -> Vec<Subject<'_>> {
+        Vec::new()
     }
 }
 
@@ -65,13 +67,19 @@ pub enum Rate {
     Default,
 }
 
-/// Declares an action: its parameters, what comes of it, and what it says about itself. One that is about no workspace,
-/// or decides by itself whose it may be, says `no workspace`.
+/// Declares an action: its parameters, its outcome, and what it says about itself. Its subjects are the workspace
+/// `workspace_id`, unless it says `no workspace`, and the parameters in brackets, each with the kind of
+/// [`Subject`] that it refers to.
 macro_rules! action {
-    ($action:ident -> $($rest:tt)*) => {
+    ($action:ident $([$($kind:ident($field:ident)),+])? -> $($rest:tt)*) => {
         action!(@ $action {
-            fn workspace(&self) -> Option<&str> {
-                Some(&self.workspace_id)
+            fn subjects(&self) -> Vec<crate::action::Subject<'_>> {
+                let subjects = std::iter::once(crate::action::Subject::Workspace(&self.workspace_id));
+                $($(
+                    let more = crate::action::subject::Reference::reference(&self.$field);
+                    let subjects = subjects.chain(more.map(crate::action::Subject::$kind));
+                )+)?
+                subjects.collect()
             }
         } $($rest)*);
     };

@@ -8,38 +8,48 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::workspace::of_one;
 
+/// What is said where a command may meet what only bash knows.
+const SH: &str = "run by /bin/sh: this image has no bash";
+
 /// Runs a command and waits for its end.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exec {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
-    /// The command, for `/bin/sh -c`.
+    /// The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash).
     pub command: String,
     /// Seconds after which it is ended with all it started; 120 if absent, at most 86400.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
-    /// Directory it runs in; the user's home if absent.
+    /// Working directory; the image's, else the user's home, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
     /// Variables on top of those of set_env.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// User it runs as; root if absent.
+    /// User it runs as, a name or `UID[:GID]`; the image's, else root, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// What it reads from its standard input; nothing if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Bytes shown of each output, first and last halves; 262144 if absent, at most 4194304.
+    /// Most bytes of output returned, stdout and stderr together: 30000 for MCP tools, else 1048576, if absent; at most
+    /// 8388608.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
+    /// Seconds after which it continues as a background job; 0 for never. If absent, 45 for MCP clients that ask for no
+    /// progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_after_secs: Option<u64>,
+    /// A job that exec returned: waits for it again, and does not run the command a second time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<u32>,
 }
 action!(Exec -> Executed, "exec", "Run a command", Destroys, Exec;
-    "Runs a shell command in a workspace and waits for its end. A non-zero exit code is an ordinary result. After \
-     timeout_secs (120) it is ended with everything it started, and what it printed so far is returned with \
-     timed_out. Output beyond max_output_bytes keeps its beginning and its end. For what runs longer, or for \
-     servers, use exec_background.");
+    "Runs a shell command and waits for its end. A non-zero exit code is an ordinary result. After timeout_secs (120) \
+     it is ended with everything it started. Of long output the beginning and the end are returned, and the path of a \
+     file in the workspace with all of it (16 MiB per stream). For servers and long work use exec_background.");
 
 /// How a command ended.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -62,6 +72,21 @@ pub struct Executed {
     pub stderr_bytes: u64,
     /// Whether some of what it printed is left out.
     pub truncated: bool,
+    /// Set if it still runs, as this background job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<u32>,
+    /// The shell that ran it: `/bin/bash`, or `/bin/sh` in an image without bash.
+    #[serde(default)]
+    pub shell: String,
+    /// File of the workspace with all of its output, if that was too long for the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout_file: Option<String>,
+    /// The same for what it printed as errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr_file: Option<String>,
+    /// What to try instead, if the cause of a failure is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 impl Outcome for Executed {
@@ -73,14 +98,47 @@ impl Outcome for Executed {
             text.push_str(&self.stderr);
         }
         let end = match (self.timed_out, self.exit_code) {
-            (true, _) => format!("[timed out after {} ms]", self.duration_ms),
-            (false, Some(0)) => "[exit code 0]".to_owned(),
-            (false, Some(code)) => format!("[exit code {code}]"),
-            (false, None) => "[ended]".to_owned(),
+            _ if self.job_id.is_some() => self.still_running(),
+            (true, _) => format!(
+                "timed out after {} ms; raise timeout_secs, or run it with exec_background",
+                self.duration_ms
+            ),
+            (false, Some(code)) => format!("exit code {code}"),
+            (false, None) => "ended".to_owned(),
+        };
+        let end = match self.shell.as_str() {
+            "/bin/sh" => format!("[{end}; {SH}]"),
+            _ => format!("[{end}]"),
         };
         text.push_str(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
         text.push_str(&end);
+        if self.truncated {
+            let files: Vec<&str> =
+                [&self.stdout_file, &self.stderr_file].into_iter().flatten().map(String::as_str).collect();
+            let all = self.stdout_bytes + self.stderr_bytes;
+            text.push_str(&match files.is_empty() {
+                true => format!("\n[{all} bytes of output; raise max_output_bytes to see more]"),
+                false => format!(
+                    "\n[{all} bytes of output, all in {}: read a part of it with file_read or grep, or raise \
+                     max_output_bytes]",
+                    files.join(" and ")
+                ),
+            });
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\n[hint: {hint}]"));
+        }
         text
+    }
+}
+
+impl Executed {
+    fn still_running(&self) -> String {
+        let id = self.job_id.unwrap_or_default();
+        format!(
+            "still running after {} s, now as background job {id}; call exec again with job_id {id} to wait for it",
+            self.duration_ms / 1000
+        )
     }
 }
 
@@ -88,17 +146,17 @@ impl Outcome for Executed {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobStart {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
-    /// The command, for `/bin/sh -c`.
+    /// The command line, at most 2 MiB. Run by `/bin/bash -c`, or by `/bin/sh -c` in an image without bash.
     pub command: String,
-    /// Directory it runs in; the user's home if absent.
+    /// Working directory; the image's, else the user's home, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
     /// Variables on top of those of set_env.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// User it runs as; root if absent.
+    /// User it runs as, a name or `UID[:GID]`; the image's, else root, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// Keeps its standard input open for exec_write.
@@ -120,11 +178,17 @@ pub struct JobStarted {
     pub job_id: u32,
     /// `started`.
     pub status: String,
+    /// The shell that runs it: `/bin/bash`, or `/bin/sh` in an image without bash.
+    #[serde(default)]
+    pub shell: String,
 }
 
 impl Outcome for JobStarted {
     fn text(&self) -> String {
-        format!("job {} started", self.job_id)
+        match self.shell.as_str() {
+            "/bin/sh" => format!("job {} started ({SH})", self.job_id),
+            _ => format!("job {} started", self.job_id),
+        }
     }
 }
 
@@ -132,7 +196,7 @@ impl Outcome for JobStarted {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobPoll {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
@@ -142,7 +206,7 @@ pub struct JobPoll {
     /// Shows its errors from this byte on; all that is kept if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_offset: Option<u64>,
-    /// Bytes shown of each; 262144 if absent, at most 1048576.
+    /// Most bytes returned of each; 15000 for MCP tools and 262144 elsewhere if absent; at most 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
     /// Waits for `output` beyond the offsets, for its `exit`, or for nothing (`none`, the default).
@@ -192,7 +256,14 @@ impl Outcome for JobPolled {
         };
         let stderr =
             if self.stderr.is_empty() { String::new() } else { format!("--- stderr ---\n{}", self.stderr) };
-        format!("job {} {state}\n{}{stderr}", self.job_id, self.stdout)
+        let more = match self.more {
+            true => format!(
+                "\n[there is more: go on with stdout_offset {} and stderr_offset {}]",
+                self.next_stdout_offset, self.next_stderr_offset
+            ),
+            false => String::new(),
+        };
+        format!("job {} {state}\n{}{stderr}{more}", self.job_id, self.stdout)
     }
 }
 
@@ -200,7 +271,7 @@ impl Outcome for JobPolled {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobKill {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
@@ -284,7 +355,7 @@ impl Outcome for JobListed {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobWrite {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
@@ -317,15 +388,15 @@ impl Outcome for JobWritten {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetEnv {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Names and values; null removes one.
     pub vars: BTreeMap<String, Option<String>>,
 }
 action!(SetEnv -> EnvSet, "set_env", "Set variables", Changes, Default, idempotent: true;
-    "Sets variables that every later command of the workspace gets, secrets for example. Values are kept in memory \
-     only: they are never logged or shown, and reach the disk only within a snapshot of memory. They survive stop and start, restores and forks, but not \
-     the end of the server while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
+    "Sets variables that every later command of the workspace gets, secrets for example. Values stay in memory: they \
+     are never logged or shown, and reach the disk only within a snapshot of memory. They survive stop, restore and \
+     fork, but not the end of the server while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
 
 /// Variables that were set.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

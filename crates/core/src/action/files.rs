@@ -9,7 +9,7 @@ use super::about::{Outcome, action};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRead {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -19,6 +19,10 @@ pub struct FileRead {
     /// Bytes to read; 1048576 if absent, at most 16777216.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// Most bytes of content returned: of a longer file, the beginning and the end. 30000 for MCP tools if neither this
+    /// nor limit is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_bytes: Option<u64>,
     /// First line to read, from 1, instead of an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_line: Option<u64>,
@@ -30,8 +34,9 @@ pub struct FileRead {
     pub encoding: Option<String>,
 }
 action!(FileRead -> FileContent, "file_read", "Read a file", Reads, Default, idempotent: true;
-    "Reads a file, or a part of it by bytes or by lines. Text only, unless encoding is base64. Up to 1 MiB if no \
-     limit is given; truncated says whether there is more.");
+    "Reads a file, or a part of it by bytes or by lines. Text only, unless encoding is base64. Of a file longer than \
+     max_output_bytes the beginning and the end are returned; left_out says which part is missing, to be read with \
+     offset and limit. truncated says whether anything is missing.");
 
 /// What is in a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -50,12 +55,33 @@ pub struct FileContent {
     pub bytes: u64,
     /// The line the content begins with, if lines were asked for.
     pub start_line: Option<u64>,
-    /// Whether the file goes on.
+    /// Whether the file goes on, or a part of it is left out.
     pub truncated: bool,
+    /// The part between beginning and end that content leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOut>,
+}
+
+/// A part of a file that was not returned.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Its first byte.
+    pub offset: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
 }
 
 impl Outcome for FileContent {
     fn text(&self) -> String {
+        if let Some(LeftOut { offset, bytes }) = self.left_out {
+            return format!(
+                "{}\n[{} of {} bytes; read the {bytes} missing ones with offset {offset} and limit, or raise \
+                 max_output_bytes]",
+                self.content.trim_end_matches('\n'),
+                self.bytes,
+                self.size
+            );
+        }
         if self.truncated {
             let next = self.offset + self.bytes;
             let dots = if self.content.ends_with('\n') { "" } else { "\n" };
@@ -70,7 +96,7 @@ impl Outcome for FileContent {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileWrite {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -87,8 +113,8 @@ pub struct FileWrite {
     pub append: bool,
 }
 action!(FileWrite -> FileWritten, "file_write", "Write a file", Destroys, Default, idempotent: true;
-    "Writes a whole file, atomically: whoever reads it sees the old content or the new. Missing directories are \
-     made. What was in it is gone; use file_edit to change a part.");
+    "Writes a whole file, atomically, and replaces what was in it; use file_edit to change a part. Missing \
+     directories are created.");
 
 /// A file that was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -113,16 +139,19 @@ pub struct Edit {
     pub old_string: String,
     /// What to put in its place.
     pub new_string: String,
-    /// Replaces it wherever it is; else it must be there exactly once.
+    /// Replaces every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
+    /// Changes nothing if the text occurs more than once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expect_unique: bool,
 }
 
 /// Edits a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileEdit {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -132,16 +161,20 @@ pub struct FileEdit {
     /// What to put in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_string: Option<String>,
-    /// Replaces it wherever it is; else it must be there exactly once.
+    /// Replaces every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
+    /// Changes nothing if the text occurs more than once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expect_unique: bool,
     /// Several replacements instead, made one after the other, all or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
 }
 action!(FileEdit -> FileEdited, "file_edit", "Edit a file", Destroys, Default;
-    "Replaces text in a file: old_string must be there exactly once, unless replace_all. Several edits at once are \
-     made in order, all or none. Read the file first: the text must match exactly, white space too.");
+    "Replaces text in a file: the first occurrence of old_string, or every one with replace_all. matches says how \
+     often it occurred; with expect_unique an old_string that occurs more than once changes nothing. Several edits \
+     are made in order, all or none. The text must match exactly, including white space.");
 
 /// A file that was edited.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -150,13 +183,23 @@ pub struct FileEdited {
     pub path: String,
     /// How many places were changed.
     pub replacements: usize,
+    /// How often the text to replace occurred, all edits together.
+    #[serde(default)]
+    pub matches: usize,
     /// Its size now.
     pub size: u64,
 }
 
 impl Outcome for FileEdited {
     fn text(&self) -> String {
-        format!("{} places changed in {}", self.replacements, self.path)
+        let changed = match self.replacements {
+            1 => format!("1 place changed in {}", self.path),
+            places => format!("{places} places changed in {}", self.path),
+        };
+        match self.matches.saturating_sub(self.replacements) {
+            0 => changed,
+            left => format!("{changed}; {left} more matches were left, use replace_all to change them too"),
+        }
     }
 }
 
@@ -164,7 +207,7 @@ impl Outcome for FileEdited {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileList {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path of the directory.
     pub path: String,
@@ -190,8 +233,8 @@ pub struct FileEntry {
     pub size: u64,
     /// `rwxr-xr-x`.
     pub permissions: String,
-    /// Last change of its content, seconds since 1970.
-    pub modified: i64,
+    /// Last change of its content.
+    pub modified: String,
     /// Where a symbolic link points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
@@ -218,7 +261,11 @@ impl Outcome for FileListed {
                 "symlink" => "@",
                 _ => "",
             };
-            format!("{} {:>10} {}{mark}", entry.permissions, entry.size, entry.name)
+            let target = entry.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
+            format!(
+                "{} {:>10} {} {}{mark}{target}",
+                entry.permissions, entry.size, entry.modified, entry.name
+            )
         };
         let mut lines: Vec<String> = self.entries.iter().map(line).collect();
         if self.truncated {
@@ -232,7 +279,7 @@ impl Outcome for FileListed {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileStat {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -260,7 +307,11 @@ impl Outcome for FileStatus {
     fn text(&self) -> String {
         match &self.entry {
             Some(entry) => {
-                format!("{}: {}, {} bytes, {}", self.path, entry.kind, entry.size, entry.permissions)
+                let target = entry.target.as_ref().map(|target| format!(", to {target}")).unwrap_or_default();
+                format!(
+                    "{}: {}, {} bytes, {}, modified {}{target}",
+                    self.path, entry.kind, entry.size, entry.permissions, entry.modified
+                )
             }
             None => format!("{} does not exist", self.path),
         }
@@ -271,7 +322,7 @@ impl Outcome for FileStatus {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileMove {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -304,7 +355,7 @@ impl Outcome for FileMoved {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileDelete {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -334,7 +385,7 @@ impl Outcome for FileDeleted {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileMkdir {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
@@ -362,7 +413,7 @@ impl Outcome for DirectoryMade {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileGlob {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// What to look for, relative to path: `**/*.rs`, `src/*.{c,h}`.
     pub pattern: String,
@@ -403,7 +454,7 @@ impl Outcome for FilesFound {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileGrep {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Regular expression, or text if fixed.
     pub pattern: String,
@@ -485,7 +536,7 @@ impl Outcome for TextFound {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileTransfer {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// `upload` (host to workspace) or `download` (workspace to host).
     pub direction: String,
@@ -512,6 +563,16 @@ pub struct FileTransferred {
     pub bytes: u64,
     /// Files and directories.
     pub files: u64,
+    /// Sockets, pipes and devices, which are never copied: the first 100 of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+    /// How many of them there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped_count: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Outcome for FileTransferred {
@@ -520,6 +581,10 @@ impl Outcome for FileTransferred {
             "upload" => (&self.host_path, &self.guest_path),
             _ => (&self.guest_path, &self.host_path),
         };
-        format!("{} bytes in {} files copied from {from} to {to}", self.bytes, self.files)
+        let skipped = match self.skipped_count {
+            0 => String::new(),
+            count => format!("; {count} sockets, pipes or devices were left out"),
+        };
+        format!("{} bytes in {} files copied from {from} to {to}{skipped}", self.bytes, self.files)
     }
 }

@@ -26,7 +26,7 @@ pub struct ForkedFrom {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceFork {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// The snapshot to fork. If absent the workspace is forked as it is now, running processes and all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct WorkspaceFork {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
-action!(WorkspaceFork -> WorkspaceForked, "workspace_fork", "Fork a workspace", Changes, Create;
+action!(WorkspaceFork [Snapshot(snapshot_name)] -> WorkspaceForked, "workspace_fork", "Fork a workspace", Changes, Create;
     "Makes independent copies of a workspace: from a snapshot, or, with no snapshot_name, of the running machine as \
      it is now with its memory and processes. The source goes on. Forks run at once and each uses memory of its own; \
      they have the source's size, image and variables, but not its snapshots or port forwards.");

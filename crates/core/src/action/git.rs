@@ -9,7 +9,7 @@ use super::about::{Outcome, action};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitClone {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// The repository: https, http, git or ssh, or `user@host:path`.
     pub url: String,
@@ -57,7 +57,7 @@ impl Outcome for GitCloned {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitStatus {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ impl Outcome for GitState {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitCommit {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// The commit's message.
     pub message: String,
@@ -164,7 +164,7 @@ impl Outcome for GitCommitted {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitPush {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -211,7 +211,7 @@ impl Outcome for GitPushed {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitDiff {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

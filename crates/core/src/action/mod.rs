@@ -4,21 +4,29 @@
 //! same outcome. The types are the documentation: what is written here is what every schema says.
 
 mod about;
+mod adopt;
 mod exec;
 mod files;
 mod fork;
 mod git;
 mod network;
 mod session;
+mod settings;
 mod snapshots;
+mod stats;
+mod subject;
 mod workspace;
 
 pub use about::{About, Action, Effect, Outcome, Rate};
+pub use adopt::*;
 pub use exec::*;
 pub use files::*;
 pub use fork::*;
 pub use git::*;
 pub use network::*;
 pub use session::*;
+pub use settings::*;
 pub use snapshots::*;
+pub use stats::*;
+pub use subject::Subject;
 pub use workspace::*;

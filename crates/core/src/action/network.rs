@@ -10,7 +10,7 @@ use super::workspace::{Forward, NetworkRules, of_one};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortForward {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
@@ -43,7 +43,7 @@ impl Outcome for PortForwarded {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortForwardRemove {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
@@ -90,8 +90,7 @@ impl Outcome for PortForwards {
         if self.forwards.is_empty() {
             return "no port forwards".to_owned();
         }
-        let line = |f: &Forward| format!("127.0.0.1:{} -> {}", f.host_port, f.guest_port);
-        self.forwards.iter().map(line).collect::<Vec<_>>().join("\n")
+        self.forwards.iter().map(Forward::in_words).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -99,7 +98,7 @@ impl Outcome for PortForwards {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkPolicy {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Whether it reaches the internet. Only false can be had so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]

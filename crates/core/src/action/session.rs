@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{About, Action, Effect, Outcome, Rate, action};
+use super::subject::Subject;
 
 /// Shows what has happened.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -34,6 +35,10 @@ impl Action for Timeline {
         open_world: false,
         rate: Rate::Default,
     };
+
+    fn subjects(&self) -> Vec<Subject<'_>> {
+        self.workspace_id.as_deref().map(Subject::Past).into_iter().collect()
+    }
 }
 
 /// What has happened.
@@ -68,13 +73,49 @@ pub struct TimelineEvent {
     pub changed: Option<String>,
 }
 
+/// Parameters that say what an action was about, the most telling first.
+const SUBJECTS: [&str; 12] = [
+    "command",
+    "argv",
+    "path",
+    "source",
+    "pattern",
+    "guest_path",
+    "url",
+    "snapshot_name",
+    "new_name",
+    "name",
+    "guest_port",
+    "reason",
+];
+
+impl TimelineEvent {
+    /// What the action was about: the command it ran, the path or the snapshot it changed.
+    pub fn subject(&self) -> Option<String> {
+        let telling =
+            SUBJECTS.iter().find_map(|name| self.detail.get(name).filter(|value| !value.is_null()))?;
+        match telling {
+            serde_json::Value::String(text) => Some(text.clone()),
+            serde_json::Value::Array(words) => {
+                let words = words.iter().map(|word| match word {
+                    serde_json::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                });
+                Some(words.collect::<Vec<_>>().join(" "))
+            }
+            other => Some(other.to_string()),
+        }
+    }
+}
+
 impl Outcome for TimelineShown {
     fn text(&self) -> String {
         let line = |event: &TimelineEvent| {
+            let subject = event.subject().map(|subject| format!(" `{subject}`")).unwrap_or_default();
             let workspace = event.workspace_name.as_deref().unwrap_or("-");
             let changed = event.changed.as_ref().map(|changed| format!(": {changed}")).unwrap_or_default();
             format!(
-                "{} {workspace} {} by {} ({:.0} ms) {}{changed}",
+                "{} {workspace} {}{subject} by {} ({:.0} ms) {}{changed}",
                 event.at, event.action, event.client, event.duration_ms, event.outcome
             )
         };
@@ -102,6 +143,9 @@ pub struct ServerState {
     pub uptime_secs: u64,
     /// Where its data is.
     pub home: String,
+    /// The configuration file it read, or would have read.
+    #[serde(default)]
+    pub config: String,
     /// Workspaces per state.
     pub workspaces: BTreeMap<String, usize>,
     /// Machines that wait in the pool.

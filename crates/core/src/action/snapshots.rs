@@ -25,7 +25,7 @@ pub struct SnapshotBrief {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotCreate {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is not to be had.
     pub name: String,
@@ -70,7 +70,7 @@ impl Outcome for SnapshotTaken {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotRestore {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// The snapshot.
     pub snapshot_name: String,
@@ -78,7 +78,7 @@ pub struct SnapshotRestore {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk_only: bool,
 }
-action!(SnapshotRestore -> SnapshotRestored, "snapshot_restore", "Go back to a snapshot", Destroys, Default,
+action!(SnapshotRestore [Snapshot(snapshot_name)] -> SnapshotRestored, "snapshot_restore", "Go back to a snapshot", Destroys, Default,
     idempotent: true;
     "Takes a workspace back to one of its snapshots, in place. What changed since is lost unless it is in another \
      snapshot; newer snapshots stay. With memory its processes go on where they were; without, the machine starts \
@@ -149,9 +149,21 @@ impl Outcome for SnapshotListed {
         let line = |snapshot: &SnapshotDetails| {
             let memory = if snapshot.brief.has_memory { ", with memory" } else { "" };
             let parent = snapshot.brief.parent.as_ref().map(|p| format!(", after {p}")).unwrap_or_default();
+            let current = if snapshot.current { ", current" } else { "" };
+            let forks = match snapshot.forks.is_empty() {
+                true => String::new(),
+                false => format!(", needed by {}", snapshot.forks.join(", ")),
+            };
+            let about = match snapshot.description.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", snapshot.description),
+            };
             format!(
-                "{}: {}{parent}{memory}, {} bytes of its own",
-                snapshot.brief.name, snapshot.brief.created_at, snapshot.used_bytes
+                "{}{about}: {}{parent}{memory}{current}, {} bytes of its own, {} in all{forks}",
+                snapshot.brief.name,
+                snapshot.brief.created_at,
+                snapshot.used_bytes,
+                snapshot.referenced_bytes
             )
         };
         self.snapshots.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -162,12 +174,12 @@ impl Outcome for SnapshotListed {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotDelete {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// The snapshot.
     pub snapshot_name: String,
 }
-action!(SnapshotDelete -> SnapshotDeleted, "snapshot_delete", "Delete a snapshot", Destroys, Default;
+action!(SnapshotDelete [Snapshot(snapshot_name)] -> SnapshotDeleted, "snapshot_delete", "Delete a snapshot", Destroys, Default;
     "Deletes any snapshot, not only the newest. Refused while forks need it.");
 
 /// A snapshot that is gone.
@@ -191,7 +203,7 @@ impl Outcome for SnapshotDeleted {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotDiff {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// The earlier point: a snapshot.
     pub snapshot_name: String,
@@ -208,7 +220,7 @@ pub struct SnapshotDiff {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_results: Option<usize>,
 }
-action!(SnapshotDiff -> SnapshotCompared, "snapshot_diff", "Compare snapshots", Reads, Default, idempotent: true;
+action!(SnapshotDiff [Point(snapshot_name), Point(other)] -> SnapshotCompared, "snapshot_diff", "Compare snapshots", Reads, Default, idempotent: true;
     "Says exactly which files were added, removed, modified or renamed between a snapshot and another one, or now; \
      with file, which lines of it changed.");
 
@@ -225,6 +237,9 @@ pub struct SnapshotCompared {
     pub modified: usize,
     /// How many were renamed.
     pub renamed: usize,
+    /// How many could not be read because the file system is damaged there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreadable: usize,
     /// Whether some are left out.
     pub truncated: bool,
     /// The changed lines of the file that was asked for.
@@ -236,9 +251,9 @@ pub struct SnapshotCompared {
 pub struct FileChange {
     /// Its path.
     pub path: String,
-    /// `added`, `removed`, `modified` or `renamed`.
+    /// `added`, `removed`, `modified`, `renamed` or `unreadable`.
     pub change: String,
-    /// What differs of a modified one: `content`, `mode`, `owner`, `type`, `xattrs`, `target`.
+    /// What differs of a modified one: `content`, `mode`, `owner`, `type`, `xattrs`, `target`; why one is unreadable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what: Vec<String>,
     /// Where a renamed one was.
@@ -248,6 +263,10 @@ pub struct FileChange {
     pub old_size: Option<u64>,
     /// Its size after.
     pub new_size: Option<u64>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Outcome for SnapshotCompared {
@@ -260,6 +279,7 @@ impl Outcome for SnapshotCompared {
                 "added" => "A",
                 "removed" => "D",
                 "renamed" => "R",
+                "unreadable" => return format!("! {}: {}", change.path, change.what.join(", ")),
                 _ => "M",
             };
             let from = change.from.as_ref().map(|from| format!("{from} -> ")).unwrap_or_default();
@@ -267,11 +287,16 @@ impl Outcome for SnapshotCompared {
         };
         let mut lines: Vec<String> = self.changes.iter().map(line).collect();
         lines.push(format!(
-            "{} added, {} removed, {} modified, {} renamed{}",
+            "{} added, {} removed, {} modified, {} renamed{}{}",
             self.added,
             self.removed,
             self.modified,
             self.renamed,
+            if self.unreadable > 0 {
+                format!(", {} could not be read", self.unreadable)
+            } else {
+                String::new()
+            },
             if self.truncated { "; not all are shown" } else { "" }
         ));
         lines.join("\n")

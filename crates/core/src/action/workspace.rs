@@ -44,6 +44,9 @@ pub struct WorkspaceBrief {
     /// What it is a fork of: a workspace, or `workspace@snapshot`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Id of the workspace it is a fork of, which may be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_id: Option<String>,
 }
 
 /// What a workspace may do on a network.
@@ -64,6 +67,25 @@ pub struct Forward {
     pub host_port: u16,
     /// Port in the workspace.
     pub guest_port: u16,
+}
+
+impl Forward {
+    /// In one line.
+    pub fn in_words(&self) -> String {
+        format!("127.0.0.1:{} -> {}", self.host_port, self.guest_port)
+    }
+}
+
+/// Labels in one line.
+pub(super) fn in_words(labels: &BTreeMap<String, String>) -> String {
+    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// When a workspace is destroyed or stopped by itself, if it is.
+pub(super) fn ends(expires_at: Option<&str>, idle_stop_secs: Option<u64>) -> String {
+    let expires = expires_at.map(|at| format!("; destroyed at {at}")).unwrap_or_default();
+    let idle = idle_stop_secs.map(|seconds| format!("; stopped after {seconds} s without a call"));
+    expires + &idle.unwrap_or_default()
 }
 
 /// What the host holds a machine to. What is null is not limited.
@@ -130,6 +152,9 @@ pub struct WorkspaceDetails {
     pub disk_used_bytes: u64,
     /// Size of its disk.
     pub disk_volsize_bytes: u64,
+    /// The shell that runs its commands: `/bin/bash`, or `/bin/sh` in an image without bash. Null until it has run.
+    #[serde(default)]
+    pub shell: Option<String>,
     /// Names of the variables every command gets; never their values.
     pub env_names: Vec<String>,
     /// When it is destroyed by itself.
@@ -138,6 +163,12 @@ pub struct WorkspaceDetails {
     pub idle_stop_secs: Option<u64>,
     /// When it was last used.
     pub last_used_at: String,
+    /// Whether it is started when the daemon starts, unless it was stopped on purpose.
+    #[serde(default)]
+    pub restart: bool,
+    /// Its size from its next start on, if that differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_resources: Option<Size>,
 }
 
 impl Outcome for WorkspaceDetails {
@@ -153,6 +184,9 @@ impl Outcome for WorkspaceDetails {
             b.resources.memory_mb,
             b.resources.disk_gb
         );
+        if let Some(shell) = &self.shell {
+            let _ = write!(text, "; commands run in {shell}");
+        }
         if let Some(from) = &self.forked_from {
             let _ = write!(text, "; a fork of {}", from.source_workspace_name);
         }
@@ -160,6 +194,18 @@ impl Outcome for WorkspaceDetails {
             let names: Vec<&str> = self.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
             let _ = write!(text, "; snapshots: {}", names.join(", "));
         }
+        if !self.port_forwards.is_empty() {
+            let ports: Vec<String> = self.port_forwards.iter().map(Forward::in_words).collect();
+            let _ = write!(text, "; ports: {}", ports.join(", "));
+        }
+        if !b.labels.is_empty() {
+            let _ = write!(text, "; labels: {}", in_words(&b.labels));
+        }
+        if !self.env_names.is_empty() {
+            let _ = write!(text, "; variables: {}", self.env_names.join(", "));
+        }
+        let _ = write!(text, "; created {}, last used {}", b.created_at, self.last_used_at);
+        text.push_str(&ends(self.expires_at.as_deref(), self.idle_stop_secs));
         if let Some(limits) = &self.limits {
             let _ = write!(text, "; its host allows {}", limits.in_words());
         }
@@ -242,8 +288,16 @@ pub struct WorkspaceCreated {
 impl Outcome for WorkspaceCreated {
     fn text(&self) -> String {
         format!(
-            "created {} ({}), running {} after {} ms ({})",
-            self.name, self.workspace_id, self.base_image, self.boot_time_ms, self.tier
+            "created {} ({}), running {} after {} ms ({}): {} vCPU, {} MiB memory, {} GiB disk{}",
+            self.name,
+            self.workspace_id,
+            self.base_image,
+            self.boot_time_ms,
+            self.tier,
+            self.resources.vcpus,
+            self.resources.memory_mb,
+            self.resources.disk_gb,
+            ends(self.expires_at.as_deref(), None)
         )
     }
 }
@@ -271,7 +325,7 @@ macro_rules! of_one {
         #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
         #[serde(deny_unknown_fields)]
         pub struct $action {
-            /// Id or name of the workspace.
+            /// Id or name.
             pub workspace_id: String,
         }
     };
@@ -340,7 +394,7 @@ action!(WorkspaceStart -> WorkspaceStateNow, "workspace_start", "Start a workspa
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceStop {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Switches it off instead of asking it to power off: files not yet written are lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -406,7 +460,13 @@ impl Outcome for WorkspaceListed {
         }
         let line = |w: &WorkspaceBrief| {
             let owned = if w.owned { "" } else { ", not this session's" };
-            format!("{} ({}): {}, image {}{owned}", w.name, w.workspace_id, w.state, w.base_image)
+            let labels =
+                if w.labels.is_empty() { String::new() } else { format!(", {}", in_words(&w.labels)) };
+            let source = w.source.as_ref().map(|source| format!(", fork of {source}")).unwrap_or_default();
+            format!(
+                "{} ({}): {}, image {}, created {}{source}{labels}{owned}",
+                w.name, w.workspace_id, w.state, w.base_image, w.created_at
+            )
         };
         self.workspaces.iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -425,7 +485,7 @@ action!(WorkspaceInfo -> WorkspaceDetails, "workspace_info", "Describe a workspa
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceLogs {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// `console`, `stderr` (QEMU's own words) or `all`, the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -461,7 +521,7 @@ impl Outcome for WorkspaceLogged {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceRename {
-    /// Id or name of the workspace.
+    /// Id or name.
     pub workspace_id: String,
     /// Its new name, which must be free.
     pub new_name: String,
@@ -483,100 +543,3 @@ action!(WorkspaceGrow -> WorkspaceStateNow, "workspace_grow", "Give a workspace 
     idempotent: true;
     "Grows the disk and the root file system of a running workspace, without a restart. Snapshots keep the size they \
      have: restoring an earlier one makes the disk as small again.");
-
-/// Changes what is kept about a workspace.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkspaceUpdate {
-    /// Id or name of the workspace.
-    pub workspace_id: String,
-    /// Labels to set; null removes one.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, Option<String>>,
-    /// Seconds from now after which it is destroyed by itself; 0 for never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_secs: Option<u64>,
-    /// Seconds without a call after which it is stopped by itself; 0 for never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_stop_secs: Option<u64>,
-}
-action!(WorkspaceUpdate -> WorkspaceUpdated, "workspace_update", "Change labels and times", Changes, Default,
-    idempotent: true;
-    "Changes a workspace's labels, when it is destroyed by itself, and after how much idleness it is stopped by \
-     itself. What is not given stays.");
-
-/// What is kept about a workspace.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct WorkspaceUpdated {
-    /// Its id.
-    pub workspace_id: String,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// When it is destroyed by itself.
-    pub expires_at: Option<String>,
-    /// Seconds without a call after which it is stopped by itself.
-    pub idle_stop_secs: Option<u64>,
-}
-
-impl Outcome for WorkspaceUpdated {
-    fn text(&self) -> String {
-        let labels: Vec<String> = self.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        format!("workspace {} updated; labels: {}", self.workspace_id, labels.join(", "))
-    }
-}
-
-/// Takes workspaces over.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkspaceAdopt {
-    /// Id or name of the workspace; all that nobody owns if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workspace_id: Option<String>,
-    /// Also from a session that has been idle for a while.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub force: bool,
-}
-
-impl super::Action for WorkspaceAdopt {
-    type Outcome = WorkspaceAdopted;
-    const ABOUT: super::About = super::About {
-        name: "workspace_adopt",
-        title: "Take workspaces over",
-        description: "Makes this session the owner of a workspace, or of all that nobody owns. With force also of \
-                      those whose owner has been idle (60 s unless configured otherwise); never of those in use. \
-                      Counts against this session's quota.",
-        effect: super::Effect::Changes,
-        idempotent: true,
-        open_world: false,
-        rate: super::Rate::Default,
-    };
-}
-
-/// Workspaces that were taken over.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct WorkspaceAdopted {
-    /// How many.
-    pub adopted_count: usize,
-    /// Which.
-    pub adopted: Vec<WorkspaceBrief>,
-    /// How many could not be.
-    pub error_count: usize,
-    /// Which, and why.
-    pub errors: Vec<AdoptError>,
-}
-
-/// A workspace that could not be taken over.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct AdoptError {
-    /// Its id.
-    pub workspace_id: String,
-    /// Why.
-    pub error: String,
-}
-
-impl Outcome for WorkspaceAdopted {
-    fn text(&self) -> String {
-        let names: Vec<&str> = self.adopted.iter().map(|workspace| workspace.name.as_str()).collect();
-        format!("{} workspaces taken over: {}", self.adopted_count, names.join(", "))
-    }
-}

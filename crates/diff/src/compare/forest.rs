@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use super::report::{Halt, Report};
 use super::walk::Side;
 use crate::change::EntryKind;
-use crate::error::{DiffError, Ext4Error};
-use crate::ext4;
+use crate::error::Ext4Error;
 
 /// The longest path that is told. Linux takes a quarter of this in one call.
 pub(super) const MAX_PATH: usize = 16 << 10;
@@ -54,16 +54,19 @@ impl Forest {
     }
 
     /// Adds everything below the roots.
-    pub(super) fn grow(&mut self, side: &mut Side<'_, '_>) -> Result<(), DiffError> {
+    pub(super) fn grow(&mut self, side: &mut Side<'_, '_>, report: &mut Report<'_>) -> Result<(), Halt> {
         let mut index = 0;
         while let Some(node) = self.nodes.get(index) {
             let (number, above) = (node.inode, node.path_length as usize);
-            let inode = side.volume.inode(number).map_err(side.on_side)?;
-            if inode.kind() == Some(EntryKind::Directory) {
-                side.enter(&inode)?;
-                let listing = ext4::list(side.volume, &inode, side.left());
-                let listing = listing.map_err(|error| side.explain(error))?;
-                side.count(listing.len())?;
+            let inode = side.volume.inode(number).map_err(side.on_side);
+            // One that cannot be read is reported when it turns out to be gone, new or moved.
+            let is_directory = inode.as_ref().is_ok_and(|inode| inode.kind() == Some(EntryKind::Directory));
+            let listing = match inode {
+                Ok(inode) if is_directory => report.readable(|| self.path(index), side.list(&inode))?,
+                Err(error) if error.damage().is_none() => return Err(error.into()),
+                _ => None,
+            };
+            if let Some(listing) = listing {
                 let first = self.nodes.len() as u32;
                 for (name, child) in (0..listing.len()).filter_map(|at| listing.get(at)) {
                     self.push(Parent::Node(index as u32), above, name, child).map_err(side.on_side)?;

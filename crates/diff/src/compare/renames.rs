@@ -62,7 +62,8 @@ impl Matching<'_, '_, '_> {
             if is_set(&self.is_new_settled, new) || !self.by_inode.contains_key(&self.new.inode(new)) {
                 continue;
             }
-            let inode = self.after(new)?;
+            // Damage is reported in the end, by `rest`.
+            let Some(inode) = unless_damaged(self.after(new))? else { continue };
             let (Some(identity), Some(true)) = (inode.identity(), inode.kind().map(&is_wanted)) else {
                 continue;
             };
@@ -82,14 +83,17 @@ impl Matching<'_, '_, '_> {
             }
         }
         let Some(old) = self.by_inode.get(&number).and_then(|nodes| nodes.last()) else { return Ok(None) };
-        let is_same = self.before(*old as usize)?.identity() == Some(identity);
+        let Some(before) = unless_damaged(self.before(*old as usize))? else { return Ok(None) };
+        let is_same = before.identity() == Some(identity);
         Ok(is_same.then_some(*old as usize))
     }
 
     fn renamed(&mut self, old: usize, new: usize) -> Result<(), Halt> {
         let inodes = self.inodes(old, new)?;
-        let aspects = self.pair.aspects(&inodes)?;
-        self.report.renamed(self.gone.path(old), self.new.path(new), &inodes, aspects)?;
+        let aspects = self.report.readable(|| self.new.path(new), self.pair.aspects(&inodes))?;
+        if let Some(aspects) = aspects {
+            self.report.renamed(self.gone.path(old), self.new.path(new), &inodes, aspects)?;
+        }
         self.below(old, new)
     }
 
@@ -107,9 +111,7 @@ impl Matching<'_, '_, '_> {
                     std::cmp::Ordering::Greater => new = news.next(),
                     std::cmp::Ordering::Equal => {
                         if !is_set(&self.is_gone_settled, was) && !is_set(&self.is_new_settled, is) {
-                            let inodes = self.inodes(was, is)?;
-                            let aspects = self.pair.aspects(&inodes)?;
-                            self.report.compared(self.new.path(is), &inodes, aspects)?;
+                            self.compared(was, is)?;
                             pairs.push((was, is));
                         }
                         (old, new) = (olds.next(), news.next());
@@ -120,14 +122,32 @@ impl Matching<'_, '_, '_> {
         Ok(())
     }
 
+    /// Compares two entries of the same name.
+    fn compared(&mut self, old: usize, new: usize) -> Result<(), Halt> {
+        let path = || self.new.path(new);
+        let Some(inodes) =
+            self.report.readable(path, self.pair.inodes(self.gone.inode(old), self.new.inode(new)))?
+        else {
+            return Ok(());
+        };
+        match self.report.readable(path, self.pair.aspects(&inodes))? {
+            Some(aspects) => self.report.compared(path(), &inodes, aspects),
+            None => Ok(()),
+        }
+    }
+
     fn rest(self) -> Result<(), Halt> {
         for old in (0..self.gone.len()).filter(|old| !is_set(&self.is_gone_settled, *old)) {
-            let inode = self.before(old)?;
-            self.report.removed(self.gone.path(old), &inode)?;
+            let inode = self.before(old);
+            if let Some(inode) = self.report.readable(|| self.gone.path(old), inode)? {
+                self.report.removed(self.gone.path(old), &inode)?;
+            }
         }
         for new in (0..self.new.len()).filter(|new| !is_set(&self.is_new_settled, *new)) {
-            let inode = self.after(new)?;
-            self.report.added(self.new.path(new), &inode)?;
+            let inode = self.after(new);
+            if let Some(inode) = self.report.readable(|| self.new.path(new), inode)? {
+                self.report.added(self.new.path(new), &inode)?;
+            }
         }
         Ok(())
     }
@@ -142,6 +162,15 @@ impl Matching<'_, '_, '_> {
 
     fn after(&self, node: usize) -> Result<Inode, DiffError> {
         self.pair.after.inode(self.new.inode(node)).map_err(DiffError::After)
+    }
+}
+
+/// What was read, if the file system is not damaged there.
+fn unless_damaged<T>(result: Result<T, DiffError>) -> Result<Option<T>, DiffError> {
+    match result {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.damage().is_some() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -8,6 +8,9 @@ use crate::change::{Aspect, Change, ChangeKind, Totals};
 use crate::error::DiffError;
 use crate::ext4::Inode;
 
+/// A file system with more damage than this is no use to compare.
+const MAX_UNREADABLE: u64 = 1000;
+
 /// Why a comparison ends early.
 pub(super) enum Halt {
     /// The visitor has seen enough.
@@ -61,6 +64,26 @@ impl<'r> Report<'r> {
         aspects: BTreeSet<Aspect>,
     ) -> Result<(), Halt> {
         self.both(path, ChangeKind::Renamed { from, aspects }, inodes)
+    }
+
+    /// Passes on what could be read. Damage is reported as an unreadable path, and the comparison continues.
+    pub(super) fn readable<T>(
+        &mut self,
+        path: impl FnOnce() -> Vec<u8>,
+        result: Result<T, DiffError>,
+    ) -> Result<Option<T>, Halt> {
+        let error = match result {
+            Ok(read) => return Ok(Some(read)),
+            Err(error) => error,
+        };
+        match error.damage() {
+            Some(reason) if self.totals.unreadable < MAX_UNREADABLE => {
+                let kind = ChangeKind::Unreadable { reason };
+                self.pass(Change { path: path(), kind, before: None, after: None })?;
+                Ok(None)
+            }
+            _ => Err(error.into()),
+        }
     }
 
     fn both(&mut self, path: Vec<u8>, kind: ChangeKind, inodes: &Inodes) -> Result<(), Halt> {

@@ -67,7 +67,7 @@ pub fn visit(
 fn all(pair: &Pair<'_>, start: Start, options: &Options, report: &mut Report<'_>) -> Result<(), Halt> {
     let mut walk = Walk::new(pair, options.max_entries);
     walk.from(start.path, start.before, start.after, report)?;
-    let (gone, new) = walk.expand()?;
+    let (gone, new) = walk.expand(report)?;
     renames::report(pair, &gone, &new, report)
 }
 

@@ -22,8 +22,17 @@ pub(super) struct Side<'p, 'd> {
 }
 
 impl Side<'_, '_> {
+    /// Lists a directory.
+    pub(super) fn list(&mut self, inode: &Inode) -> Result<Listing, DiffError> {
+        self.enter(inode)?;
+        let listing = crate::ext4::list(self.volume, inode, self.left);
+        let listing = listing.map_err(|error| self.explain(error))?;
+        self.count(listing.len())?;
+        Ok(listing)
+    }
+
     /// Notes that a directory is about to be listed.
-    pub(super) fn enter(&mut self, inode: &Inode) -> Result<(), DiffError> {
+    fn enter(&mut self, inode: &Inode) -> Result<(), DiffError> {
         if self.directories.insert(inode.number) {
             return Ok(());
         }
@@ -31,19 +40,14 @@ impl Side<'_, '_> {
         Err((self.on_side)(Ext4Error::Damaged { inode: inode.number, reason }))
     }
 
-    /// How many entries the next directory may have.
-    pub(super) fn left(&self) -> u64 {
-        self.left
-    }
-
     /// Notes how many entries a directory had.
-    pub(super) fn count(&mut self, entries: usize) -> Result<(), DiffError> {
+    fn count(&mut self, entries: usize) -> Result<(), DiffError> {
         self.left = self.left.checked_sub(entries as u64).ok_or_else(|| self.too_many())?;
         Ok(())
     }
 
     /// Says the limit of the whole where only what was left of it was known.
-    pub(super) fn explain(&self, error: Ext4Error) -> DiffError {
+    fn explain(&self, error: Ext4Error) -> DiffError {
         match error {
             Ext4Error::TooLarge { what: "entries", .. } => self.too_many(),
             error => (self.on_side)(error),
@@ -144,11 +148,11 @@ impl<'p, 'd> Walk<'p, 'd> {
     }
 
     /// Lists everything below what only one side has.
-    pub(super) fn expand(mut self) -> Result<(Forest, Forest), DiffError> {
+    pub(super) fn expand(mut self, report: &mut Report<'_>) -> Result<(Forest, Forest), Halt> {
         let mut gone = std::mem::take(&mut self.before.alone);
         let mut new = std::mem::take(&mut self.after.alone);
-        gone.grow(&mut self.before)?;
-        new.grow(&mut self.after)?;
+        gone.grow(&mut self.before, report)?;
+        new.grow(&mut self.after, report)?;
         Ok((gone, new))
     }
 
@@ -160,11 +164,20 @@ impl<'p, 'd> Walk<'p, 'd> {
         after: u32,
         report: &mut Report<'_>,
     ) -> Result<Option<Frame>, Halt> {
-        let inodes = self.pair.inodes(before, after)?;
-        report.compared(path.clone(), &inodes, self.pair.aspects(&inodes)?)?;
+        let inodes = self.pair.inodes(before, after);
+        let Some(inodes) = report.readable(|| path.clone(), inodes)? else { return Ok(None) };
+        if let Some(aspects) = report.readable(|| path.clone(), self.pair.aspects(&inodes))? {
+            report.compared(path.clone(), &inodes, aspects)?;
+        }
         let is_directory = |inode: &Inode| inode.kind() == Some(EntryKind::Directory);
         match (is_directory(&inodes.before), is_directory(&inodes.after)) {
-            (true, true) => self.listed(path, &inodes).map(Some),
+            (true, true) => {
+                let listings = self.listings(&inodes);
+                let Some((before, after)) = report.readable(|| path.clone(), listings)? else {
+                    return Ok(None);
+                };
+                Ok(Some(Frame::at(path, before, after)))
+            }
             (false, false) => Ok(None),
             (was_directory, _) => {
                 // All that was below is gone, or all that is below is new.
@@ -172,10 +185,9 @@ impl<'p, 'd> Walk<'p, 'd> {
                     true => (&mut self.before, &inodes.before),
                     false => (&mut self.after, &inodes.after),
                 };
-                side.enter(inode)?;
-                let listing = crate::ext4::list(side.volume, inode, side.left);
-                let listing = listing.map_err(|error| side.explain(error))?;
-                side.count(listing.len())?;
+                let Some(listing) = report.readable(|| path.clone(), side.list(inode))? else {
+                    return Ok(None);
+                };
                 let mut place = None;
                 for (name, inode) in (0..listing.len()).filter_map(|index| listing.get(index)) {
                     alone(side, &mut place, path, name, inode)?;
@@ -185,7 +197,8 @@ impl<'p, 'd> Walk<'p, 'd> {
         }
     }
 
-    fn listed(&mut self, path: &mut Vec<u8>, inodes: &Inodes) -> Result<Frame, Halt> {
+    /// Lists a directory of both sides.
+    fn listings(&mut self, inodes: &Inodes) -> Result<(Rc<Listing>, Rc<Listing>), DiffError> {
         self.before.enter(&inodes.before)?;
         self.after.enter(&inodes.after)?;
         let limits = (self.before.left, self.after.left);
@@ -196,17 +209,22 @@ impl<'p, 'd> Walk<'p, 'd> {
         })?;
         self.before.count(before.len())?;
         self.after.count(after.len())?;
+        Ok((before, after))
+    }
+}
+
+impl Frame {
+    /// A directory that is about to be compared; `path` becomes what its entries' paths start with.
+    fn at(path: &mut Vec<u8>, before: Rc<Listing>, after: Rc<Listing>) -> Self {
         // The root is the only path that ends in a slash, and its children have no second one.
         if path.as_slice() == b"/" {
             path.clear();
         }
         let path_length = path.len();
         let (next_before, next_after, place_before, place_after) = (0, 0, None, None);
-        Ok(Frame { before, after, next_before, next_after, path_length, place_before, place_after })
+        Self { before, after, next_before, next_after, path_length, place_before, place_after }
     }
-}
 
-impl Frame {
     /// Takes the next name of either side, in order, and puts it after `path`.
     fn step(&mut self, path: &mut Vec<u8>) -> Result<Option<Step>, DiffError> {
         let (step, name) = match (self.before.get(self.next_before), self.after.get(self.next_after)) {

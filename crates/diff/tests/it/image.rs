@@ -67,6 +67,11 @@ pub fn make(tree: &Path, image: &Path, size: &str, options: &[&str]) {
     assert!(image.exists() && !complaints.contains("mke2fs:"), "{command:?}: {complaints}");
 }
 
+/// Whether e2fsck has nothing to say against an image.
+pub fn is_sound(image: &Path) -> bool {
+    Command::new("e2fsck").args(["-f", "-n"]).arg(image).output().unwrap().status.success()
+}
+
 /// Runs commands of debugfs; it goes on after an error, so none may say anything that looks like one.
 pub fn debugfs(image: &Path, commands: &str) {
     let output = run(Command::new("debugfs").args(["-w", "-f", "-"]).arg(image), Some(commands));
@@ -119,6 +124,7 @@ pub fn line(change: &Change) -> String {
         ChangeKind::Removed => format!("- {path}"),
         ChangeKind::Modified { aspects: what } => format!("M {path}{}", aspects(what)),
         ChangeKind::Renamed { from, aspects: what } => format!("R {} > {path}{}", text(from), aspects(what)),
+        ChangeKind::Unreadable { reason } => format!("! {path} {reason}"),
     }
 }
 

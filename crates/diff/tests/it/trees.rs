@@ -8,11 +8,12 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use agentiso_testing::seeded;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::image::{Place, debugfs, diff, lines, run};
+use crate::image::{Place, debugfs, diff, is_sound, lines, run};
 
 /// Owned by whoever runs the test.
 const UNTOUCHED: u32 = 0;
@@ -214,7 +215,8 @@ fn expected(before: &Tree, after: &Tree) -> BTreeSet<String> {
         let settings = |(path, node): (&[u8], &Node)| {
             let is_set = is_scriptable(path);
             let mode = if matches!(node.what, What::Symlink(_)) { 0o777 } else { node.mode };
-            (mode, is_set.then_some(node.owner), node.attribute.clone().filter(|_| is_set))
+            // What debugfs cannot name keeps the owner it was made with.
+            (mode, if is_set { node.owner } else { UNTOUCHED }, node.attribute.clone().filter(|_| is_set))
         };
         let (was, is) = (settings(one), settings(other));
         let same_kind = kind(one.1) == kind(other.1);
@@ -254,7 +256,7 @@ fn options() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 60, ..ProptestConfig::with_cases(24) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 60, max_global_rejects: 12, ..seeded(24) })]
 
     #[test]
     fn the_comparison_of_images_is_the_comparison_of_trees(
@@ -291,6 +293,9 @@ proptest! {
             if indexed {
                 run(Command::new("e2fsck").args(["-f", "-y", "-D"]).arg(&image), None);
             }
+            // e2fsck 1.47 can overwrite attributes of a symbolic link with inline data, and then says so itself: such an
+            // image shows nothing about our reader.
+            prop_assume!(is_sound(&image));
             images.push(image);
         }
         let found: BTreeSet<String> = lines(&diff(&images[0], &images[1])).into_iter().collect();

@@ -24,20 +24,21 @@ impl Perform for WorkspaceAdopt {
         };
         let mut adopted =
             WorkspaceAdopted { adopted_count: 0, adopted: Vec::new(), error_count: 0, errors: Vec::new() };
-        if let Some(asked) = &self.workspace_id {
-            let workspace = engine.find(asked)?;
+        if let Some(workspace) = context.claimed() {
             engine.adopt(session, workspace.id, idle)?;
-            adopted.adopted.push(engine.brief_of(&workspace, &context.caller)?);
+            adopted.adopted.push(engine.brief_of(workspace, &context.caller)?);
         } else {
             let settings = engine.meta().read(|read| read.all_settings())?;
+            let isolates = engine.isolates(&context.caller);
             let wanted = settings.iter().filter(|(_, settings)| match settings.owner {
+                _ if isolates => false,
                 None => true,
                 Some(owner) => self.force && owner != session,
             });
             for (&id, _) in wanted {
                 match engine.adopt(session, id, idle) {
                     Ok(()) => {
-                        let workspace = engine.find(&id.to_string())?;
+                        let workspace = engine.meta().read(|read| read.workspace(id))?;
                         adopted.adopted.push(engine.brief_of(&workspace, &context.caller)?);
                     }
                     Err(failure) => adopted.errors.push(AdoptError {

@@ -3,14 +3,18 @@
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed};
-use agentiso_core::{Code, Failure, ImageName, Resources, SessionId, WorkspaceId, check_labels};
+use agentiso_core::{
+    Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
+};
 use agentiso_meta::{Claim, Settings};
 use agentiso_runtime::workspaces::{CreateRequest, RemoveRequest, WorkspaceView};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::act::Context;
+use crate::clock;
 use crate::events::EventKind;
 use crate::quota::Asked;
 use crate::views::{shown, size, took_ms};
@@ -27,8 +31,23 @@ impl Perform for WorkspaceCreate {
         context.once(key.as_deref(), &self, self.clone().make(context)).await
     }
 
-    fn made(outcome: &WorkspaceCreated) -> Option<&str> {
-        Some(&outcome.workspace_id)
+    fn is_undone_when_abandoned(&self) -> bool {
+        // With a key the caller can ask again.
+        self.idempotency_key.is_none()
+    }
+
+    async fn undo(outcome: WorkspaceCreated, context: &Context) {
+        let (engine, Some(id)) = (&context.engine, Self::made(&outcome)) else { return };
+        let remove = RemoveRequest { workspace: id, force: true };
+        if let Err(failure) = engine.workspaces.remove(&remove).await {
+            return tracing::warn!(%failure, "a workspace that nobody waited for could not be removed");
+        }
+        engine.forget(id).await;
+        engine.events.tell(EventKind::Destroyed, id, &outcome.name, None);
+    }
+
+    fn made(outcome: &WorkspaceCreated) -> Option<WorkspaceId> {
+        outcome.workspace_id.parse().ok()
     }
 
     fn changed(outcome: &WorkspaceCreated) -> Option<String> {
@@ -73,16 +92,21 @@ impl Make for WorkspaceCreate {
         let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&resources))?;
         let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool };
         let began = Instant::now();
-        let view = engine.workspaces.create(&request, &context.progress).await?;
+        let view = match engine.workspaces.create(&request, &context.progress).await {
+            Err(failure) if failure.code() == Code::WorkspaceExists => {
+                return Err(context.about_taken(request.name.as_ref(), failure));
+            }
+            made => made?,
+        };
         if let Err(failure) = engine.settle(context.caller.session, &view, wishes) {
             // Nobody owns it and nobody knows of it: it must not stay.
-            let remove = RemoveRequest { workspace: view.id.to_string(), force: true };
+            let remove = RemoveRequest { workspace: view.id, force: true };
             engine.workspaces.remove(&remove).await?;
             return Err(failure);
         }
         engine.watch(view.id);
         engine.events.tell(EventKind::Created, view.id, view.name.as_str(), None);
-        let expires_at = self.ttl_secs.map(in_so_long).transpose()?.map(shown);
+        let expires_at = self.ttl_secs.map(in_so_long).transpose()?.map(clock::on_the_wall).map(shown);
         Ok(WorkspaceCreated {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),
@@ -102,8 +126,18 @@ impl Make for WorkspaceCreate {
 impl Engine {
     fn settle(&self, owner: Option<SessionId>, view: &WorkspaceView, wishes: Wishes) -> Result<(), Failure> {
         let Wishes { expires_at, idle_stop, labels } = wishes;
-        let last_used = Timestamp::now();
-        let settings = Settings { owner, labels, expires_at, idle_stop, last_used, suspended: None };
+        let last_used = clock::now();
+        let settings = Settings {
+            owner,
+            labels,
+            expires_at,
+            idle_stop,
+            last_used,
+            suspended: None,
+            restart: false,
+            stay_stopped: false,
+            next_size: None,
+        };
         Ok(self.meta().write(|tx| tx.set_settings(view.id, &settings))?)
     }
 
@@ -117,6 +151,45 @@ impl Engine {
 }
 
 impl Context {
+    /// What a caller should know of a name that is taken, if the workspace is its own or nobody's.
+    fn about_taken(&self, name: Option<&WorkspaceName>, failure: Failure) -> Failure {
+        let known = || {
+            let workspaces = self.engine.workspaces.list().ok()?;
+            let workspace = workspaces.into_iter().find(|workspace| Some(&workspace.name) == name)?;
+            let settings = self.engine.meta().read(|read| read.settings(workspace.id)).ok()?;
+            let state = if settings.suspended.is_some() { "suspended" } else { workspace.state };
+            let is_ours = settings.owner.is_none() || settings.owner == self.caller.session;
+            is_ours.then(|| (workspace, state, settings.owner.is_some()))
+        };
+        let Some((workspace, state, owned)) = known() else { return failure };
+        let whose = if owned { "you have" } else { "there is" };
+        let message = format!(
+            "{whose} a workspace {} already: its id is {}, it is {state}",
+            workspace.name, workspace.id
+        );
+        let start = match (state, self.engine.config().vm.start_on_use) {
+            ("running", _) => "",
+            (_, true) => ", it starts when it is used",
+            (_, false) => "; start it with workspace_start",
+        };
+        Failure::new(Code::WorkspaceExists, message).with_remedy(format!(
+            "go on with it: every call takes its name or its id{start}; to begin anew, call workspace_destroy first, or \
+             create one of another name"
+        ))
+    }
+
+    /// Refuses an outcome that is repeated when the workspace it speaks of is gone.
+    fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
+        let Some(id) = outcome["workspace_id"].as_str() else { return Ok(()) };
+        let workspaces = self.engine.workspaces.list()?;
+        if workspaces.iter().any(|workspace| workspace.id.to_string() == id) {
+            return Ok(());
+        }
+        let name = outcome["name"].as_str().unwrap_or_default();
+        let message = format!("the workspace {name:?} ({id}) that this idempotency_key made is gone");
+        Err(Failure::new(Code::WorkspaceNotFound, message).with_remedy("use a new key to create another"))
+    }
+
     /// Does something once for a key: the second time the first outcome is the answer.
     pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
         &self,
@@ -134,7 +207,10 @@ impl Context {
         let meta = self.engine.meta();
         match meta.write(|tx| tx.claim_key(session, key, &hash))? {
             Claim::New => {}
-            Claim::Done(outcome) => return serde_json::from_value(outcome).map_err(internal),
+            Claim::Done(outcome) => {
+                self.require_there(&outcome)?;
+                return serde_json::from_value(outcome).map_err(internal);
+            }
             Claim::InProgress => {
                 return Err(Failure::new(
                     Code::IdempotencyConflict,
@@ -165,14 +241,21 @@ impl Context {
 
 impl Perform for WorkspaceDestroy {
     const ACCESS: Access = Access::Changes;
+    const ENDS_MACHINE: Option<&'static str> = Some("was destroyed");
+
+    fn kills(&self) -> bool {
+        true
+    }
 
     async fn perform(self, context: &Context) -> Result<WorkspaceDestroyed, Failure> {
         let workspace = context.workspace()?;
         let engine = &context.engine;
-        let remove = RemoveRequest { workspace: workspace.id.to_string(), force: true };
+        let remove = RemoveRequest { workspace: workspace.id, force: true };
+        let owner = engine.events.owner_of(workspace.id);
         engine.workspaces.remove(&remove).await?;
         engine.forget(workspace.id).await;
-        engine.events.tell(EventKind::Destroyed, workspace.id, workspace.name.as_str(), None);
+        let name = workspace.name.as_str();
+        engine.events.tell_for(owner, EventKind::Destroyed, workspace.id, name, None);
         Ok(WorkspaceDestroyed {
             workspace_id: workspace.id.to_string(),
             name: workspace.name.to_string(),
@@ -196,9 +279,9 @@ pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
         ))
 }
 
-/// The moment in so many seconds.
+/// The moment in so many seconds, on the clock that decides when a workspace's time is up.
 pub(super) fn in_so_long(seconds: u64) -> Result<Timestamp, Failure> {
-    Ok(Timestamp::now() + checked_secs(seconds)?)
+    Ok(clock::now() + checked_secs(seconds)?)
 }
 
 /// A time that makes sense.

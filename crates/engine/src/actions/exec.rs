@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use agentiso_core::action::{EnvSet, Exec, Executed, SetEnv};
 use agentiso_core::{Capture, Code, Failure};
-use agentiso_runtime::guest::{self, Exit, ExitStatus, Guest, ProcessEvent, User};
+use agentiso_runtime::guest::{self, Exit, ExitStatus, Process};
+use tokio::time::Instant;
 
+use super::handover::{self, Ending, Handover};
+use super::hints;
 use crate::act::Context;
+use crate::command::{Command, Program, Shell, user};
 use crate::rooms::locked;
-use crate::{Access, Perform, held};
+use crate::spill::{Output, Shown};
+use crate::{Access, Perform};
 
 const TIMEOUT: u64 = 120;
 const LONGEST: u64 = 86_400;
-const OUTPUT: u64 = 256 * 1024;
-const MOST_OUTPUT: u64 = 4 << 20;
-/// The longest command line.
-const LONGEST_COMMAND: usize = 128 * 1024;
+const OUTPUT: u64 = 1 << 20;
+const MOST_OUTPUT: u64 = 8 << 20;
 /// How much longer than its time limit a command is waited for, before its machine is taken to be stuck.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -25,62 +28,83 @@ impl Perform for Exec {
 
     async fn perform(self, context: &Context) -> Result<Executed, Failure> {
         let seconds = bounded("timeout_secs", self.timeout_secs, TIMEOUT, 1, LONGEST)?;
-        let output = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 0, MOST_OUTPUT)?;
+        let most = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 0, MOST_OUTPUT)?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let patience = bounded("background_after_secs", self.background_after_secs, 0, 0, LONGEST)?;
+        let patience = Some(patience).filter(|seconds| *seconds > 0);
+        let began = Instant::now();
+        if let Some(id) = self.job_id {
+            let patience = Duration::from_secs(patience.map_or(seconds, |patience| patience.min(seconds)));
+            let guest = context.guest().await?;
+            let mut output = Output::new(guest.clone(), most);
+            let wait = handover::wait_again(&guest, id, patience, &mut output);
+            let (ending, printed) =
+                tokio::time::timeout(patience + GRACE, wait).await.map_err(|_| stuck())??;
+            let shown = output.finish().await;
+            return Ok(Executed {
+                stdout_bytes: printed[0],
+                stderr_bytes: printed[1],
+                ..executed(&ending, began.elapsed(), shown, None)
+            });
+        }
         let mut command = shell(&self.command, self.workdir.as_deref(), &self.env, self.user.as_deref())?;
         command.stdin = self.stdin.is_some();
         command.timeout_ms = Some(seconds * 1000);
-        let guest = context.guest().await?;
-        let run = run(&guest, command, self.stdin.as_deref(), usize::try_from(output).unwrap_or(usize::MAX));
+        // A limit the caller did not choose is for calls, not for jobs.
+        let timeout_ms = self.timeout_secs.map(|seconds| seconds * 1000);
+        let handover = patience
+            .filter(|patience| *patience < seconds)
+            .map(|patience| Handover { at: began + Duration::from_secs(patience), timeout_ms });
+        let launched = context.start_command(&command).await?;
+        let mut output = Output::new(launched.guest.clone(), most);
+        let run = handover::run(launched.started, self.stdin.as_deref(), &mut output, handover);
         let limit = Duration::from_secs(seconds) + GRACE;
-        let (exit, stdout, stderr) = tokio::time::timeout(limit, run).await.map_err(|_| stuck())??;
-        Ok(executed(&exit, &stdout, &stderr))
+        let ending = tokio::time::timeout(limit, run).await.map_err(|_| stuck())??;
+        let mut executed = executed(&ending, began.elapsed(), output.finish().await, launched.shell);
+        if executed.exit_code.is_some_and(|code| code != 0) {
+            executed.hint = hints::of(&launched.guest, &self.command, &executed).await;
+        }
+        Ok(executed)
     }
 }
 
-/// Runs a command to its end.
-pub(super) async fn run(
-    guest: &Guest,
-    command: guest::Exec,
-    stdin: Option<&str>,
-    keep: usize,
-) -> Result<(Exit, Capture, Capture), Failure> {
-    let (mut stdout, mut stderr) = (Capture::new(keep), Capture::new(keep));
-    let mut process = held::start(guest, &command).await?;
-    let input = process.take_stdin();
-    let feed = async {
-        if let (Some(mut input), Some(text)) = (input, stdin) {
-            // A command need not read all it is given.
-            let _ = input.write(text.as_bytes()).await;
-            input.close();
+/// Runs a command of our own to its end, and keeps so much of each output.
+pub(super) async fn run(process: Process, keep: usize) -> Result<(Exit, Capture, Capture), Failure> {
+    let mut kept = (Capture::new(keep), Capture::new(keep));
+    match handover::run(process, None, &mut kept, None).await? {
+        Ending::Exited(exit) => Ok((exit, kept.0, kept.1)),
+        Ending::Job(_) => {
+            Err(Failure::new(Code::ProtocolViolation, "the agent made a job of a command unasked"))
         }
-    };
-    let listen = async {
-        loop {
-            match process.next().await? {
-                Some(ProcessEvent::Stdout(bytes)) => stdout.push(&bytes),
-                Some(ProcessEvent::Stderr(bytes)) => stderr.push(&bytes),
-                Some(ProcessEvent::Exited(exit)) => return Ok(exit),
-                Some(_) => {}
-                None => return Err(Failure::new(Code::GuestFailed, "the command ended without a word")),
-            }
-        }
-    };
-    let (_, exit) = tokio::join!(feed, listen);
-    Ok((exit?, stdout, stderr))
+    }
 }
 
-fn executed(exit: &Exit, stdout: &Capture, stderr: &Capture) -> Executed {
-    let (code, signal) = code_and_signal(exit);
+fn executed(
+    ending: &Ending,
+    elapsed: Duration,
+    (stdout, stderr): (Shown, Shown),
+    shell: Option<Shell>,
+) -> Executed {
+    let (exit, job_id) = match ending {
+        Ending::Exited(exit) => (Some(exit), None),
+        Ending::Job(id) => (None, Some(*id)),
+    };
+    let timed_out = exit.is_some_and(|exit| exit.timed_out);
     Executed {
-        exit_code: if exit.timed_out { None } else { Some(code) },
-        stdout: stdout.text(),
-        stderr: stderr.text(),
-        timed_out: exit.timed_out,
-        signal,
-        duration_ms: exit.usage.wall_us / 1000,
-        stdout_bytes: stdout.total(),
-        stderr_bytes: stderr.total(),
-        truncated: stdout.omitted() > 0 || stderr.omitted() > 0,
+        exit_code: exit.filter(|_| !timed_out).map(|exit| code_and_signal(exit).0),
+        truncated: stdout.cut || stderr.cut,
+        stdout: stdout.text,
+        stderr: stderr.text,
+        timed_out,
+        signal: exit.and_then(|exit| code_and_signal(exit).1),
+        duration_ms: exit.map_or(elapsed.as_millis() as u64, |exit| exit.usage.wall_us / 1000),
+        stdout_bytes: stdout.total,
+        stderr_bytes: stderr.total,
+        job_id,
+        shell: shell.map(|shell| shell.path().to_owned()).unwrap_or_default(),
+        stdout_file: stdout.file,
+        stderr_file: stderr.file,
+        hint: None,
     }
 }
 
@@ -92,44 +116,32 @@ pub(crate) fn code_and_signal(exit: &Exit) -> (i32, Option<i32>) {
     }
 }
 
-/// A command for the shell.
+/// A command line for the workspace's shell.
 pub(super) fn shell(
     command: &str,
     workdir: Option<&str>,
     env: &BTreeMap<String, String>,
-    user: Option<&str>,
-) -> Result<guest::Exec, Failure> {
-    if command.trim().is_empty() {
-        return Err(Failure::new(Code::InvalidArgument, "command is empty"));
-    }
-    if command.len() > LONGEST_COMMAND || command.contains('\0') {
-        let message = format!("command must be text of at most {LONGEST_COMMAND} bytes");
-        return Err(Failure::new(Code::InvalidArgument, message)
-            .with_remedy("write a script with file_write and run that"));
-    }
+    as_user: Option<&str>,
+) -> Result<Command, Failure> {
     if let Some(path) = workdir {
         super::files::absolute(path)?;
     }
     for name in env.keys() {
         variable_name(name)?;
     }
-    if env.values().any(|value| value.contains('\0')) {
-        return Err(Failure::new(Code::InvalidArgument, "a variable's value contains a zero byte"));
-    }
-    Ok(guest::Exec {
-        argv: vec![b"/bin/sh".to_vec(), b"-c".to_vec(), command.as_bytes().to_vec()],
-        env: env
-            .iter()
-            .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()))
-            .collect(),
+    let env = env.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+    let command = Command {
+        env: env.collect(),
         workdir: workdir.map(|path| path.as_bytes().to_vec()),
-        user: user.map(|name| User::Name(name.to_owned())),
-        ..guest::Exec::default()
-    })
+        user: as_user.map(user).transpose()?,
+        ..Command::new(Program::Line(command.to_owned()))
+    };
+    command.check()?;
+    Ok(command)
 }
 
 /// A name a variable may have, by the agent's own rules.
-pub(super) fn variable_name(name: &str) -> Result<(), Failure> {
+pub(crate) fn variable_name(name: &str) -> Result<(), Failure> {
     guest::check_name(name).map_err(|error| {
         Failure::new(Code::InvalidArgument, error.to_string())
             .with_remedy("letters, digits and underscores, not beginning with a digit; PATH and its like are set within a command")
@@ -164,7 +176,7 @@ impl Perform for SetEnv {
             variable_name(name)?;
         }
         let id = context.workspace()?.id;
-        let running = context.engine.workspaces.info(&id.to_string())?.state == "running";
+        let running = context.engine.workspaces.info(id)?.state == "running";
         let room = context.engine.rooms.of(id);
         if running {
             let guest = context.guest().await?;

@@ -15,6 +15,8 @@ use crate::{Access, Perform};
 /// The most that is written or edited at once.
 pub(super) const LARGEST: usize = 16 << 20;
 const LONGEST_PATH: usize = 4096;
+const ENOTDIR: i32 = 20;
+const EISDIR: i32 = 21;
 
 impl Perform for FileWrite {
     const ACCESS: Access = Access::Works;
@@ -58,13 +60,10 @@ impl Perform for FileEdit {
         let edits = edits(&self)?;
         let guest = context.guest().await?;
         let text = super::read::whole_text(&guest, &self.path).await?;
-        let (text, replacements) = apply(&self.path, text, &edits)?;
-        if text.len() > LARGEST {
-            return Err(too_large(&self.path, text.len() as u64));
-        }
+        let Applied { text, replacements, matches } = apply(&self.path, text, &edits)?;
         let options = WriteOptions { mode: None, append: false, parents: false };
         let size = write(&guest, &self.path, options, text.as_bytes()).await?;
-        Ok(FileEdited { path: self.path, replacements, size })
+        Ok(FileEdited { path: self.path, replacements, matches, size })
     }
 
     fn changed(outcome: &FileEdited) -> Option<String> {
@@ -75,7 +74,8 @@ impl Perform for FileEdit {
 fn edits(edit: &FileEdit) -> Result<Vec<Edit>, Failure> {
     let one = match (&edit.old_string, &edit.new_string) {
         (Some(old), Some(new)) => {
-            Some(Edit { old_string: old.clone(), new_string: new.clone(), replace_all: edit.replace_all })
+            let (replace_all, expect_unique) = (edit.replace_all, edit.expect_unique);
+            Some(Edit { old_string: old.clone(), new_string: new.clone(), replace_all, expect_unique })
         }
         (None, None) => None,
         _ => {
@@ -90,9 +90,17 @@ fn edits(edit: &FileEdit) -> Result<Vec<Edit>, Failure> {
     }
 }
 
+/// A text after all its edits.
+#[derive(Debug, Eq, PartialEq)]
+struct Applied {
+    text: String,
+    replacements: usize,
+    matches: usize,
+}
+
 /// Makes all replacements, or none.
-fn apply(path: &str, mut text: String, edits: &[Edit]) -> Result<(String, usize), Failure> {
-    let mut replacements = 0;
+fn apply(path: &str, mut text: String, edits: &[Edit]) -> Result<Applied, Failure> {
+    let (mut replacements, mut matches) = (0, 0);
     for (number, edit) in (1..).zip(edits) {
         let which = if edits.len() > 1 { format!(" of edit {number}") } else { String::new() };
         if edit.old_string.is_empty() {
@@ -114,20 +122,27 @@ fn apply(path: &str, mut text: String, edits: &[Edit]) -> Result<(String, usize)
                 )
                 .with_remedy("read the file and copy the text exactly, white space too"));
             }
-            2.. if !edit.replace_all => {
+            2.. if edit.expect_unique && !edit.replace_all => {
                 return Err(Failure::new(
                     Code::EditMismatch,
                     format!("old_string{which} is in {path} {found} times; nothing was changed"),
                 )
-                .with_remedy("give more of the text around it, or say replace_all"));
+                .with_remedy("give more of the text around it, or set replace_all"));
             }
             _ => {
-                text = text.replace(&edit.old_string, &edit.new_string);
-                replacements += found;
+                let times = if edit.replace_all { found } else { 1 };
+                // Computed before it is made: a short edit can ask for gigabytes.
+                let grown = times.saturating_mul(edit.new_string.len().saturating_sub(edit.old_string.len()));
+                if text.len().saturating_add(grown) > LARGEST {
+                    return Err(too_large(path, text.len().saturating_add(grown) as u64));
+                }
+                text = text.replacen(&edit.old_string, &edit.new_string, times);
+                replacements += times;
+                matches += found;
             }
         }
     }
-    Ok((text, replacements))
+    Ok(Applied { text, replacements, matches })
 }
 
 impl Perform for FileMove {
@@ -232,6 +247,16 @@ pub(super) fn too_large(path: &str, bytes: u64) -> Failure {
 pub(crate) fn about_path(error: LinkError, path: &str) -> Failure {
     let LinkError::Guest(refused) = &error else { return error.into() };
     let (code, message, remedy) = match refused.kind {
+        _ if refused.errno == Some(ENOTDIR) => (
+            Code::NotADirectory,
+            format!("{path} is not a directory, or lies below something that is not one"),
+            "read a file with file_read; list the directory it is in with file_list",
+        ),
+        _ if refused.errno == Some(EISDIR) => (
+            Code::InvalidArgument,
+            format!("{path} is a directory"),
+            "list it with file_list, or give the path of a file in it",
+        ),
         ErrorKind::NotFound => {
             (Code::FileNotFound, format!("there is no {path}"), "look with file_list or file_glob")
         }
@@ -256,7 +281,11 @@ mod tests {
     use super::*;
 
     fn edit(old: &str, new: &str, replace_all: bool) -> Edit {
-        Edit { old_string: old.to_owned(), new_string: new.to_owned(), replace_all }
+        Edit { old_string: old.to_owned(), new_string: new.to_owned(), replace_all, expect_unique: false }
+    }
+
+    fn applied(text: &str, replacements: usize, matches: usize) -> Applied {
+        Applied { text: text.to_owned(), replacements, matches }
     }
 
     #[test]
@@ -264,17 +293,44 @@ mod tests {
         let text = || "a b a".to_owned();
         for (edits, code) in [
             (vec![edit("c", "d", false)], Code::EditMismatch),
-            (vec![edit("a", "d", false)], Code::EditMismatch),
+            (vec![Edit { expect_unique: true, ..edit("a", "d", false) }], Code::EditMismatch),
             (vec![edit("", "d", true)], Code::InvalidArgument),
             (vec![edit("a", "a", true)], Code::InvalidArgument),
             (vec![edit("b", "c", false), edit("b", "d", false)], Code::EditMismatch),
         ] {
             assert_eq!(apply("/f", text(), &edits).unwrap_err().code(), code, "{edits:?}");
         }
-        assert_eq!(apply("/f", text(), &[edit("b", "c", false)]).unwrap(), ("a c a".to_owned(), 1));
-        assert_eq!(apply("/f", text(), &[edit("a", "", true)]).unwrap(), (" b ".to_owned(), 2));
+        assert_eq!(apply("/f", text(), &[edit("b", "c", false)]).unwrap(), applied("a c a", 1, 1));
+        assert_eq!(apply("/f", text(), &[edit("a", "", true)]).unwrap(), applied(" b ", 2, 2));
         let both = [edit("b", "c", false), edit("c a", "!", false)];
-        assert_eq!(apply("/f", text(), &both).unwrap(), ("a !".to_owned(), 2));
+        assert_eq!(apply("/f", text(), &both).unwrap(), applied("a !", 2, 2));
+    }
+
+    #[test]
+    fn of_several_matches_the_first_is_replaced_and_all_are_counted() {
+        let text = || "a b a".to_owned();
+        assert_eq!(apply("/f", text(), &[edit("a", "c", false)]).unwrap(), applied("c b a", 1, 2));
+        let unique = Edit { expect_unique: true, ..edit("b", "c", false) };
+        assert_eq!(apply("/f", text(), &[unique]).unwrap(), applied("a c a", 1, 1));
+    }
+
+    #[test]
+    fn an_edit_that_would_grow_beyond_the_limit_is_refused_before_it_is_made() {
+        let text = "a".repeat(LARGEST);
+        let explosive = edit("a", &"b".repeat(1 << 20), true);
+        assert_eq!(apply("/f", text, &[explosive]).unwrap_err().code(), Code::FileTooLarge);
+    }
+
+    #[test]
+    fn a_file_where_a_directory_is_needed_is_told_from_a_missing_one() {
+        let refused = |kind, errno| {
+            let message = "listing: refused".to_owned();
+            LinkError::Guest(agentiso_runtime::guest::GuestError { kind, errno: Some(errno), message })
+        };
+        assert_eq!(about_path(refused(ErrorKind::NotFound, ENOTDIR), "/f").code(), Code::NotADirectory);
+        assert_eq!(about_path(refused(ErrorKind::NotFound, 2), "/f").code(), Code::FileNotFound);
+        let directory = about_path(refused(ErrorKind::Invalid, EISDIR), "/d");
+        assert_eq!((directory.code(), directory.message()), (Code::InvalidArgument, "/d is a directory"));
     }
 
     #[test]
@@ -292,9 +348,8 @@ mod tests {
         fn what_was_replaced_once_is_replaced_exactly(before in "[ab]{0,20}", after in "[ab]{0,20}", new in ".{0,20}") {
             prop_assume!(new != "XYZ");
             let text = format!("{before}XYZ{after}");
-            let (changed, count) = apply("/f", text, &[edit("XYZ", &new, false)]).unwrap();
-            prop_assert_eq!(count, 1);
-            prop_assert_eq!(changed, format!("{before}{new}{after}"));
+            let changed = apply("/f", text, &[edit("XYZ", &new, false)]).unwrap();
+            prop_assert_eq!(changed, applied(&format!("{before}{new}{after}"), 1, 1));
         }
     }
 }

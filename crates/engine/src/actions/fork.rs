@@ -8,7 +8,6 @@ use agentiso_meta::Workspace;
 use agentiso_runtime::workspaces::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
 use jiff::Timestamp;
 
-use super::suspend::users_snapshot;
 use crate::act::Context;
 use crate::events::EventKind;
 use crate::quota::Asked;
@@ -42,28 +41,27 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         return Err(Failure::new(Code::InvalidArgument, message));
     }
     let name = name_of(&fork, count)?;
-    fork.snapshot_name.as_deref().map(users_snapshot).transpose()?;
     let suspended = engine.meta().read(|read| {
         let suspended = read.settings(source.id)?.suspended;
         suspended.map(|id| read.snapshot(id)).transpose()
     })?;
-    let source_kind = match (&fork.snapshot_name, suspended) {
-        // As it is now is as it was when it was suspended.
-        (None, Some(last)) => ForkSource::Snapshot { name: last.name.to_string(), disk_only: fork.disk_only },
-        (Some(snapshot), _) => ForkSource::Snapshot { name: snapshot.clone(), disk_only: fork.disk_only },
-        (None, None) if fork.disk_only => {
+    // The present state of a suspended workspace is the snapshot it was suspended to.
+    let snapshot = context.snapshot_if_any().or(suspended.as_ref());
+    let source_kind = match snapshot {
+        Some(snapshot) => ForkSource::Snapshot { id: snapshot.id, disk_only: fork.disk_only },
+        None if fork.disk_only => {
             return Err(Failure::new(Code::InvalidArgument, "disk_only needs a snapshot_name")
                 .with_remedy("take a snapshot first, or leave disk_only out"));
         }
-        (None, None) => ForkSource::Now,
+        None => ForkSource::Now,
     };
-    let size = match &source_kind {
-        ForkSource::Now => source.resources,
-        ForkSource::Snapshot { name, .. } => engine.workspaces.size_then(source, name)?,
+    let size = match snapshot {
+        None => source.resources,
+        Some(snapshot) => engine.workspaces.size_then(source, snapshot)?,
     };
     let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&size).times(count))?;
     let request = ForkRequest {
-        workspace: source.id.to_string(),
+        workspace: source.id,
         source: source_kind,
         name,
         count,
@@ -112,7 +110,7 @@ async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome) ->
         };
         if let Err(failure) = settled {
             made.failures.push(failed(&failure));
-            let remove = RemoveRequest { workspace: view.id.to_string(), force: true };
+            let remove = RemoveRequest { workspace: view.id, force: true };
             if let Err(failure) = engine.workspaces.remove(&remove).await {
                 tracing::warn!(%failure, "a fork that failed could not be removed");
             }

@@ -1,6 +1,5 @@
 //! Git in a workspace: one command in the guest for each action, and what it printed made sense of.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agentiso_core::action::{
@@ -8,12 +7,13 @@ use agentiso_core::action::{
 };
 use agentiso_core::{Capture, Code, Failure};
 
-use super::exec::{bounded, code_and_signal, run, shell};
+use super::exec::{bounded, code_and_signal, run};
 use super::files::absolute;
 use super::git_checks::{checked_ref, checked_url};
 use super::git_state::state;
 use crate::act::Context;
-use crate::redact::without_credentials;
+use crate::command::{Command, Program};
+use crate::secrets::without_credentials;
 use crate::{Access, Perform};
 
 const DEFAULT_PATH: &str = "/workspace";
@@ -53,7 +53,7 @@ impl Context {
         seconds: u64,
         keep: usize,
     ) -> Result<Said, Failure> {
-        let mut command = shell(script, None, &BTreeMap::new(), None)?;
+        let mut command = Command::new(Program::Script(script.to_owned()));
         let own = [("GIT_TERMINAL_PROMPT", "0"), ("LC_ALL", "C"), ("GIT_OPTIONAL_LOCKS", "0")];
         command.env = own
             .iter()
@@ -61,9 +61,9 @@ impl Context {
             .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
             .collect();
         command.timeout_ms = Some(seconds * 1000);
-        let guest = self.guest().await?;
+        let launched = self.start_command(&command).await?;
         let limit = Duration::from_secs(seconds) + GRACE;
-        let ran = tokio::time::timeout(limit, run(&guest, command, None, keep)).await;
+        let ran = tokio::time::timeout(limit, run(launched.started, keep)).await;
         let (exit, stdout, stderr) =
             ran.map_err(|_| Failure::new(Code::Timeout, "the machine did not end git in time"))??;
         if exit.timed_out {

@@ -10,9 +10,11 @@ use jiff::Timestamp;
 
 use super::exec::{bounded, code_and_signal, shell};
 use crate::act::Context;
-use crate::held::when_free;
+use crate::command::Shell;
+use crate::long_command;
 use crate::output::{cut, whole_characters};
-use crate::redact::without_credentials;
+use crate::rooms::locked;
+use crate::secrets::{without_credentials, without_values};
 use crate::views::shown;
 use crate::{Access, Perform};
 
@@ -34,13 +36,9 @@ impl Perform for JobStart {
         if let Some(seconds) = self.timeout_secs {
             command.timeout_ms = Some(bounded("timeout_secs", Some(seconds), 0, 1, LONGEST)? * 1000);
         }
-        let guest = context.guest().await?;
-        let job_id = when_free(|| {
-            let (guest, command) = (guest.clone(), command.clone());
-            async move { guest.start_job(command).await }
-        })
-        .await?;
-        Ok(JobStarted { job_id, status: "started".to_owned() })
+        let launched = context.start_job(&command).await?;
+        let shell = launched.shell.unwrap_or(Shell::Sh).path().to_owned();
+        Ok(JobStarted { job_id: launched.started, status: "started".to_owned(), shell })
     }
 
     fn changed(outcome: &JobStarted) -> Option<String> {
@@ -63,7 +61,7 @@ impl Perform for JobPoll {
                     .with_remedy("wait is none, output or exit"));
             }
         };
-        let guest = context.guest().await?;
+        let guest = context.running_guest().await?;
         let read = JobRead {
             id: self.job_id,
             stdout_from: self.stdout_offset.unwrap_or(0),
@@ -78,7 +76,7 @@ impl Perform for JobPoll {
 }
 
 /// Reads more than the agent gives at once.
-async fn read_up_to(guest: &Guest, read: JobRead, most: u64) -> Result<JobOutput, LinkError> {
+pub(super) async fn read_up_to(guest: &Guest, read: JobRead, most: u64) -> Result<JobOutput, LinkError> {
     let mut output = guest.read_job(read).await?;
     loop {
         let next = JobRead {
@@ -153,7 +151,7 @@ impl Perform for JobKill {
         if !(1..=64).contains(&signal) {
             return Err(Failure::new(Code::InvalidArgument, format!("signal must be 1 to 64, not {signal}")));
         }
-        let guest = context.guest().await?;
+        let guest = context.running_guest().await?;
         let job = |error| about_job(error, self.job_id);
         let read = JobRead { id: self.job_id, max: 0, ..JobRead::default() };
         let was_running = guest.read_job(read).await.map_err(job)?.info.running;
@@ -175,20 +173,25 @@ impl Perform for JobList {
     const ACCESS: Access = Access::Works;
 
     async fn perform(self, context: &Context) -> Result<JobListed, Failure> {
-        let jobs = context.guest().await?.jobs().await?;
-        Ok(JobListed { jobs: jobs.iter().map(listed).collect() })
+        let jobs = context.running_guest().await?.jobs().await?;
+        let room = context.engine.rooms.of(context.workspace()?.id);
+        let env = locked(&room.env);
+        Ok(JobListed { jobs: jobs.iter().map(|job| listed(job, &env.secrets())).collect() })
     }
 }
 
-fn listed(info: &JobInfo) -> Job {
+fn listed(info: &JobInfo, secrets: &[&str]) -> Job {
     let command = match info.argv.as_slice() {
-        [_, flag, command] if flag == b"-c" => String::from_utf8_lossy(command).into_owned(),
+        [_, flag, command] if flag == b"-c" => {
+            long_command::shown(&String::from_utf8_lossy(command)).to_owned()
+        }
         words => words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "),
     };
     let nanos = i128::from(info.started_unix_nanos);
     Job {
         job_id: info.id,
-        command: cut(&without_credentials(&command), SHOWN_COMMAND).to_owned(),
+        command: cut(&without_credentials(&without_values(&command, secrets.iter().copied())), SHOWN_COMMAND)
+            .to_owned(),
         running: info.running,
         exit_code: ending(info).0,
         started_at: Timestamp::from_nanosecond(nanos).map(shown).unwrap_or_default(),
@@ -201,14 +204,14 @@ impl Perform for JobWrite {
     const ACCESS: Access = Access::Works;
 
     async fn perform(self, context: &Context) -> Result<JobWritten, Failure> {
-        let guest = context.guest().await?;
+        let guest = context.running_guest().await?;
         let written = guest.write_job(self.job_id, self.data.as_bytes(), self.close).await;
         written.map_err(|error| about_job(error, self.job_id))?;
         Ok(JobWritten { job_id: self.job_id, written: self.data.len() })
     }
 }
 
-fn about_job(error: LinkError, id: u32) -> Failure {
+pub(super) fn about_job(error: LinkError, id: u32) -> Failure {
     match &error {
         LinkError::Guest(refused) if refused.kind == ErrorKind::NotFound => {
             Failure::new(Code::JobNotFound, format!("there is no job {id}"))

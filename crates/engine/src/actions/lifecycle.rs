@@ -28,17 +28,19 @@ impl Perform for WorkspaceStart {
 
 impl Context {
     /// Starts the workspace, or resumes it if it is suspended. The caller has the turn.
-    pub(super) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
+    pub(crate) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
-        let before = engine.workspaces.info(&workspace.id.to_string())?;
+        let before = engine.workspaces.info(workspace.id)?;
         if before.state == "running" {
             return Ok(state_now(workspace, "running", began, Some("it was running already".to_owned())));
         }
         if engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some() {
             return self.resume().await;
         }
-        let view = engine.workspaces.start(&workspace.id.to_string(), &self.progress).await?;
+        engine.apply_next_size(workspace)?;
+        let view = engine.workspaces.start(workspace.id, &self.progress).await?;
         engine.equip(workspace.id).await?;
+        engine.change_settings(workspace.id, |settings| settings.stay_stopped = false)?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
         Ok(state_now(workspace, view.state, began, None))
@@ -47,17 +49,28 @@ impl Context {
 
 impl Perform for WorkspaceStop {
     const ACCESS: Access = Access::Changes;
+    const ENDS_MACHINE: Option<&'static str> = Some("was stopped");
+
+    fn kills(&self) -> bool {
+        self.force
+    }
 
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
-        let before = engine.workspaces.info(&workspace.id.to_string())?;
-        if before.state != "running" {
+        let running = if self.force {
+            // Its QEMU may have been killed for this call.
+            engine.meta().read(|read| read.workspace(workspace.id))?.machine().is_some()
+        } else {
+            engine.workspaces.info(workspace.id)?.state == "running"
+        };
+        engine.change_settings(workspace.id, |settings| settings.stay_stopped = true)?;
+        if !running {
             let suspended = engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some();
             let state = if suspended { "suspended" } else { "stopped" };
             return Ok(state_now(workspace, state, began, Some("it was not running".to_owned())));
         }
         let limit = self.timeout_secs.map(Duration::from_secs);
-        let clean = engine.workspaces.stop(&workspace.id.to_string(), self.force, limit).await?;
+        let clean = engine.workspaces.stop(workspace.id, self.force, limit).await?;
         engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None);
         let note = (!clean).then(|| "it was switched off, not powered off".to_owned());
         Ok(state_now(workspace, "stopped", began, note))
@@ -74,7 +87,7 @@ impl Perform for WorkspaceRename {
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
         let name = self.new_name.parse()?;
-        let view = engine.workspaces.rename(&workspace.id.to_string(), &name).await?;
+        let view = engine.workspaces.rename(workspace.id, &name).await?;
         engine.events.tell(EventKind::Renamed, workspace.id, name.as_str(), Some(workspace.name.to_string()));
         let note = Some(format!("it was called {}", workspace.name));
         let renamed = Workspace { name, ..workspace.clone() };
@@ -94,7 +107,7 @@ impl Perform for WorkspaceGrow {
         let before = workspace.resources.disk_gb;
         let more = Asked::disk(self.disk_gb.saturating_sub(before));
         let _room = engine.quota.reserve(engine, context.caller.session, more)?;
-        let view = engine.workspaces.grow(&workspace.id.to_string(), self.disk_gb).await?;
+        let view = engine.workspaces.grow(workspace.id, self.disk_gb).await?;
         let note = format!("its disk has {} GiB and had {before}", view.resources.disk_gb);
         Ok(state_now(workspace, view.state, began, Some(note)))
     }

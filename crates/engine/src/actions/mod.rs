@@ -8,6 +8,8 @@ mod fork;
 mod git;
 mod git_checks;
 mod git_state;
+mod handover;
+mod hints;
 mod jobs;
 mod lifecycle;
 mod network;
@@ -19,6 +21,6 @@ mod snapshots;
 mod status;
 mod suspend;
 
-pub(crate) use exec::code_and_signal;
+pub(crate) use exec::{code_and_signal, variable_name};
 pub(crate) use files::about_path;
-pub(crate) use suspend::is_last_moment;
+pub(crate) use suspend::{is_last_moment, refuse_last_moment};

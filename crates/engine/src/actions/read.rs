@@ -1,15 +1,19 @@
 //! Files: read, listed and looked at.
 
-use agentiso_core::action::{FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus};
+use agentiso_core::action::{
+    FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus, LeftOut,
+};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{FileKind, Guest, Metadata};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
 
 use super::exec::bounded;
 use super::files::{LARGEST, about_path, absolute, too_large, unknown_encoding};
 use crate::act::Context;
 use crate::output::whole_characters;
+use crate::views::shown;
 use crate::{Access, Perform};
 
 const LIMIT: u64 = 1 << 20;
@@ -22,6 +26,9 @@ impl Perform for FileRead {
     async fn perform(self, context: &Context) -> Result<FileContent, Failure> {
         absolute(&self.path)?;
         let limit = bounded("limit", self.limit, LIMIT, 0, LARGEST as u64)?;
+        let most = self.max_output_bytes;
+        let most =
+            most.map(|most| bounded("max_output_bytes", Some(most), 0, 0, LARGEST as u64)).transpose()?;
         let binary = match self.encoding.as_deref() {
             None | Some("text") => false,
             Some("base64") => true,
@@ -32,9 +39,16 @@ impl Perform for FileRead {
             if binary || self.offset.is_some() {
                 return Err(Failure::new(Code::InvalidArgument, "lines are of text, and need no offset"));
             }
-            return lines(&guest, &self, limit).await;
+            return lines(&guest, &self, limit.min(most.unwrap_or(limit))).await;
         }
         let offset = self.offset.unwrap_or(0);
+        let limit = match (most, self.limit) {
+            (Some(most), None) if !binary => return ends(&guest, self.path, offset, most).await,
+            // Base64 has four letters for three bytes.
+            (Some(most), _) if binary => limit.min(most / 4 * 3),
+            (Some(most), _) => limit.min(most),
+            (None, _) => limit,
+        };
         let (bytes, size) = read(&guest, &self.path, offset, limit).await?;
         let whole = if binary { bytes.len() } else { text_of(&self.path, &bytes, offset, size)? };
         let content = match binary {
@@ -51,8 +65,66 @@ impl Perform for FileRead {
             bytes: read,
             start_line: None,
             truncated: offset + read < size,
+            left_out: None,
         })
     }
+}
+
+/// Reads the beginning and the end of a text, cut at lines where that is possible.
+async fn ends(guest: &Guest, path: String, offset: u64, most: u64) -> Result<FileContent, Failure> {
+    let (bytes, size) = read(guest, &path, offset, most).await?;
+    let whole = text_of(&path, &bytes, offset, size)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let content = |content, bytes, left_out: Option<LeftOut>| FileContent {
+        path: path.clone(),
+        content,
+        encoding: "text".to_owned(),
+        size,
+        offset,
+        bytes,
+        start_line: None,
+        truncated: left_out.is_some(),
+        left_out,
+    };
+    if offset + bytes.len() as u64 >= size {
+        return Ok(content(text(&bytes), bytes.len() as u64, None));
+    }
+    let head = first_part(&bytes[..whole], usize::try_from(most - most / 2).unwrap_or(usize::MAX));
+    let (bytes, _) = read(guest, &path, size - most / 2, most / 2).await?;
+    let tail = last_part(&bytes);
+    text_of(&path, tail, 0, tail.len() as u64)?;
+    let missing = LeftOut {
+        offset: offset + head.len() as u64,
+        bytes: size - tail.len() as u64 - offset - head.len() as u64,
+    };
+    let newline = if head.ends_with(b"\n") { "" } else { "\n" };
+    let LeftOut { offset: from, bytes: count } = missing;
+    let shown = format!(
+        "{}{newline}[... {count} bytes left out: read them with offset {from} ...]\n{}",
+        text(head),
+        text(tail)
+    );
+    Ok(content(shown, (head.len() + tail.len()) as u64, Some(missing)))
+}
+
+/// How much of a part may be given up to cut it at a line.
+const LINE: usize = 2000;
+
+/// At most so much of the beginning, up to the end of a line or a character.
+fn first_part(bytes: &[u8], limit: usize) -> &[u8] {
+    let part = &bytes[..limit.min(bytes.len())];
+    match part.iter().rposition(|&byte| byte == b'\n') {
+        Some(end) if part.len() - end <= LINE.min(limit / 4) => &part[..=end],
+        _ => &part[..whole_characters(part)],
+    }
+}
+
+/// All from the first line, or the first character, that begins within.
+fn last_part(bytes: &[u8]) -> &[u8] {
+    let within = LINE.min(bytes.len() / 4);
+    let line = bytes.iter().take(within).position(|&byte| byte == b'\n').map(|end| end + 1);
+    let character = bytes.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count();
+    &bytes[line.unwrap_or(character)..]
 }
 
 /// How much of what was read is whole characters. Anything that is not text is refused.
@@ -135,6 +207,7 @@ async fn lines(guest: &Guest, asked: &FileRead, limit: u64) -> Result<FileConten
         bytes: whole as u64,
         start_line: Some(first),
         truncated: end < size,
+        left_out: None,
     })
 }
 
@@ -210,6 +283,11 @@ impl Perform for FileStat {
     }
 }
 
+/// A time of the machine's.
+pub(super) fn moment(nanos: i64) -> String {
+    Timestamp::from_nanosecond(nanos.into()).map(shown).unwrap_or_default()
+}
+
 /// A file as it is shown.
 pub(super) fn entry(name: String, metadata: &Metadata) -> FileEntry {
     FileEntry {
@@ -217,7 +295,7 @@ pub(super) fn entry(name: String, metadata: &Metadata) -> FileEntry {
         kind: kind(metadata.kind).to_owned(),
         size: metadata.size,
         permissions: permissions(metadata.mode),
-        modified: metadata.modified_ns.div_euclid(1_000_000_000),
+        modified: moment(metadata.modified_ns),
         target: metadata.target.as_ref().map(|target| String::from_utf8_lossy(target).into_owned()),
     }
 }
@@ -275,6 +353,18 @@ mod tests {
         ] {
             assert_eq!(permissions(mode), text);
         }
+    }
+
+    #[test]
+    fn parts_are_cut_at_lines_or_else_at_characters() {
+        let text = "0123456\n89abcdef".as_bytes();
+        assert_eq!(first_part(text, 9), b"0123456\n");
+        assert_eq!(first_part(text, 16), text);
+        assert_eq!(first_part(b"0123456789", 4), b"0123");
+        assert_eq!(first_part("aää".as_bytes(), 4), "aä".as_bytes());
+        assert_eq!(last_part(b"6\n89abcdef"), b"89abcdef");
+        assert_eq!(last_part(b"0123456\n"), b"0123456\n");
+        assert_eq!(last_part(&"äbcdefgh".as_bytes()[1..]), b"bcdefgh");
     }
 
     #[test]

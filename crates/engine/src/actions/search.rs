@@ -6,7 +6,7 @@ use agentiso_runtime::guest::{Find, Grep};
 
 use super::exec::bounded;
 use super::files::{about_path, absolute};
-use super::read::{kind, permissions};
+use super::read::{kind, moment, permissions};
 use crate::act::Context;
 use crate::{Access, Perform};
 
@@ -37,7 +37,7 @@ impl Perform for FileGlob {
             kind: kind(file.kind).to_owned(),
             size: file.size,
             permissions: permissions(file.mode),
-            modified: file.modified_ns.div_euclid(1_000_000_000),
+            modified: moment(file.modified_ns),
             target: None,
         });
         Ok(FilesFound { files: files.collect(), truncated: found.truncated })

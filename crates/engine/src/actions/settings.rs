@@ -1,12 +1,15 @@
-//! Labels and times of workspaces.
+//! Labels, times and sizes of workspaces.
 
-use agentiso_core::Failure;
 use agentiso_core::action::{WorkspaceUpdate, WorkspaceUpdated};
+use agentiso_core::{Failure, Resources};
+use agentiso_meta::{NextSize, Settings, Workspace};
 
 use super::create::{checked_secs, in_so_long};
 use crate::act::Context;
-use crate::views::shown;
-use crate::{Access, Perform};
+use crate::clock;
+use crate::quota::Asked;
+use crate::views::{next_resources, shown};
+use crate::{Access, Engine, Perform};
 
 impl Perform for WorkspaceUpdate {
     const ACCESS: Access = Access::Changes;
@@ -23,6 +26,7 @@ impl Perform for WorkspaceUpdate {
             Some(seconds) => Some(Some(checked_secs(seconds)?)),
             None => None,
         };
+        let next_size = self.next_size(context)?;
         let settings = context.engine.change_settings(workspace.id, |settings| {
             for (key, value) in self.labels {
                 match value {
@@ -32,16 +36,73 @@ impl Perform for WorkspaceUpdate {
             }
             settings.expires_at = expires_at.unwrap_or(settings.expires_at);
             settings.idle_stop = idle_stop.unwrap_or(settings.idle_stop);
+            settings.restart = self.restart.unwrap_or(settings.restart);
+            settings.next_size = next_size.or(settings.next_size);
         })?;
+        // One that has no machine and no memory waiting for it has its new size at once.
+        let settings = match context.engine.is_stopped(workspace.id, &settings)? {
+            true => context.engine.apply_next_size(workspace)?,
+            false => settings,
+        };
+        let next_resources = next_resources(workspace, &settings);
         Ok(WorkspaceUpdated {
             workspace_id: workspace.id.to_string(),
             labels: settings.labels,
-            expires_at: settings.expires_at.map(shown),
+            expires_at: settings.expires_at.map(clock::on_the_wall).map(shown),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
+            restart: settings.restart,
+            next_resources,
         })
     }
 
     fn changed(_: &WorkspaceUpdated) -> Option<String> {
-        Some("labels or times".to_owned())
+        Some("labels, times or size".to_owned())
+    }
+}
+
+/// What an update asks of the size.
+trait Resize {
+    fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure>;
+}
+
+impl Resize for WorkspaceUpdate {
+    /// The size that is asked for, if one is and the limits and the quota allow it.
+    fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure> {
+        if self.vcpus.is_none() && self.memory_mb.is_none() {
+            return Ok(None);
+        }
+        let (engine, workspace) = (&context.engine, context.workspace()?);
+        let settings = engine.meta().read(|read| read.settings(workspace.id))?;
+        let now = workspace.resources;
+        let then = settings.next_size.unwrap_or(NextSize { vcpus: now.vcpus, memory_mb: now.memory_mb });
+        let next = NextSize {
+            vcpus: self.vcpus.unwrap_or(then.vcpus),
+            memory_mb: self.memory_mb.unwrap_or(then.memory_mb),
+        };
+        Resources { vcpus: next.vcpus, memory_mb: next.memory_mb, ..now }.check(&engine.config().limits)?;
+        let more = Asked::memory(next.memory_mb.saturating_sub(now.memory_mb));
+        drop(engine.quota.reserve(engine, settings.owner, more)?);
+        Ok(Some(next))
+    }
+}
+
+impl Engine {
+    fn is_stopped(&self, id: agentiso_core::WorkspaceId, settings: &Settings) -> Result<bool, Failure> {
+        let running = self.workspaces.info(id)?.state == "running";
+        Ok(!running && settings.suspended.is_none())
+    }
+
+    /// Gives a workspace that has no machine the size it was changed to. The caller has the turn.
+    pub(crate) fn apply_next_size(&self, workspace: &Workspace) -> Result<Settings, Failure> {
+        let settings = self.meta().read(|read| read.settings(workspace.id))?;
+        let Some(next) = settings.next_size else { return Ok(settings) };
+        let more = Asked::memory(next.memory_mb.saturating_sub(workspace.resources.memory_mb));
+        let _room = self.quota.reserve(self, settings.owner, more)?;
+        Ok(self.meta().write(|tx| {
+            tx.set_size(workspace.id, next.vcpus, next.memory_mb)?;
+            let settings = Settings { next_size: None, ..tx.settings(workspace.id)? };
+            tx.set_settings(workspace.id, &settings)?;
+            Ok(settings)
+        })?)
     }
 }

@@ -8,7 +8,7 @@ use agentiso_core::action::{
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
 use agentiso_runtime::guest::{ExitStatus, HookOutcome, HookReport};
-use agentiso_runtime::workspaces::{CompareRequest, SnapshotRequest};
+use agentiso_runtime::workspaces::{CompareRequest, Point, SnapshotRequest};
 
 use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
@@ -32,7 +32,7 @@ impl Perform for SnapshotCreate {
             return Err(Failure::new(Code::InvalidArgument, message));
         }
         let request = SnapshotRequest {
-            workspace: workspace.id.to_string(),
+            workspace: workspace.id,
             name: users_snapshot(&self.name)?,
             description,
             memory: self.include_memory.unwrap_or(false),
@@ -59,16 +59,16 @@ impl Perform for SnapshotCreate {
 
 impl Perform for SnapshotRestore {
     const ACCESS: Access = Access::Changes;
+    const ENDS_MACHINE: Option<&'static str> = Some("was restored to a snapshot");
 
     async fn perform(self, context: &Context) -> Result<SnapshotRestored, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let id = workspace.id.to_string();
-        users_snapshot(&self.snapshot_name)?;
-        let then = engine.workspaces.size_then(workspace, &self.snapshot_name)?;
+        let snapshot = context.snapshot()?;
+        let then = engine.workspaces.size_then(workspace, snapshot)?;
         let more = Asked::disk(then.disk_gb.saturating_sub(workspace.resources.disk_gb));
         let _room = engine.quota.reserve(engine, context.caller.session, more)?;
         let restored =
-            engine.workspaces.restore(&id, &self.snapshot_name, self.disk_only, &context.progress).await?;
+            engine.workspaces.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.
         engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == "running" {
@@ -78,7 +78,7 @@ impl Perform for SnapshotRestore {
         let note = Some(self.snapshot_name.clone());
         engine.events.tell(EventKind::Restored, workspace.id, workspace.name.as_str(), note);
         Ok(SnapshotRestored {
-            workspace_id: id,
+            workspace_id: workspace.id.to_string(),
             snapshot_name: self.snapshot_name,
             memory_restored: restored.memory,
             state: restored.workspace.state.to_owned(),
@@ -102,7 +102,7 @@ impl Perform for SnapshotList {
 
     async fn perform(self, context: &Context) -> Result<SnapshotListed, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let views = engine.workspaces.snapshots(&workspace.id.to_string())?;
+        let views = engine.workspaces.snapshots(workspace.id)?;
         let visible = views.into_iter().filter(|view| !is_last_moment(&view.name));
         let snapshots = visible.map(|view| SnapshotDetails {
             brief: SnapshotBrief {
@@ -127,8 +127,7 @@ impl Perform for SnapshotDelete {
 
     async fn perform(self, context: &Context) -> Result<SnapshotDeleted, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        users_snapshot(&self.snapshot_name)?;
-        engine.workspaces.remove_snapshot(&workspace.id.to_string(), &self.snapshot_name).await?;
+        engine.workspaces.remove_snapshot(workspace.id, context.snapshot()?.id).await?;
         Ok(SnapshotDeleted {
             workspace_id: workspace.id.to_string(),
             snapshot_name: self.snapshot_name,
@@ -147,16 +146,12 @@ impl Perform for SnapshotDiff {
 
     async fn perform(self, context: &Context) -> Result<SnapshotCompared, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let after = self.other.unwrap_or_else(|| "now".to_owned());
-        if let Some((other, _)) = after.split_once(':') {
-            engine.require_owner(&context.caller, &engine.find(other)?)?;
-        }
-        let request = CompareRequest {
-            workspace: workspace.id.to_string(),
-            before: self.snapshot_name,
-            after,
-            under: self.path,
+        let (before, after) = match *context.points() {
+            [before] => (before, Point::Now(workspace.id)),
+            [before, after] => (before, after),
+            _ => return Err(Failure::new(Code::Internal, "a comparison without its points")),
         };
+        let request = CompareRequest { before, after, under: self.path };
         if let Some(file) = self.file {
             let diff = engine.workspaces.compare_file(&request, &file).await?;
             return Ok(SnapshotCompared { diff: Some(text(&diff)), ..empty() });
@@ -173,6 +168,7 @@ fn empty() -> SnapshotCompared {
         removed: 0,
         modified: 0,
         renamed: 0,
+        unreadable: 0,
         truncated: false,
         diff: None,
     }
@@ -196,6 +192,7 @@ fn compared(changes: &Changes, most: usize) -> SnapshotCompared {
         removed: count(changes.totals.removed),
         modified: count(changes.totals.modified),
         renamed: count(changes.totals.renamed),
+        unreadable: count(changes.totals.unreadable),
         truncated: changes.entries.len() > most,
         diff: None,
     }
@@ -208,11 +205,16 @@ fn file_change(change: &Change) -> FileChange {
         ChangeKind::Removed => ("removed", None, None),
         ChangeKind::Modified { aspects } => ("modified", Some(aspects), None),
         ChangeKind::Renamed { from, aspects } => ("renamed", Some(aspects), Some(text(from))),
+        ChangeKind::Unreadable { .. } => ("unreadable", None, None),
+    };
+    let what = match &change.kind {
+        ChangeKind::Unreadable { reason } => vec![reason.clone()],
+        _ => what.into_iter().flatten().map(|aspect| aspect_name(*aspect).to_owned()).collect(),
     };
     FileChange {
         path: text(&change.path),
         change: kind.to_owned(),
-        what: what.into_iter().flatten().map(|aspect| aspect_name(*aspect).to_owned()).collect(),
+        what,
         from,
         old_size: change.before.as_ref().map(|entry| entry.size),
         new_size: change.after.as_ref().map(|entry| entry.size),

@@ -2,9 +2,9 @@
 
 use agentiso_core::action::{
     ServerState, ServerStatus, Timeline, TimelineEvent, TimelineShown, WorkspaceDetails, WorkspaceInfo,
-    WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs,
+    WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics, WorkspaceStats,
 };
-use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_core::{Code, Failure};
 use agentiso_meta::EventFilter;
 
 use crate::act::Context;
@@ -72,10 +72,7 @@ impl Perform for Timeline {
         let engine = &context.engine;
         // What was done a moment ago is to be there.
         engine.timeline.flush().await;
-        let workspace = match &self.workspace_id {
-            Some(asked) => Some(engine.known(asked, context)?),
-            None => None,
-        };
+        let workspace = context.past();
         let limit = self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
         let filter = EventFilter { workspace, before: self.before, limit };
         let events = engine.meta().read(|read| read.events(filter))?;
@@ -101,19 +98,11 @@ impl Perform for Timeline {
     }
 }
 
-impl crate::Engine {
-    /// A workspace whose past is asked about. The user may ask about one that is gone, by its id.
-    fn known(&self, asked: &str, context: &Context) -> Result<WorkspaceId, Failure> {
-        match self.find(asked) {
-            Ok(workspace) => {
-                self.require_owner(&context.caller, &workspace)?;
-                Ok(workspace.id)
-            }
-            Err(failure) => match asked.parse() {
-                Ok(id) if context.caller.is_operator() => Ok(WorkspaceId::from_uuid(id)),
-                _ => Err(failure),
-            },
-        }
+impl Perform for WorkspaceStats {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceStatistics, Failure> {
+        context.engine.statistics(&context.caller).await
     }
 }
 
@@ -129,7 +118,8 @@ impl Perform for ServerStatus {
             pid: std::process::id(),
             uptime_secs: engine.uptime().as_secs(),
             home: engine.installation().paths.home.display().to_string(),
-            workspaces: engine.states()?,
+            config: engine.installation().paths.config_file.display().to_string(),
+            workspaces: engine.states_seen_by(Some(&context.caller))?,
             pool,
             session_id: context.caller.session.map(|id| id.to_string()),
             usage: agentiso_core::action::QuotaUse {

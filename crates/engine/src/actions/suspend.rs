@@ -11,6 +11,7 @@ use agentiso_runtime::workspaces::SnapshotRequest;
 
 use super::lifecycle::state_now;
 use crate::act::Context;
+use crate::admission::NOW;
 use crate::events::EventKind;
 use crate::{Access, Engine, Perform};
 
@@ -26,23 +27,34 @@ pub(crate) fn is_last_moment(name: &SnapshotName) -> bool {
     })
 }
 
-/// The name of a snapshot as a user gives it.
+/// The name of a snapshot that a user wants to take.
 pub(super) fn users_snapshot(name: &str) -> Result<SnapshotName, Failure> {
     let name = name.parse()?;
-    if is_last_moment(&name) {
-        let message = format!("{:?} is a name that suspended workspaces use", name.as_str());
-        return Err(Failure::new(Code::InvalidArgument, message)
-            .with_remedy("choose another name; workspace_resume brings a suspended workspace back"));
+    refuse_last_moment(&name)?;
+    if name.as_str() == NOW {
+        let message = format!("{NOW:?} cannot be the name of a snapshot: it means the present state");
+        return Err(Failure::new(Code::InvalidArgument, message).with_remedy("choose another name"));
     }
     Ok(name)
 }
 
+/// Refuses the names of snapshots that suspended workspaces use.
+pub(crate) fn refuse_last_moment(name: &SnapshotName) -> Result<(), Failure> {
+    if !is_last_moment(name) {
+        return Ok(());
+    }
+    let message = format!("{:?} is a name that suspended workspaces use", name.as_str());
+    Err(Failure::new(Code::InvalidArgument, message)
+        .with_remedy("choose another name; workspace_resume resumes a suspended workspace"))
+}
+
 impl Perform for WorkspaceSuspend {
     const ACCESS: Access = Access::Changes;
+    const ENDS_MACHINE: Option<&'static str> = Some("was suspended");
 
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
-        let (id, meta) = (workspace.id.to_string(), engine.meta());
+        let meta = engine.meta();
         let before = meta.read(|read| read.settings(workspace.id))?;
         if before.suspended.is_some() {
             return Ok(state_now(workspace, "suspended", began, Some("it was suspended already".to_owned())));
@@ -50,7 +62,7 @@ impl Perform for WorkspaceSuspend {
         let taken = meta.read(|read| read.snapshots(workspace.id))?;
         let name = free_name(|name| taken.iter().any(|snapshot| snapshot.name.as_str() == name))?;
         let request = SnapshotRequest {
-            workspace: id.clone(),
+            workspace: workspace.id,
             name,
             description: "the last moment before it was suspended".to_owned(),
             memory: true,
@@ -58,7 +70,7 @@ impl Perform for WorkspaceSuspend {
         let snapshot = engine.workspaces.snapshot(&request).await?.snapshot;
         // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
         engine.change_settings(workspace.id, |settings| settings.suspended = Some(snapshot.id))?;
-        if let Err(failure) = engine.workspaces.stop(&id, true, None).await {
+        if let Err(failure) = engine.workspaces.stop(workspace.id, true, None).await {
             engine.forget_last_moment(workspace.id).await?;
             return Err(failure);
         }
@@ -93,8 +105,7 @@ impl Context {
         })?;
         let last =
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
-        let id = workspace.id.to_string();
-        engine.workspaces.restore(&id, last.name.as_str(), false, &self.progress).await?;
+        engine.workspaces.restore(workspace.id, last.id, false, &self.progress).await?;
         engine.forget_last_moment(workspace.id).await?;
         engine.equip(workspace.id).await?;
         engine.watch(workspace.id);
@@ -112,7 +123,7 @@ impl Engine {
             self.change_settings(id, |settings| settings.suspended = None)?;
         }
         for snapshot in snapshots.iter().filter(|snapshot| is_last_moment(&snapshot.name)) {
-            match self.workspaces.remove_snapshot(&id.to_string(), snapshot.name.as_str()).await {
+            match self.workspaces.remove_snapshot(id, snapshot.id).await {
                 // It goes when its forks have gone.
                 Err(failure) if failure.code() == Code::SnapshotInUse => {}
                 removed => removed?,

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
@@ -25,6 +26,15 @@ pub(super) struct Place {
 impl Place {
     /// Finds a place, within a directory if one is given.
     pub fn of(path: &Path, within: Option<&Path>) -> Result<Self, Failure> {
+        Self::resolved(path, within, ResolveFlags::empty())
+    }
+
+    /// Finds a place within a directory, following no link.
+    pub fn without_links(path: &Path, within: &Path) -> Result<Self, Failure> {
+        Self::resolved(path, Some(within), ResolveFlags::NO_SYMLINKS)
+    }
+
+    fn resolved(path: &Path, within: Option<&Path>, how: ResolveFlags) -> Result<Self, Failure> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Failure::new(Code::InvalidArgument, format!("{} is not a file", path.display())));
         };
@@ -41,7 +51,7 @@ impl Place {
                 let root = rustix::fs::open(top, flags, Mode::empty())
                     .map_err(|errno| trouble(top, &errno.into()))?;
                 let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
-                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+                let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | how;
                 match openat2(&root, inside, flags, Mode::empty(), resolve) {
                     Err(Errno::XDEV | Errno::LOOP) => return Err(outside()),
                     opened => opened,
@@ -50,6 +60,11 @@ impl Place {
         };
         let directory = directory.map_err(|errno| trouble(parent, &errno.into()))?;
         Ok(Self { path: path.to_owned(), directory, name: name.to_owned(), beneath: within.is_some() })
+    }
+
+    /// Whether something is there.
+    pub fn exists(&self) -> bool {
+        rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Opens what is there. A link at the end is followed by the user and by nobody else.
@@ -77,8 +92,9 @@ impl Place {
     pub fn new_file(&self) -> Result<Unfinished, Failure> {
         let name = self.unfinished_name();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let opened = rustix::fs::openat(&self.directory, &name, flags, Mode::from_raw_mode(0o644));
+        let opened = rustix::fs::openat(&self.directory, &name, flags, Mode::from_raw_mode(0o600));
         let file = opened.map_err(|errno| trouble(&self.path, &errno.into()))?;
+        give_mode(&file, 0o644).map_err(|error| trouble(&self.path, &error))?;
         Ok(Unfinished { directory: self.again()?, name, fd: Some(file), is_directory: false })
     }
 
@@ -94,10 +110,14 @@ impl Place {
         Ok(Unfinished { directory: self.again()?, name, fd: Some(fd), is_directory: true })
     }
 
-    /// Refuses a directory that is there already: merging two is nothing to be done by the way.
-    pub fn require_free(&self) -> Result<(), Failure> {
+    /// Refuses whatever is there already, except that the user may merge a directory with one that is there. Says
+    /// whether there is one.
+    pub fn require_free_or_directory(&self) -> Result<bool, Failure> {
         match rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOENT) => Ok(false),
+            Ok(stat) if !self.beneath && FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
+                Ok(true)
+            }
             Ok(_) => Err(Failure::new(Code::FileExists, format!("{} is there already", self.path.display()))
                 .with_remedy("choose another path, or remove it first")),
             Err(errno) => Err(trouble(&self.path, &errno.into())),
@@ -121,6 +141,16 @@ impl Place {
         renamed.map_err(|errno| trouble(&self.path, &errno.into()))?;
         unfinished.fd = None;
         Ok(())
+    }
+
+    /// Moves what is in a complete directory into the one that has the name: directories are merged, files replaced.
+    pub fn merge(&self, unfinished: Unfinished) -> Result<(), Failure> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let target = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())
+            .map_err(|errno| trouble(&self.path, &errno.into()))?;
+        let source = unfinished.fd().map_err(|error| trouble(&self.path, &error))?;
+        // What is left of the new directory is removed with it.
+        merge(&source, &target, &self.path)
     }
 
     fn again(&self) -> Result<OwnedFd, Failure> {
@@ -161,6 +191,34 @@ impl Drop for Unfinished {
     }
 }
 
+/// Moves everything from one directory into another, following no link.
+fn merge(source: &OwnedFd, target: &OwnedFd, path: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, errno: Errno| trouble(path, &errno.into());
+    for entry in rustix::fs::Dir::read_from(source).map_err(|errno| failed(path, errno))? {
+        let entry = entry.map_err(|errno| failed(path, errno))?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let path = path.join(OsStr::from_bytes(name.to_bytes()));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |directory: &OwnedFd| rustix::fs::openat(directory, name, flags, Mode::empty());
+        match (open(source), open(target)) {
+            (Ok(new), Ok(old)) => merge(&new, &old, &path)?,
+            _ => rustix::fs::renameat(source, name, target, name).map_err(|errno| match errno {
+                Errno::ISDIR | Errno::NOTDIR => {
+                    let message =
+                        format!("{} is a directory on one side and none on the other", path.display());
+                    Failure::new(Code::FileExists, message)
+                        .with_remedy("remove it on this host, or copy elsewhere")
+                }
+                other => failed(&path, other),
+            })?,
+        }
+    }
+    Ok(())
+}
+
 /// Removes all in a directory, following nothing.
 fn remove_all(directory: &OwnedFd) -> rustix::io::Result<()> {
     for entry in rustix::fs::Dir::read_from(directory)?.flatten() {
@@ -185,4 +243,10 @@ pub(super) fn below(top: &OwnedFd, path: &OsStr) -> rustix::io::Result<OwnedFd> 
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if path.is_empty() { OsStr::new(".") } else { path };
     openat2(top, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+/// Gives a file the user asked for the mode it would have had under the user's own mask: the daemon's is narrower.
+fn give_mode(file: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
+    let mode = mode & !agentiso_runtime::modes::inherited_umask();
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }

@@ -82,9 +82,13 @@ impl Explain for StoreError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::NotFound { name, known } => {
+                let get = format!(
+                    "to add it, the operator runs `agentiso image pull {name}` (a registry image), `agentiso image \
+                     import` (an archive) or `agentiso image build` (a recipe)"
+                );
                 Some(match agentiso_core::nearest(name, known.iter().map(String::as_str)) {
-                    Some(near) => format!("did you mean {near:?}?"),
-                    None => "build one with `agentiso image build debian` or import one".to_owned(),
+                    Some(near) => format!("did you mean {near:?}? {get}"),
+                    None => get,
                 })
             }
             Self::Exists { .. } => Some("choose another name, or replace it with --replace".to_owned()),
@@ -102,6 +106,6 @@ fn known_in_words(known: &[String]) -> String {
     if known.is_empty() {
         "; there are none yet".to_owned()
     } else {
-        format!("; known are {}", known.join(", "))
+        format!("; available images: {}", known.join(", "))
     }
 }

@@ -81,11 +81,12 @@ impl ImageStore {
             return Err(self.not_found(name));
         }
         let doing = "remove the image";
-        // Gone from sight in one step; a kill in the middle of the rest is swept up later.
+        // Gone from sight in one step, which takes no room on a full disk; a kill in the middle of the rest is swept up
+        // later.
         let grave =
-            PartialDir::create(&self.root, name.as_str()).map_err(StoreError::io(doing, &directory))?;
-        fs::rename(&directory, grave.path().join("image")).map_err(StoreError::io(doing, &directory))?;
-        fs::remove_dir_all(grave.path()).map_err(StoreError::io(doing, &directory))
+            partial::unused_path(&self.root, name.as_str()).map_err(StoreError::io(doing, &directory))?;
+        fs::rename(&directory, &grave).map_err(StoreError::io(doing, &directory))?;
+        fs::remove_dir_all(&grave).map_err(StoreError::io(doing, &directory))
     }
 
     /// Starts a new image. Nothing is visible before [`PendingImage::commit`].

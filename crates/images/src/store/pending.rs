@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::images::{META, ROOTFS};
 use super::{Image, ImageMeta, StoreError};
+use crate::access;
 use crate::partial::{PartialDir, sync_parent};
 
 /// An image in the making. Dropping it removes it.
@@ -108,8 +109,9 @@ impl PendingImage {
     }
 }
 
-/// Makes a finished file durable and read-only.
+/// Makes a finished file durable and read-only, for its user and for QEMU.
 pub(super) fn seal_file(path: &Path) -> io::Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(0o444))?;
+    fs::set_permissions(path, Permissions::from_mode(0o400))?;
+    access::share_file(path)?;
     File::open(path)?.sync_all()
 }

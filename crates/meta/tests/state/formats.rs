@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use agentiso_core::{Code, Explain};
-use agentiso_meta::{Meta, MetaError, WorkspaceState};
+use agentiso_meta::{EventFilter, Meta, MetaError, WorkspaceState};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
@@ -92,7 +92,7 @@ fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 2));
+    assert_eq!((rows(&path), format_of(&path)), (before, 5));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
@@ -106,6 +106,49 @@ fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
     assert_eq!(meta.read(|state| state.owned_by(session.id)).unwrap(), [fork]);
     assert_eq!(meta.read(|state| state.usage(None)).unwrap().workspaces, 2);
     meta.verify().unwrap();
+}
+
+#[test]
+fn workspaces_whose_names_look_like_ids_are_renamed_everywhere() {
+    let (_dir, path) = database(FORMAT_1);
+    let victim = "01900000-0000-7000-8000-00000000a001";
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(include_str!("../../src/0002.sql")).unwrap();
+    let spoil = format!(
+        "PRAGMA user_version = 2;
+         UPDATE workspaces SET name = '{victim}' WHERE name = 'source';
+         UPDATE workspaces SET source_name = 'deadbeef' WHERE name = 'fork';
+         INSERT INTO timeline (at, workspace, workspace_name, client, action, detail, duration_us, outcome)
+         VALUES (0, NULL, '{victim}', '', 'exec', '{{}}', 0, 'ok'), (0, NULL, 'fork', '', 'exec', '{{}}', 0, 'ok');"
+    );
+    connection.execute_batch(&spoil).unwrap();
+    drop(connection);
+
+    let meta = Meta::open(&path).unwrap();
+    meta.verify().unwrap();
+    let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
+    assert_eq!(source.name.as_str(), format!("named-{victim}"));
+    assert_eq!((fork.name.as_str(), fork.lineage.unwrap().name.as_str()), ("fork", "named-deadbeef"));
+    let filter = EventFilter { workspace: None, before: None, limit: 10 };
+    let events = meta.read(|state| state.events(filter)).unwrap();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| (event.done.action.as_str(), event.done.workspace_name.as_ref().unwrap().as_str()))
+        .collect();
+    let new = source.name.as_str();
+    assert_eq!(told, [("workspace_rename", new), ("exec", "fork"), ("exec", new)]);
+    assert_eq!(events[0].done.workspace, Some(source.id));
+}
+
+#[test]
+fn a_workspace_that_is_renamed_gets_a_free_name() {
+    let (_dir, path) = database(FORMAT_1);
+    let spoil = "UPDATE workspaces SET name = 'deadbeef' WHERE name = 'source';
+         UPDATE workspaces SET name = 'named-deadbeef' WHERE name = 'fork'";
+    Connection::open(&path).unwrap().execute_batch(spoil).unwrap();
+    let meta = Meta::open(&path).unwrap();
+    let names = meta.read(|state| state.workspaces()).unwrap().into_iter().map(|one| one.name.to_string());
+    assert_eq!(names.collect::<Vec<_>>(), ["named-deadbeef-2", "named-deadbeef"]);
 }
 
 #[test]
@@ -230,7 +273,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 2, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 5, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -252,6 +295,9 @@ fn a_file_that_is_no_database_is_damage() {
 #[test]
 fn a_database_with_a_ruined_page_is_damage() {
     let (_dir, path) = database(FORMAT_1);
+    drop(Meta::open(&path).unwrap());
+    let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
+    Connection::open(&path).unwrap().query_row(empty_log, [], |_| Ok(())).unwrap();
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = 'workspaces'";
     let page: u32 = Connection::open(&path).unwrap().query_row(root, [], |row| row.get(0)).unwrap();
     let start = (page as usize - 1) * 4096;

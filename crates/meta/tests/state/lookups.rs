@@ -14,15 +14,17 @@ fn a_workspace_is_found_by_name_by_id_and_by_the_first_digits_of_its_short_id() 
     let id = with_id(&state, "web", 0x0199_0000_0000_7000_8000_0000_beef_1234);
     with_id(&state, "db", 0x0199_0000_0000_7000_8000_0000_cafe_1234);
     let whole = id.to_string();
-    for asked in ["web", whole.as_str(), &whole.to_uppercase(), "beef", "BEEF12", "beef1234"] {
+    let simple = id.machine_id();
+    for asked in ["web", whole.as_str(), &whole.to_uppercase(), &simple, "beef12", "BEEF12", "beef1234"] {
         assert_eq!(state.find(asked).unwrap().id, id, "{asked}");
     }
 }
 
 #[test]
-fn a_name_goes_before_an_id() {
+fn a_name_that_is_the_beginning_of_an_id_is_only_a_name() {
     let state = State::new();
     with_id(&state, "web", 0xbeef_1234);
+    assert_eq!(state.find("beef").unwrap_err().code(), Code::WorkspaceNotFound);
     let named = with_id(&state, "beef", 0xcafe_1234);
     assert_eq!(state.find("beef").unwrap().id, named);
 }
@@ -31,18 +33,18 @@ fn a_name_goes_before_an_id() {
 fn digits_that_fit_several_ids_find_none_of_them() {
     let state = State::new();
     with_id(&state, "web", 0xbeef_1234);
-    with_id(&state, "db", 0xbeef_5678);
-    let refused = state.find("beef").unwrap_err();
+    with_id(&state, "db", 0xbeef_1278);
+    let refused = state.find("beef12").unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
-    assert_eq!(refused.to_string(), "\"beef\" could be any of the workspaces db, web");
-    assert_eq!(state.find("beef5").unwrap().name.as_str(), "db");
+    assert_eq!(refused.to_string(), "\"beef12\" could be any of the workspaces db, web");
+    assert_eq!(state.find("beef127").unwrap().name.as_str(), "db");
 }
 
 #[test]
 fn too_few_digits_and_patterns_find_nothing() {
     let state = State::new();
     let id = with_id(&state, "web", 0xbeef_1234);
-    for asked in ["bee", "", "%", "____", "beef%", "1234", &id.to_string()[..20]] {
+    for asked in ["bee", "beef1", "", "%", "______", "beef12%", "ef1234", &id.to_string()[..20]] {
         assert_eq!(state.find(asked).unwrap_err().code(), Code::WorkspaceNotFound, "{asked}");
     }
 }

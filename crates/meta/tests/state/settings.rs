@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agentiso_core::{Code, Explain, MAX_LABELS, SnapshotId, WorkspaceId};
-use agentiso_meta::{MetaError, Settings};
+use agentiso_meta::{MetaError, NextSize, Settings};
 use jiff::Timestamp;
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -21,7 +21,25 @@ fn defaults(last_used: Timestamp) -> Settings {
         idle_stop: None,
         last_used,
         suspended: None,
+        restart: false,
+        stay_stopped: false,
+        next_size: None,
     }
+}
+
+#[test]
+fn the_next_size_and_the_restart_are_kept_and_taken_back() {
+    let state = State::new();
+    let web = state.add("web");
+    let next_size = Some(NextSize { vcpus: 4, memory_mb: 2048 });
+    let set = Settings { restart: true, stay_stopped: true, next_size, ..defaults(web.created) };
+    state.meta.write(|tx| tx.set_settings(web.id, &set)).unwrap();
+    assert_eq!(read(&state, web.id), set);
+    state.meta.write(|tx| tx.set_settings(web.id, &defaults(web.created))).unwrap();
+    assert_eq!(read(&state, web.id), defaults(web.created));
+    state.meta.write(|tx| tx.set_size(web.id, 4, 2048)).unwrap();
+    let resources = state.meta.read(|read| read.workspace(web.id)).unwrap().resources;
+    assert_eq!((resources.vcpus, resources.memory_mb, resources.disk_gb), (4, 2048, web.resources.disk_gb));
 }
 
 #[test]

@@ -4,15 +4,15 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
 use agentiso_core::progress::{Progress, Silent};
-use agentiso_core::{Failure, Resources, WorkspaceName};
+use agentiso_core::{Failure, Resources, WorkspaceId, WorkspaceName};
 use agentiso_proto::Exec;
 
 use crate::Installation;
 use crate::guest::ProcessEvent;
 use crate::paths::Paths;
 use crate::workspaces::{
-    CreateRequest, ForkOutcome, ForkRequest, ForkSource, RemoveRequest, SnapshotRequest, Snapshotted,
-    WorkspaceView, Workspaces,
+    CreateRequest, ForkOutcome, ForkRequest, ForkSource, RemoveRequest, Restored, SnapshotRequest,
+    Snapshotted, WorkspaceView, Workspaces,
 };
 
 /// What is not made anew.
@@ -32,8 +32,6 @@ impl Aside {
         let home = &installation.paths.home;
         let place = || {
             let dir = tempfile::Builder::new().prefix("bench-").tempdir_in(home)?;
-            // QEMU may run as another user, who has to get in.
-            std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
             for name in SHARED {
                 symlink(home.join(name), dir.path().join(name))?;
             }
@@ -60,6 +58,17 @@ impl Aside {
         self.workspaces.create(&request, &silent()).await
     }
 
+    fn id_of(&self, name: &str) -> Result<WorkspaceId, Failure> {
+        Ok(self.workspaces.meta().read(|read| read.find_workspace(name))?.id)
+    }
+
+    /// Restores a workspace to one of its snapshots.
+    pub async fn restore(&self, workspace: &str, snapshot: &str) -> Result<Restored, Failure> {
+        let id = self.id_of(workspace)?;
+        let snapshot = self.workspaces.meta().read(|read| read.find_snapshot(id, snapshot))?;
+        self.workspaces.restore(id, snapshot.id, false, &silent()).await
+    }
+
     /// The size of the machines that are measured.
     pub fn resources(&self) -> Resources {
         Resources { memory_mb: MEMORY_MB, ..self.workspaces.installation.config.defaults.resources() }
@@ -67,7 +76,7 @@ impl Aside {
 
     pub async fn fork(&self, workspace: &str, name: &str, count: u32) -> Result<ForkOutcome, Failure> {
         let request = ForkRequest {
-            workspace: workspace.to_owned(),
+            workspace: self.id_of(workspace)?,
             source: ForkSource::Now,
             name: Some(name.parse()?),
             count,
@@ -78,7 +87,7 @@ impl Aside {
 
     pub async fn snapshot(&self, workspace: &str, name: &str, memory: bool) -> Result<Snapshotted, Failure> {
         let request = SnapshotRequest {
-            workspace: workspace.to_owned(),
+            workspace: self.id_of(workspace)?,
             name: name.parse()?,
             description: String::new(),
             memory,
@@ -88,7 +97,7 @@ impl Aside {
 
     /// Runs a command to its end.
     pub async fn run(&self, workspace: &str, argv: &[&str]) -> Result<(), Failure> {
-        let attached = self.workspaces.attach(workspace).await?;
+        let attached = self.workspaces.attach(self.id_of(workspace)?).await?;
         let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
         let machine = attached.machine();
         let ran = async {
@@ -105,7 +114,7 @@ impl Aside {
     }
 
     pub async fn remove(&self, name: &str) -> Result<(), Failure> {
-        self.workspaces.remove(&RemoveRequest { workspace: name.to_owned(), force: true }).await
+        self.workspaces.remove(&RemoveRequest { workspace: self.id_of(name)?, force: true }).await
     }
 
     /// Ends everything that was started here.

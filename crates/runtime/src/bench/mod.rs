@@ -5,6 +5,7 @@
 mod aside;
 mod execs;
 mod memory;
+mod neighbours;
 mod report;
 mod starts;
 mod transfer;
@@ -58,6 +59,7 @@ impl Installation {
         let mut report = Report::new(self, progress).await?;
         report.extend(starts::measure(self, options, progress).await?);
         report.extend(travel::measure(aside, options, progress).await?);
+        report.extend(neighbours::measure(aside, progress).await?);
         report.extend(execs::measure(self, options, progress).await?);
         report.extend(transfer::measure(self, options, progress).await?);
         if !options.short {

@@ -105,6 +105,14 @@ pub(super) fn median(samples: &[f64]) -> f64 {
     }
 }
 
+/// What that part of some figures does not exceed.
+pub(super) fn percentile(samples: &[f64], part: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = (sorted.len() as f64 * part).ceil() as usize;
+    sorted.get(last.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 /// A machine of the default size, to be measured.
 pub(super) fn request(installation: &Installation, cold: bool) -> Result<StartRequest, Failure> {
     Ok(StartRequest {
@@ -124,6 +132,14 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_percentile_is_not_exceeded_by_that_part() {
+        let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(percentile(&samples, 0.99), 198.0);
+        assert_eq!(percentile(&[5.0], 0.99), 5.0);
+        assert!(percentile(&[], 0.99).is_nan());
     }
 
     #[test]

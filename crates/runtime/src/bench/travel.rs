@@ -66,7 +66,7 @@ async fn forks_and_restores(
         taken.disk_pause.push(ms(disk.pause));
 
         let began = Instant::now();
-        aside.workspaces.restore("work", &format!("after-{round}"), false, &silent()).await?;
+        aside.restore("work", &format!("after-{round}")).await?;
         taken.restore.push(ms(began.elapsed()));
         // What every command leaves to the background.
         aside.workspaces.maintain(&silent()).await?;

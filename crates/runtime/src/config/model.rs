@@ -46,7 +46,7 @@ pub struct Config {
 }
 
 /// The daemon and its doors.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Daemon {
     /// Address to listen on besides the socket.
@@ -60,6 +60,12 @@ pub struct Daemon {
     /// The directory of the host agents may copy from and to, instead of `transfers` in the data directory.
     #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
     pub transfer_dir: Option<PathBuf>,
+    /// GiB one download out of a workspace may have.
+    pub download_max_gb: u32,
+    /// Files, directories and links one download may have.
+    pub download_max_files: u32,
+    /// MiB a download leaves free on the file system it is written to.
+    pub download_reserve_mb: u32,
 }
 
 /// What a session of an agent may have.
@@ -76,6 +82,19 @@ pub struct Sessions {
     pub max_snapshots: u32,
     /// Seconds without a call after which another session may take its workspaces over by force.
     pub adopt_idle_secs: u32,
+    /// What sessions see and reach of each other's workspaces.
+    pub isolation: Isolation,
+}
+
+/// What sessions see and reach of each other's workspaces.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// All workspaces are listed, and one that nobody owns belongs to the session that uses it first.
+    #[default]
+    Shared,
+    /// A session sees and reaches only workspaces that it owns.
+    Strict,
 }
 
 /// How often a session may call.
@@ -163,6 +182,8 @@ pub struct Vm {
     pub boot_timeout_secs: u32,
     /// Seconds a machine may take to power off before it is killed.
     pub stop_timeout_secs: u32,
+    /// Whether a stopped or suspended workspace starts when a command, a file or git is used in it.
+    pub start_on_use: bool,
 }
 
 /// What the host holds each machine to.
@@ -243,6 +264,7 @@ impl Default for Vm {
             user: "nobody".to_owned(),
             boot_timeout_secs: 60,
             stop_timeout_secs: 10,
+            start_on_use: true,
         }
     }
 }
@@ -278,6 +300,20 @@ impl Default for Templates {
     }
 }
 
+impl Default for Daemon {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            token_file: None,
+            metrics_port: 0,
+            transfer_dir: None,
+            download_max_gb: 64,
+            download_max_files: 1_000_000,
+            download_reserve_mb: 512,
+        }
+    }
+}
+
 impl Default for Sessions {
     fn default() -> Self {
         Self {
@@ -286,6 +322,7 @@ impl Default for Sessions {
             max_disk_gb: 400,
             max_snapshots: 1000,
             adopt_idle_secs: 60,
+            isolation: Isolation::Shared,
         }
     }
 }

@@ -76,6 +76,11 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Seconds a machine may take until it answers, booted or restored, and for each step of its start after that.",
             ),
             key("stop_timeout_secs", "10", "Seconds a machine may take to power off before it is killed."),
+            key(
+                "start_on_use",
+                "true",
+                "Whether a stopped or suspended workspace starts when a command runs or a file is used in it.",
+            ),
         ],
     },
     Section {
@@ -138,6 +143,17 @@ pub(super) const SECTIONS: &[Section] = &[
                 "\"\"",
                 "Absolute path of the directory agents may copy from and to; empty: transfers in the data directory.",
             ),
+            key("download_max_gb", "64", "GiB one copy out of a workspace may have."),
+            key(
+                "download_max_files",
+                "1000000",
+                "Files, directories and links one copy out of a workspace may have.",
+            ),
+            key(
+                "download_reserve_mb",
+                "512",
+                "MiB a copy out of a workspace leaves free on the host's disk.",
+            ),
         ],
     },
     Section {
@@ -152,6 +168,11 @@ pub(super) const SECTIONS: &[Section] = &[
                 "adopt_idle_secs",
                 "60",
                 "Seconds without a call after which another session may take its workspaces over by force.",
+            ),
+            key(
+                "isolation",
+                "\"shared\"",
+                "What sessions see: \"shared\" (all; what nobody owns is adopted by use) or \"strict\" (their own).",
             ),
         ],
     },

@@ -1,12 +1,12 @@
 //! The kernel and initramfs that every guest starts with.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use agentiso_core::Failure;
 use agentiso_core::progress::{Progress, Silent};
+use agentiso_images::access::share_file;
 use agentiso_images::initramfs;
 use agentiso_images::kernel::{self, Kernel, KernelQuery};
 use agentiso_vmm::GuestKernel;
@@ -42,6 +42,10 @@ impl Installation {
             let written = write_whole(&guest.initrd, &archive);
             written.map_err(|error| self.io(&format!("write {}", guest.initrd.display()), error))?;
         }
+        for file in [&guest.kernel, &guest.initrd] {
+            let shared = file.starts_with(self.paths.kernel_dir()).then(|| share_file(file)).transpose();
+            shared.map_err(|error| self.io(&format!("let QEMU read {}", file.display()), error))?;
+        }
         Ok(guest)
     }
 }
@@ -59,7 +63,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     io::Write::write_all(&mut file, bytes)?;
-    fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     // Under its name it is taken for whole for ever, also after a host that lost power.
     file.as_file().sync_all()?;
     file.persist(path)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agentiso_core::ports::DiskSource;
 use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
 use agentiso_vmm::template::Template;
-use agentiso_vmm::{Launch, VmError};
+use agentiso_vmm::{Launch, VmError, in_place};
 
 use super::Ingredients;
 use crate::Installation;
@@ -89,8 +89,10 @@ impl Installation {
         bytes: u64,
         owner: Option<Credentials>,
     ) -> Result<(), VmError> {
-        self.disks().create(path, source, bytes)?;
-        self.admit(path, owner)
+        in_place(|| {
+            self.disks().create(path, source, bytes)?;
+            self.admit(path, owner)
+        })
     }
 
     /// Lets QEMU's user at a disk.

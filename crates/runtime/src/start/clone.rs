@@ -1,9 +1,10 @@
 //! Cloning templates, and booting where there is none.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agentiso_core::ports::DiskSource;
-use agentiso_core::progress::Progress;
+use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Code, Explain, Failure};
 use agentiso_proto::Configure;
 use agentiso_vmm::link::LinkError;
@@ -13,6 +14,9 @@ use agentiso_vmm::{GuestKernel, Hardware, Host, Machine, RestoreFrom, VmError, r
 
 use super::{Berth, BerthDisk, Ingredients, Tier};
 use crate::Installation;
+
+/// The warm templates that are being made in the background by this process.
+static WARMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// A machine that runs and is not anybody yet.
 pub(crate) struct Started {
@@ -46,7 +50,7 @@ impl Installation {
         berth: &Berth,
         progress: &Arc<dyn Progress>,
     ) -> Result<(Machine, Tier), Failure> {
-        if berth.disk_is == BerthDisk::Fresh {
+        if berth.disk_is == BerthDisk::Fresh && !self.warms_later(with, berth) {
             match self.clone_warm(with, berth, progress).await {
                 Ok(machine) => return Ok((machine, Tier::WarmTemplate)),
                 Err(error) if is_final(&error) => return Err(error.into()),
@@ -61,6 +65,28 @@ impl Installation {
             Err(error) => tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a template"),
         }
         Ok((self.boot(with, berth, progress).await?, Tier::Cold))
+    }
+
+    /// Whether a lasting machine should not wait for its warm template. If all that is missing is the template for its
+    /// disk's size, it starts from the base template, which takes a little longer than a warm one but seconds less than
+    /// making one; the warm template is made meanwhile, for the next.
+    fn warms_later(&self, with: &Ingredients, berth: &Berth) -> bool {
+        let key = with.warm_key(self.disks());
+        let templates = self.templates();
+        if !berth.lasting || templates.get(&key).is_some() || templates.get(&with.base_key()).is_none() {
+            return false;
+        }
+        if WARMING.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+            let (installation, with) = (self.clone(), with.clone());
+            tokio::spawn(async move {
+                let silent: Arc<dyn Progress> = Arc::new(Silent);
+                if let Err(error) = installation.warm_template(&with, &silent).await {
+                    tracing::warn!(error = %agentiso_core::chain(&error), "no warm template");
+                }
+                WARMING.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            });
+        }
+        true
     }
 
     async fn clone_warm(

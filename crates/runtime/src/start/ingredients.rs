@@ -12,6 +12,7 @@ use agentiso_vmm::{GuestKernel, Hardware, Host};
 use crate::Installation;
 
 /// What a machine is started from.
+#[derive(Clone)]
 pub(crate) struct Ingredients {
     pub host: Host,
     pub kernel: GuestKernel,

@@ -23,9 +23,9 @@ pub struct Attached {
 }
 
 impl Workspaces {
-    /// Finds a running workspace and comes back to its machine.
-    pub async fn attach(&self, asked: &str) -> Result<Attached, Failure> {
-        let (workspace, lock) = self.lock(asked).await?;
+    /// Connects to the machine of a running workspace.
+    pub async fn attach(&self, id: WorkspaceId) -> Result<Attached, Failure> {
+        let (workspace, lock) = self.lock(id).await?;
         self.attach_locked(workspace, lock).await
     }
 
@@ -39,7 +39,7 @@ impl Workspaces {
         {
             return Ok(guest);
         }
-        let attached = self.attach(&id.to_string()).await?;
+        let attached = self.attach(id).await?;
         attached.machine().try_again().await?;
         Ok(attached.machine().guest().clone())
     }
@@ -95,7 +95,10 @@ impl Workspaces {
         id: WorkspaceId,
         pid: Option<u32>,
     ) -> Result<Option<Workspace>, Failure> {
-        let Ok((workspace, _lock)) = self.lock(&id.to_string()).await else { return Ok(None) };
+        let (workspace, _lock) = match self.lock(id).await {
+            Err(failure) if failure.code() == Code::WorkspaceNotFound => return Ok(None),
+            other => other?,
+        };
         let Some(state) = self.machine_of(&workspace)? else { return Ok(None) };
         if pid.is_some_and(|pid| pid != state.record.pid) || state.record.is_alive() {
             return Ok(None);
@@ -129,11 +132,6 @@ impl Attached {
     )]
     pub fn machine(&self) -> &Machine {
         self.machine.as_ref().expect("an attached workspace has its machine")
-    }
-
-    /// Takes the machine, to end it.
-    pub(crate) fn into_machine(mut self) -> (Option<Machine>, MachineState, Workspace) {
-        (self.machine.take(), self.state.clone(), self.workspace.clone())
     }
 }
 

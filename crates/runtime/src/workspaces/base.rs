@@ -1,7 +1,7 @@
 //! What the disks and memories of workspaces stand on.
 
 use agentiso_core::{DiskId, Failure};
-use agentiso_meta::{Disk, MetaError, Read, Tx};
+use agentiso_meta::{Disk, MetaError, Tx};
 use agentiso_vmm::memory::MemoryFiles;
 use agentiso_vmm::qemu::Memory;
 
@@ -33,6 +33,11 @@ impl Workspaces {
         }
     }
 
+    /// Whether the base of that name is no file.
+    pub(super) fn is_zeros(name: &str) -> bool {
+        name == ZEROS
+    }
+
     /// The memory to start a machine on for a base of that name.
     pub(crate) fn base_memory(&self, name: &str) -> Memory {
         if name == ZEROS {
@@ -46,13 +51,9 @@ impl Workspaces {
 /// Notes a writable disk, and the one it stands on should the database not know that one yet.
 pub(crate) fn insert_disk(tx: &Tx<'_>, disk: DiskId, parent: Option<DiskId>) -> Result<(), MetaError> {
     if let Some(parent) = parent
-        && !is_known(tx, parent)
+        && tx.disk_if_known(parent)?.is_none()
     {
         tx.insert_disk(&Disk { id: parent, parent: None, frozen: true, span: 1, workspace: None })?;
     }
     tx.insert_disk(&Disk { id: disk, parent, frozen: false, span: 1, workspace: None })
-}
-
-fn is_known(read: &Read<'_>, disk: DiskId) -> bool {
-    read.disk(disk).is_ok()
 }

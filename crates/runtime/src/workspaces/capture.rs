@@ -8,7 +8,7 @@ use agentiso_core::ports::{DiskCopy, DiskError, DiskSource, Disks, Freezing};
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Tx, Workspace};
 use agentiso_proto::{Configure, Wake};
-use agentiso_vmm::{Capture, Captured, DiskFreeze, Prepared, VmError};
+use agentiso_vmm::{Capture, Captured, DiskFreeze, Prepared, TakeMemory, VmError};
 
 use super::base::insert_disk;
 use super::intent::Switch;
@@ -29,12 +29,6 @@ pub(crate) enum What {
     EverythingAsItIs,
 }
 
-impl What {
-    fn has_memory(self) -> bool {
-        matches!(self, Self::Everything | Self::EverythingAsItIs)
-    }
-}
-
 impl Workspaces {
     /// The switch of disks that freezing a workspace brings with it, if it brings one.
     pub(crate) fn switch(&self, workspace: &Workspace, fresh: DiskId) -> Option<Switch> {
@@ -50,8 +44,9 @@ impl Workspaces {
         undertaking: &Undertaking<'_>,
         what: What,
         fresh: DiskId,
+        memory: TakeMemory,
     ) -> Result<(DiskId, Captured), Failure> {
-        let prepared = self.prepare_capture(attached, what, fresh).await?;
+        let prepared = self.prepare_capture(attached, fresh, memory).await?;
         self.freeze_prepared(attached, undertaking, what, fresh, prepared).await
     }
 
@@ -59,11 +54,11 @@ impl Workspaces {
     pub(crate) async fn prepare_capture(
         &self,
         attached: &Attached,
-        what: What,
         fresh: DiskId,
+        memory: TakeMemory,
     ) -> Result<Prepared, Failure> {
         let disk = self.prepare_freeze(&attached.workspace, fresh)?;
-        let capture = Capture { memory: what.has_memory(), disk: Some(disk) };
+        let capture = Capture { memory, disk: Some(disk) };
         Ok(attached.machine().prepare(capture).await?)
     }
 

@@ -1,9 +1,10 @@
 //! What changed between two points of workspaces, file by file.
 
 use agentiso_core::ports::DiskView;
-use agentiso_core::{Code, DiskId, Failure};
+use agentiso_core::{Code, DiskId, Failure, SnapshotId, WorkspaceId};
 use agentiso_diff::{Changes, Ext4Error, FileContent, Options, TextDiff, compare, read_file, text_diff};
 use agentiso_meta::Workspace;
+use agentiso_vmm::TakeMemory;
 use uuid::Uuid;
 
 use super::Workspaces;
@@ -12,41 +13,53 @@ use super::intent::Intent;
 use super::lock::WorkspaceLock;
 use crate::image_ops::blocking;
 
-/// The name of the present.
-const NOW: &str = "now";
 /// The largest file whose content is compared line by line.
 const LARGEST_TEXT: u64 = 4 << 20;
 
 /// Two points to compare.
 #[derive(Clone, Debug)]
 pub struct CompareRequest {
-    /// The workspace.
-    pub workspace: String,
-    /// One of its snapshots.
-    pub before: String,
-    /// Another one, or `now`; `OTHER:NAME` and `OTHER:now` are points of another workspace.
-    pub after: String,
+    /// The earlier point, as a rule.
+    pub before: Point,
+    /// The later one.
+    pub after: Point,
     /// Only this path and what is below it.
     pub under: Option<String>,
+}
+
+/// A point in the history of a workspace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Point {
+    /// A snapshot.
+    Snapshot(SnapshotId),
+    /// A workspace as it is now.
+    Now(WorkspaceId),
 }
 
 impl Workspaces {
     /// Compares two points.
     pub async fn compare(&self, request: &CompareRequest) -> Result<Changes, Failure> {
+        let turn = self.turns.to_compare().await?;
         let (before, after) = self.views(request).await?;
         let under = request.under.as_ref().map(|path| path.clone().into_bytes());
         let options = Options { under, ..Options::default() };
-        Ok(blocking(move || compare(before.as_ref(), after.as_ref(), &options)).await??)
+        let compared = blocking(move || {
+            // Ends with the work, even if nobody waits for that any more.
+            let _turn = turn;
+            compare(before.as_ref(), after.as_ref(), &options)
+        });
+        Ok(compared.await??)
     }
 
     /// Compares the text of one file at two points.
     pub async fn compare_file(&self, request: &CompareRequest, path: &str) -> Result<TextDiff, Failure> {
+        let turn = self.turns.to_compare().await?;
         let (before, after) = self.views(request).await?;
         let name = path.to_owned();
-        let (before, after) = blocking(move || {
+        let (before, after, turn) = blocking(move || {
             let before = content(before.as_ref(), &name)?;
             let after = content(after.as_ref(), &name)?;
-            Ok::<_, Ext4Error>((before, after))
+            Ok::<_, Ext4Error>((before, after, turn))
         })
         .await??;
         if before.is_none() && after.is_none() {
@@ -54,40 +67,31 @@ impl Workspaces {
             return Err(Failure::new(Code::InvalidArgument, message)
                 .with_remedy("give the path from the root: /etc/hosts"));
         }
-        blocking(move || text_diff(before.as_deref(), after.as_deref())).await
+        blocking(move || {
+            let _turn = turn;
+            text_diff(before.as_deref(), after.as_deref())
+        })
+        .await
     }
 
     async fn views(
         &self,
         request: &CompareRequest,
     ) -> Result<(Box<dyn DiskView>, Box<dyn DiskView>), Failure> {
-        let before = self.point(&request.workspace, &request.before)?;
-        let after = self.point(&request.workspace, &request.after)?;
-        // Both are looked up before anything is frozen for the present.
-        Ok((self.view_of(before).await?, self.view_of(after).await?))
-    }
-
-    /// Finds what a name means.
-    fn point(&self, workspace: &str, name: &str) -> Result<Point, Failure> {
-        let (workspace, name) = name.split_once(':').unwrap_or((workspace, name));
-        let found = self.meta.read(|read| read.find_workspace(workspace))?;
-        if name == NOW {
-            return Ok(Point::Now(Box::new(found)));
-        }
-        let snapshot = self.meta.read(|read| read.find_snapshot(found.id, name))?;
-        Ok(Point::Disk(snapshot.disk))
+        Ok((self.view_of(request.before).await?, self.view_of(request.after).await?))
     }
 
     async fn view_of(&self, point: Point) -> Result<Box<dyn DiskView>, Failure> {
-        let disk = match point {
-            Point::Disk(disk) => disk,
-            Point::Now(workspace) => {
-                let lock = self.lock_id(workspace.id).await?;
-                let workspace = self.meta.read(|read| read.workspace(workspace.id))?;
-                return self.view_of_now(workspace, lock).await;
+        match point {
+            Point::Snapshot(id) => {
+                let snapshot = self.meta.read(|read| read.snapshot(id))?;
+                self.open_view(snapshot.disk).await
             }
-        };
-        self.open_view(disk).await
+            Point::Now(id) => {
+                let (workspace, lock) = self.lock(id).await?;
+                self.view_of_now(workspace, lock).await
+            }
+        }
     }
 
     /// The disk of a workspace as it is. The workspace goes on with a new layer, so that what is looked at stays.
@@ -107,7 +111,10 @@ impl Workspaces {
         };
         let undertaking = self.undertake("compare", Some(workspace.id), intent)?;
         let frozen = match &attached {
-            Some(attached) => self.freeze_running(attached, &undertaking, What::Disk, fresh).await?.0,
+            Some(attached) => {
+                let nothing = TakeMemory::Nothing;
+                self.freeze_running(attached, &undertaking, What::Disk, fresh, nothing).await?.0
+            }
             None => self.freeze_stopped(&workspace, &undertaking, fresh)?,
         };
         let view = self.open_view(frozen).await?;
@@ -119,11 +126,6 @@ impl Workspaces {
         let (disks, path) = (self.installation.shared_disks(), self.installation.disk_path(disk));
         Ok(blocking(move || disks.open(&path)).await??)
     }
-}
-
-enum Point {
-    Disk(DiskId),
-    Now(Box<Workspace>),
 }
 
 /// What is in a file; a link's target stands for its content. `None` if there is no such file.

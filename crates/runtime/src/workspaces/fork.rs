@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
 use agentiso_proto::HookReport;
 use tokio::task::JoinSet;
@@ -27,8 +27,8 @@ pub enum ForkSource {
     Now,
     /// One of its snapshots.
     Snapshot {
-        /// Its name.
-        name: String,
+        /// Its id.
+        id: SnapshotId,
         /// Without its memory.
         disk_only: bool,
     },
@@ -38,7 +38,7 @@ pub enum ForkSource {
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
     /// The workspace.
-    pub workspace: String,
+    pub workspace: WorkspaceId,
     /// Which moment of it.
     pub source: ForkSource,
     /// What to call the fork, or what the names of many begin with.
@@ -87,7 +87,7 @@ impl Workspaces {
             let message = format!("{} forks were asked for; one call makes 1 to {MOST}", request.count);
             return Err(Failure::new(Code::InvalidArgument, message));
         }
-        let (source, lock) = self.lock(&request.workspace).await?;
+        let (source, lock) = self.lock(request.workspace).await?;
         let children = self.plan(&source, request)?;
         // A source that does not run must not be started meanwhile either.
         let _lock = lock.clone();
@@ -99,8 +99,8 @@ impl Workspaces {
                 }
                 Err(failure) => Err(failure),
             },
-            ForkSource::Snapshot { name, disk_only } => {
-                let snapshot = self.meta.read(|read| read.find_snapshot(source.id, name))?;
+            ForkSource::Snapshot { id, disk_only } => {
+                let snapshot = self.snapshot_of(&source, *id)?;
                 self.fork_snapshot(&source, &snapshot, *disk_only, request, children, progress).await
             }
         }
@@ -211,12 +211,16 @@ fn fork_row(
         forked_at: created,
         depth: source.depth() + 1,
     };
+    // The size of the machine it came from, which may differ from what its source was changed to since.
+    let hardware = revived.state.record.hardware;
+    let resources =
+        Resources { vcpus: hardware.vcpus, memory_mb: hardware.memory_mb, disk_gb: source.resources.disk_gb };
     Ok(Workspace {
         id: child.id,
         name: child.name.clone(),
         image: source.image.clone(),
         image_identity: source.image_identity.clone(),
-        resources: source.resources,
+        resources,
         created,
         state: WorkspaceState::Running { machine: revived.state.to_value()? },
         disk: child.disk,

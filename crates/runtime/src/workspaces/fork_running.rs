@@ -7,16 +7,17 @@
 use std::sync::Arc;
 
 use agentiso_core::ports::Freezing;
-use agentiso_core::{DiskId, Failure};
+use agentiso_core::{DiskId, Failure, SnapshotName};
 use agentiso_meta::Workspace;
 use agentiso_proto::Inherit;
-use agentiso_vmm::{DeviceState, Fill, Hardware, Host, RestoreFrom, Standby};
+use agentiso_vmm::{DeviceState, Fill, Hardware, Host, RestoreFrom, Standby, TakeMemory, TakenMemory};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::capture::What;
 use super::fork::{Child, ForkOutcome, ForkRequest};
 use super::restore::{Revived, not_restored};
+use super::undertaking::internal;
 use super::{Attached, Workspaces};
 use crate::start::{BerthDisk, Identity, OnWake, Tier};
 
@@ -48,7 +49,7 @@ impl Workspaces {
             waiting.push((standby, child));
         }
         let what = What::EverythingAsItIs;
-        let prepared = self.prepare_capture(attached, what, fresh).await?;
+        let prepared = self.prepare_capture(attached, fresh, TakeMemory::Pages).await?;
         for standby in waiting.iter_mut().filter_map(|(standby, _)| standby.as_mut()) {
             if let Err(error) = standby.ready().await {
                 attached.machine().give_up(prepared).await;
@@ -56,9 +57,12 @@ impl Workspaces {
             }
         }
         let (frozen, captured) = self.freeze_prepared(attached, &undertaking, what, fresh, prepared).await?;
+        let TakenMemory::Pages(pages) = captured.memory else {
+            return Err(internal("the memory of the source was not taken"));
+        };
         let from = RestoreFrom {
             device: DeviceState::Bytes(Arc::new(captured.device)),
-            fill: Fill::Taken(Arc::new(captured.pages)),
+            fill: Fill::Taken(Arc::new(pages)),
             inherit: Inherit::Held,
             resync: captured.resync,
         };
@@ -70,7 +74,8 @@ impl Workspaces {
             };
             let (workspaces, from, restore_key) = (self.clone(), from.clone(), restore_key.clone());
             births.spawn(async move {
-                let born = workspaces.bear(&child, standby, from, restore_key, Tier::Fork).await;
+                let _turn = workspaces.turns.to_fill().await;
+                let born = workspaces.bear(&child, standby, from, restore_key, None).await;
                 (child, born)
             });
         }
@@ -92,17 +97,20 @@ impl Workspaces {
         self.standby(host, &berth, base, hardware)
     }
 
-    /// Lets a child live: fills its memory, and makes it a machine of its own.
+    /// Completes a child: fills its memory, from a snapshot or from the running machine, and gives it an identity.
     pub(super) async fn bear(
         &self,
         child: &Child,
         standby: Standby,
         from: RestoreFrom,
         restore_key: String,
-        tier: Tier,
+        snapshot: Option<&SnapshotName>,
     ) -> Result<Revived, Failure> {
         let restored = standby.restore(from).await;
-        let machine = if tier == Tier::Snapshot { restored.map_err(not_restored)? } else { restored? };
+        let (machine, tier) = match snapshot {
+            Some(name) => (restored.map_err(|error| not_restored(name, error))?, Tier::Snapshot),
+            None => (restored?, Tier::Fork),
+        };
         let identity = Identity { id: child.id, hostname: child.name.to_string() };
         let hooks = identity.give_to(&machine, OnWake::Fork).await?;
         let state = self.lasting(&machine, child.berth, restore_key)?;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::Workspaces;
 use super::fork::{Child, ForkOutcome, ForkRequest};
 use super::undertaking::Undertaking;
-use crate::start::{Identity, OnWake, Tier};
+use crate::start::{Identity, OnWake};
 
 impl Workspaces {
     pub(super) async fn fork_snapshot(
@@ -35,14 +35,16 @@ impl Workspaces {
             return self.fork_disk(source, from, request, undertaking, children, progress).await;
         };
         let host = self.installation.host()?;
-        let from = self.state_of(&memory, &about)?;
+        let from = self.state_of(snapshot, &memory, &about).await?;
         let mut births = JoinSet::new();
         for child in children {
             let standby =
                 self.standby_on(source, snapshot.disk, &child, &host, &memory.base, about.hardware)?;
             let (workspaces, from, key) = (self.clone(), from.clone(), about.restore_key.clone());
+            let name = snapshot.name.clone();
             births.spawn(async move {
-                let born = workspaces.bear(&child, standby, from, key, Tier::Snapshot).await;
+                let _turn = workspaces.turns.to_fill().await;
+                let born = workspaces.bear(&child, standby, from, key, Some(&name)).await;
                 (child, born)
             });
         }

@@ -1,15 +1,15 @@
 //! Giving a workspace a larger disk.
 
-use agentiso_core::{Code, DiskId, Failure, Resources};
-use agentiso_meta::Workspace;
+use agentiso_core::{Code, DiskId, Failure, Resources, WorkspaceId};
+use agentiso_meta::{Snapshot, Workspace};
 
 use super::{WorkspaceView, Workspaces};
 
 impl Workspaces {
     /// Grows the disk of a running workspace and its file system with it. A disk of that size already is looked after
     /// once more: an earlier attempt may not have come to its end.
-    pub async fn grow(&self, asked: &str, disk_gb: u32) -> Result<WorkspaceView, Failure> {
-        let attached = self.attach(asked).await?;
+    pub async fn grow(&self, id: WorkspaceId, disk_gb: u32) -> Result<WorkspaceView, Failure> {
+        let attached = self.attach(id).await?;
         let workspace = attached.workspace.clone();
         let before = workspace.resources;
         let after = Resources { disk_gb, ..before };
@@ -22,6 +22,7 @@ impl Workspaces {
         }
         // Noted first: a disk smaller than noted does no harm, a larger one could not be copied.
         self.meta.write(|tx| tx.set_disk_gb(workspace.id, disk_gb))?;
+        self.write_records();
         let path = self.installation.disk_path(workspace.disk);
         if let Err(error) = self.installation.disks().let_grow(&path, after.disk_bytes()) {
             self.meta.write(|tx| tx.set_disk_gb(workspace.id, before.disk_gb))?;
@@ -32,12 +33,11 @@ impl Workspaces {
             Failure::from(error).with_remedy(format!("try again: agentiso grow {} {disk_gb}", workspace.name))
         })?;
         drop(attached);
-        self.info(&workspace.id.to_string())
+        self.info(workspace.id)
     }
 
     /// The size a workspace had when a snapshot of it was taken.
-    pub fn size_then(&self, workspace: &Workspace, snapshot: &str) -> Result<Resources, Failure> {
-        let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, snapshot))?;
+    pub fn size_then(&self, workspace: &Workspace, snapshot: &Snapshot) -> Result<Resources, Failure> {
         Ok(self.as_of(workspace, snapshot.disk)?.resources)
     }
 

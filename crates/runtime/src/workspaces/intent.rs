@@ -1,6 +1,7 @@
 //! What an undertaking makes, written down before it is made.
 
-use agentiso_core::{DiskId, MemoryId, WorkspaceId};
+use agentiso_core::{Code, DiskId, Failure, MemoryId, WorkspaceId};
+use agentiso_meta::Operation;
 use serde::{Deserialize, Serialize};
 
 /// Everything that must not stay if the undertaking fails.
@@ -22,6 +23,17 @@ pub(crate) struct Intent {
     /// A disk whose file is being rewritten to stand on another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapse: Option<DiskId>,
+}
+
+impl Intent {
+    /// What an operation announced. One that cannot be understood is an error: what it has in hand must not be taken
+    /// for nobody's.
+    pub fn of(operation: &Operation) -> Result<Self, Failure> {
+        serde_json::from_value(operation.intent.clone()).map_err(|error| {
+            let message = format!("what is stored about an unfinished change makes no sense: {error}");
+            Failure::new(Code::DataDamaged, message)
+        })
+    }
 }
 
 /// A machine's directory.

@@ -4,17 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Failure, WorkspaceId};
+use agentiso_meta::Workspace;
 
 use super::create::{stop_limit, tier_name};
 use super::intent::{BerthName, Intent};
+use super::machine::MachineState;
 use super::{WorkspaceView, Workspaces};
 use crate::start::{BerthDisk, Identity, OnWake};
 
 impl Workspaces {
     /// Starts a stopped workspace on its disk. One that runs is left as it is.
-    pub async fn start(&self, asked: &str, progress: &Arc<dyn Progress>) -> Result<WorkspaceView, Failure> {
-        let (workspace, _lock) = self.lock(asked).await?;
+    pub async fn start(
+        &self,
+        id: WorkspaceId,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<WorkspaceView, Failure> {
+        let (workspace, _lock) = self.lock(id).await?;
         if let Some((state, machine)) = self.reach(&workspace).await? {
             self.held.leave(workspace.id, machine);
             return Ok(WorkspaceView::of(&workspace, Some(&state)));
@@ -46,30 +52,55 @@ impl Workspaces {
 
     /// Stops a workspace: cleanly, unless `force` or unless it takes longer than `limit`. Returns whether its file
     /// system was left clean.
-    pub async fn stop(&self, asked: &str, force: bool, limit: Option<Duration>) -> Result<bool, Failure> {
-        let (workspace, lock) = self.lock(asked).await?;
-        let attached = match self.attach_locked(workspace.clone(), lock).await {
-            Err(failure) if failure.code() == Code::WorkspaceNotRunning => return Ok(true),
-            other => other?,
-        };
-        let (machine, state, _) = attached.into_machine();
-        self.held.forget(workspace.id);
-        let clean = match machine {
-            Some(machine) if force => {
-                machine.kill().await;
-                false
+    ///
+    /// With `force` QEMU is killed first: neither the guest nor another call that waits for it can delay that. Without
+    /// it, a machine that cannot be reached within the limit is killed too.
+    pub async fn stop(&self, id: WorkspaceId, force: bool, limit: Option<Duration>) -> Result<bool, Failure> {
+        if force {
+            self.switch_off(id).await?;
+        }
+        let (workspace, _lock) = self.lock(id).await?;
+        let Some(state) = self.machine_of(&workspace)? else { return Ok(true) };
+        let clean = if force {
+            state.record.kill().await?;
+            false
+        } else {
+            let limit = limit.unwrap_or_else(|| stop_limit(self));
+            match tokio::time::timeout(limit, self.reach(&workspace)).await {
+                Ok(Ok(None)) => return Ok(true),
+                Ok(Ok(Some((_, machine)))) => machine.stop(limit).await,
+                unreachable => {
+                    let failure = unreachable.ok().and_then(Result::err).map(|failure| failure.to_string());
+                    tracing::warn!(workspace = %workspace.id, ?failure, "cannot be reached, so it is killed");
+                    state.record.kill().await?;
+                    false
+                }
             }
-            Some(machine) => machine.stop(limit.unwrap_or_else(|| stop_limit(self))).await,
-            None => true,
         };
         let reason =
             (!clean).then_some(if force { "it was switched off" } else { "it did not power off in time" });
-        let dir = self.installation.paths.workspaces_dir();
-        state
-            .berth
-            .remove(&dir)
-            .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        self.clear_up(&workspace, &state)?;
         self.meta.write(|tx| tx.set_stopped(workspace.id, reason))?;
         Ok(clean)
+    }
+
+    /// Kills the QEMU of a workspace at once, without its lock: whoever has that may be waiting for the guest. What is
+    /// stored about the machine stays for the one who asked for this to clear up. Says whether there was one.
+    pub async fn switch_off(&self, id: WorkspaceId) -> Result<bool, Failure> {
+        let workspace = self.meta.read(|read| read.workspace(id))?;
+        match self.machine_of(&workspace)? {
+            Some(state) => Ok(state.record.kill().await?),
+            None => Ok(false),
+        }
+    }
+
+    /// Removes what is left of a machine that was ended.
+    pub(crate) fn clear_up(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
+        self.held.forget(workspace.id);
+        let dir = self.installation.paths.workspaces_dir();
+        let removed = state.berth.remove(&dir);
+        removed.map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        state.record.remove_group();
+        Ok(())
     }
 }

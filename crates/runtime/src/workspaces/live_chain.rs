@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agentiso_core::{DiskId, Failure, WorkspaceId};
 use agentiso_meta::Workspace;
+use agentiso_vmm::TakeMemory;
 use uuid::Uuid;
 
 use super::Workspaces;
@@ -56,7 +57,8 @@ impl Workspaces {
         if self.runs(&workspace)? {
             let attached = self.attach_locked(workspace, lock).await?;
             let undertaking = self.undertake("merge", Some(id), intent)?;
-            self.freeze_running(&attached, &undertaking, What::DiskAsItIs, fresh).await?;
+            self.freeze_running(&attached, &undertaking, What::DiskAsItIs, fresh, TakeMemory::Nothing)
+                .await?;
             undertaking.finish(|_| Ok(()))?;
         } else {
             let undertaking = self.undertake("merge", Some(id), intent)?;

@@ -51,7 +51,11 @@ impl BerthName {
     pub fn create(&self, workspaces: &Path, owner: Option<Credentials>) -> io::Result<PathBuf> {
         let path = self.path(workspaces);
         let parent = workspaces.join(self.workspace.to_string());
-        fs::DirBuilder::new().recursive(true).mode(0o711).create(&parent)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
+        if owner.is_some() {
+            // The parent has QEMU's group from the directory of all workspaces.
+            agentiso_images::access::share_directory(&parent)?;
+        }
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         if let Some(Credentials { uid, gid, .. }) = owner {
             std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;

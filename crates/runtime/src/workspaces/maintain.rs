@@ -106,6 +106,8 @@ impl Workspaces {
         if !all {
             self.raise(LEFT)?;
         }
+        self.write_records();
+        self.installation.keep_reserve();
         pool
     }
 

@@ -13,12 +13,15 @@
 //! transaction says that it is done. Whoever finds an undertaking whose owner died finishes or undoes it.
 
 mod abandoned;
+mod adopt;
 mod attach;
 mod base;
 mod capture;
 mod chains;
 mod compare;
 mod create;
+#[cfg(test)]
+mod faults;
 mod fork;
 mod fork_running;
 mod fork_snapshot;
@@ -29,11 +32,13 @@ mod lifecycle;
 mod live_chain;
 mod lock;
 mod logs;
+mod lost;
 mod machine;
 mod maintain;
 mod open;
 mod pool;
 mod pool_upkeep;
+mod record;
 mod recover;
 mod remove;
 mod rename;
@@ -41,12 +46,14 @@ mod restore;
 mod shapes;
 mod snapshot;
 mod tidy;
+mod turns;
 mod undertaking;
 mod views;
 
+pub use adopt::{Recovered, Recovery};
 pub use agentiso_vmm::Limits;
 pub use attach::Attached;
-pub use compare::CompareRequest;
+pub use compare::{CompareRequest, Point};
 pub use create::CreateRequest;
 pub use fork::{ForkOutcome, ForkRequest, ForkSource, Forked};
 pub use logs::Logs;

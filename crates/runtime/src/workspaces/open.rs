@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::{Meta, Workspace};
+use agentiso_vmm::in_place;
 
 use super::abandoned::Abandoned;
 use super::held::Held;
-use super::intent::BerthName;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
+use super::turns::Turns;
 use crate::Installation;
 use crate::disk_store::DisksInUse;
 
@@ -24,6 +25,7 @@ pub struct Workspaces {
     pub(crate) meta: Arc<Meta>,
     pub(crate) held: Arc<Held>,
     pub(super) abandoned: Abandoned,
+    pub(super) turns: Turns,
 }
 
 impl Workspaces {
@@ -36,6 +38,7 @@ impl Workspaces {
     pub async fn open_to_stay(installation: &Installation) -> Result<Self, Failure> {
         let workspaces = Self::open_holding(installation, Held::all()).await?;
         installation.sweep_disks();
+        installation.keep_reserve();
         Ok(workspaces)
     }
 
@@ -44,8 +47,12 @@ impl Workspaces {
         let meta = Meta::open(&installation.paths.state_file())?;
         let (meta, held) = (Arc::new(meta), Arc::new(held));
         let abandoned = Abandoned::default();
-        let workspaces = Self { installation: installation.clone(), meta, held, abandoned };
+        let turns = Turns::of_host();
+        let workspaces = Self { installation: installation.clone(), meta, held, abandoned, turns };
+        // Before anything is swept: a database that does not fit the disks must not cost one of them.
+        workspaces.meet_files()?;
         workspaces.recover().await?;
+        workspaces.write_records();
         workspaces.sweep_groups()?;
         Ok(workspaces)
     }
@@ -55,13 +62,14 @@ impl Workspaces {
         &self.meta
     }
 
-    /// Finds a workspace by what a user calls it, and keeps every other command from it.
-    pub(crate) async fn lock(&self, asked: &str) -> Result<(Workspace, WorkspaceLock), Failure> {
-        let found = self.meta.read(|read| read.find_workspace(asked))?;
-        let lock = self.lock_id(found.id).await?;
-        self.recover_locked(found.id).await?;
-        // It may have changed, or gone, while we waited.
-        let workspace = self.meta.read(|read| read.workspace(found.id))?;
+    /// Locks a workspace against every other command, and returns it as it is once the lock is held.
+    pub(crate) async fn lock(&self, id: WorkspaceId) -> Result<(Workspace, WorkspaceLock), Failure> {
+        // An id that is unknown must not leave a lock file behind.
+        self.meta.read(|read| read.workspace(id))?;
+        let lock = self.lock_id(id).await?;
+        self.recover_locked(id).await?;
+        // It may have changed, or been removed, while this waited for the lock.
+        let workspace = self.meta.read(|read| read.workspace(id))?;
         Ok((workspace, lock))
     }
 
@@ -78,7 +86,7 @@ impl Workspaces {
 
     /// Keeps anyone from removing disks that only we know of yet.
     pub(crate) fn use_disks(&self) -> Result<DisksInUse, Failure> {
-        self.installation.use_disks()
+        in_place(|| self.installation.use_disks())
     }
 
     /// The machine of a workspace, as the database has it.
@@ -93,11 +101,5 @@ impl Workspaces {
             confinement.sweep(&known.collect::<Vec<_>>());
         }
         Ok(())
-    }
-
-    /// The directories of machines in the pool.
-    pub(crate) fn pool_berths(&self) -> Result<Vec<BerthName>, Failure> {
-        let pool = self.meta.read(|read| read.pool())?;
-        pool.iter().map(|machine| Ok(MachineState::from_value(&machine.machine)?.berth)).collect()
     }
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use agentiso_core::ports::DiskError;
 use agentiso_core::{Code, DiskId, Failure, WorkspaceId};
 use agentiso_meta::{Operation, OperationId, Workspace};
 use agentiso_vmm::qemu::node_name;
@@ -63,7 +64,7 @@ impl Workspaces {
         operation: &Operation,
     ) -> Result<Result<Option<WorkspaceLock>, ()>, Failure> {
         let Some(id) = operation.workspace else { return Ok(Ok(None)) };
-        if self.meta.read(|read| read.workspace(id)).is_err() {
+        if self.meta.read(|read| read.workspace_if_known(id))?.is_none() {
             return Ok(Ok(None));
         }
         let dir = self.installation.paths.workspaces_dir();
@@ -102,12 +103,7 @@ impl Workspaces {
     }
 
     async fn recover_one(&self, operation: &Operation) -> Result<(), Failure> {
-        let intent: Intent = serde_json::from_value(operation.intent.clone()).map_err(|error| {
-            Failure::new(
-                Code::DataDamaged,
-                format!("what is stored about an unfinished change makes no sense: {error}"),
-            )
-        })?;
+        let intent = Intent::of(operation)?;
         if let Some(switch) = intent.switch {
             self.recover_switch(switch).await?;
         }
@@ -116,7 +112,7 @@ impl Workspaces {
         }
         self.end_strays(&intent)?;
         if let Some(id) = operation.workspace
-            && let Ok(workspace) = self.meta.read(|read| read.workspace(id))
+            && let Some(workspace) = self.meta.read(|read| read.workspace_if_known(id))?
             && let Some((_, machine)) = self.reach(&workspace).await?
         {
             // Coming back to it has made it go on, should it have been left standing still.
@@ -133,7 +129,8 @@ impl Workspaces {
     /// A machine writes to the new disk, or it has ended and may have: either way it is on the new disk from now on,
     /// unless QEMU says that it is not.
     async fn recover_switch(&self, switch: Switch) -> Result<(), Failure> {
-        let Ok(workspace) = self.meta.read(|read| read.workspace(switch.workspace)) else { return Ok(()) };
+        let known = self.meta.read(|read| read.workspace_if_known(switch.workspace))?;
+        let Some(workspace) = known else { return Ok(()) };
         let path = self.installation.disk_path(switch.to);
         if workspace.disk != switch.from || !path.exists() {
             return Ok(());
@@ -153,7 +150,12 @@ impl Workspaces {
                 is_on(switch.to)
             }
             // A disk that could not be made whole was never switched to.
-            None => self.installation.disks().parent(&path).is_ok(),
+            None => match self.installation.disks().parent(&path) {
+                Ok(_) => true,
+                Err(DiskError::BadDisk { .. }) => false,
+                // Whether it is whole cannot be told now, so nothing is decided.
+                Err(error) => return Err(error.into()),
+            },
         };
         if switched {
             self.meta.write(|tx| commit_switch(tx, &workspace, switch.to))?;
@@ -163,7 +165,7 @@ impl Workspaces {
 
     /// The file says what its disk stands on.
     fn recover_collapse(&self, disk: DiskId) -> Result<(), Failure> {
-        let Ok(row) = self.meta.read(|read| read.disk(disk)) else { return Ok(()) };
+        let Some(row) = self.meta.read(|read| read.disk_if_known(disk))? else { return Ok(()) };
         let parent = self.parent_of(disk)?;
         if row.parent != parent {
             self.meta.write(|tx| tx.set_disk_parent(disk, parent, row.span))?;
@@ -178,7 +180,8 @@ impl Workspaces {
         for (pid, disk) in qemus_on(&dir) {
             let is_known = known.iter().any(|machine| machine.record.pid == pid);
             let ours = intent.disks.contains(&disk)
-                || self.meta.read(|read| read.disk(disk)).is_ok() && !self.is_busy_elsewhere(disk)?;
+                || self.meta.read(|read| read.disk_if_known(disk))?.is_some()
+                    && !self.is_busy_elsewhere(disk)?;
             if !is_known && ours {
                 end(pid);
             }
@@ -197,12 +200,14 @@ impl Workspaces {
     fn is_busy_elsewhere(&self, disk: DiskId) -> Result<bool, Failure> {
         let (operations, workspaces) = self.meta.read(|read| Ok((read.operations()?, read.workspaces()?)))?;
         let owner = workspaces.iter().find(|workspace| workspace.disk == disk).map(|workspace| workspace.id);
-        let busy = |operation: &Operation| {
-            let intent: Intent = serde_json::from_value(operation.intent.clone()).unwrap_or_default();
-            intent.disks.contains(&disk) || (owner.is_some() && operation.workspace == owner)
-        };
         let me = std::process::id();
-        Ok(operations.iter().filter(|one| one.owner.is_alive() && one.owner.pid != me).any(busy))
+        for operation in operations.iter().filter(|one| one.owner.is_alive() && one.owner.pid != me) {
+            let intent = Intent::of(operation)?;
+            if intent.disks.contains(&disk) || (owner.is_some() && operation.workspace == owner) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -216,7 +221,7 @@ async fn disk_node(machine: &Machine) -> Result<String, Failure> {
 }
 
 /// Processes that have a disk of `dir` on their command line.
-fn qemus_on(dir: &Path) -> Vec<(u32, DiskId)> {
+pub(super) fn qemus_on(dir: &Path) -> Vec<(u32, DiskId)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

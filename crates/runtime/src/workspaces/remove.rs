@@ -1,39 +1,48 @@
 //! Removing a workspace and everything that was only its own.
 
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, WorkspaceId};
 
 use super::Workspaces;
 use super::intent::Intent;
 
 /// A workspace to remove.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct RemoveRequest {
-    /// Which.
-    pub workspace: String,
+    /// The workspace.
+    pub workspace: WorkspaceId,
     /// Even if it runs.
     pub force: bool,
 }
 
 impl Workspaces {
-    /// Removes a workspace, its snapshots and its machine. Forks of it are not disturbed.
+    /// Removes a workspace, its snapshots and its machine. Forks of it are not disturbed. With `force` its QEMU is killed
+    /// first: nothing the guest does can delay that.
     pub async fn remove(&self, request: &RemoveRequest) -> Result<(), Failure> {
-        let (workspace, lock) = self.lock(&request.workspace).await?;
-        if let Some((state, machine)) = self.reach(&workspace).await? {
-            if !request.force {
-                self.held.leave(workspace.id, machine);
+        self.installation.make_room();
+        let mut done = self.try_remove(request).await;
+        if self.installation.makes_room_after(&done) {
+            done = self.try_remove(request).await;
+        }
+        self.installation.keep_reserve();
+        done
+    }
+
+    async fn try_remove(&self, request: &RemoveRequest) -> Result<(), Failure> {
+        if request.force {
+            self.switch_off(request.workspace).await?;
+        }
+        let (workspace, lock) = self.lock(request.workspace).await?;
+        if let Some(state) = self.machine_of(&workspace)? {
+            if !request.force && state.record.is_alive() {
                 return Err(Failure::new(
                     Code::WorkspaceRunning,
                     format!("the workspace {:?} is running", workspace.name.as_str()),
                 )
                 .with_remedy(format!("stop it first, or force it: agentiso rm --force {}", workspace.name)));
             }
-            machine.kill().await;
-            self.held.forget(workspace.id);
-            let dir = self.installation.paths.workspaces_dir();
-            state
-                .berth
-                .remove(&dir)
-                .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+            // One may have been started while we waited for the lock.
+            state.record.kill().await?;
+            self.clear_up(&workspace, &state)?;
             self.meta.write(|tx| tx.set_stopped(workspace.id, Some("it is being removed")))?;
         }
         let undertaking = self.undertake("remove", Some(workspace.id), Intent::default())?;

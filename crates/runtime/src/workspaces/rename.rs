@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentiso_core::{Code, Failure, WorkspaceName};
+use agentiso_core::{Code, Failure, WorkspaceId, WorkspaceName};
 use agentiso_proto::Configure;
 
 use super::{WorkspaceView, Workspaces};
@@ -12,8 +12,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 impl Workspaces {
     /// Renames a workspace, and its machine if it runs. On failure it has the name it had.
-    pub async fn rename(&self, asked: &str, name: &WorkspaceName) -> Result<WorkspaceView, Failure> {
-        let (workspace, lock) = self.lock(asked).await?;
+    pub async fn rename(&self, id: WorkspaceId, name: &WorkspaceName) -> Result<WorkspaceView, Failure> {
+        let (workspace, lock) = self.lock(id).await?;
         if workspace.name != *name {
             self.require_free_name(name)?;
             let _lock = lock.clone();
@@ -27,7 +27,8 @@ impl Workspaces {
                 Err(failure) => return Err(failure),
             }
             self.meta.write(|tx| tx.rename_workspace(workspace.id, name))?;
+            self.write_records();
         }
-        self.info(&workspace.id.to_string())
+        self.info(id)
     }
 }

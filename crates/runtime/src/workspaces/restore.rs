@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use agentiso_core::ports::DiskSource;
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure};
+use agentiso_core::{Code, DiskId, Failure, SnapshotId, SnapshotName, WorkspaceId};
 use agentiso_meta::{Memory, Snapshot, Workspace};
 use agentiso_proto::{HookReport, Inherit};
 use agentiso_vmm::qemu::DiskFile;
@@ -29,6 +29,7 @@ use super::machine::MachineState;
 use super::snapshot::MemoryAbout;
 use super::undertaking::Undertaking;
 use super::{WorkspaceView, Workspaces};
+use crate::image_ops::blocking;
 use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier};
 
 /// A workspace that was taken back.
@@ -112,13 +113,13 @@ impl Workspaces {
     /// Takes a workspace back to one of its snapshots: with its memory if the snapshot has it, unless `disk_only`.
     pub async fn restore(
         &self,
-        asked: &str,
-        snapshot: &str,
+        id: WorkspaceId,
+        snapshot: SnapshotId,
         disk_only: bool,
         progress: &Arc<dyn Progress>,
     ) -> Result<Restored, Failure> {
-        let (workspace, _lock) = self.lock(asked).await?;
-        let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, snapshot))?;
+        let (workspace, _lock) = self.lock(id).await?;
+        let snapshot = self.snapshot_of(&workspace, snapshot)?;
         let memory = if disk_only { None } else { self.memory_to_restore(&snapshot)? };
         let disks = self.use_disks()?;
         let present = self.reach(&workspace).await?.map(|found| Present::new(found, &self.held));
@@ -178,6 +179,9 @@ impl Workspaces {
             match (&value, &revived) {
                 (Some(value), Some(revived)) => {
                     tx.set_running(workspace.id, value)?;
+                    // A memory has the size it was taken with, whatever the workspace was changed to since.
+                    let hardware = revived.state.record.hardware;
+                    tx.set_size(workspace.id, hardware.vcpus, hardware.memory_mb)?;
                     tx.set_tier(workspace.id, &tier_name(revived.tier))?;
                 }
                 _ => tx.set_stopped(workspace.id, None)?,
@@ -203,11 +207,13 @@ impl Workspaces {
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
         if let Some((memory, about)) = to.memory {
             let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
+            let from = self.state_of(to.snapshot, memory, about).await?;
             let standby = self.standby(&host, &berth, &memory.base, about.hardware)?;
             if let Some(present) = present {
                 present.stand_still().await?;
             }
-            let machine = standby.restore(self.state_of(memory, about)?).await.map_err(not_restored)?;
+            let restored = standby.restore(from).await;
+            let machine = restored.map_err(|error| not_restored(&to.snapshot.name, error))?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
             let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
             return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
@@ -298,38 +304,56 @@ impl Workspaces {
         Ok(Standby::spawn(host, &launch)?)
     }
 
-    /// The state in a memory image.
-    pub(crate) fn state_of(&self, memory: &Memory, about: &MemoryAbout) -> Result<RestoreFrom, Failure> {
-        let files = self.memory();
-        let image = files.open(memory.id).map_err(|error| damaged(&error.to_string()))?;
+    /// The state in a memory image. What is wrong with its device state is found here, the rest when it is restored.
+    pub(crate) async fn state_of(
+        &self,
+        snapshot: &Snapshot,
+        memory: &Memory,
+        about: &MemoryAbout,
+    ) -> Result<RestoreFrom, Failure> {
+        let (files, id, resync) = (self.memory(), memory.id, about.resync);
+        let opened = blocking(move || {
+            let image = files.open(id)?;
+            let device = image.device()?;
+            Ok((files, image, device))
+        });
+        let (files, image, device) =
+            opened.await?.map_err(|error: io::Error| damaged(&snapshot.name, &error.to_string()))?;
+        if !image.is_verifiable() {
+            tracing::warn!(
+                snapshot = snapshot.name.as_str(),
+                "the memory of this snapshot was written by an earlier version, without checksums: not verified"
+            );
+        }
         Ok(RestoreFrom {
-            device: DeviceState::File(image.device()),
+            device: DeviceState::Bytes(Arc::new(device)),
             fill: Fill::Image(files, Arc::new(image)),
             inherit: Inherit::Held,
-            resync: about.resync,
+            resync,
         })
     }
 }
 
-/// Why a state that is stored could not be restored: a QEMU that refuses it, or pages that are missing, mean that it is
-/// no longer what was written.
-pub(super) fn not_restored(error: VmError) -> Failure {
+/// Why a stored state could not be restored. A QEMU that refuses it, pages that are missing and checksums that do not
+/// match all mean that the files were damaged.
+pub(super) fn not_restored(snapshot: &SnapshotName, error: VmError) -> Failure {
     use std::io::ErrorKind;
     match error {
-        VmError::BadTemplate { reason, .. } => damaged(reason.trim_end()),
+        VmError::BadTemplate { reason, .. } => damaged(snapshot, reason.trim_end()),
         VmError::Io { cause, .. }
             if matches!(
                 cause.kind(),
                 ErrorKind::UnexpectedEof | ErrorKind::NotFound | ErrorKind::InvalidData
             ) =>
         {
-            damaged(&cause.to_string())
+            damaged(snapshot, &cause.to_string())
         }
         other => other.into(),
     }
 }
 
-fn damaged(reason: &str) -> Failure {
-    let message = format!("the memory of the snapshot cannot be read: {reason}");
-    Failure::new(Code::DataDamaged, message).with_remedy("use its disk alone: --disk-only")
+fn damaged(snapshot: &SnapshotName, reason: &str) -> Failure {
+    let message = format!("the memory of the snapshot {:?} is damaged: {reason}", snapshot.as_str());
+    Failure::new(Code::DataDamaged, message)
+        .with_remedy("restore or fork its disk alone: --disk-only; or use another snapshot")
 }

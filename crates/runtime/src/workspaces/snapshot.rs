@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use agentiso_core::{Code, DiskId, Failure, MemoryId, SnapshotId, SnapshotName};
+use agentiso_core::{Code, DiskId, Failure, MemoryId, SnapshotId, SnapshotName, WorkspaceId};
 use agentiso_meta::{Memory, MetaError, Snapshot, Workspace};
-use agentiso_vmm::Captured;
 use agentiso_vmm::link::Resync;
-use agentiso_vmm::memory::{MemoryImage, Written};
+use agentiso_vmm::memory::{ImageWriter, MemoryImage, Written};
+use agentiso_vmm::{Captured, TakeMemory, TakenMemory};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::capture::What;
 use super::create::now;
 use super::intent::Intent;
-use super::undertaking::Undertaking;
+use super::undertaking::{Undertaking, internal};
 use super::{Attached, Workspaces};
 use crate::image_ops::blocking;
 
@@ -23,8 +23,8 @@ pub(crate) const CALM_LIMIT: Duration = Duration::from_secs(30);
 /// A snapshot to take.
 #[derive(Clone, Debug)]
 pub struct SnapshotRequest {
-    /// Of which workspace.
-    pub workspace: String,
+    /// The workspace.
+    pub workspace: WorkspaceId,
     /// What to call it.
     pub name: SnapshotName,
     /// What it is for.
@@ -58,7 +58,7 @@ pub(crate) struct MemoryAbout {
 impl Workspaces {
     /// Takes a snapshot of a workspace, running or stopped. On failure there is none, and the workspace goes on.
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<Snapshotted, Failure> {
-        let (workspace, lock) = self.lock(&request.workspace).await?;
+        let (workspace, lock) = self.lock(request.workspace).await?;
         self.require_free_snapshot_name(&workspace, &request.name)?;
         let _disks = self.use_disks()?;
         // One that does not run must not be started meanwhile either.
@@ -82,10 +82,15 @@ impl Workspaces {
             }
             Some(attached) => {
                 let what = if request.memory { What::Everything } else { What::Disk };
-                let (frozen, captured) = self.freeze_running(&attached, &undertaking, what, disk).await?;
+                let take = match request.memory {
+                    true => TakeMemory::Image(self.start_image(&attached, memory).await?),
+                    false => TakeMemory::Nothing,
+                };
+                let (frozen, captured) =
+                    self.freeze_running(&attached, &undertaking, what, disk, take).await?;
                 let pause = captured.pause;
                 let stored = match request.memory {
-                    true => Some(self.store_memory(&attached, memory, captured).await?),
+                    true => Some(self.finish_image(&attached, memory, captured).await?),
                     false => None,
                 };
                 self.conclude(request, &workspace, undertaking, frozen, stored, pause)
@@ -122,8 +127,22 @@ impl Workspaces {
         Ok(Snapshotted { snapshot, pause, memory: stored.map(|(.., written)| written) })
     }
 
-    /// Writes what was taken of a machine's memory: only what the snapshot it stands on does not have.
-    async fn store_memory(
+    /// Starts a memory image. It gets only what the snapshot the workspace stands on does not have.
+    async fn start_image(&self, attached: &Attached, id: MemoryId) -> Result<ImageWriter, Failure> {
+        let base = Self::base_name(&attached.state.record.memory);
+        let bytes = attached.state.record.hardware.memory_bytes();
+        let parent = self.parent_memory(&attached.workspace, &base)?;
+        let files = self.memory();
+        blocking(move || {
+            let parent = parent.map(|parent| files.open(parent)).transpose()?;
+            ImageWriter::create(&files, id, bytes, parent)
+        })
+        .await?
+        .map_err(|error: std::io::Error| self.installation.io("write the memory of the snapshot", error))
+    }
+
+    /// Completes the memory image of a machine that was captured.
+    async fn finish_image(
         &self,
         attached: &Attached,
         id: MemoryId,
@@ -131,17 +150,13 @@ impl Workspaces {
     ) -> Result<(Memory, MemoryImage, Written), Failure> {
         let base = Self::base_name(&attached.state.record.memory);
         let hardware = attached.state.record.hardware;
-        let parent = self.parent_memory(&attached.workspace, &base)?;
-        let files = self.memory();
-        let resync = captured.resync;
-        let (image, written) = blocking(move || {
-            let Captured { device, pages, .. } = captured;
-            let parent = parent.map(|parent| files.open(parent)).transpose()?;
-            let written = files.write(id, &device, &pages, hardware.memory_bytes(), parent.as_ref())?;
-            Ok((files.open(id)?, written))
-        })
-        .await?
-        .map_err(|error: std::io::Error| self.installation.io("write the memory of the snapshot", error))?;
+        let Captured { device, memory, resync, .. } = captured;
+        let TakenMemory::Image(copied) = memory else {
+            return Err(internal("the memory of the machine was not taken"));
+        };
+        let (image, written) = blocking(move || copied.finish(&device))
+            .await?
+            .map_err(|error| self.installation.io("write the memory of the snapshot", error))?;
         let about = MemoryAbout { restore_key: attached.state.restore_key.clone(), hardware, resync };
         let about =
             serde_json::to_value(&about).map_err(|error| Failure::new(Code::Internal, error.to_string()))?;
@@ -167,10 +182,29 @@ impl Workspaces {
         Ok(())
     }
 
+    /// A snapshot, which must be one of the workspace's.
+    pub(super) fn snapshot_of(&self, workspace: &Workspace, id: SnapshotId) -> Result<Snapshot, Failure> {
+        let snapshot = self.meta.read(|read| read.snapshot(id))?;
+        if snapshot.workspace == workspace.id {
+            return Ok(snapshot);
+        }
+        Err(MetaError::SnapshotNotFound { asked: id.to_string(), nearest: None }.into())
+    }
+
     /// Removes a snapshot, whichever it is. Refused while forks need it.
-    pub async fn remove_snapshot(&self, workspace: &str, name: &str) -> Result<(), Failure> {
+    pub async fn remove_snapshot(&self, workspace: WorkspaceId, id: SnapshotId) -> Result<(), Failure> {
+        self.installation.make_room();
+        let mut done = self.try_remove_snapshot(workspace, id).await;
+        if self.installation.makes_room_after(&done) {
+            done = self.try_remove_snapshot(workspace, id).await;
+        }
+        self.installation.keep_reserve();
+        done
+    }
+
+    async fn try_remove_snapshot(&self, workspace: WorkspaceId, id: SnapshotId) -> Result<(), Failure> {
         let (workspace, _lock) = self.lock(workspace).await?;
-        let snapshot = self.meta.read(|read| read.find_snapshot(workspace.id, name))?;
+        let snapshot = self.snapshot_of(&workspace, id)?;
         let forks = self.forks_needing(&snapshot)?;
         if !forks.is_empty() {
             let message = format!(

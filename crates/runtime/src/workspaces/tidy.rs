@@ -10,22 +10,25 @@ use std::time::{Duration, Instant};
 use agentiso_core::ports::is_partial_name;
 use agentiso_core::{DiskId, Failure, MemoryId, WorkspaceId};
 use agentiso_meta::{Operation, OperationId};
+use agentiso_vmm::in_place;
 use agentiso_vmm::memory::PageMap;
 use uuid::Uuid;
 
 use super::Workspaces;
 use super::intent::{BerthName, Intent};
+use super::lost::entries;
 use super::machine::MachineState;
+use super::record::{gone, is_partial_record};
 use crate::disk_store::DisksAtRest;
-use crate::hold::disk_id_of;
+use crate::hold::{disk_id_of, is_held};
 
-/// How long somebody who makes disks is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
-const RETRY: Duration = Duration::from_millis(20);
+/// How long somebody who makes disks is waited for. A fork takes longer: nobody waits for that.
+const PATIENCE: Duration = Duration::from_millis(50);
+const RETRY: Duration = Duration::from_millis(5);
 
 impl Workspaces {
-    /// Removes disks, memory images and bases that nothing needs. While others make disks it gives up after a while;
-    /// whoever tidies next removes what stayed.
+    /// Removes disks, memory images and bases that nothing needs. While others make disks that is left to the
+    /// maintenance.
     pub(crate) fn remove_unneeded(&self) -> Result<(), Failure> {
         self.remove_unneeded_after(&[])
     }
@@ -33,21 +36,23 @@ impl Workspaces {
     /// The same for whoever has cleaned up after some operations, which need nothing any more.
     pub(super) fn remove_unneeded_after(&self, done: &[OperationId]) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.installation.disks_at_rest()? {
-                Some(rest) => return self.remove_at_rest(&rest, done),
-                None if Instant::now() > deadline => return Ok(()),
-                None => std::thread::sleep(RETRY),
+        in_place(|| {
+            loop {
+                match self.installation.disks_at_rest()? {
+                    Some(rest) => return self.remove_at_rest(&rest, done),
+                    None if Instant::now() > deadline => return self.leave_for_later(),
+                    None => std::thread::sleep(RETRY),
+                }
             }
-        }
+        })
     }
 
     /// The same without waiting. Returns whether it could be done.
     pub(super) fn remove_unneeded_if_at_rest(&self) -> Result<bool, Failure> {
-        match self.installation.disks_at_rest()? {
+        in_place(|| match self.installation.disks_at_rest()? {
             Some(rest) => self.remove_at_rest(&rest, &[]).map(|()| true),
             None => Ok(false),
-        }
+        })
     }
 
     fn remove_at_rest(&self, _rest: &DisksAtRest, done: &[OperationId]) -> Result<(), Failure> {
@@ -63,25 +68,42 @@ impl Workspaces {
     }
 
     /// What the operations of living processes make or have in hand.
-    fn in_hand(operations: &[Operation], done: &[OperationId]) -> Vec<Intent> {
+    fn in_hand(operations: &[Operation], done: &[OperationId]) -> Result<Vec<Intent>, Failure> {
         let living = operations.iter().filter(|one| one.owner.is_alive() && !done.contains(&one.id));
-        living.filter_map(|one| serde_json::from_value(one.intent.clone()).ok()).collect()
+        living.map(Intent::of).collect()
     }
 
-    /// Removes files of disks that nobody has announced: those of commands that were killed before they could write
-    /// down what they had.
+    /// The disks that living processes make or have in hand.
+    pub(super) fn in_hand_of_the_living(&self) -> Result<HashSet<DiskId>, Failure> {
+        let operations = self.meta.read(|read| read.operations())?;
+        Ok(Self::in_hand(&operations, &[])?.into_iter().flat_map(|intent| intent.disks).collect())
+    }
+
+    /// Sees to files of disks that nobody has announced. Unfinished ones, and what was kept of templates, hold nothing
+    /// of anybody's and are removed. Any other has been a workspace's: it is moved to `lost/`.
     fn remove_unknown_disks(&self, done: &[OperationId]) -> Result<(), Failure> {
         // The files first: whatever is made later was announced before it was made.
         let files = entries(&self.installation.paths.disks_dir())
             .map_err(|error| self.installation.io("look at the disks", error))?;
         let (disks, operations) = self.meta.read(|read| Ok((read.disks()?, read.operations()?)))?;
         let busy: HashSet<DiskId> =
-            Self::in_hand(&operations, done).into_iter().flat_map(|intent| intent.disks).collect();
+            Self::in_hand(&operations, done)?.into_iter().flat_map(|intent| intent.disks).collect();
         let known: HashSet<DiskId> = disks.into_iter().map(|disk| disk.id).collect();
         for path in files {
+            // A process that was killed while it wrote a record leaves this. One that still writes tries again later.
+            if is_partial_record(&path) {
+                gone(fs::remove_file(&path))
+                    .map_err(|error| self.installation.io("remove an unfinished record", error))?;
+                continue;
+            }
             let Some((id, is_whole)) = disk_of(&path) else { continue };
             let needed = busy.contains(&id) || (is_whole && known.contains(&id));
-            if !needed {
+            if needed {
+                continue;
+            }
+            if is_whole && (!is_held(id) || self.lost_footing()?.contains(&id)) {
+                self.set_aside(&path, &self.lost_disks_dir())?;
+            } else {
                 gone(fs::remove_file(&path)).map_err(|error| self.installation.io("remove a disk", error))?;
             }
         }
@@ -105,7 +127,8 @@ impl Workspaces {
         for workspace in entries(&dir).map_err(failed)? {
             let Some(id) = workspace.file_stem().and_then(uuid_of) else { continue };
             if workspace.extension().is_some_and(|extension| extension == "lock") {
-                if self.meta.read(|read| read.workspace(WorkspaceId::from_uuid(id))).is_err() {
+                let id = WorkspaceId::from_uuid(id);
+                if self.meta.read(|read| read.workspace_if_known(id))?.is_none() {
                     gone(fs::remove_file(&workspace)).map_err(failed)?;
                 }
                 continue;
@@ -116,7 +139,7 @@ impl Workspaces {
                 .extend(machines.map(|machine| BerthName { workspace: WorkspaceId::from_uuid(id), machine }));
         }
         let operations = self.meta.read(|read| read.operations())?;
-        let busy = Self::in_hand(&operations, &[]).into_iter().flat_map(|intent| intent.berths);
+        let busy = Self::in_hand(&operations, &[])?.into_iter().flat_map(|intent| intent.berths);
         let known: Vec<BerthName> =
             self.known_machines()?.into_iter().map(|machine| machine.berth).chain(busy).collect();
         found
@@ -131,7 +154,7 @@ impl Workspaces {
             let (mut unneeded, operations) =
                 self.meta.read(|read| Ok((read.unneeded_disks()?, read.operations()?)))?;
             // A machine that was just taken from the pool is nobody's for a moment.
-            let busy = Self::in_hand(&operations, done);
+            let busy = Self::in_hand(&operations, done)?;
             unneeded.retain(|disk| !busy.iter().any(|intent| intent.disks.contains(&disk.id)));
             if unneeded.is_empty() {
                 return Ok(());
@@ -159,8 +182,7 @@ impl Workspaces {
 
     /// Keeps of a pack what images refer to, and the image it was written with.
     fn settle_pack(&self, pack: MemoryId) -> Result<(), Failure> {
-        let owner_is_there = self.meta.read(|read| read.memory(pack)).is_ok();
-        if owner_is_there {
+        if self.meta.read(|read| read.memory_if_known(pack))?.is_some() {
             return Ok(());
         }
         let users = self.maps_using(pack)?;
@@ -208,16 +230,6 @@ impl Workspaces {
     }
 }
 
-/// What is in a directory; nothing if it is not there.
-fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(dir) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(Vec::new())
-        }
-        other => other?.map(|entry| Ok(entry?.path())).collect(),
-    }
-}
-
 /// The disk a file is, and whether it was finished. `None` if it is something else.
 fn disk_of(path: &Path) -> Option<(DiskId, bool)> {
     let name = path.file_name()?;
@@ -230,11 +242,4 @@ fn disk_of(path: &Path) -> Option<(DiskId, bool)> {
 
 fn uuid_of(name: &OsStr) -> Option<Uuid> {
     Uuid::try_parse(name.to_str()?).ok()
-}
-
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

@@ -1,13 +1,14 @@
 //! One change, from its announcement to its end.
 
 use std::fs;
-use std::io;
 
 use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::{MetaError, OperationId, Tx};
+use agentiso_vmm::in_place;
 
 use super::Workspaces;
 use super::intent::Intent;
+use super::record::gone;
 
 /// A change that was announced. Dropped before it is finished, it is undone; what cannot be undone at once is left to
 /// the next command.
@@ -26,7 +27,7 @@ impl Workspaces {
         intent: Intent,
     ) -> Result<Undertaking<'_>, Failure> {
         let value = serde_json::to_value(&intent).map_err(internal)?;
-        let id = self.meta.write(|tx| tx.begin(kind, workspace, &value))?;
+        let id = in_place(|| self.meta.write(|tx| tx.begin(kind, workspace, &value)))?;
         Ok(Undertaking { workspaces: self, id: Some(id), intent })
     }
 
@@ -38,23 +39,25 @@ impl Workspaces {
     /// Removes everything of an intent that the database does not know.
     pub(crate) fn remove_unknown(&self, intent: &Intent) -> Result<(), Failure> {
         for &disk in &intent.disks {
-            if self.meta.read(|read| read.disk(disk)).is_err() {
+            // An error is not absence: nothing is removed because the database could not be read.
+            if self.meta.read(|read| read.disk_if_known(disk))?.is_none() {
                 gone(fs::remove_file(self.installation.disk_path(disk)))
                     .map_err(|error| self.installation.io("remove a disk", error))?;
             }
         }
         for &memory in &intent.memories {
-            if self.meta.read(|read| read.memory(memory)).is_err() {
+            if self.meta.read(|read| read.memory_if_known(memory))?.is_none() {
                 self.memory()
                     .remove(memory, &[])
                     .map_err(|error| self.installation.io("remove a memory image", error))?;
             }
         }
-        let running = self.meta.read(|read| read.workspaces())?;
+        if intent.berths.is_empty() {
+            return Ok(());
+        }
+        let known = self.known_machines()?;
         for berth in &intent.berths {
-            let known = running.iter().filter_map(|workspace| self.machine_of(workspace).ok().flatten());
-            let pooled = self.pool_berths()?;
-            if known.map(|machine| machine.berth).chain(pooled).all(|known| known != *berth) {
+            if known.iter().all(|machine| machine.berth != *berth) {
                 berth
                     .remove(&self.installation.paths.workspaces_dir())
                     .map_err(|error| self.installation.io("remove a machine's directory", error))?;
@@ -68,12 +71,15 @@ impl Undertaking<'_> {
     /// Ends the change: what `change` writes and its end are one transaction.
     pub fn finish<T>(mut self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
         let Some(id) = self.id else { return Err(internal("an undertaking ended twice")) };
-        let done = self.workspaces.meta.write(|tx| {
-            let done = change(tx)?;
-            tx.complete(id)?;
-            Ok(done)
+        let done = in_place(|| {
+            self.workspaces.meta.write(|tx| {
+                let done = change(tx)?;
+                tx.complete(id)?;
+                Ok(done)
+            })
         })?;
         self.id = None;
+        self.workspaces.write_records();
         Ok(done)
     }
 
@@ -83,13 +89,16 @@ impl Undertaking<'_> {
         change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>,
     ) -> Result<T, Failure> {
         let Some(id) = self.id else { return Err(internal("an undertaking ended twice")) };
-        let done = self.workspaces.meta.write(|tx| {
-            let done = change(tx)?;
-            tx.abandon(id)?;
-            Ok(done)
+        let done = in_place(|| {
+            self.workspaces.meta.write(|tx| {
+                let done = change(tx)?;
+                tx.abandon(id)?;
+                Ok(done)
+            })
         })?;
         self.id = None;
-        if let Err(failure) = self.workspaces.remove_unknown(&self.intent) {
+        self.workspaces.write_records();
+        if let Err(failure) = in_place(|| self.workspaces.remove_unknown(&self.intent)) {
             tracing::warn!(%failure, "what failed could not be undone yet");
         }
         Ok(done)
@@ -97,7 +106,9 @@ impl Undertaking<'_> {
 
     /// Writes a part of the change that stays even if the rest fails.
     pub fn settle<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
-        Ok(self.workspaces.meta.write(change)?)
+        let done = in_place(|| self.workspaces.meta.write(change))?;
+        self.workspaces.write_records();
+        Ok(done)
     }
 }
 
@@ -109,19 +120,12 @@ impl Drop for Undertaking<'_> {
             // Only QEMU knows whether the machine writes to it by now; whoever comes next asks.
             undo.disks.retain(|&disk| disk != switch.to);
         }
-        let undone = self.workspaces.remove_unknown(&undo);
+        let undone = in_place(|| self.workspaces.remove_unknown(&undo));
         // It stays announced: whoever comes next removes what stayed, and what was only needed for it.
         self.workspaces.abandon(&[id]);
         if let Err(failure) = undone {
             tracing::warn!(%failure, "a failed change could not be undone yet");
         }
-    }
-}
-
-fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

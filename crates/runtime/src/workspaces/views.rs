@@ -130,9 +130,9 @@ impl Workspaces {
     }
 
     /// One workspace.
-    pub fn info(&self, asked: &str) -> Result<WorkspaceView, Failure> {
+    pub fn info(&self, id: WorkspaceId) -> Result<WorkspaceView, Failure> {
         let (snapshot, workspace) = self.meta.read(|read| {
-            let workspace = read.find_workspace(asked)?;
+            let workspace = read.workspace(id)?;
             Ok((fork_point(read, &workspace)?, workspace))
         })?;
         let mut view = self.view(&workspace, snapshot)?;
@@ -162,9 +162,9 @@ impl Workspaces {
     }
 
     /// The snapshots of a workspace, oldest first.
-    pub fn snapshots(&self, asked: &str) -> Result<Vec<SnapshotView>, Failure> {
+    pub fn snapshots(&self, id: WorkspaceId) -> Result<Vec<SnapshotView>, Failure> {
         let (workspace, snapshots) = self.meta.read(|read| {
-            let workspace = read.find_workspace(asked)?;
+            let workspace = read.workspace(id)?;
             let snapshots = read.snapshots(workspace.id)?;
             Ok((workspace, snapshots))
         })?;

@@ -95,7 +95,7 @@ pub async fn finish(mut process: Process) -> Result<Ran, LinkError> {
             Some(ProcessEvent::Stdout(bytes)) => stdout.extend_from_slice(&bytes),
             Some(ProcessEvent::Stderr(bytes)) => stderr.extend_from_slice(&bytes),
             Some(ProcessEvent::Exited(exit)) => return Ok(Ran { exit, stdout, stderr }),
-            None => panic!("the command ended before it ended"),
+            None | Some(ProcessEvent::Detached { .. }) => panic!("the command ended before it ended"),
         }
     }
 }

@@ -19,7 +19,7 @@ impl Home {
 
     /// How many files QEMU reads a workspace's disk from.
     async fn depth(&self, workspace: &str) -> usize {
-        let attached = self.workspaces.attach(workspace).await.unwrap();
+        let attached = self.workspaces.attach(self.id(workspace)).await.unwrap();
         let chain = attached.machine().disk_chain().await.unwrap();
         for file in &chain {
             assert!(file.exists(), "{} is open and gone", file.display());
@@ -70,11 +70,11 @@ async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_tak
     assert_eq!(home.depth("one").await, bare + 5);
     assert!(deepest <= bare + 18, "{deepest} files");
     for number in [0, 7, 8, 22, 39, 15] {
-        home.workspaces.restore("one", &format!("s{number}"), false, &silent()).await.unwrap();
+        home.restore("one", &format!("s{number}")).await;
         assert_eq!(home.sh("one", SUMS).await, sums[number], "of snapshot {number}");
         assert!(home.depth("one").await <= bare + 12);
     }
-    assert!(home.workspaces.snapshots("one").unwrap().len() == 40);
+    assert!(home.workspaces.snapshots(home.id("one")).unwrap().len() == 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +93,7 @@ async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() 
     home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=32 conv=notrunc status=none; sync").await;
     let sums = home.sh("one", SUMS).await;
     let before = home.disk_bytes();
-    home.workspaces.remove_snapshot("one", "a").await.unwrap();
+    home.remove_snapshot("one", "a").await;
     assert!(home.workspaces.needs_maintenance());
     let done = home.maintain().await;
     assert_eq!((done.merged, done.moved), (1, 1));
@@ -106,10 +106,10 @@ async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() 
     home.sh("one", "echo more > /root/f; sync").await;
     home.snapshot("one", "b", true).await;
     let sums = home.sh("one", SUMS).await;
-    home.workspaces.stop("one", false, None).await.unwrap();
-    home.workspaces.start("one", &silent()).await.unwrap();
+    home.stop("one").await;
+    home.start("one").await;
     assert_eq!(home.sh("one", SUMS).await, sums);
-    home.workspaces.restore("one", "b", false, &silent()).await.unwrap();
+    home.restore("one", "b").await;
     assert_eq!(home.sh("one", SUMS).await, sums);
 }
 
@@ -124,12 +124,12 @@ async fn a_stopped_workspace_gives_back_what_nobody_needs_and_starts_as_it_was()
     home.snapshot("one", "a", false).await;
     home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=8 conv=notrunc status=none; sync").await;
     let sums = home.sh("one", SUMS).await;
-    home.workspaces.stop("one", false, None).await.unwrap();
-    home.workspaces.remove_snapshot("one", "a").await.unwrap();
+    home.stop("one").await;
+    home.remove_snapshot("one", "a").await;
     let before = home.disk_bytes();
     assert_eq!(home.maintain().await.merged, 1);
     assert!(home.disk_bytes() < before);
-    home.workspaces.start("one", &silent()).await.unwrap();
+    home.start("one").await;
     assert_eq!(home.sh("one", SUMS).await, sums);
 }
 
@@ -176,7 +176,7 @@ async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
     }
     let sums = home.sh("one", SUMS).await;
     let before = home.depth("one").await;
-    let attached = home.workspaces.attach("one").await.unwrap();
+    let attached = home.workspaces.attach(home.id("one")).await.unwrap();
     let done = home.maintain().await;
     assert_eq!((done.shortened, done.moved), (1, 0));
     assert!(home.workspaces.needs_maintenance());
@@ -223,7 +223,8 @@ async fn maintenance_that_was_killed_before_or_after_a_disk_was_rewritten_is_mad
     assert_eq!(last.maintain(&silent()).await.unwrap().moved, 1);
     assert_eq!(home.sh("one", SUMS).await, sums);
     for number in [0, 7] {
-        again.restore("one", &format!("s{number}"), false, &silent()).await.unwrap();
+        let snapshot = home.snapshot_id("one", &format!("s{number}")).unwrap();
+        again.restore(home.id("one"), snapshot, false, &silent()).await.unwrap();
         assert_eq!(home.sh("one", SUMS).await, sums);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentiso_core::progress::{Progress, Silent};
-use agentiso_core::{Failure, Resources};
+use agentiso_core::{Failure, Resources, SnapshotId, WorkspaceId};
 use agentiso_proto::Exec;
 use agentiso_runtime::Installation;
 use agentiso_runtime::guest::ProcessEvent;
@@ -42,14 +42,43 @@ impl Home {
         self.workspaces.create(request, &silent()).await
     }
 
+    /// The id of the workspace of a name.
+    pub fn id(&self, name: &str) -> WorkspaceId {
+        self.workspaces.meta().read(|read| read.find_workspace(name)).unwrap().id
+    }
+
+    /// The id of a snapshot.
+    pub fn snapshot_id(&self, workspace: &str, name: &str) -> Result<SnapshotId, Failure> {
+        let id = self.id(workspace);
+        Ok(self.workspaces.meta().read(|read| read.find_snapshot(id, name))?.id)
+    }
+
+    pub async fn restore(&self, workspace: &str, name: &str) {
+        let snapshot = self.snapshot_id(workspace, name).unwrap();
+        self.workspaces.restore(self.id(workspace), snapshot, false, &silent()).await.unwrap();
+    }
+
+    pub async fn remove_snapshot(&self, workspace: &str, name: &str) {
+        let snapshot = self.snapshot_id(workspace, name).unwrap();
+        self.workspaces.remove_snapshot(self.id(workspace), snapshot).await.unwrap();
+    }
+
+    pub async fn start(&self, name: &str) {
+        self.workspaces.start(self.id(name), &silent()).await.unwrap();
+    }
+
+    pub async fn stop(&self, name: &str) {
+        self.workspaces.stop(self.id(name), false, None).await.unwrap();
+    }
+
     pub async fn remove(&self, name: &str) {
-        let request = RemoveRequest { workspace: name.to_owned(), force: true };
+        let request = RemoveRequest { workspace: self.id(name), force: true };
         self.workspaces.remove(&request).await.unwrap_or_else(|failure| panic!("{failure:?}"));
     }
 
     pub async fn snapshot(&self, workspace: &str, name: &str, memory: bool) -> Snapshotted {
         let request = SnapshotRequest {
-            workspace: workspace.to_owned(),
+            workspace: self.id(workspace),
             name: name.parse().unwrap(),
             description: String::new(),
             memory,
@@ -69,7 +98,7 @@ impl Home {
         count: u32,
     ) -> ForkOutcome {
         let request = ForkRequest {
-            workspace: workspace.to_owned(),
+            workspace: self.id(workspace),
             source,
             name: Some(name.parse().unwrap()),
             count,
@@ -81,7 +110,7 @@ impl Home {
     /// Runs a shell line and returns what it printed, which must be all it does wrong.
     pub async fn sh(&self, workspace: &str, line: &str) -> String {
         let attached =
-            self.workspaces.attach(workspace).await.unwrap_or_else(|failure| panic!("{failure:?}"));
+            self.workspaces.attach(self.id(workspace)).await.unwrap_or_else(|failure| panic!("{failure:?}"));
         let argv = ["/bin/sh", "-c", line].iter().map(|word| word.as_bytes().to_vec()).collect();
         let mut process = attached.machine().guest().exec(Exec { argv, ..Exec::default() }).await.unwrap();
         let mut printed = Vec::new();

@@ -1,23 +1,26 @@
 //! What changed between points of workspaces, as real machines wrote it.
 
-use agentiso_core::Code;
+use agentiso_core::{Code, Failure};
 use agentiso_runtime::diff::{Change, ChangeKind, TextDiff};
-use agentiso_runtime::workspaces::CompareRequest;
+use agentiso_runtime::workspaces::{CompareRequest, Point};
 
 use crate::common::Home;
 
-fn request(before: &str, after: &str, under: &str) -> CompareRequest {
-    CompareRequest {
-        workspace: "m".to_owned(),
-        before: before.to_owned(),
-        after: after.to_owned(),
-        under: Some(under.to_owned()),
-    }
+/// Points of the workspace `m`, or of the one before a colon.
+fn request(home: &Home, before: &str, after: &str, under: &str) -> Result<CompareRequest, Failure> {
+    let point = |name: &str| {
+        let (workspace, name) = name.split_once(':').unwrap_or(("m", name));
+        match name {
+            "now" => Ok(Point::Now(home.id(workspace))),
+            name => home.snapshot_id(workspace, name).map(Point::Snapshot),
+        }
+    };
+    Ok(CompareRequest { before: point(before)?, after: point(after)?, under: Some(under.to_owned()) })
 }
 
 /// Each change as a letter and a path.
 async fn changes(home: &Home, before: &str, after: &str) -> Vec<String> {
-    let found = home.workspaces.compare(&request(before, after, "/root")).await;
+    let found = home.workspaces.compare(&request(home, before, after, "/root").unwrap()).await;
     let found = found.unwrap_or_else(|failure| panic!("{failure:?}"));
     found.entries.iter().map(line).collect()
 }
@@ -29,6 +32,7 @@ fn line(change: &Change) -> String {
         ChangeKind::Removed => format!("D {path}"),
         ChangeKind::Modified { aspects } => format!("M {path} {aspects:?}"),
         ChangeKind::Renamed { from, .. } => format!("R {} {path}", String::from_utf8_lossy(from)),
+        ChangeKind::Unreadable { .. } => format!("? {path}"),
     }
 }
 
@@ -66,16 +70,20 @@ async fn every_kind_of_change_is_found_between_snapshots_machines_and_forks() {
     home.fork("m", "f", 1).await;
     home.sh("f", "rm /root/new").await;
     assert_eq!(changes(&home, "b", "f:now").await, ["D /root/new"]);
-    home.workspaces.stop("m", false, None).await.unwrap();
+    home.stop("m").await;
     assert_eq!(changes(&home, "b", "now").await, Vec::<String>::new());
     // Backwards, everything is the other way round.
     assert!(changes(&home, "b", "a").await.contains(&"A /root/gone".to_owned()));
 
-    let text = home.workspaces.compare_file(&request("a", "b", "/"), "/root/changed").await.unwrap();
+    let text =
+        home.workspaces.compare_file(&request(&home, "a", "b", "/").unwrap(), "/root/changed").await.unwrap();
     let TextDiff::Text { unified, .. } = text else { panic!("{text:?}") };
     assert!(unified.contains("-two\n+TWO\n"), "{unified}");
-    let missing = home.workspaces.compare_file(&request("a", "b", "/"), "/root/nowhere").await.unwrap_err();
+    let missing = home
+        .workspaces
+        .compare_file(&request(&home, "a", "b", "/").unwrap(), "/root/nowhere")
+        .await
+        .unwrap_err();
     assert_eq!(missing.code(), Code::InvalidArgument);
-    let unknown = home.workspaces.compare(&request("a", "c", "/root")).await.unwrap_err();
-    assert_eq!(unknown.code(), Code::SnapshotNotFound);
+    assert_eq!(request(&home, "a", "c", "/root").unwrap_err().code(), Code::SnapshotNotFound);
 }

@@ -107,7 +107,7 @@ async fn a_restored_machine_has_the_right_time_and_memory_that_fits_its_disk() {
         home.sh("m", "true").await;
     }
     let restoring = Instant::now();
-    home.workspaces.restore("m", "first", false, &silent()).await.unwrap();
+    home.restore("m", "first").await;
     // To the machine no time had passed: what it measures durations with goes on from where it was.
     let uptime_now = asked_with_the_right_time(&home, "m", UPTIME).await.trim().parse::<f64>().unwrap();
     let gone_by = restoring.elapsed() + CLOCK_TOLERANCE;
@@ -153,7 +153,10 @@ async fn memory_of_another_qemu_is_refused_and_its_disk_is_not() {
     std::fs::set_permissions(&other, PermissionsExt::from_mode(0o755)).unwrap();
     home.home.configure(&format!("[vm]\nqemu = {:?}\n", other.to_str().unwrap()));
     let upgraded = open(home.home.path()).await;
-    let refused = upgraded.restore("m", "s", false, &silent()).await.unwrap_err();
+    let refused = upgraded
+        .restore(home.id("m"), home.snapshot_id("m", "s").unwrap(), false, &silent())
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), Code::SnapshotIncompatible);
     // Nothing happened to it.
     assert_eq!(home.sh("m", "cat /root/file").await, "lost\n");
@@ -168,16 +171,16 @@ async fn forks_of_forks_and_of_snapshots_outlive_their_source() {
     home.fork("a", "b", 1).await;
     home.sh("b", "echo b > /root/file").await;
     home.fork("b", "c", 1).await;
-    let of_snapshot = ForkSource::Snapshot { name: "s".to_owned(), disk_only: false };
+    let of_snapshot = ForkSource::Snapshot { id: home.snapshot_id("a", "s").unwrap(), disk_only: false };
     home.fork_from("a", of_snapshot, "d", 1).await;
-    let of_disk = ForkSource::Snapshot { name: "s".to_owned(), disk_only: true };
+    let of_disk = ForkSource::Snapshot { id: home.snapshot_id("a", "s").unwrap(), disk_only: true };
     home.fork_from("a", of_disk, "e", 1).await;
     home.remove("a").await;
     home.remove("b").await;
     assert_eq!(home.sh("c", "cat /root/file /dev/shm/file").await, "b\na\n");
     assert_eq!(home.sh("d", "cat /root/file /dev/shm/file").await, "a\na\n");
     assert_eq!(home.sh("e", "cat /root/file; ls /dev/shm").await, "a\n");
-    let c = home.workspaces.info("c").unwrap();
+    let c = home.workspaces.info(home.id("c")).unwrap();
     let from = c.forked_from.unwrap();
     assert_eq!((from.name.as_str(), from.depth), ("b", 2));
     for name in ["c", "d", "e"] {

@@ -11,7 +11,9 @@ use agentiso_runtime::{Installation, StartRequest};
 use agentiso_testing::TestHome;
 use agentiso_vmm::link::Resync;
 use agentiso_vmm::qemu::DiskFile;
-use agentiso_vmm::{Capture, DeviceState, DiskFreeze, Fill, Launch, RestoreFrom, Standby};
+use agentiso_vmm::{
+    Capture, DeviceState, DiskFreeze, Fill, Launch, RestoreFrom, Standby, TakeMemory, TakenMemory,
+};
 
 use crate::common::{paths, silent};
 
@@ -53,9 +55,10 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     }
     let format = installation.disks().qemu_format();
     let disk = Some(DiskFreeze::Switch { from, to, format });
-    let prepared = machine.prepare(Capture { memory: true, disk }).await.unwrap();
+    let prepared = machine.prepare(Capture { memory: TakeMemory::Pages, disk }).await.unwrap();
     let captured = machine.take(prepared).await.unwrap_or_else(|failed| panic!("{failed:?}"));
     assert_eq!(captured.resync, Resync::Unknown);
+    let TakenMemory::Pages(pages) = captured.memory else { panic!("{:?}", captured.memory) };
     sending.abort();
 
     let record = machine.record().unwrap();
@@ -73,7 +76,7 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     let standby = Standby::spawn(&installation.host().unwrap(), &launch).unwrap();
     let state = RestoreFrom {
         device: DeviceState::Bytes(Arc::new(captured.device)),
-        fill: Fill::Taken(Arc::new(captured.pages)),
+        fill: Fill::Taken(Arc::new(pages)),
         inherit: Inherit::Held,
         resync: captured.resync,
     };

@@ -2,7 +2,7 @@
 
 use agentiso_runtime::workspaces::ForkSource;
 
-use crate::common::{Home, silent};
+use crate::common::Home;
 
 /// Counts in memory and on the disk, one after the other, never more than one apart, and then waits as long as told.
 const LOCKSTEP: &str = r#"
@@ -67,11 +67,11 @@ async fn a_restored_machine_has_the_disk_of_its_memory() {
     count(&home, "m", 0.0).await;
     home.snapshot("m", "s", true).await;
     running(&home, "m").await;
-    home.workspaces.restore("m", "s", false, &silent()).await.unwrap();
+    home.restore("m", "s").await;
     running(&home, "m").await;
     assert_in_step(&home, "m").await;
     // And so has a fork of the same snapshot.
-    let source = ForkSource::Snapshot { name: "s".to_owned(), disk_only: false };
+    let source = ForkSource::Snapshot { id: home.snapshot_id("m", "s").unwrap(), disk_only: false };
     home.fork_from("m", source, "fork", 1).await;
     running(&home, "fork").await;
     assert_in_step(&home, "fork").await;
@@ -92,12 +92,12 @@ async fn memory_comes_back_byte_for_byte() {
     home.sh("m", "rm /dev/shm/blob").await;
     assert_ne!(written, changed);
     for (snapshot, expected) in [("s1", &written), ("s2", &changed), ("s1", &written)] {
-        home.workspaces.restore("m", snapshot, false, &silent()).await.unwrap();
+        home.restore("m", snapshot).await;
         assert_eq!(&home.sh("m", digest).await, expected, "{snapshot}");
     }
     // The first can go without the second losing what it only refers to.
-    home.workspaces.remove_snapshot("m", "s1").await.unwrap();
-    home.workspaces.restore("m", "s2", false, &silent()).await.unwrap();
+    home.remove_snapshot("m", "s1").await;
+    home.restore("m", "s2").await;
     assert_eq!(home.sh("m", digest).await, changed);
     let outcome = home.fork("m", "fork", 1).await;
     assert_eq!(outcome.forks.len(), 1);

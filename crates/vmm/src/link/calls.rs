@@ -2,6 +2,7 @@
 
 use agentiso_proto::{Configure, DirEntry, HookReport, Metadata, RawPath, Request, Response, Status, Wake};
 
+use super::deadline::{ANSWER as ANSWER_WITHIN, within};
 use super::stream::{Event, Shape};
 use super::{Guest, LinkError};
 
@@ -166,7 +167,7 @@ impl Guest {
 
     /// Waits for the Welcome and fails if the agent is too old for what is to be asked of it.
     pub(super) async fn needs_version(&self, needed: u16) -> Result<(), LinkError> {
-        match self.ready().await? {
+        match within(ANSWER_WITHIN, "opening the session", self.ready()).await? {
             version if version < needed => Err(LinkError::OldAgent { version, needed }),
             _ => Ok(()),
         }

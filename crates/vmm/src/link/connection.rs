@@ -21,7 +21,7 @@ impl Guest {
         let place = self.connection_place().await?;
         let mut exchange = self.start(&Request::Connect { port }, CONNECTION).await?;
         match exchange.next().await? {
-            Event::Response(Response::Connected) => {}
+            Event::Response(Response::Connected) => exchange.unlimited(),
             other => return Err(exchange.unexpected(&other)),
         }
         let connection =

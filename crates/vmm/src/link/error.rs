@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentiso_core::{Code, Explain};
 use agentiso_proto::{ErrorKind, GuestError, MAX_PAYLOAD, TreeError, VERSION_MAX, VERSION_MIN};
@@ -36,6 +37,14 @@ pub enum LinkError {
         version: u16,
         /// The first version that has the request.
         needed: u16,
+    },
+    /// The guest said nothing about a request for as long as it may; the session goes on.
+    #[error("the guest did not answer for {} s while {doing}", limit.as_secs())]
+    Silent {
+        /// What it was asked to do.
+        doing: &'static str,
+        /// How long was waited.
+        limit: Duration,
     },
     /// The request does not fit into one message.
     #[error("the request takes {bytes} bytes and the guest link carries at most {MAX_PAYLOAD}")]
@@ -75,13 +84,21 @@ impl LinkError {
 impl Explain for LinkError {
     fn code(&self) -> Code {
         match self {
-            Self::Guest(error) if error.kind == ErrorKind::NoSpace => Code::DiskFull,
-            Self::Guest(_)
-            | Self::AnswerTooLarge { .. }
-            | Self::InputEnded
-            | Self::Disconnected
-            | Self::OldAgent { .. } => Code::GuestFailed,
+            Self::Guest(error) => match error.kind {
+                ErrorKind::NoSpace => Code::DiskFull,
+                // What was asked for makes no sense there, or names what is not there.
+                ErrorKind::Invalid | ErrorKind::NotFound => Code::InvalidArgument,
+                ErrorKind::Denied => Code::PermissionDenied,
+                ErrorKind::Exists => Code::FileExists,
+                ErrorKind::Busy => Code::WorkspaceBusy,
+                ErrorKind::Unsupported => Code::Unsupported,
+                ErrorKind::Cancelled | ErrorKind::Io => Code::GuestFailed,
+            },
+            Self::InputEnded | Self::Disconnected => Code::GuestFailed,
+            Self::OldAgent { .. } => Code::Unsupported,
+            Self::AnswerTooLarge { .. } => Code::InvalidArgument,
             Self::Closed(_) => Code::VmCrashed,
+            Self::Silent { .. } => Code::Timeout,
             Self::Violation(_) | Self::Version { .. } => Code::ProtocolViolation,
             Self::TooLarge { .. } | Self::Tree(_) => Code::InvalidArgument,
             Self::TreeContent(_) => Code::Io,
@@ -99,6 +116,9 @@ impl Explain for LinkError {
             }
             Self::Guest(_) | Self::InputEnded | Self::Disconnected | Self::Unencodable(_) => return None,
             Self::Closed(_) => "see the guest's console log for why it ended, then start it again",
+            Self::Silent { .. } => {
+                "the machine may be stuck: look at its log, and stop it with force if it does not recover"
+            }
             Self::Violation(_) => "do not trust this guest any more: discard it and start a fresh one",
             Self::Version { .. } => "build the template again with this version of agentiso",
             Self::OldAgent { .. } => {

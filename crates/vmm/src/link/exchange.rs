@@ -1,9 +1,12 @@
 //! A request and what comes back for it. Dropping it before the final response cancels the request.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use agentiso_proto::Response;
+use agentiso_proto::{DATA_PAYLOAD, Request, Response};
 
+use super::deadline::{doing, silence, within};
 use super::stream::{Event, Stream};
 use super::{Guest, LinkError};
 
@@ -11,11 +14,16 @@ use super::{Guest, LinkError};
 pub(super) struct Exchange {
     guest: Guest,
     stream: Arc<Stream>,
+    doing: &'static str,
+    silence: Duration,
+    /// Cleared once the guest may take as long as it likes.
+    limited: AtomicBool,
 }
 
 impl Exchange {
-    pub(super) fn new(guest: Guest, stream: Arc<Stream>) -> Self {
-        Self { guest, stream }
+    pub(super) fn new(guest: Guest, stream: Arc<Stream>, request: &Request) -> Self {
+        let (doing, silence) = (doing(request), silence(request));
+        Self { guest, stream, doing, silence, limited: AtomicBool::new(true) }
     }
 
     pub(super) fn guest(&self) -> &Guest {
@@ -37,9 +45,35 @@ impl Exchange {
         }
     }
 
+    /// From now on the guest may be silent for as long as it likes: what was asked for runs.
+    pub(super) fn unlimited(&self) {
+        self.limited.store(false, Ordering::Relaxed);
+    }
+
+    /// From now on the guest may be silent for this long.
+    pub(super) fn allow_silence(&mut self, silence: Duration) {
+        self.silence = silence;
+    }
+
+    /// Sends data on the main channel, as fast as the guest takes it.
+    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), LinkError> {
+        for piece in bytes.chunks(DATA_PAYLOAD) {
+            self.limited(self.guest.send(&self.stream, piece)).await?;
+        }
+        Ok(())
+    }
+
+    async fn limited<T>(&self, work: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
+        if self.limited.load(Ordering::Relaxed) {
+            within(self.silence, self.doing, work).await
+        } else {
+            work.await
+        }
+    }
+
     /// As [`Self::next`], but tells the end of a channel's data too.
     pub(super) async fn next_or_end(&self) -> Result<Event, LinkError> {
-        let (event, due) = self.stream.next().await?;
+        let (event, due) = self.limited(self.stream.next()).await?;
         match event {
             Event::Data(channel, bytes) => {
                 if due {

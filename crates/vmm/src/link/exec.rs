@@ -51,6 +51,11 @@ pub enum ProcessEvent {
     Stderr(Bytes),
     /// It ended. Nothing follows.
     Exited(Exit),
+    /// It goes on as a job. Nothing follows.
+    Detached {
+        /// The job's number.
+        job: u32,
+    },
 }
 
 impl Process {
@@ -64,6 +69,7 @@ impl Process {
         let event = match (event, self.stage) {
             (Event::Response(Response::Started { pid }), Stage::Starting) => {
                 self.stage = Stage::Running;
+                self.exchange.unlimited();
                 ProcessEvent::Started { pid }
             }
             (Event::Data(Channel::Stdout, bytes), Stage::Running) => ProcessEvent::Stdout(bytes.into()),
@@ -71,6 +77,10 @@ impl Process {
             (Event::Last(Response::Exited(exit)), Stage::Running) => {
                 self.stage = Stage::Over;
                 ProcessEvent::Exited(exit)
+            }
+            (Event::Last(Response::Detached { id }), Stage::Running) => {
+                self.stage = Stage::Over;
+                ProcessEvent::Detached { job: id }
             }
             (other, _) => {
                 self.stage = Stage::Over;
@@ -130,6 +140,13 @@ impl ProcessControl {
     /// Sends a signal to the command's process group.
     pub async fn signal(&self, signal: i32) -> Result<(), LinkError> {
         self.control(Control::Signal(signal)).await
+    }
+
+    /// Asks for the command to become a job, which the agent ends so many milliseconds after the command's start; never
+    /// if absent. The next events say whether it did: [`ProcessEvent::Detached`], or [`ProcessEvent::Exited`] as ever.
+    pub async fn detach(&self, timeout_ms: Option<u64>) -> Result<(), LinkError> {
+        self.guest.needs_version(4).await?;
+        self.control(Control::Detach { timeout_ms }).await
     }
 
     /// Tells the command's terminal its new size.

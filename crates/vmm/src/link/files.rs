@@ -3,6 +3,7 @@
 use agentiso_proto::{Channel, MAX_PAYLOAD, Metadata, RawPath, Request, Response};
 use bytes::Bytes;
 
+use super::deadline::WORK;
 use super::exchange::Exchange;
 use super::stream::{Event, Shape};
 use super::{Guest, LinkError};
@@ -124,7 +125,7 @@ impl Upload {
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
-        match self.exchange.guest().send(self.exchange.stream(), bytes).await {
+        match self.exchange.send(bytes).await {
             // The guest stopped before the end of the content, so it has said why.
             Err(LinkError::InputEnded) => {
                 let event = self.exchange.next().await?;
@@ -136,6 +137,8 @@ impl Upload {
 
     pub(super) async fn finish(mut self) -> Result<u64, LinkError> {
         self.exchange.guest().send_eof(self.exchange.stream());
+        // Everything that was sent may have to reach the disk first.
+        self.exchange.allow_silence(WORK);
         match self.exchange.next().await? {
             Event::Last(Response::Written { bytes }) => Ok(bytes),
             other => Err(self.exchange.unexpected(&other)),

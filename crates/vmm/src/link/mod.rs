@@ -15,10 +15,12 @@
 //! Sad paths: the stream ends, so every waiter gets [`LinkError::Closed`]; the guest breaks the protocol, so
 //! everyone gets [`LinkError::Violation`]; no version in common, so everyone gets [`LinkError::Version`]; the
 //! caller loses interest, so the stream is cancelled and its id kept until the guest's final word on it; the agent is
-//! of a machine that an older agentiso started, so what it does not know yet fails with [`LinkError::OldAgent`].
+//! of a machine that an older agentiso started, so what it does not know yet fails with [`LinkError::OldAgent`]; the guest
+//! says nothing, so the request fails with [`LinkError::Silent`] after a limit that depends on its kind (`deadline`).
 
 mod calls;
 mod connection;
+mod deadline;
 mod environment;
 mod error;
 mod exchange;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
+use super::deadline::{ANSWER, doing, within};
 use super::exchange::Exchange;
 use super::stream::{Shape, Stream};
 use super::writer::{Outgoing, Queues};
@@ -125,32 +126,36 @@ impl Guest {
     /// Asks the agent for a sign of life and returns how long it took.
     pub async fn ping(&self) -> Result<Duration, LinkError> {
         let session = &self.0.session;
-        let place = session.place(&session.control_places).await?;
-        let (answer, answered) = oneshot::channel();
-        let start = Instant::now();
-        let number = session.expect_pong(answer, place)?;
-        self.send_control(frame(Kind::Ping, Channel::Main, 0, &number.to_le_bytes()), None);
-        answered.await.map_err(|_| session.error())?;
-        Ok(start.elapsed())
+        let ping = async {
+            let place = session.place(&session.control_places).await?;
+            let (answer, answered) = oneshot::channel();
+            let start = Instant::now();
+            let number = session.expect_pong(answer, place)?;
+            self.send_control(frame(Kind::Ping, Channel::Main, 0, &number.to_le_bytes()), None);
+            answered.await.map_err(|_| session.error())?;
+            Ok(start.elapsed())
+        };
+        within(ANSWER, "answering a ping", ping).await
     }
 
-    /// Opens a stream with a request. Waits only if very many streams are open.
+    /// Opens a stream with a request. Waits, for a limited time, only if very many streams are open.
     pub(super) async fn start(&self, request: &Request, shape: Shape) -> Result<Exchange, LinkError> {
         let payload = to_bytes(request).map_err(|error| LinkError::Unencodable(error.to_string()))?;
         if payload.len() > MAX_PAYLOAD {
             return Err(LinkError::TooLarge { bytes: payload.len() });
         }
         let session = &self.0.session;
-        let place = session.place(&session.stream_places).await?;
+        // A guest that ends no stream leaves no place for a new one.
+        let place = within(ANSWER, doing(request), session.place(&session.stream_places)).await?;
         let stream = session.add(shape, place)?;
         self.send_control(frame(Kind::Request, Channel::Main, stream.id, &payload), None);
-        Ok(Exchange::new(self.clone(), stream))
+        Ok(Exchange::new(self.clone(), stream, request))
     }
 
     /// Queues a frame about a running stream as soon as there is a place.
     pub(super) async fn control(&self, stream: &Stream, payload: &[u8]) -> Result<(), LinkError> {
         let session = &self.0.session;
-        let place = session.place(&session.control_places).await?;
+        let place = within(ANSWER, "taking a signal", session.place(&session.control_places)).await?;
         if !stream.is_finished() {
             self.send_control(frame(Kind::Control, Channel::Main, stream.id, payload), Some(place));
         }
@@ -166,7 +171,8 @@ impl Guest {
 
     /// Waits until one more connection may be open.
     pub(super) async fn connection_place(&self) -> Result<OwnedSemaphorePermit, LinkError> {
-        self.0.session.place(&self.0.session.connection_places).await
+        let place = self.0.session.place(&self.0.session.connection_places);
+        within(ANSWER, "ending other connections", place).await
     }
 
     /// Leaves a stream to the guest: whatever still comes is ignored.

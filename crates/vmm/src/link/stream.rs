@@ -265,7 +265,8 @@ fn lists_cost(response: &Response) -> usize {
         | Response::Connected
         | Response::FindDone { .. }
         | Response::GrepDone(_)
-        | Response::Clock { .. } => 0,
+        | Response::Clock { .. }
+        | Response::Detached { .. } => 0,
     }
 }
 

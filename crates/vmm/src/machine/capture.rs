@@ -1,23 +1,29 @@
 //! Taking a running machine's memory and disk at one instant.
 //!
 //! ```text
-//!   prepare (running) ─► stop ─► device state ─┐
-//!                           └──► own pages ────┼─► disk ─► cont
-//!   any failure after stop: ───────────────────┴────────► cont, nothing switched or everything
+//!   prepare (running) ─► stop ─► device state ─────┐
+//!                           └──► pages not copied ─┼─► disk ─► cont
+//!   any failure after stop: ───────────────────────┴────────► cont, nothing switched or everything
 //! ```
+//!
+//! Memory that goes to an image is copied there while the machine still runs. In the pause only those pages are read
+//! that changed since.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use agentiso_core::ports::{DiskCopy, DiskError};
 use serde_json::json;
 use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
 
 use super::Machine;
 use super::devices::DevicePlace;
 use crate::VmError;
 use crate::link::Resync;
-use crate::memory::{GuestRam, Pages};
+use crate::memory::{CopiedMemory, GuestRam, ImageWriter, MemoryCopy, Pages};
 use crate::qemu::node_name;
 use crate::qmp::{Event, Qmp};
 
@@ -39,10 +45,33 @@ pub enum DiskFreeze {
     Copy(Box<dyn DiskCopy>),
 }
 
+/// What to take of memory, processor and devices.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is rarely moved")]
+pub enum TakeMemory {
+    /// Nothing.
+    Nothing,
+    /// Everything, into memory.
+    Pages,
+    /// Everything, into an image.
+    Image(ImageWriter),
+}
+
+/// What was taken of memory.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is rarely moved")]
+pub enum TakenMemory {
+    /// Nothing.
+    Nothing,
+    /// The machine's own pages.
+    Pages(Pages),
+    /// The machine's own pages, in an image that has to be finished.
+    Image(CopiedMemory),
+}
+
 /// What to take.
 pub struct Capture {
     /// Memory, processor and devices.
-    pub memory: bool,
+    pub memory: TakeMemory,
     /// The disk.
     pub disk: Option<DiskFreeze>,
 }
@@ -52,8 +81,8 @@ pub struct Capture {
 pub struct Captured {
     /// The state of processor and devices, if memory was asked for.
     pub device: Vec<u8>,
-    /// The machine's own pages, if memory was asked for.
-    pub pages: Pages,
+    /// Its memory.
+    pub memory: TakenMemory,
     /// How long the machine stood still.
     pub pause: Duration,
     /// Whether it writes to the new disk from now on.
@@ -80,7 +109,7 @@ pub struct Prepared {
 impl Machine {
     /// Gets ready to take what is asked for, while the machine runs.
     pub async fn prepare(&self, capture: Capture) -> Result<Prepared, VmError> {
-        let memory = if capture.memory { Some(self.prepare_memory().await?) } else { None };
+        let memory = self.prepare_memory(capture.memory).await?;
         if let Some(DiskFreeze::Switch { to, format, .. }) = &capture.disk {
             self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
         }
@@ -107,7 +136,7 @@ impl Machine {
             crash = self.crashed() => Err(crash),
         };
         match done {
-            Ok((device, pages, pause)) => Ok(Captured { device, pages, pause, switched, resync }),
+            Ok((device, memory, pause)) => Ok(Captured { device, memory, pause, switched, resync }),
             Err(error) => {
                 // It must not stand still for ever; if it cannot be woken it has ended, which the error says.
                 let _ = self.qmp.execute("cont", json!({})).await;
@@ -120,7 +149,7 @@ impl Machine {
         &self,
         prepared: Prepared,
         switched: &mut bool,
-    ) -> Result<(Vec<u8>, Pages, Duration), VmError> {
+    ) -> Result<(Vec<u8>, TakenMemory, Duration), VmError> {
         let mut events = self.qmp.events();
         let taken = self.take_all(prepared.memory).await;
         let mut held = None;
@@ -145,13 +174,14 @@ impl Machine {
             _ => Ok(()),
         };
         self.qmp.execute("cont", json!({})).await?;
-        let pause = pause_length(&mut events).await;
-        let (device, pages) = taken?;
+        // One that could not be stopped says nothing about going on.
+        let pause = if taken.is_ok() { pause_length(&mut events).await } else { Duration::ZERO };
+        let (device, memory) = taken?;
         frozen?;
         if let Some(copy) = held {
             copying(move || copy.finish()).await?;
         }
-        Ok((device, pages, pause))
+        Ok((device, memory, pause))
     }
 
     /// Takes back a disk that was added and is not used. One that QEMU does not let go of is closed when it ends.
@@ -160,42 +190,129 @@ impl Machine {
     }
 
     /// Stops the machine and takes its state; the guest's pages are copied while QEMU writes the rest.
-    async fn take_all(&self, taker: Option<MemoryTaker>) -> Result<(Vec<u8>, Pages), VmError> {
-        let stop = self.qmp.send("stop", json!({}));
-        let Some(taker) = taker else {
-            stop.answer().await?;
-            return Ok((Vec::new(), Pages::default()));
+    async fn take_all(&self, taker: Option<MemoryTaker>) -> Result<(Vec<u8>, TakenMemory), VmError> {
+        let reading = || VmError::io("read the memory of the machine");
+        let Some(MemoryTaker { source, state }) = taker else {
+            self.qmp.execute("stop", json!({})).await?;
+            return Ok((Vec::new(), TakenMemory::Nothing));
         };
+        let source = source.caught_up().await.map_err(reading())?;
+        let stop = self.qmp.send("stop", json!({}));
         let save = self.save_devices();
         stop.answer().await?;
-        let (ram, prepared) = (taker.ram, taker.prepared);
-        let pages = tokio::task::spawn_blocking(move || ram.take(prepared));
+        let taken = in_background(move || source.take());
         let saved = save.answer().await;
-        let pages = pages.await.map_err(std::io::Error::other).and_then(|taken| taken);
+        let taken = taken.await;
         saved?;
-        let pages = pages.map_err(VmError::io("read the memory of the machine"))?;
-        Ok((taker.state.read()?, pages))
+        let taken = taken.map_err(reading())?;
+        Ok((state.read()?, taken))
     }
 
-    /// Finds the guest's memory, makes room for it, and gives QEMU a place for the rest.
-    async fn prepare_memory(&self) -> Result<MemoryTaker, VmError> {
-        let doing = || VmError::io("prepare for taking the machine's memory");
+    /// Finds the guest's memory, copies it or makes room for it, and gives QEMU a place for the rest.
+    async fn prepare_memory(&self, wanted: TakeMemory) -> Result<Option<MemoryTaker>, VmError> {
         let (pid, memory, bytes) = (self.process.pid(), self.memory.clone(), self.hardware.memory_bytes());
-        let prepared = tokio::task::spawn_blocking(move || {
-            let ram = GuestRam::locate(pid, &memory, bytes)?;
-            let prepared = ram.prepare()?;
-            Ok((ram, prepared))
-        });
-        let (ram, prepared) =
-            prepared.await.map_err(std::io::Error::other).and_then(|done| done).map_err(doing())?;
-        Ok(MemoryTaker { ram, prepared, state: self.prepare_devices().await? })
+        let located = move || GuestRam::locate(pid, &memory, bytes);
+        let prepare = async {
+            match wanted {
+                TakeMemory::Nothing => Ok(None),
+                TakeMemory::Pages => {
+                    in_background(move || {
+                        let ram = located()?;
+                        let room = ram.prepare()?;
+                        Ok(Some(MemorySource::Pages(ram, room)))
+                    })
+                    .await
+                }
+                TakeMemory::Image(writer) => {
+                    let copy = in_background(move || MemoryCopy::start(located()?, writer)).await?;
+                    Ok(Some(MemorySource::Image(KeepingUp::start(copy))))
+                }
+            }
+        };
+        let source = tokio::select! {
+            source = prepare => source.map_err(VmError::io("copy the machine's memory"))?,
+            crash = self.crashed() => return Err(crash),
+        };
+        match source {
+            None => Ok(None),
+            Some(source) => Ok(Some(MemoryTaker { source, state: self.prepare_devices().await? })),
+        }
     }
 }
 
 struct MemoryTaker {
-    ram: GuestRam,
-    prepared: Pages,
+    source: MemorySource,
     state: DevicePlace,
+}
+
+/// Where the pages come from once the machine stands still, and where they go.
+enum MemorySource {
+    Pages(GuestRam, Pages),
+    Image(KeepingUp),
+}
+
+/// The same, with nothing going on any more.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is rarely moved")]
+enum StillSource {
+    Pages(GuestRam, Pages),
+    Image(MemoryCopy),
+}
+
+impl MemorySource {
+    async fn caught_up(self) -> std::io::Result<StillSource> {
+        match self {
+            Self::Pages(ram, room) => Ok(StillSource::Pages(ram, room)),
+            Self::Image(keeping_up) => keeping_up.finish().await.map(StillSource::Image),
+        }
+    }
+}
+
+impl StillSource {
+    fn take(self) -> std::io::Result<TakenMemory> {
+        match self {
+            Self::Pages(ram, room) => ram.take_own(room).map(TakenMemory::Pages),
+            Self::Image(copy) => copy.take_rest().map(TakenMemory::Image),
+        }
+    }
+}
+
+/// Copies what changes until the machine is stopped. Ends by itself when it is dropped.
+struct KeepingUp {
+    enough: Arc<AtomicBool>,
+    copying: Option<JoinHandle<std::io::Result<MemoryCopy>>>,
+}
+
+impl KeepingUp {
+    fn start(mut copy: MemoryCopy) -> Self {
+        let enough = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&enough);
+        let copying = tokio::task::spawn_blocking(move || {
+            copy.keep_up(&told)?;
+            Ok(copy)
+        });
+        Self { enough, copying: Some(copying) }
+    }
+
+    async fn finish(mut self) -> std::io::Result<MemoryCopy> {
+        self.enough.store(true, Ordering::Release);
+        match self.copying.take() {
+            Some(copying) => copying.await.map_err(std::io::Error::other)?,
+            None => Err(std::io::Error::other("the copy was finished already")),
+        }
+    }
+}
+
+impl Drop for KeepingUp {
+    fn drop(&mut self) {
+        self.enough.store(true, Ordering::Release);
+    }
+}
+
+/// Does what takes long on a thread of its own.
+async fn in_background<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
 fn overlay_node(path: &Path, format: &str) -> serde_json::Value {

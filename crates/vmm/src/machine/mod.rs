@@ -22,7 +22,7 @@ mod running;
 mod standby;
 mod started;
 
-pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze, Prepared};
+pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze, Prepared, TakeMemory, TakenMemory};
 pub use launch::{GuestKernel, Host, Launch, root_disk};
 pub use record::MachineRecord;
 pub use running::{Machine, Standstill};

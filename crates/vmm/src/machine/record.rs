@@ -15,13 +15,17 @@ use crate::console::Console;
 use crate::disk_watch::DiskWatch;
 use crate::hardware::Hardware;
 use crate::link::{Guest, Resync, SessionOptions};
-use crate::qemu::{Memory, Process};
+use crate::qemu::{Memory, Process, ShortLog};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Address, reach};
 
 /// How long a QEMU that does not let us in may take to be gone.
 const DEATH_NOTICE: Duration = Duration::from_secs(5);
+
+/// How long the kernel may take to end a process that was killed. Longer only if the process waits for a disk that does
+/// not answer.
+const KILLED: Duration = Duration::from_secs(30);
 
 /// How long an agent that waits at a frame boundary may take to answer.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
@@ -64,6 +68,26 @@ impl MachineRecord {
     pub fn remove_group(&self) {
         if let Some(group) = self.group() {
             group.remove();
+        }
+    }
+
+    /// Ends the process without asking QEMU or the guest anything, and waits until it is gone. Says whether it was
+    /// there.
+    pub async fn kill(&self) -> Result<bool, VmError> {
+        let adopted = Process::adopt(self.pid, self.started, PathBuf::new(), None);
+        let Some(process) = adopted.map_err(VmError::io("look at the QEMU process"))? else {
+            return Ok(false);
+        };
+        process.kill();
+        let ended = tokio::time::timeout(KILLED, process.ended()).await;
+        // Its exit status and its group belong to whoever started it.
+        process.release();
+        match ended {
+            Ok(_) => Ok(true),
+            Err(_) => Err(VmError::Io {
+                doing: format!("end QEMU (process {})", self.pid),
+                cause: std::io::Error::other("it was killed, and the kernel has not ended it yet"),
+            }),
         }
     }
 
@@ -146,6 +170,7 @@ impl Reached {
         let Self { qmp, disk, console, guest } = self;
         let MachineRecord { hardware, memory, address, .. } = record.clone();
         let (dir, spare_port, _key) = (dir.to_owned(), None, None);
+        let _log = ShortLog::keep(dir.join("qemu.log"));
         Machine {
             process,
             qmp,
@@ -159,6 +184,7 @@ impl Reached {
             spare_port,
             patience,
             _key,
+            _log,
         }
     }
 }

@@ -14,10 +14,10 @@ use crate::console::Console;
 use crate::disk_watch::DiskWatch;
 use crate::hardware::Hardware;
 use crate::link::{Guest, LinkError, Resync, SessionOptions};
-use crate::qemu::{Boot, BootSource, Memory, Process};
+use crate::qemu::{Boot, BootSource, Memory, Process, ShortLog};
 use crate::qmp::Qmp;
 use crate::transport::{Address, KeyOffer};
-use crate::{VmError, tsc_khz};
+use crate::{VmError, in_place, tsc_khz};
 
 /// How long after the link breaks the process may take to be gone.
 const DEATH_NOTICE: Duration = Duration::from_secs(2);
@@ -47,6 +47,7 @@ pub struct Machine {
     pub(super) patience: Duration,
     /// Not there for who came back to the machine.
     pub(super) _key: Option<KeyOffer>,
+    pub(super) _log: ShortLog,
 }
 
 /// Whether a machine stands still because the host's disk is full, for those who do not hold the machine.
@@ -75,6 +76,7 @@ impl Machine {
         let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port, patience } =
             started;
         let (address, _key) = (transport.address(), transport.key_offer());
+        let _log = ShortLog::keep(dir.join("qemu.log"));
         Self {
             process,
             qmp,
@@ -88,6 +90,7 @@ impl Machine {
             spare_port,
             patience,
             _key,
+            _log,
         }
     }
 
@@ -99,7 +102,7 @@ impl Machine {
             tsc_khz: (launch.hardware.accel == crate::Accel::Tcg).then(tsc_khz),
         };
         let session = SessionOptions { resync: Resync::Clean, inherit: Inherit::Kill };
-        let started = Started::spawn(host, &launch, BootSource::Kernel(boot))?;
+        let started = in_place(|| Started::spawn(host, &launch, BootSource::Kernel(boot)))?;
         let machine = started.meet(session, "its boot").await?;
         machine.at_start("its boot", machine.guest.ready()).await?;
         Ok(machine)

@@ -13,6 +13,7 @@ use tokio::sync::broadcast;
 use super::started::Started;
 use super::{Host, Launch, Machine};
 use crate::VmError;
+use crate::in_place;
 use crate::link::{Resync, SessionOptions};
 use crate::memory::{GuestRam, MemoryFiles, MemoryImage, Pages};
 use crate::qemu::BootSource;
@@ -68,7 +69,7 @@ pub struct Standby {
 impl Standby {
     /// Starts it.
     pub fn spawn(host: &Host, launch: &Launch<'_>) -> Result<Self, VmError> {
-        let started = Started::spawn(host, launch, BootSource::Incoming)?;
+        let started = in_place(|| Started::spawn(host, launch, BootSource::Incoming))?;
         let ready = started.qmp.send("migrate-set-capabilities", capabilities());
         Ok(Self { started, ready: Some(ready) })
     }

@@ -37,9 +37,25 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// Makes room for some pages, so that filling them in later does not wait for memory.
+    pub(super) fn with_room(pages: u64) -> Self {
+        // Filled with something else than zeros: those the kernel would only promise.
+        Self { runs: Vec::new(), content: vec![1; pages as usize * PAGE] }
+    }
+
     /// How many there are.
     pub fn count(&self) -> u64 {
         count(&self.runs)
+    }
+
+    /// Which pages they are, in ascending order.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// What is in them, one after the other.
+    pub fn content(&self) -> &[u8] {
+        &self.content[..self.count() as usize * PAGE]
     }
 
     /// Every page with its number.
@@ -47,6 +63,41 @@ impl Pages {
         let numbers = self.runs.iter().flat_map(|run| run.first..run.first + run.count);
         numbers.zip(self.content.chunks_exact(PAGE))
     }
+}
+
+/// Adds consecutive pages behind all others.
+pub(super) fn append(runs: &mut Vec<Run>, added: Run) {
+    match runs.last_mut() {
+        Some(last) if last.first + last.count == added.first => last.count += added.count,
+        _ => runs.push(added),
+    }
+}
+
+/// Cuts runs, in order, into batches of at most `most` pages.
+pub(super) fn batches(runs: &[Run], most: u64) -> impl Iterator<Item = Vec<Run>> {
+    let mut rest = runs.to_vec();
+    std::iter::from_fn(move || {
+        let (batch, after) = split_at(&rest, most);
+        rest = after;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// Cuts runs behind the first `pages` pages.
+pub(super) fn split_at(runs: &[Run], pages: u64) -> (Vec<Run>, Vec<Run>) {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let mut room = pages;
+    for &run in runs {
+        let taken = run.count.min(room);
+        room -= taken;
+        if taken > 0 {
+            before.push(Run { first: run.first, count: taken });
+        }
+        if taken < run.count {
+            after.push(Run { first: run.first + taken, count: run.count - taken });
+        }
+    }
+    (before, after)
 }
 
 /// Cuts runs, in order, into at most `parts` pieces of about the same number of pages.
@@ -87,6 +138,9 @@ mod tests {
             let all: Vec<u64> = pieces.iter().flat_map(|piece| numbers(piece)).collect();
             prop_assert_eq!(all, numbers(&runs));
             prop_assert!(pieces.len() <= parts);
+            let batched: Vec<Vec<Run>> = batches(&runs, 7).collect();
+            prop_assert!(batched.iter().all(|batch| (1..=7).contains(&count(batch))));
+            prop_assert_eq!(batched.iter().flat_map(|batch| numbers(batch)).collect::<Vec<_>>(), numbers(&runs));
         }
     }
 }

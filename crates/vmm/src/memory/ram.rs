@@ -2,10 +2,12 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 
 use super::pages::{self, PAGE, Pages, Run};
-use super::scan::own_pages;
+use super::scan;
+use super::track::WriteTracker;
 use crate::qemu::Memory;
 
 /// The most places one call of the kernel copies from or to.
@@ -47,30 +49,61 @@ impl GuestRam {
 
     /// The pages the guest has written since it was cloned from its base.
     pub fn own_pages(&self) -> io::Result<Vec<Run>> {
-        let mut runs: Vec<Run> = Vec::new();
-        own_pages(&self.pagemap, self.address, self.address + self.length, |from, to| {
-            let first = (from - self.address) / PAGE as u64;
-            let count = (to - from) / PAGE as u64;
-            match runs.last_mut() {
-                Some(last) if last.first + last.count == first => last.count += count,
-                _ => runs.push(Run { first, count }),
-            }
+        let mut runs = Vec::new();
+        scan::own_pages(&self.pagemap, self.range(), |from, to| {
+            pages::append(&mut runs, self.run(from, to))
         })?;
         Ok(runs)
+    }
+
+    /// Starts to track which pages are written to.
+    pub(super) fn track(&self) -> io::Result<WriteTracker> {
+        WriteTracker::start(self.pid, self.address, self.length)
+    }
+
+    /// The pages of its own the guest has written since this was last asked for. They must be tracked.
+    pub(super) fn changed_pages(&self) -> io::Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        let found = |from, to| pages::append(&mut runs, self.run(from, to));
+        scan::changed_pages(&self.pagemap, self.range(), found)?;
+        Ok(runs)
+    }
+
+    /// All pages of the guest's own, and those of them that were written since [`GuestRam::changed_pages`] last told.
+    pub(super) fn own_and_changed(&self) -> io::Result<(Vec<Run>, Vec<Run>)> {
+        let (mut own, mut changed) = (Vec::new(), Vec::new());
+        scan::own_and_changed(&self.pagemap, self.range(), |from, to, written| {
+            pages::append(&mut own, self.run(from, to));
+            if written {
+                pages::append(&mut changed, self.run(from, to));
+            }
+        })?;
+        Ok((own, changed))
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.address..self.address + self.length
+    }
+
+    fn run(&self, from: u64, to: u64) -> Run {
+        Run { first: (from - self.address) / PAGE as u64, count: (to - from) / PAGE as u64 }
     }
 
     /// Makes room for about as many pages as the guest has of its own now, so that taking them later does not wait
     /// for memory.
     pub fn prepare(&self) -> io::Result<Pages> {
         let expected = pages::count(&self.own_pages()?);
-        let room = (expected + expected / 8 + 256) as usize * PAGE;
-        // Filled with something else than zeros: those the kernel would only promise.
-        Ok(Pages { runs: Vec::new(), content: vec![1; room] })
+        Ok(Pages::with_room(expected + expected / 8 + 256))
     }
 
     /// Takes the guest's own pages as they are now. The guest should not run.
-    pub fn take(&self, mut prepared: Pages) -> io::Result<Pages> {
-        prepared.runs = self.own_pages()?;
+    pub fn take_own(&self, prepared: Pages) -> io::Result<Pages> {
+        self.take(self.own_pages()?, prepared)
+    }
+
+    /// Takes some pages as they are now. The guest should not run.
+    pub(super) fn take(&self, runs: Vec<Run>, mut prepared: Pages) -> io::Result<Pages> {
+        prepared.runs = runs;
         let bytes = pages::count(&prepared.runs) as usize * PAGE;
         prepared.content.resize(bytes, 1);
         let Pages { runs, content } = &mut prepared;
@@ -99,7 +132,8 @@ impl GuestRam {
         })
     }
 
-    fn read(&self, runs: &[Run], content: &mut [u8]) -> io::Result<()> {
+    /// Reads pages. `content` has exactly their size.
+    pub(super) fn read(&self, runs: &[Run], content: &mut [u8]) -> io::Result<()> {
         let mut done = 0;
         for batch in runs.chunks(PLACES) {
             let bytes: usize = batch.iter().map(Run::bytes).sum();

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use super::PAGE;
 
+const PAGE_IS_WRITTEN: u64 = 1 << 1;
 const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
@@ -14,6 +16,8 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610;
+/// Protects what is found from writing again, and fails if that is not tracked.
+const PROTECT: u64 = 1 | 2;
 /// Regions taken from the kernel in one call.
 const REGIONS: usize = 4096;
 
@@ -42,36 +46,72 @@ struct ScanArg {
     return_mask: u64,
 }
 
-/// Calls `found` with the address ranges below `[start, end)` that hold pages of the process's own, in order.
+/// Calls `found` with the address ranges that hold pages of the process's own, in order.
 pub(super) fn own_pages(
     pagemap: &File,
-    start: u64,
-    end: u64,
+    range: Range<u64>,
     mut found: impl FnMut(u64, u64),
 ) -> io::Result<()> {
-    match scan(pagemap, start, end, &mut found) {
+    let own = Question { flags: 0, mask: 0, answer: 0 };
+    match scan(pagemap, range.clone(), own, |from, to, _| found(from, to)) {
         // Kernels before 6.7 do not know the request; what they say page by page is the same, only slower to read.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
-            read_pagemap(pagemap, start, end, found)
+            read_pagemap(pagemap, range, found)
         }
         other => other,
     }
 }
 
-fn scan(pagemap: &File, start: u64, end: u64, found: &mut impl FnMut(u64, u64)) -> io::Result<()> {
+/// The same for those of them that were written to since they were last asked for.
+pub(super) fn changed_pages(
+    pagemap: &File,
+    range: Range<u64>,
+    mut found: impl FnMut(u64, u64),
+) -> io::Result<()> {
+    let changed = Question { flags: PROTECT, mask: PAGE_IS_WRITTEN, answer: 0 };
+    scan(pagemap, range, changed, |from, to, _| found(from, to))
+}
+
+/// The same for all, each range with whether it was written to since [`changed_pages`] was last asked for.
+pub(super) fn own_and_changed(
+    pagemap: &File,
+    range: Range<u64>,
+    mut found: impl FnMut(u64, u64, bool),
+) -> io::Result<()> {
+    let both = Question { flags: 0, mask: 0, answer: PAGE_IS_WRITTEN };
+    scan(pagemap, range, both, |from, to, categories| found(from, to, categories & PAGE_IS_WRITTEN != 0))
+}
+
+/// What to ask of pages of the process's own.
+#[derive(Clone, Copy)]
+struct Question {
+    flags: u64,
+    /// What must be true of them besides.
+    mask: u64,
+    /// What to tell of them.
+    answer: u64,
+}
+
+fn scan(
+    pagemap: &File,
+    range: Range<u64>,
+    question: Question,
+    mut found: impl FnMut(u64, u64, u64),
+) -> io::Result<()> {
     let mut regions = vec![Region::default(); REGIONS];
-    let mut at = start;
+    let Range { start: mut at, end } = range;
     while at < end {
         let mut argument = ScanArg {
             size: size_of::<ScanArg>() as u64,
+            flags: question.flags,
             start: at,
             end,
             vec: regions.as_mut_ptr() as u64,
             vec_len: regions.len() as u64,
             category_inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
-            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_FILE | PAGE_IS_PFNZERO | question.mask,
             category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
-            return_mask: PAGE_IS_PRESENT,
+            return_mask: PAGE_IS_PRESENT | question.answer,
             ..ScanArg::default()
         };
         // SAFETY: the argument has the layout and size the request expects, and `vec` points to `vec_len` regions
@@ -79,7 +119,7 @@ fn scan(pagemap: &File, start: u64, end: u64, found: &mut impl FnMut(u64, u64)) 
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut argument) };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
         for region in &regions[..count] {
-            found(region.start, region.end);
+            found(region.start, region.end, region.categories);
         }
         if argument.walk_end <= at {
             return Err(io::Error::other("the kernel's scan of the guest's memory made no progress"));
@@ -89,14 +129,14 @@ fn scan(pagemap: &File, start: u64, end: u64, found: &mut impl FnMut(u64, u64)) 
     Ok(())
 }
 
-fn read_pagemap(pagemap: &File, start: u64, end: u64, mut found: impl FnMut(u64, u64)) -> io::Result<()> {
+fn read_pagemap(pagemap: &File, range: Range<u64>, mut found: impl FnMut(u64, u64)) -> io::Result<()> {
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;
     const FILE: u64 = 1 << 61;
     let page = PAGE as u64;
     let mut buffer = vec![0; 64 * 1024];
     let mut open: Option<u64> = None;
-    let mut at = start;
+    let Range { start: mut at, end } = range;
     while at < end {
         let want = usize::try_from((end - at) / page * 8).unwrap_or(usize::MAX).min(buffer.len());
         pagemap.read_exact_at(&mut buffer[..want], at / page * 8)?;
@@ -153,8 +193,8 @@ mod tests {
         let pagemap = File::open("/proc/self/pagemap").unwrap();
         let start = address as u64;
         let scanners: [Scanner; 2] = [
-            |file, start, end, found| own_pages(file, start, end, found),
-            |file, start, end, found| read_pagemap(file, start, end, found),
+            |file, start, end, found| own_pages(file, start..end, found),
+            |file, start, end, found| read_pagemap(file, start..end, found),
         ];
         for scanner in scanners {
             let mut pages = Vec::new();

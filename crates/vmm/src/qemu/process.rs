@@ -342,10 +342,14 @@ pub(crate) fn read_tail(path: &Path, limit: u64) -> io::Result<String> {
     })
 }
 
-/// The group that may use KVM, if the device belongs to one.
+/// The group that may use KVM, if the device belongs to one. Never root's own: what that may do is not for QEMU.
 fn kvm_group() -> Option<u32> {
     let meta = fs::metadata("/dev/kvm").ok()?;
-    (meta.mode() & 0o060 == 0o060).then(|| meta.gid())
+    usable_group(meta.mode(), meta.gid())
+}
+
+fn usable_group(mode: u32, gid: u32) -> Option<u32> {
+    (mode & 0o060 == 0o060 && gid != 0).then_some(gid)
 }
 
 /// Looks a user up in `/etc/passwd`.
@@ -360,4 +364,16 @@ pub fn lookup_user(name: &str) -> Option<Credentials> {
             _ => None,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn qemu_joins_the_group_of_kvm_unless_that_is_roots() {
+        assert_eq!(usable_group(0o20660, 104), Some(104));
+        assert_eq!(usable_group(0o20660, 0), None);
+        assert_eq!(usable_group(0o20600, 104), None);
+    }
 }

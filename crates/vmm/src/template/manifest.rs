@@ -72,6 +72,14 @@ impl Manifest {
         fs::rename(partial, dir.join(FILE))
     }
 
+    /// Writes it if that is possible. On a full disk it is not, and the files are only read once more the next time.
+    pub fn keep(&self, dir: &Path) {
+        if let Err(error) = self.write(dir) {
+            let _ = fs::remove_file(dir.join(".template.json"));
+            tracing::warn!(%error, "could not note that a template is sound");
+        }
+    }
+
     /// A few `stat` calls: this is on the way of every start.
     pub fn condition(&self, dir: &Path) -> io::Result<Condition> {
         for record in &self.files {

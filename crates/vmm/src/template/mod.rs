@@ -27,4 +27,4 @@ mod store;
 
 pub use key::{base_key, restore_key, warm_key};
 pub use make::{ImageDisk, make_base, make_warm};
-pub use store::{Template, Templates};
+pub use store::{Template, Templates, Verified};

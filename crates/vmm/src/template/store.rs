@@ -21,6 +21,17 @@ pub struct Templates {
     root: PathBuf,
 }
 
+/// What reading all templates has shown.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Verified {
+    /// How many are as they were made.
+    pub sound: usize,
+    /// Those that were damaged, each with the reason.
+    pub removed: Vec<String>,
+    /// Those that could not be read, each with the reason; they stay.
+    pub unread: Vec<String>,
+}
+
 /// One template that can be cloned.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Template {
@@ -56,7 +67,7 @@ pub(super) struct Partial {
 impl Templates {
     /// Opens the directory, creating it if it is missing.
     pub fn open(root: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o755).create(root)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         Ok(Self { root: root.to_owned() })
     }
 
@@ -68,11 +79,15 @@ impl Templates {
                 Manifest::touch(&dir);
                 Some(Template { dir })
             }
-            Err(error) => {
-                if error.kind() != io::ErrorKind::NotFound || dir.exists() {
-                    tracing::warn!(template = key, %error, "removing a template that cannot be used");
+            Err(error) if is_damage(&error) => {
+                if dir.exists() {
+                    tracing::warn!(template = key, %error, "removing a damaged template");
                     self.remove(key);
                 }
+                None
+            }
+            Err(error) => {
+                tracing::warn!(template = key, %error, "this template cannot be read now");
                 None
             }
         }
@@ -84,20 +99,23 @@ impl Templates {
         let _ = fs::remove_dir_all(self.root.join(key));
     }
 
-    /// Reads every template whole, removes the damaged ones, and returns how many are sound.
-    pub fn verify_all(&self) -> io::Result<(usize, Vec<String>)> {
-        let (mut sound, mut removed) = (0, Vec::new());
+    /// Reads every template whole and removes the damaged ones. One that cannot be read now is not damaged.
+    pub fn verify_all(&self) -> io::Result<Verified> {
+        let mut verified = Verified::default();
         for (key, dir) in self.entries()? {
-            let verified = Manifest::read(&dir).and_then(|manifest| manifest.verify(&dir)?.write(&dir));
-            match verified {
-                Ok(()) => sound += 1,
-                Err(error) => {
-                    self.remove(&key);
-                    removed.push(format!("{key}: {error}"));
+            match Manifest::read(&dir).and_then(|manifest| manifest.verify(&dir)) {
+                Ok(fresh) => {
+                    fresh.keep(&dir);
+                    verified.sound += 1;
                 }
+                Err(error) if is_damage(&error) => {
+                    self.remove(&key);
+                    verified.removed.push(format!("{key}: {error}"));
+                }
+                Err(error) => verified.unread.push(format!("{key}: {error}")),
             }
         }
-        Ok((sound, removed))
+        Ok(verified)
     }
 
     /// Removes the least recently used templates until all others fit into `max_bytes`, sparing `keep`, and
@@ -125,7 +143,7 @@ impl Templates {
             let lock = self.hold(key)?;
             let dir = self.root.join(format!(".{key}.partial"));
             remove_if_there(&dir)?;
-            fs::DirBuilder::new().mode(0o755).create(&dir)?;
+            fs::DirBuilder::new().mode(0o700).create(&dir)?;
             if let Some(Credentials { uid, gid, .. }) = owner {
                 std::os::unix::fs::chown(&dir, Some(uid), Some(gid))?;
             }
@@ -225,8 +243,17 @@ fn check(dir: &Path) -> io::Result<()> {
     let manifest = Manifest::read(dir)?;
     match manifest.condition(dir)? {
         Condition::Sound => Ok(()),
-        Condition::Doubtful => manifest.verify(dir)?.write(dir),
+        Condition::Doubtful => {
+            manifest.verify(dir)?.keep(dir);
+            Ok(())
+        }
     }
+}
+
+/// Whether an error says that a template is not what was made: not that the host could not read it, or is full.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
 }
 
 fn remove_if_there(dir: &Path) -> io::Result<()> {
@@ -286,7 +313,30 @@ mod tests {
         assert!(!template.ram().exists());
         let template = publish(&templates, "k");
         OpenOptions::new().write(true).open(template.ram()).unwrap().set_len(10).unwrap();
-        assert_eq!(templates.verify_all().unwrap().0, 0);
+        assert_eq!(templates.verify_all().unwrap().sound, 0);
+    }
+
+    #[test]
+    fn a_host_that_cannot_write_or_read_does_not_make_a_template_damaged() {
+        let (_dir, templates) = templates();
+        let template = publish(&templates, "k");
+        // Its manifest cannot be written anew, as on a full disk.
+        fs::create_dir(template.dir.join(".template.json")).unwrap();
+        File::options()
+            .write(true)
+            .open(template.ram())
+            .unwrap()
+            .set_modified(std::time::UNIX_EPOCH)
+            .unwrap();
+        assert_eq!(templates.get("k"), Some(template.clone()));
+        assert_eq!(templates.verify_all().unwrap(), Verified { sound: 1, ..Verified::default() });
+        // It cannot be read.
+        fs::rename(template.ram(), template.dir.join("elsewhere")).unwrap();
+        fs::create_dir(template.ram()).unwrap();
+        assert_eq!(templates.get("k"), None);
+        let verified = templates.verify_all().unwrap();
+        assert_eq!((verified.sound, verified.removed.len(), verified.unread.len()), (0, 0, 1));
+        assert!(template.ram().exists());
     }
 
     #[test]

@@ -33,7 +33,7 @@ async fn a_command_that_cannot_start_carries_the_guests_reason_and_the_session_g
     script.finish(stream, &Response::Error(reason)).await.unwrap();
     let error = process.next().await.unwrap_err();
     assert_eq!(error.to_string(), "the guest could not do this: run nothing: No such file or directory");
-    assert_eq!(error.code(), Code::GuestFailed);
+    assert_eq!(error.code(), Code::InvalidArgument);
     assert_eq!(process.next().await.unwrap(), None);
     assert_alive(&guest, &mut script).await;
 }
@@ -113,4 +113,20 @@ async fn the_last_cancel_is_written_even_if_the_session_is_dropped_at_once() {
     drop(process);
     assert_eq!(script.expect(Kind::Cancel).await.unwrap().stream, stream);
     assert_eq!(script.event().await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn a_command_that_is_detached_goes_on_as_a_job_and_is_not_cancelled() {
+    let (guest, mut script) = acquainted().await;
+    let (mut process, stream) = running(&guest, &mut script, command(&["make"])).await;
+    process.control().detach(Some(300)).await.unwrap();
+    let frame = script.expect(Kind::Control).await.unwrap();
+    assert_eq!(from_bytes::<Control>(&frame.payload).unwrap(), Control::Detach { timeout_ms: Some(300) });
+    script.data(stream, Channel::Stdout, b"out").await.unwrap();
+    script.finish(stream, &Response::Detached { id: 7 }).await.unwrap();
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Stdout("out".into())));
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Detached { job: 7 }));
+    assert_eq!(process.next().await.unwrap(), None);
+    drop(process);
+    assert_alive(&guest, &mut script).await;
 }

@@ -10,6 +10,7 @@ mod files;
 mod hostile;
 mod jobs;
 mod search;
+mod silent;
 mod starting;
 mod waking;
 

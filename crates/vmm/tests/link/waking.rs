@@ -55,7 +55,7 @@ async fn a_guest_that_cannot_be_held_now_says_so_and_is_none_the_worse() {
     });
     let held = held.unwrap_err();
     assert!(matches!(&held, LinkError::Guest(said) if *said == error), "{held:?}");
-    assert_eq!(held.code(), Code::GuestFailed);
+    assert_eq!(held.code(), Code::WorkspaceBusy);
     assert!(held.remedy().unwrap().contains("try again"));
     assert_alive(&guest, &mut script).await;
 }

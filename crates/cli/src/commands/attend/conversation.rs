@@ -1,8 +1,9 @@
 //! Standing between a command in a machine and this process's own input, output and signals.
 
-use agentiso_core::{Capture, Code, Failure};
-use agentiso_runtime::guest::{ErrorKind, Exec, Exit, LinkError, Process, ProcessEvent, Stdin};
-use agentiso_runtime::{Machine, VmError};
+use agentiso_core::{Capture, Failure};
+use agentiso_engine::{NotStarted, Refused};
+use agentiso_runtime::Machine;
+use agentiso_runtime::guest::{Exec, Exit, LinkError, Process, ProcessEvent, Stdin};
 
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
 use super::keeper::{Keeper, read_input};
@@ -50,16 +51,13 @@ pub async fn attend(
         Ok(Conversation::Ended(exit)) => Ok(Outcome::Ended { exit, captured: keeper.captured() }),
         Ok(Conversation::Interrupted(number)) => Ok(Outcome::Interrupted(number)),
         Ok(Conversation::NobodyListens) => Ok(Outcome::Interrupted(SIGPIPE)),
-        Err(LinkError::Guest(error)) => {
-            let code = match error.kind {
-                ErrorKind::NotFound => NOT_FOUND,
-                ErrorKind::Denied => NOT_EXECUTABLE,
-                _ => return Err(VmError::from(LinkError::Guest(error)).into()),
-            };
-            let failure =
-                Failure::new(Code::GuestFailed, format!("the command could not start: {}", error.message))
-                    .with_remedy("check the command's name, or use an image that has it");
-            Ok(Outcome::Refused(code, failure))
+        Err(error @ LinkError::Guest(_)) => {
+            let NotStarted { failure, refused } = error.into();
+            match refused {
+                Some(Refused::NotFound) => Ok(Outcome::Refused(NOT_FOUND, failure)),
+                Some(Refused::NotExecutable) => Ok(Outcome::Refused(NOT_EXECUTABLE, failure)),
+                None => Err(failure),
+            }
         }
         Err(error) => Err(machine.explain(error).await.into()),
     }
@@ -94,7 +92,7 @@ async fn converse(
                         return Ok(Conversation::NobodyListens);
                     }
                 }
-                Some(ProcessEvent::Started { .. }) => {}
+                Some(ProcessEvent::Started { .. } | ProcessEvent::Detached { .. }) => {}
                 Some(ProcessEvent::Exited(exit)) => return Ok(Conversation::Ended(exit)),
                 None => return Err(LinkError::Violation("a command ended without saying how".to_owned())),
             },

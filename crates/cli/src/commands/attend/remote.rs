@@ -16,6 +16,7 @@ use agentiso_engine::Refused;
 use agentiso_runtime::guest::{Exit, ExitStatus, Usage};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
+use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::conversation::{Outcome, SIGPIPE};
@@ -48,7 +49,8 @@ pub async fn attend_in_workspace(
     let raw_mode =
         if spec.tty.is_some() && terminal::input_is_terminal() { RawMode::enter().ok() } else { None };
     let (mut to, mut from) = client.exec(workspace, spec).await?.split();
-    let mut talk = Talk { keeper: Keeper::new(output), whereabouts: None, room: INPUT_WINDOW };
+    let mut talk =
+        Talk { keeper: Keeper::new(output), whereabouts: None, room: INPUT_WINDOW, has_input: spec.stdin };
     let ended = talk.converse(&mut to, &mut from, signals).await;
     drop(raw_mode);
     let whereabouts = talk.whereabouts.unwrap_or_default();
@@ -78,6 +80,8 @@ struct Talk {
     whereabouts: Option<Whereabouts>,
     /// How much input the daemon has room for.
     room: usize,
+    /// Whether the command gets our standard input. If not, it is not read at all.
+    has_input: bool,
 }
 
 impl Talk {
@@ -87,21 +91,21 @@ impl Talk {
         from: &mut From,
         signals: &mut Signals,
     ) -> Result<End, Failure> {
-        let mut input = read_input();
-        let (mut has_input, mut asked_to_end) = (true, false);
+        let mut input = self.has_input.then(read_input);
+        let mut asked_to_end = false;
         loop {
-            let takes_input = has_input && self.whereabouts.is_some() && self.room >= INPUT_PIECE;
+            let takes_input = self.whereabouts.is_some() && self.room >= INPUT_PIECE;
             tokio::select! {
                 message = from.next() => if let Some(end) = self.hear(message)? {
                     return Ok(end);
                 },
-                piece = input.recv(), if takes_input => match piece {
+                piece = next_piece(&mut input), if takes_input && input.is_some() => match piece {
                     Some(piece) => {
                         self.room = self.room.saturating_sub(piece.len());
                         send(to, Message::Binary(piece.into())).await;
                     }
                     None => {
-                        has_input = false;
+                        input = None;
                         say(to, ExecControl::Eof(true)).await;
                     }
                 },
@@ -173,6 +177,13 @@ impl Talk {
                 }
             }
         }
+    }
+}
+
+async fn next_piece(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match input {
+        Some(input) => input.recv().await,
+        None => std::future::pending().await,
     }
 }
 

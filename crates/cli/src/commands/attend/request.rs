@@ -22,7 +22,7 @@ pub fn command(flags: &Command, output: Output) -> Result<ExecSpec, Failure> {
         env: env.into_iter().flatten().map(|(name, value)| (name, value.into_vec().into())).collect(),
         workdir: workdir.clone(),
         user: user.clone(),
-        stdin: true,
+        stdin: !flags.no_stdin,
         tty: flags.tty.then(terminal::size),
         timeout_ms: timeout.map(|seconds| seconds.saturating_mul(1000)),
     })

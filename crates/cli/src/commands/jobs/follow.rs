@@ -1,4 +1,4 @@
-//! `agentiso jobs WS logs` and `wait`.
+//! `agentiso jobs logs` and `wait`.
 
 use std::io::Write;
 
@@ -35,9 +35,9 @@ pub async fn logs(
     loop {
         let polled = daemon.ask_quietly(&wish).await?;
         output.result(&polled, |out| {
-            out.write_all(polled.stdout.as_bytes())?;
+            out.verbatim().write_all(polled.stdout.as_bytes())?;
             let mut err = Stream::stderr();
-            err.write_all(polled.stderr.as_bytes()).and_then(|()| err.flush())
+            err.verbatim().write_all(polled.stderr.as_bytes()).and_then(|()| err.flush())
         })?;
         // To a program the first look is the answer; it asks for more itself.
         let goes_on = polled.more || (follow && polled.running);

@@ -1,4 +1,4 @@
-//! `agentiso jobs WS kill`.
+//! `agentiso jobs kill`.
 
 use std::io::Write;
 

@@ -10,18 +10,21 @@ use agentiso_core::Failure;
 use agentiso_runtime::Installation;
 
 use super::Daemon;
-use crate::args::{JobVerb, Jobs};
+use crate::args::{JobVerb, OneJob};
 use crate::output::Output;
 
-/// Does what is asked with the jobs of a workspace.
-pub async fn jobs(here: &Installation, flags: Jobs, output: Output) -> Result<u8, Failure> {
+/// Starts, lists, watches and ends the jobs of a workspace.
+pub async fn jobs(here: &Installation, verb: JobVerb, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
-    let workspace = flags.workspace;
-    match flags.verb {
-        None => list::list(&daemon, workspace, output).await,
-        Some(JobVerb::Start(flags)) => start::start(&daemon, workspace, flags, output).await,
-        Some(JobVerb::Logs { id, follow }) => follow::logs(&daemon, workspace, id, follow, output).await,
-        Some(JobVerb::Kill { id, signal }) => kill::kill(&daemon, workspace, id, &signal, output).await,
-        Some(JobVerb::Wait { id }) => follow::wait(&daemon, workspace, id, output).await,
+    match verb {
+        JobVerb::Ls { workspace, only } => list::list(&daemon, workspace, only, output).await,
+        JobVerb::Start(flags) => start::start(&daemon, flags, output).await,
+        JobVerb::Logs { job: OneJob { workspace, id }, follow } => {
+            follow::logs(&daemon, workspace, id, follow, output).await
+        }
+        JobVerb::Kill { job: OneJob { workspace, id }, signal } => {
+            kill::kill(&daemon, workspace, id, &signal, output).await
+        }
+        JobVerb::Wait { job: OneJob { workspace, id } } => follow::wait(&daemon, workspace, id, output).await,
     }
 }

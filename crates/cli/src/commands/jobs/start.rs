@@ -1,4 +1,4 @@
-//! `agentiso jobs WS start`.
+//! `agentiso jobs start`.
 
 use std::io::Write;
 
@@ -11,12 +11,7 @@ use crate::commands::Daemon;
 use crate::commands::attend::variable;
 use crate::output::Output;
 
-pub async fn start(
-    daemon: &Daemon,
-    workspace: String,
-    flags: StartJob,
-    output: Output,
-) -> Result<u8, Failure> {
+pub async fn start(daemon: &Daemon, flags: StartJob, output: Output) -> Result<u8, Failure> {
     let Conditions { env, workdir, user, timeout } = flags.conditions;
     let env = env.iter().filter_map(|text| variable(text).transpose()).map(|variable| {
         let (name, value) = variable?;
@@ -27,7 +22,7 @@ pub async fn start(
     });
     let env = env.collect::<Result<_, Failure>>()?;
     let wish = JobStart {
-        workspace_id: workspace,
+        workspace_id: flags.workspace,
         command: shell_line(&flags.words),
         workdir,
         env,
@@ -39,7 +34,7 @@ pub async fn start(
     output.result(&started, |out| {
         writeln!(out, "Started job {}.", started.job_id)?;
         if out.is_terminal() {
-            writeln!(out, "Try: agentiso jobs {} logs {} --follow", wish.workspace_id, started.job_id)?;
+            writeln!(out, "Try: agentiso jobs logs {} {} --follow", wish.workspace_id, started.job_id)?;
         }
         Ok(())
     })?;

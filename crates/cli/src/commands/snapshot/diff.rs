@@ -48,8 +48,12 @@ fn write_changes(out: &mut Stream, found: &SnapshotCompared) -> io::Result<()> {
     if found.truncated {
         writeln!(out, "[only the first {} are shown; --under shows a part]", found.changes.len())?;
     }
-    let SnapshotCompared { added, removed, modified, renamed, .. } = found;
-    writeln!(out, "{added} added, {removed} removed, {modified} modified, {renamed} renamed")
+    let SnapshotCompared { added, removed, modified, renamed, unreadable, .. } = found;
+    write!(out, "{added} added, {removed} removed, {modified} modified, {renamed} renamed")?;
+    match unreadable {
+        0 => writeln!(out),
+        count => writeln!(out, ", {count} could not be read: the file system is damaged there"),
+    }
 }
 
 /// One change as one line: a letter, the path, and what else there is to say.
@@ -59,6 +63,7 @@ fn line(change: &FileChange) -> String {
     match (change.change.as_str(), &change.from) {
         ("added", _) => format!("A {path}"),
         ("removed", _) => format!("D {path}"),
+        ("unreadable", _) => format!("! {path}{what}"),
         ("renamed", Some(from)) => format!("R {} -> {path}{what}", printable(from)),
         _ => format!("M {path}{what}"),
     }
@@ -96,6 +101,7 @@ mod tests {
         assert_eq!(line(&change("added", &[], None)), "A /b");
         assert_eq!(line(&change("removed", &[], None)), "D /b");
         assert_eq!(line(&change("modified", &["content", "mode"], None)), "M /b (content, mode)");
+        assert_eq!(line(&change("unreadable", &["inode 24"], None)), "! /b (inode 24)");
         assert_eq!(line(&change("renamed", &[], Some("/a"))), "R /a -> /b");
     }
 }

@@ -6,19 +6,22 @@ use agentiso_core::Failure;
 use agentiso_core::action::{SnapshotDetails, SnapshotList};
 use agentiso_runtime::Installation;
 
-use super::tree::tree;
+use crate::args::Names;
 use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{Table, age_since, bytes};
+use crate::ui::{Table, age_since, bytes, tree};
 
 const COLUMNS: [&str; 7] = ["NAME", "MEMORY", "CREATED", "USED", "REFERENCED", "FORKS", "DESCRIPTION"];
 
 /// Lists the snapshots of a workspace.
-pub async fn ls(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
+pub async fn ls(here: &Installation, workspace: String, only: Names, output: Output) -> Result<u8, Failure> {
     let wish = SnapshotList { workspace_id: workspace };
     let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
     let snapshots = &listed.snapshots;
     output.result(&listed, |out| {
+        if only.names {
+            return snapshots.iter().try_for_each(|snapshot| writeln!(out, "{}", snapshot.brief.name));
+        }
         let mut table = Table::new(COLUMNS).align_right(3).align_right(4);
         let parents: Vec<_> = snapshots.iter().map(|snapshot| position(snapshots, snapshot)).collect();
         for (branch, index) in tree(&parents) {

@@ -5,7 +5,6 @@ mod diff;
 mod ls;
 mod restore;
 mod rm;
-mod tree;
 
 pub use self::create::create;
 pub use self::diff::diff;

@@ -42,6 +42,13 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         ("limits", details.pid.map(|_| limits(details))),
         ("expires", details.expires_at.clone()),
         ("idle stop", details.idle_stop_secs.map(|seconds| format!("after {seconds} s"))),
+        ("restart", details.restart.then(|| "with the host, unless it was stopped on purpose".to_owned())),
+        (
+            "next start",
+            details
+                .next_resources
+                .map(|next| format!("{} vcpus, {} MiB of memory", next.vcpus, next.memory_mb)),
+        ),
         ("labels", (!brief.labels.is_empty()).then(|| labels_in_words(&brief.labels))),
         ("variables", joined(details.env_names.iter().cloned())),
         ("snapshots", joined(details.snapshots.iter().map(|snapshot| snapshot.name.clone()))),

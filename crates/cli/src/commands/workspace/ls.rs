@@ -1,4 +1,4 @@
-//! `agentiso ls`.
+//! `agentiso ls`: workspaces, each fork below the workspace it was made from.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use super::labels_in_words;
 use crate::args;
 use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{Table, age_since, bytes};
+use crate::ui::{Table, age_since, bytes, tree};
 
 const COLUMNS: [&str; 9] = ["NAME", "STATE", "IMAGE", "VCPUS", "MEMORY", "DISK", "AGE", "FROM", "LABELS"];
 
@@ -24,9 +24,16 @@ pub async fn ls(here: &Installation, flags: args::Ls, output: Output) -> Result<
     };
     let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
     output.result(&listed, |out| {
+        let order = tree(&parents(&listed.workspaces));
+        if flags.only.names {
+            let names = order.iter().map(|(_, index)| &listed.workspaces[*index].name);
+            return names.into_iter().try_for_each(|name| writeln!(out, "{name}"));
+        }
+        let drawn = out.is_terminal();
         let mut table = [3, 4, 5, 6].into_iter().fold(Table::new(COLUMNS), Table::align_right);
-        for workspace in &listed.workspaces {
-            table.row(row(workspace));
+        for (branch, index) in order {
+            // Programs get bare names.
+            table.row(row(if drawn { &branch } else { "" }, &listed.workspaces[index]));
         }
         table.write(out)?;
         if listed.workspaces.is_empty() && !chosen && out.is_terminal() {
@@ -37,10 +44,19 @@ pub async fn ls(here: &Installation, flags: args::Ls, output: Output) -> Result<
     Ok(0)
 }
 
-fn row(workspace: &WorkspaceBrief) -> [String; 9] {
+/// Where in the list the source of each workspace is; a source that is gone or not listed is none.
+fn parents(workspaces: &[WorkspaceBrief]) -> Vec<Option<usize>> {
+    let position = |workspace: &WorkspaceBrief| {
+        let source = workspace.source_id.as_ref()?;
+        workspaces.iter().position(|other| other.workspace_id == *source)
+    };
+    workspaces.iter().map(position).collect()
+}
+
+fn row(branch: &str, workspace: &WorkspaceBrief) -> [String; 9] {
     let size = workspace.resources;
     [
-        workspace.name.clone(),
+        format!("{branch}{}", workspace.name),
         workspace.state.clone(),
         workspace.base_image.clone(),
         size.vcpus.to_string(),

@@ -1,4 +1,4 @@
-//! `agentiso start`, `stop`, `suspend` and `resume`.
+//! `agentiso start`, `stop`, `suspend` and `resume`, of one workspace or of many.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -8,47 +8,92 @@ use agentiso_core::action::{
     Action, WorkspaceResume, WorkspaceStart, WorkspaceStateNow, WorkspaceStop, WorkspaceSuspend,
 };
 use agentiso_runtime::Installation;
+use serde_json::json;
 
-use crate::args;
+use super::selection::chosen;
+use crate::args::{self, Selection};
 use crate::commands::Daemon;
 use crate::output::Output;
 use crate::ui::{Stream, duration};
 
-/// Starts a stopped workspace on its disk.
-pub async fn start(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
-    let wish = WorkspaceStart { workspace_id: workspace };
-    change(here, output, "Still starting the workspace", "Started", &wish).await
+/// The exit code if one of several workspaces could not be changed.
+const SOME_FAILED: u8 = 1;
+
+/// A change of state, in words.
+struct Words {
+    /// What it is called while it is made, as in "Still stopping".
+    doing: &'static str,
+    /// What it is called when it is made.
+    done: &'static str,
+    /// The states it changes; with --all and --label, workspaces in other states are left alone.
+    from: &'static [&'static str],
 }
 
-/// Stops a workspace.
+/// Starts stopped workspaces on their disks.
+pub async fn start(here: &Installation, flags: args::Start, output: Output) -> Result<u8, Failure> {
+    let words = Words { doing: "starting", done: "Started", from: &["stopped", "suspended"] };
+    change(here, output, flags.which, &words, |workspace_id| WorkspaceStart { workspace_id }).await
+}
+
+/// Stops workspaces.
 pub async fn stop(here: &Installation, flags: args::Stop, output: Output) -> Result<u8, Failure> {
-    let args::Stop { workspace, force, timeout } = flags;
-    let wish = WorkspaceStop { workspace_id: workspace, force, timeout_secs: timeout };
-    change(here, output, "Still waiting for the workspace to power off", "Stopped", &wish).await
+    let args::Stop { which, force, timeout: timeout_secs } = flags;
+    let words = Words { doing: "stopping", done: "Stopped", from: &["running"] };
+    let wish = |workspace_id| WorkspaceStop { workspace_id, force, timeout_secs };
+    change(here, output, which, &words, wish).await
 }
 
-/// Writes a workspace's memory to disk and ends its machine.
-pub async fn suspend(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
-    let wish = WorkspaceSuspend { workspace_id: workspace };
-    change(here, output, "Still suspending the workspace", "Suspended", &wish).await
+/// Writes the memory of workspaces to disk and ends their machines.
+pub async fn suspend(here: &Installation, flags: args::Suspend, output: Output) -> Result<u8, Failure> {
+    let words = Words { doing: "suspending", done: "Suspended", from: &["running"] };
+    change(here, output, flags.which, &words, |workspace_id| WorkspaceSuspend { workspace_id }).await
 }
 
-/// Brings a suspended workspace back.
-pub async fn resume(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
-    let wish = WorkspaceResume { workspace_id: workspace };
-    change(here, output, "Still resuming the workspace", "Resumed", &wish).await
+/// Continues suspended workspaces.
+pub async fn resume(here: &Installation, flags: args::Resume, output: Output) -> Result<u8, Failure> {
+    let words = Words { doing: "resuming", done: "Resumed", from: &["suspended"] };
+    change(here, output, flags.which, &words, |workspace_id| WorkspaceResume { workspace_id }).await
 }
 
 async fn change<A: Action<Outcome = WorkspaceStateNow>>(
     here: &Installation,
     output: Output,
-    doing: &str,
-    done: &str,
-    wish: &A,
+    mut which: Selection,
+    words: &Words,
+    wish: impl Fn(String) -> A,
 ) -> Result<u8, Failure> {
-    let now = Daemon::reach(here, output).await?.change(doing, wish).await?;
-    output.result(&now, |out| tell(out, done, &now))?;
-    Ok(0)
+    let daemon = Daemon::reach(here, output).await?;
+    if which.workspaces.len() == 1 {
+        let name = which.workspaces.remove(0);
+        let what = format!("Still {} {name}", words.doing);
+        let now = daemon.change(&what, &wish(name)).await?;
+        output.result(&now, |out| tell(out, words.done, &now))?;
+        return Ok(0);
+    }
+    let named = !which.workspaces.is_empty();
+    let mut chosen = chosen(&daemon, which).await?;
+    chosen.retain(|one| named || words.from.contains(&one.state.as_str()));
+    let wishes: Vec<A> = chosen.iter().map(|one| wish(one.workspace_id.clone())).collect();
+    let what = format!("Still {} {} workspaces", words.doing, wishes.len());
+    let results = daemon.change_each(&what, &wishes).await?;
+    let (mut changed, mut failures) = (Vec::new(), Vec::new());
+    for (workspace, result) in chosen.iter().zip(results) {
+        match result {
+            Ok(now) => changed.push(now),
+            Err(failure) => failures.push((workspace.name.clone(), failure)),
+        }
+    }
+    let failed: Vec<_> = failures
+        .iter()
+        .map(|(name, failure)| json!({ "name": name, "code": failure.code(), "error": failure.to_string() }))
+        .collect();
+    output.result(&json!({ "workspaces": changed, "failures": failed }), |out| {
+        changed.iter().try_for_each(|now| tell(out, words.done, now))
+    })?;
+    if !output.json {
+        failures.iter().for_each(|(_, failure)| output.failure(failure));
+    }
+    Ok(if failures.is_empty() { 0 } else { SOME_FAILED })
 }
 
 fn tell(out: &mut Stream, done: &str, now: &WorkspaceStateNow) -> io::Result<()> {

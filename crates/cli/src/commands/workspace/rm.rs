@@ -2,30 +2,32 @@
 
 use std::io::Write;
 
-use agentiso_core::action::{WorkspaceBrief, WorkspaceDestroy, WorkspaceInfo};
+use agentiso_core::action::{WorkspaceBrief, WorkspaceDestroy};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use serde_json::json;
 
+use super::selection::chosen;
 use crate::args;
 use crate::commands::Daemon;
 use crate::output::Output;
 
-/// Removes workspaces: none of them if one is not there or must not be removed.
+/// Removes workspaces: none of them if one does not exist or runs.
 pub async fn rm(here: &Installation, flags: args::Rm, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
-    let mut found: Vec<WorkspaceBrief> = Vec::new();
-    for workspace in flags.workspaces {
-        let wish = WorkspaceInfo { workspace_id: workspace };
-        let brief = daemon.ask("Still looking", &wish).await?.brief;
-        // The same one may have been named twice.
-        if !found.iter().any(|other| other.workspace_id == brief.workspace_id) {
-            found.push(brief);
-        }
-    }
+    let found = chosen(&daemon, flags.which).await?;
     if !flags.force {
         refuse_running(&found)?;
     }
+    remove(&daemon, found, output).await
+}
+
+/// Removes workspaces one after the other and says so.
+pub(super) async fn remove(
+    daemon: &Daemon,
+    found: Vec<WorkspaceBrief>,
+    output: Output,
+) -> Result<u8, Failure> {
     let mut removed = Vec::new();
     for WorkspaceBrief { workspace_id, name, .. } in found {
         let what = format!("Still removing {name}");
@@ -46,5 +48,5 @@ fn refuse_running(found: &[WorkspaceBrief]) -> Result<(), Failure> {
     let names = running.join(" ");
     let message = format!("still running, so nothing was removed: {}", running.join(", "));
     Err(Failure::new(Code::WorkspaceRunning, message)
-        .with_remedy(format!("stop them first, or say: agentiso rm --force {names}")))
+        .with_remedy(format!("stop them first, or run: agentiso rm --force {names}")))
 }

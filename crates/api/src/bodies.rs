@@ -1,0 +1,208 @@
+//! Request bodies: how long each may be, how many bytes are held at once, and how long they may take to arrive.
+//!
+//! A length is judged by the action it is for before anything is parsed. Large bodies share a budget, so that a few
+//! clients cannot fill the memory; those that do not fit wait, and small ones do not wait behind them. Whatever is not
+//! small is parsed on a thread of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure};
+use axum::body::{Body, Bytes};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// What most actions need is far less.
+const USUAL: usize = 1 << 20;
+/// Commands with their input.
+const COMMANDS: usize = 24 << 20;
+/// A file of 16 MiB, in base64 or with a usual share of escaped characters.
+pub(crate) const FILES: usize = 48 << 20;
+
+/// Bodies up to this length are parsed where they arrive, and take nothing from the budget.
+const SMALL: usize = 64 << 10;
+/// The budgets count in these, so that a number of permits fits.
+const UNIT: usize = 1 << 10;
+/// Bytes of all bodies that are longer than [`USUAL`], at once.
+const LARGE_BUDGET: usize = 128 << 20;
+/// Bytes of all bodies from [`SMALL`] up to [`USUAL`], at once.
+const USUAL_BUDGET: usize = 64 << 20;
+/// How long a body waits for its part of the budget.
+const QUEUE: Duration = Duration::from_secs(30);
+/// A client that sends nothing for so long has given up.
+const PAUSE: Duration = Duration::from_secs(15);
+/// How long a body may take to arrive.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The longest body an action may have.
+pub(crate) fn limit_of(action: &str) -> usize {
+    match action {
+        "file_write" | "file_edit" => FILES,
+        "exec" | "exec_start" | "exec_write" | "set_env" => COMMANDS,
+        _ => USUAL,
+    }
+}
+
+/// The budget of all doors.
+#[derive(Clone)]
+pub struct Bodies {
+    large: Arc<Semaphore>,
+    usual: Arc<Semaphore>,
+}
+
+/// A body, and its part of the budget for as long as it is kept.
+pub(crate) struct Held {
+    pub(crate) bytes: Bytes,
+    pub(crate) part: Part,
+}
+
+/// A part of the budget, given back when dropped.
+#[derive(Default)]
+pub(crate) struct Part(#[expect(dead_code, reason = "given back when dropped")] Option<OwnedSemaphorePermit>);
+
+impl Default for Bodies {
+    fn default() -> Self {
+        Self::of(LARGE_BUDGET, USUAL_BUDGET)
+    }
+}
+
+impl Bodies {
+    fn of(large: usize, usual: usize) -> Self {
+        let budget = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
+        Self { large: budget(large), usual: budget(usual) }
+    }
+
+    /// Reads a body of at most `limit` bytes.
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held, Failure> {
+        let announced =
+            headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|announced| announced > limit) {
+            return Err(too_long(limit));
+        }
+        let part = self.part(announced.unwrap_or(limit)).await?;
+        let collected = timeout(LONGEST, collect(body, limit)).await.map_err(|_| too_slow())??;
+        Ok(Held { bytes: collected, part })
+    }
+
+    async fn part(&self, size: usize) -> Result<Part, Failure> {
+        if size <= SMALL {
+            return Ok(Part(None));
+        }
+        let budget = if size <= USUAL { &self.usual } else { &self.large };
+        let units = u32::try_from(size.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        match timeout(QUEUE, Arc::clone(budget).acquire_many_owned(units)).await {
+            Ok(Ok(part)) => Ok(Part(Some(part))),
+            _ => Err(Failure::new(Code::RateLimited, "too many large requests at once")
+                .with_remedy("send it again later, or in smaller pieces")),
+        }
+    }
+}
+
+impl Held {
+    /// Parses it, on another thread unless it is small. The text of a failure never repeats the body.
+    pub(crate) async fn parse<T: DeserializeOwned + Send + 'static>(&self) -> Result<T, serde_json::Error> {
+        if self.bytes.len() <= SMALL {
+            return serde_json::from_slice(&self.bytes);
+        }
+        let bytes = self.bytes.clone();
+        let parsing = tokio::task::spawn_blocking(move || serde_json::from_slice(&bytes));
+        parsing.await.unwrap_or_else(|error| Err(serde::de::Error::custom(error)))
+    }
+
+    /// Whether it is parsed where it is.
+    pub(crate) fn is_small(&self) -> bool {
+        self.bytes.len() <= SMALL
+    }
+}
+
+async fn collect(body: Body, limit: usize) -> Result<Bytes, Failure> {
+    let mut pieces = body.into_data_stream();
+    let mut collected = Vec::new();
+    while let Some(piece) = timeout(PAUSE, pieces.next()).await.map_err(|_| too_slow())? {
+        let piece = piece.map_err(|error| {
+            Failure::new(Code::InvalidArgument, format!("the body could not be read: {error}"))
+        })?;
+        if piece.len() > limit - collected.len() {
+            return Err(too_long(limit));
+        }
+        collected.extend_from_slice(&piece);
+    }
+    Ok(collected.into())
+}
+
+/// A body that is longer than its action allows.
+pub(crate) fn too_long(limit: usize) -> Failure {
+    Failure::new(
+        Code::FileTooLarge,
+        format!("the request is longer than {limit} bytes, the limit for this action"),
+    )
+    .with_remedy("send large files in pieces with append, or copy them with file_transfer or agentiso cp")
+}
+
+fn too_slow() -> Failure {
+    Failure::new(Code::InvalidArgument, "the body of the request did not arrive in time")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn of_length(length: usize) -> HeaderMap {
+        HeaderMap::from_iter([(CONTENT_LENGTH, HeaderValue::from(length))])
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_announced_too_long_is_refused_before_it_is_read() {
+        let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        let refused = Bodies::default().read(&of_length(USUAL + 1), never, limit_of("exec_kill")).await;
+        assert_eq!(refused.map(|held| held.bytes.len()).unwrap_err().code(), Code::FileTooLarge);
+        let long = Body::from(vec![b' '; USUAL + 1]);
+        let refused = Bodies::default().read(&HeaderMap::new(), long, USUAL).await;
+        assert_eq!(refused.map(|held| held.bytes.len()).unwrap_err().code(), Code::FileTooLarge);
+    }
+
+    #[tokio::test]
+    async fn large_bodies_share_a_budget_and_small_ones_do_not_wait_for_it() {
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL);
+        let large = |bodies: Bodies| async move {
+            let length = 3 * USUAL;
+            bodies
+                .read(&of_length(length), Body::from(vec![b' '; length]), FILES)
+                .await
+                .map_err(|it| it.code())
+        };
+        let first = large(bodies.clone()).await.map(Some).unwrap();
+        let mut second = Box::pin(large(bodies.clone()));
+        assert!((&mut second).now_or_never().is_none());
+        let small = bodies.read(&of_length(2), Body::from("{}"), USUAL).now_or_never().unwrap();
+        assert_eq!(small.map(|held| held.bytes).ok(), Some(Bytes::from("{}")));
+        drop(first);
+        second.await.map(drop).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_given_up_and_gives_its_part_back() {
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL);
+        let never = || Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+        for _ in 0..3 {
+            let late = bodies.read(&of_length(3 * USUAL), never(), FILES).await;
+            assert_eq!(late.map(|held| held.bytes.len()).unwrap_err().code(), Code::InvalidArgument);
+        }
+        assert_eq!(bodies.large.available_permits(), 4 * USUAL / UNIT);
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_parsed_like_a_small_one() {
+        let text = format!("{{\"a\":\"{}\"}}", "x".repeat(SMALL));
+        let held = Held { bytes: text.into(), part: Part::default() };
+        let value: serde_json::Value = held.parse().await.unwrap();
+        assert_eq!(value["a"].as_str().map(str::len), Some(SMALL));
+    }
+}

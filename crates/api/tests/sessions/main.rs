@@ -1,0 +1,7 @@
+//! Who may use what, with an engine whose workspaces are rows without machines.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+mod house;
+mod ownership;
+mod subjects;

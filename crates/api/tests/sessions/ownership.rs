@@ -1,0 +1,90 @@
+//! What sessions see and take of each other.
+
+use agentiso_core::Code;
+use agentiso_engine::Caller;
+use serde_json::json;
+
+use crate::house::House;
+
+const STRICT: &str = "[sessions]\nisolation = \"strict\"\nadopt_idle_secs = 0\n";
+const AT_ONCE: &str = "[sessions]\nadopt_idle_secs = 0\n";
+
+#[tokio::test]
+async fn force_takes_nothing_from_a_session_whose_client_is_connected() {
+    let house = House::configured(AT_ONCE).await;
+    let (one, two) = (house.session("one"), house.session("two"));
+    let workspace = house.workspace("mine", one.session);
+    let adopt = json!({ "workspace_id": "mine", "force": true });
+
+    let present = house.engine.attend(one.session.unwrap());
+    let refused = house.call(&two, "workspace_adopt", adopt.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::NotOwner);
+    assert!(refused.message().contains("connected"), "{refused:?}");
+    let all = house.call(&two, "workspace_adopt", json!({ "force": true })).await.unwrap();
+    assert_eq!((&all.structured["adopted_count"], &all.structured["error_count"]), (&json!(0), &json!(1)));
+    assert_eq!(house.owner(workspace.id), one.session);
+
+    present.keep();
+    house.call(&two, "workspace_adopt", adopt).await.unwrap();
+    assert_eq!(house.owner(workspace.id), two.session);
+}
+
+#[tokio::test]
+async fn a_strict_installation_hides_what_a_session_does_not_own() {
+    let house = House::configured(STRICT).await;
+    let (one, two) = (house.session("one"), house.session("two"));
+    let orphan = house.workspace("orphan", None);
+    house.workspace("mine", one.session);
+    house.workspace("theirs", two.session);
+    let list = |caller: Caller| {
+        let house = &house;
+        async move { house.call(&caller, "workspace_list", json!({})).await.unwrap().structured["count"].clone() }
+    };
+    assert_eq!(list(one.clone()).await, 1);
+    assert_eq!(list(Caller::operator("test")).await, 3);
+    let status = house.call(&one, "server_status", json!({})).await.unwrap();
+    assert_eq!(status.structured["workspaces"], json!({ "stopped": 1 }));
+    // What others have is like what does not exist, and is not suggested.
+    let unknown = house.call(&one, "workspace_ip", json!({ "workspace_id": "thei" })).await.unwrap_err();
+    for (name, action) in
+        [("theirs", "workspace_ip"), ("orphan", "workspace_ip"), ("orphan", "workspace_adopt")]
+    {
+        let refused = house.call(&one, action, json!({ "workspace_id": name })).await.unwrap_err();
+        assert_eq!((refused.code(), refused.remedy()), (unknown.code(), unknown.remedy()), "{action} {name}");
+        assert_eq!(refused.message(), unknown.message().replace("thei", name));
+    }
+    let all = house.call(&one, "workspace_adopt", json!({ "force": true })).await.unwrap();
+    assert_eq!((&all.structured["adopted_count"], &all.structured["error_count"]), (&json!(0), &json!(0)));
+    assert_eq!(house.owner(orphan.id), None);
+    house.call(&one, "workspace_ip", json!({ "workspace_id": "mine" })).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_is_told_only_of_its_own_workspaces() {
+    for (config, orphans) in [(AT_ONCE, true), (STRICT, false)] {
+        let house = House::configured(config).await;
+        let (one, two) = (house.session("one"), house.session("two"));
+        house.workspace("mine", one.session);
+        house.workspace("orphan", None);
+        let mut events = house.engine.events();
+        let operator = Caller::operator("test");
+        for name in ["mine", "orphan"] {
+            let rename = json!({ "workspace_id": name, "new_name": format!("{name}-2") });
+            house.call(&operator, "workspace_rename", rename).await.unwrap();
+            house
+                .call(&operator, "workspace_destroy", json!({ "workspace_id": format!("{name}-2") }))
+                .await
+                .unwrap();
+        }
+        for (kind, owned) in
+            [("renamed", true), ("destroyed", true), ("renamed", false), ("destroyed", false)]
+        {
+            let event = events.recv().await.unwrap();
+            assert_eq!(event.kind.as_str(), kind);
+            assert!(house.engine.may_see(&operator, &event));
+            let seen = [&one, &two].map(|caller| house.engine.may_see(caller, &event));
+            let expected = if owned { [true, false] } else { [orphans, orphans] };
+            assert_eq!(seen, expected, "{event:?}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `agentiso prune`: removes workspaces nobody uses.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::time::{Duration, SystemTime};
+
+use agentiso_core::action::{WorkspaceDetails, WorkspaceInfo, WorkspaceList};
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::Installation;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::rm::remove;
+use crate::args;
+use crate::commands::Daemon;
+use crate::output::Output;
+use crate::ui::{Stream, Table, age_since, bytes};
+
+/// Removes stopped workspaces, after asking.
+pub async fn prune(here: &Installation, flags: args::Prune, output: Output) -> Result<u8, Failure> {
+    let daemon = Daemon::reach(here, output).await?;
+    let wish = WorkspaceList {
+        state_filter: Some("stopped".to_owned()),
+        labels: flags.labels.iter().cloned().collect(),
+        ..WorkspaceList::default()
+    };
+    let mut found: Vec<WorkspaceDetails> = Vec::new();
+    for brief in daemon.ask("Still looking", &wish).await?.workspaces {
+        let details =
+            daemon.ask("Still looking", &WorkspaceInfo { workspace_id: brief.workspace_id }).await?;
+        if flags.unused_for.is_none_or(|least| unused_secs(&details.last_used_at) >= least) {
+            found.push(details);
+        }
+    }
+    if flags.dry_run {
+        let briefs: Vec<_> = found.iter().map(|details| &details.brief).collect();
+        output.result(&json!({ "would_remove": briefs }), |out| list(out, &found))?;
+        return Ok(0);
+    }
+    if !found.is_empty() && !flags.force {
+        confirm(&found, output)?;
+    }
+    remove(&daemon, found.into_iter().map(|details| details.brief).collect(), output).await
+}
+
+/// How long ago a time is. What is no time counts as now: when in doubt, a workspace stays.
+fn unused_secs(last_used: &str) -> u64 {
+    let since = last_used.parse::<Timestamp>().ok().and_then(|at| SystemTime::from(at).elapsed().ok());
+    since.as_ref().map_or(0, Duration::as_secs)
+}
+
+fn list(out: &mut Stream, found: &[WorkspaceDetails]) -> io::Result<()> {
+    let mut table = Table::new(["NAME", "DISK USED", "LAST USED"]).align_right(1);
+    for details in found {
+        let used = format!("{} ago", age_since(&details.last_used_at));
+        table.row([details.brief.name.clone(), bytes(details.disk_used_bytes), used]);
+    }
+    table.write(out)
+}
+
+/// Asks whether to go on. Fails where nobody can answer.
+fn confirm(found: &[WorkspaceDetails], output: Output) -> Result<(), Failure> {
+    if output.json || !io::stdin().is_terminal() {
+        return Err(Failure::new(
+            Code::InvalidArgument,
+            "prune asks before it removes, and nobody can answer here",
+        )
+        .with_remedy(
+            "run agentiso prune --dry-run to see what it would remove, then agentiso prune --force",
+        ));
+    }
+    let mut err = Stream::stderr();
+    let asked = list(&mut err, found)
+        .and_then(|()| write!(err, "Remove these {} workspaces? [y/N] ", found.len()))
+        .and_then(|()| err.flush());
+    let mut answer = String::new();
+    let read = asked.and_then(|()| io::stdin().lock().read_line(&mut answer));
+    match (read, answer.trim()) {
+        (Ok(_), "y" | "Y" | "yes") => Ok(()),
+        _ => Err(Failure::new(Code::Cancelled, "nothing was removed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_whose_last_use_is_unknown_or_in_the_future_is_in_use() {
+        assert_eq!(unused_secs("never"), 0);
+        assert_eq!(unused_secs("2999-01-01T00:00:00Z"), 0);
+        assert!(unused_secs("2020-01-01T00:00:00Z") > 86_400);
+    }
+}

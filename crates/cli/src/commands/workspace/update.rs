@@ -1,0 +1,41 @@
+//! `agentiso update`.
+
+use std::io::Write;
+
+use agentiso_core::Failure;
+use agentiso_core::action::WorkspaceUpdate;
+use agentiso_runtime::Installation;
+
+use crate::args::{self, Changes, Switch};
+use crate::commands::Daemon;
+use crate::output::Output;
+
+/// Changes the size, times and restart of a workspace.
+pub async fn update(here: &Installation, flags: args::Update, output: Output) -> Result<u8, Failure> {
+    let Changes { vcpus, memory, ttl, idle_stop, restart } = flags.changes;
+    let resized = vcpus.is_some() || memory.is_some();
+    let wish = WorkspaceUpdate {
+        workspace_id: flags.workspace.clone(),
+        vcpus,
+        memory_mb: memory,
+        ttl_secs: ttl,
+        idle_stop_secs: idle_stop,
+        restart: restart.map(|switch| switch == Switch::Yes),
+        ..WorkspaceUpdate::default()
+    };
+    let updated = Daemon::reach(here, output).await?.change("Still updating the workspace", &wish).await?;
+    output.result(&updated, |out| {
+        writeln!(out, "Updated {}.", flags.workspace)?;
+        match updated.next_resources {
+            Some(next) if resized => writeln!(
+                out,
+                "It has {} vcpus and {} MiB of memory when it is started next: agentiso stop {ws} && agentiso start {ws}",
+                next.vcpus,
+                next.memory_mb,
+                ws = flags.workspace
+            ),
+            _ => Ok(()),
+        }
+    })?;
+    Ok(0)
+}

@@ -1,0 +1,67 @@
+//! Taking workspaces over.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::Outcome;
+use super::workspace::WorkspaceBrief;
+
+/// Takes workspaces over.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceAdopt {
+    /// Id or name of the workspace; all that nobody owns if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_id: Option<String>,
+    /// Also from a session that has been idle for a while.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+impl super::Action for WorkspaceAdopt {
+    type Outcome = WorkspaceAdopted;
+    const ABOUT: super::About = super::About {
+        name: "workspace_adopt",
+        title: "Take workspaces over",
+        description: "Makes this session the owner of a workspace, or of all that nobody owns. With force also of \
+                      those whose owner has been idle (60 s unless configured otherwise); never of those in use. \
+                      Counts against this session's quota.",
+        effect: super::Effect::Changes,
+        idempotent: true,
+        open_world: false,
+        rate: super::Rate::Default,
+    };
+
+    fn subjects(&self) -> Vec<super::Subject<'_>> {
+        self.workspace_id.as_deref().map(super::Subject::Claimed).into_iter().collect()
+    }
+}
+
+/// Workspaces that were taken over.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkspaceAdopted {
+    /// How many.
+    pub adopted_count: usize,
+    /// Which.
+    pub adopted: Vec<WorkspaceBrief>,
+    /// How many could not be.
+    pub error_count: usize,
+    /// Which, and why.
+    pub errors: Vec<AdoptError>,
+}
+
+/// A workspace that could not be taken over.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct AdoptError {
+    /// Its id.
+    pub workspace_id: String,
+    /// Why.
+    pub error: String,
+}
+
+impl Outcome for WorkspaceAdopted {
+    fn text(&self) -> String {
+        let names: Vec<&str> = self.adopted.iter().map(|workspace| workspace.name.as_str()).collect();
+        format!("{} workspaces taken over: {}", self.adopted_count, names.join(", "))
+    }
+}

@@ -1,0 +1,69 @@
+//! What is kept about a workspace: labels, times, the size of its next machine.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+use super::workspace::{Size, ends, in_words};
+
+/// Changes what is kept about a workspace.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceUpdate {
+    /// Id or name.
+    pub workspace_id: String,
+    /// Labels to set; null removes one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Seconds from now after which it is destroyed by itself; 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_secs: Option<u64>,
+    /// Seconds without a call after which it is stopped by itself; 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_stop_secs: Option<u64>,
+    /// Virtual processors from the next start on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<u32>,
+    /// Memory in MiB from the next start on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mb: Option<u32>,
+    /// Whether to start it when the daemon starts, unless it was stopped on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<bool>,
+}
+action!(WorkspaceUpdate -> WorkspaceUpdated, "workspace_update", "Change labels, times and size", Changes, Default,
+    idempotent: true;
+    "Changes a workspace's labels, when it is destroyed by itself, after how much idleness it is stopped by itself, \
+     and its processors and memory from the next start on (at once if it is stopped). What is not given stays.");
+
+/// What is kept about a workspace.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkspaceUpdated {
+    /// Its id.
+    pub workspace_id: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// When it is destroyed by itself.
+    pub expires_at: Option<String>,
+    /// Seconds without a call after which it is stopped by itself.
+    pub idle_stop_secs: Option<u64>,
+    /// Whether it is started when the daemon starts, unless it was stopped on purpose.
+    #[serde(default)]
+    pub restart: bool,
+    /// Its size from its next start on, if that differs from the size it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_resources: Option<Size>,
+}
+
+impl Outcome for WorkspaceUpdated {
+    fn text(&self) -> String {
+        let ends = ends(self.expires_at.as_deref(), self.idle_stop_secs);
+        let size = self.next_resources.map(|next| {
+            format!("; from its next start on it has {} vCPU and {} MiB memory", next.vcpus, next.memory_mb)
+        });
+        let (labels, size) = (in_words(&self.labels), size.unwrap_or_default());
+        format!("workspace {} updated; labels: {labels}{ends}{size}", self.workspace_id)
+    }
+}

@@ -1,0 +1,67 @@
+//! What workspaces use of the host.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+
+/// Shows what running workspaces use.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceStats {}
+action!(no workspace: WorkspaceStats -> WorkspaceStatistics, "workspace_stats", "Show resource usage", Reads, Default,
+    idempotent: true;
+    "Shows what every running workspace uses of the host: processor, memory, disk traffic. Rates are averages since \
+     the sample before, two seconds ago unless this is the first call for a while.");
+
+/// What running workspaces use.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkspaceStatistics {
+    /// When it was measured.
+    pub sampled_at: String,
+    /// The running workspaces, oldest first.
+    pub workspaces: Vec<WorkspaceUse>,
+}
+
+/// What a workspace uses.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkspaceUse {
+    /// Its id.
+    pub workspace_id: String,
+    /// Its name.
+    pub name: String,
+    /// Process id of its QEMU.
+    pub pid: u32,
+    /// Processor use since the sample before, in percent of one processor; null in the first sample of a machine.
+    pub cpu_percent: Option<f64>,
+    /// Processor time since its machine started, in milliseconds.
+    pub cpu_ms: u64,
+    /// Memory of the host that only it uses, in bytes: what stopping it would free.
+    pub memory_bytes: u64,
+    /// Memory it was given, in bytes.
+    pub memory_size_bytes: u64,
+    /// Bytes read from the host's disks since its machine started; null where the host does not tell.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to the host's disks since its machine started.
+    pub write_bytes: Option<u64>,
+    /// Bytes read in a second.
+    pub read_bytes_per_sec: Option<u64>,
+    /// Bytes written in a second.
+    pub write_bytes_per_sec: Option<u64>,
+    /// Bytes its own disk layers take on the host.
+    pub disk_used_bytes: u64,
+}
+
+impl Outcome for WorkspaceStatistics {
+    fn text(&self) -> String {
+        if self.workspaces.is_empty() {
+            return "no running workspaces".to_owned();
+        }
+        let line = |one: &WorkspaceUse| {
+            let cpu = one.cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.0}"));
+            let (own, size) = (one.memory_bytes >> 20, one.memory_size_bytes >> 20);
+            format!("{}: {cpu} % of a processor, {own} of {size} MiB memory", one.name)
+        };
+        self.workspaces.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}

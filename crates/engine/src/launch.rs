@@ -1,0 +1,162 @@
+//! The one way in which commands start in workspaces.
+//!
+//! ```text
+//!  exec, jobs, git, shell, streams ──► Context::launch
+//!      checked ─► machine reached ─► shell chosen ─► image defaults ─► made to fit ─► started
+//!                                        ▲                                               │
+//!                                        └────────────── bash was removed ◄──────────────┘
+//! ```
+//!
+//! Whatever applies to every command belongs here, so that no way of starting one can miss it.
+
+use std::time::Duration;
+
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::OciDefaults;
+use agentiso_runtime::guest::{Exec, FileKind, Guest, LinkError, Process, ProcessEvent};
+
+use crate::act::Context;
+use crate::command::{Command, Shell, with_image_defaults};
+use crate::held::when_free;
+use crate::long_command::fit;
+use crate::not_started::{NotStarted, Refused};
+use crate::rooms::{Room, locked};
+
+/// How long a machine may take to start a command before it is considered stuck.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// A command that was started.
+pub(crate) struct Launched<T> {
+    /// The process, or the job's number.
+    pub started: T,
+    /// The shell that runs it, unless it is a program of its own.
+    pub shell: Option<Shell>,
+    /// The machine it runs in.
+    pub guest: Guest,
+}
+
+impl Context {
+    /// Starts a command that ends with its caller.
+    pub(crate) async fn start_command(&self, command: &Command) -> Result<Launched<Process>, NotStarted> {
+        self.launch(command, process).await
+    }
+
+    /// Starts a command that outlives its caller.
+    pub(crate) async fn start_job(&self, command: &Command) -> Result<Launched<u32>, NotStarted> {
+        self.launch(command, |guest: Guest, exec| async move { guest.start_job(exec).await }).await
+    }
+
+    async fn launch<T, F>(
+        &self,
+        command: &Command,
+        start: impl Fn(Guest, Exec) -> F,
+    ) -> Result<Launched<T>, NotStarted>
+    where
+        F: Future<Output = Result<T, LinkError>>,
+    {
+        command.check()?;
+        let guest = self.guest().await?;
+        match tokio::time::timeout(START_LIMIT, self.launch_in(&guest, command, start)).await {
+            Ok(launched) => launched,
+            Err(_) => Err(Failure::new(
+                Code::Timeout,
+                format!("the machine did not start the command within {} s", START_LIMIT.as_secs()),
+            )
+            .with_remedy("its console log may say why; stopping the workspace with force ends the machine")
+            .into()),
+        }
+    }
+
+    async fn launch_in<T, F>(
+        &self,
+        guest: &Guest,
+        command: &Command,
+        start: impl Fn(Guest, Exec) -> F,
+    ) -> Result<Launched<T>, NotStarted>
+    where
+        F: Future<Output = Result<T, LinkError>>,
+    {
+        let id = self.workspace()?.id;
+        let room = self.engine.rooms.of(id);
+        let own = match self.engine.env_of(id, Some(guest)).await {
+            Ok(env) => env.names(),
+            // Agents of the first protocol version have no variables.
+            Err(failure) if failure.code() == Code::GuestFailed => Vec::new(),
+            Err(failure) => return Err(failure.into()),
+        };
+        let defaults = self.image_defaults();
+        let mut shell = match command.uses_shell() {
+            true => room.shell(guest).await?,
+            false => Shell::Sh,
+        };
+        loop {
+            let exec = with_image_defaults(command.with_shell(shell), &defaults, &own);
+            let (exec, stored) = fit(guest, exec).await?;
+            let error = match when_free(|| start(guest.clone(), exec.clone())).await {
+                Ok(started) => {
+                    let shell = command.uses_shell().then_some(shell);
+                    return Ok(Launched { started, shell, guest: guest.clone() });
+                }
+                Err(error) => error,
+            };
+            if let Some(path) = stored {
+                let _ = guest.remove(path.into_bytes(), false).await;
+            }
+            let not_started = NotStarted::from(error);
+            if shell == Shell::Bash && command.uses_shell() && not_started.refused == Some(Refused::NotFound)
+            {
+                shell = Shell::Sh;
+                room.set_shell(shell);
+                continue;
+            }
+            return Err(not_started);
+        }
+    }
+
+    /// The environment, working directory and user the workspace's image defines; none if the image was removed.
+    fn image_defaults(&self) -> OciDefaults {
+        let images = self.engine.installation().images().ok();
+        let image = images.zip(self.workspace().ok()).and_then(|(images, one)| images.get(&one.image).ok());
+        image.and_then(|image| image.meta.defaults).unwrap_or_default()
+    }
+}
+
+/// Starts a command in a machine, and returns when it runs.
+pub(crate) async fn process(guest: Guest, exec: Exec) -> Result<Process, LinkError> {
+    let mut process = guest.exec(exec).await?;
+    match process.next().await? {
+        Some(ProcessEvent::Started { .. }) => Ok(process),
+        _ => Err(LinkError::Violation("a command began in the middle".to_owned())),
+    }
+}
+
+impl Room {
+    /// The shell that runs command lines. Bash is remembered; a workspace without it is asked each time, since bash may
+    /// have been installed.
+    pub async fn shell(&self, guest: &Guest) -> Result<Shell, LinkError> {
+        if self.known_shell() == Some(Shell::Bash) {
+            return Ok(Shell::Bash);
+        }
+        let shell = match guest.stat(Shell::Bash.path().as_bytes(), true).await {
+            Ok(found) if found.kind == FileKind::File && found.mode & 0o111 != 0 => Shell::Bash,
+            Ok(_) | Err(LinkError::Guest(_)) => Shell::Sh,
+            Err(error) => return Err(error),
+        };
+        self.set_shell(shell);
+        Ok(shell)
+    }
+
+    /// The shell, if the workspace was asked since its machine started.
+    pub fn known_shell(&self) -> Option<Shell> {
+        *locked(&self.shell)
+    }
+
+    fn set_shell(&self, shell: Shell) {
+        *locked(&self.shell) = Some(shell);
+    }
+
+    /// Forgets the shell: the workspace's disk is another one now.
+    pub fn forget_shell(&self) {
+        *locked(&self.shell) = None;
+    }
+}

@@ -1,0 +1,148 @@
+//! Why a command did not start.
+
+use agentiso_core::{Code, Failure};
+use agentiso_runtime::guest::{ErrorKind, GuestError, LinkError};
+use serde::{Deserialize, Serialize};
+
+const ENOTDIR: i32 = 20;
+
+/// Why a command did not start.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// What failed.
+    pub failure: Failure,
+    /// Set if the program itself is what could not be run.
+    pub refused: Option<Refused>,
+}
+
+/// Why a machine could not run a program.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// There is no such program.
+    NotFound,
+    /// It is not executable.
+    NotExecutable,
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> Self {
+        Self { failure, refused: None }
+    }
+}
+
+impl From<NotStarted> for Failure {
+    fn from(not_started: NotStarted) -> Self {
+        not_started.failure
+    }
+}
+
+impl From<LinkError> for NotStarted {
+    fn from(error: LinkError) -> Self {
+        match &error {
+            LinkError::Guest(refusal) => explain(refusal).unwrap_or_else(|| Failure::from(error).into()),
+            _ => Failure::from(error).into(),
+        }
+    }
+}
+
+/// Agents of every version report at which step a start failed in the message alone, in these words.
+fn explain(error: &GuestError) -> Option<NotStarted> {
+    let message = &error.message;
+    if let Some(rest) = message.strip_prefix("entering the working directory ") {
+        // The path may contain a colon; the kernel's words do not.
+        let path = rest.rsplit_once(": ").map_or(rest, |(path, _)| path);
+        return Some(workdir(error, path).into());
+    }
+    if message.starts_with("there is no user ") {
+        let failure = Failure::new(Code::UserNotFound, format!("{message} of the workspace"))
+            .with_remedy("create the user in the workspace first, or leave `user` out");
+        return Some(failure.into());
+    }
+    let refused = match error.kind {
+        ErrorKind::NotFound if message.starts_with("running ") => Refused::NotFound,
+        ErrorKind::Denied if message.starts_with("running ") => Refused::NotExecutable,
+        ErrorKind::Invalid if message.contains("too long") => {
+            let failure =
+                Failure::new(Code::InvalidArgument, format!("the command could not start: {message}"))
+                    .with_remedy("pass long content on standard input or in a file");
+            return Some(failure.into());
+        }
+        _ => return None,
+    };
+    let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {message}"))
+        .with_remedy("check the command's name, or use an image that has it");
+    Some(NotStarted { failure, refused: Some(refused) })
+}
+
+fn workdir(error: &GuestError, path: &str) -> Failure {
+    let (code, why) = match error.kind {
+        _ if error.errno == Some(ENOTDIR) => (Code::NotADirectory, "is not a directory"),
+        ErrorKind::NotFound => (Code::FileNotFound, "does not exist in the workspace"),
+        ErrorKind::Denied => (Code::PermissionDenied, "may not be entered by the command's user"),
+        _ => {
+            return Failure::new(
+                Code::GuestFailed,
+                format!("the command could not start: {}", error.message),
+            );
+        }
+    };
+    Failure::new(code, format!("the working directory {path} {why}, so the command was not started"))
+        .with_remedy("create the directory first, or choose another one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_started(kind: ErrorKind, errno: Option<i32>, message: &str) -> NotStarted {
+        LinkError::Guest(GuestError { kind, errno, message: message.to_owned() }).into()
+    }
+
+    #[test]
+    fn only_a_missing_program_is_taken_for_a_missing_program() {
+        let missing = not_started(ErrorKind::NotFound, Some(2), "running nope: No such file or directory");
+        assert_eq!(missing.refused, Some(Refused::NotFound));
+        let denied = not_started(ErrorKind::Denied, Some(13), "running /etc/passwd: Permission denied");
+        assert_eq!(denied.refused, Some(Refused::NotExecutable));
+        for (kind, errno, message, code) in [
+            (
+                ErrorKind::NotFound,
+                Some(2),
+                "entering the working directory /a: b: No such file or directory",
+                Code::FileNotFound,
+            ),
+            (
+                ErrorKind::NotFound,
+                Some(20),
+                "entering the working directory /etc/passwd: Not a directory",
+                Code::NotADirectory,
+            ),
+            (
+                ErrorKind::Denied,
+                Some(13),
+                "entering the working directory /root: Permission denied",
+                Code::PermissionDenied,
+            ),
+            (ErrorKind::NotFound, None, "there is no user eve in /etc/passwd", Code::UserNotFound),
+            (
+                ErrorKind::Invalid,
+                None,
+                "the arguments and the environment are too long",
+                Code::InvalidArgument,
+            ),
+        ] {
+            let told = not_started(kind, errno, message);
+            assert_eq!((told.refused, told.failure.code()), (None, code), "{message}");
+            assert!(told.failure.remedy().is_some(), "{message}");
+        }
+        let told = not_started(
+            ErrorKind::NotFound,
+            Some(2),
+            "entering the working directory /a: b: No such file or directory",
+        );
+        let expected =
+            "the working directory /a: b does not exist in the workspace, so the command was not started";
+        assert_eq!(told.failure.message(), expected);
+    }
+}

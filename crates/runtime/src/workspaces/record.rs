@@ -1,0 +1,278 @@
+//! What is written beside the disks, so that workspaces can be found again without the database.
+//!
+//! Every workspace has a *record* in the directory of disks: its own row and those of its snapshots and their memory.
+//! What a disk stands on is not part of it, because the disk's file says so. A *marker* in the same directory names the
+//! database that the records belong to and the newest generation among them.
+//!
+//! The order is: rows are committed, the record is written, the note that it is behind is removed. If this is
+//! interrupted the record is older than the database, never newer, and is written by the next command. So a record that
+//! is newer than the database means that the database was replaced by an older one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use agentiso_core::{
+    DiskId, Failure, ImageName, MemoryId, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
+};
+use agentiso_meta::{Memory, MetaError, Read, Snapshot, Workspace};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Workspaces;
+
+/// The newest format of records and markers. Fields may be added to a format; a change of meaning needs a new one.
+/// What the name of an unfinished record starts with.
+const PARTIAL: &str = ".record-";
+const FORMAT: u32 = 1;
+const SUFFIX: &str = ".workspace.json";
+const MARKER: &str = ".database.json";
+/// A record of a workspace with thousands of snapshots is still far smaller.
+const LARGEST: u64 = 64 << 20;
+
+/// Everything needed to write down a workspace again.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Record {
+    format: u32,
+    /// The database it was written from.
+    pub database: String,
+    /// The generation of the database that it shows.
+    pub generation: u64,
+    pub id: WorkspaceId,
+    pub name: WorkspaceName,
+    pub image: ImageName,
+    pub image_identity: String,
+    pub resources: Resources,
+    pub created: Timestamp,
+    /// The disk the workspace writes to.
+    pub disk: DiskId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<SnapshotId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<RecordedLineage>,
+    pub from_pool: bool,
+    pub tier: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<RecordedSnapshot>,
+}
+
+/// Where a fork came from.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct RecordedLineage {
+    pub workspace: WorkspaceId,
+    pub name: WorkspaceName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotId>,
+    pub forked_at: Timestamp,
+    pub depth: u32,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct RecordedSnapshot {
+    pub id: SnapshotId,
+    pub name: SnapshotName,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SnapshotId>,
+    pub created: Timestamp,
+    pub disk: DiskId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<RecordedMemory>,
+}
+
+/// The memory of a snapshot.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct RecordedMemory {
+    pub id: MemoryId,
+    pub base: String,
+    pub created: Timestamp,
+    pub pages: u64,
+    pub about: Value,
+    pub packs: Vec<MemoryId>,
+}
+
+/// Which database the records belong to.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Marker {
+    format: u32,
+    pub database: String,
+    /// The newest generation that a record shows.
+    pub generation: u64,
+}
+
+impl Record {
+    /// What the database says about a workspace now; `None` if it knows no such workspace.
+    pub fn of(read: &Read<'_>, id: WorkspaceId) -> Result<Option<Self>, MetaError> {
+        let Some(workspace) = read.workspace_if_known(id)? else { return Ok(None) };
+        let identity = read.identity()?;
+        let mut snapshots = Vec::new();
+        for snapshot in read.snapshots(id)? {
+            let memory = match snapshot.memory {
+                Some(memory) => Some(RecordedMemory::of(read.memory(memory)?, read.packs_of(memory)?)),
+                None => None,
+            };
+            snapshots.push(RecordedSnapshot::of(snapshot, memory));
+        }
+        let labels = read.settings(id)?.labels;
+        let Workspace { name, image, image_identity, resources, created, disk, position, lineage, .. } =
+            workspace;
+        let Workspace { from_pool, tier, .. } = workspace;
+        let lineage = lineage.map(|lineage| RecordedLineage {
+            workspace: lineage.workspace,
+            name: lineage.name,
+            snapshot: lineage.snapshot,
+            forked_at: lineage.forked_at,
+            depth: lineage.depth,
+        });
+        let (database, generation) = (identity.database, identity.generation);
+        Ok(Some(Self {
+            format: FORMAT,
+            database,
+            generation,
+            id,
+            name,
+            image,
+            image_identity,
+            resources,
+            created,
+            disk,
+            position,
+            lineage,
+            from_pool,
+            tier,
+            labels,
+            snapshots,
+        }))
+    }
+
+    /// Where the record of a workspace is.
+    pub fn path(dir: &Path, id: WorkspaceId) -> PathBuf {
+        dir.join(format!("{id}{SUFFIX}"))
+    }
+
+    /// The workspace whose record a file is, by its name.
+    pub fn workspace_of(path: &Path) -> Option<WorkspaceId> {
+        let id = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+        uuid::Uuid::try_parse(id).ok().map(WorkspaceId::from_uuid)
+    }
+
+    /// Reads a record.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let record: Self = read_json(path)?;
+        if record.format != FORMAT || Self::workspace_of(path) != Some(record.id) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no record of this version"));
+        }
+        Ok(record)
+    }
+
+    /// Writes it to a directory, in place of an older one.
+    pub fn write(&self, dir: &Path) -> io::Result<()> {
+        write_json(&Self::path(dir, self.id), self)
+    }
+}
+
+impl RecordedSnapshot {
+    fn of(snapshot: Snapshot, memory: Option<RecordedMemory>) -> Self {
+        let Snapshot { id, name, description, parent, created, disk, .. } = snapshot;
+        Self { id, name, description, parent, created, disk, memory }
+    }
+}
+
+impl RecordedMemory {
+    fn of(memory: Memory, packs: Vec<MemoryId>) -> Self {
+        let Memory { id, base, created, pages, about } = memory;
+        Self { id, base, created, pages, about, packs }
+    }
+}
+
+impl Marker {
+    /// The marker of a directory. One that cannot be understood says nothing, like one that is not there.
+    pub fn read(dir: &Path) -> io::Result<Option<Self>> {
+        match read_json::<Self>(&dir.join(MARKER)) {
+            Ok(marker) => Ok(Some(marker).filter(|marker| marker.format == FORMAT)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it, unless a later one of the same database is there.
+    fn write(database: &str, generation: u64, dir: &Path) -> io::Result<()> {
+        match Self::read(dir)? {
+            Some(there) if there.database == database && there.generation >= generation => Ok(()),
+            _ => {
+                let marker = Self { format: FORMAT, database: database.to_owned(), generation };
+                write_json(&dir.join(MARKER), &marker)
+            }
+        }
+    }
+}
+
+impl Workspaces {
+    /// Writes the records that are behind the database. One that cannot be written now is by the next command.
+    pub(crate) fn write_records(&self) {
+        if let Err(failure) = self.try_write_records() {
+            tracing::warn!(%failure, "could not write the records of workspaces yet");
+        }
+    }
+
+    fn try_write_records(&self) -> Result<(), Failure> {
+        let dir = self.installation.paths.disks_dir();
+        let failed = |error| self.installation.io("write the record of a workspace", error);
+        let stale = self.meta.read(|read| read.stale_records())?;
+        if stale.is_empty() {
+            return Ok(());
+        }
+        for one in &stale {
+            let written = match self.meta.read(|read| Record::of(read, one.workspace))? {
+                Some(record) => record.write(&dir),
+                None => gone(fs::remove_file(Record::path(&dir, one.workspace))),
+            };
+            written.map_err(failed)?;
+        }
+        self.write_marker()?;
+        Ok(self.meta.write(|tx| tx.settle_records(&stale))?)
+    }
+
+    /// Says beside the disks which database they belong to.
+    pub(super) fn write_marker(&self) -> Result<(), Failure> {
+        let identity = self.meta.read(|read| read.identity())?;
+        Marker::write(&identity.database, identity.generation, &self.installation.paths.disks_dir())
+            .map_err(|error| self.installation.io("say which database the disks belong to", error))
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LARGEST).read_to_end(&mut bytes)?;
+    serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Whether a file is a record that was not finished.
+pub(super) fn is_partial_record(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PARTIAL))
+}
+
+/// There is always a whole file of that name: the old one or the new one.
+fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::with_prefix_in(PARTIAL, dir)?;
+    file.write_all(&serde_json::to_vec_pretty(value)?)?;
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+pub(super) fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

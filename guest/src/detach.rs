@@ -1,0 +1,138 @@
+//! Whom a command serves that the host may turn into a job: its stream at first, the job from then on.
+//!
+//! ```text
+//!  stream ── Control::Detach ──► the job is entered, its counts begin where the stream's ended;
+//!                                the stream ends with Response::Detached; the command notices nothing
+//! ```
+
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use agentiso_proto::{Channel, Exec, Exit, Response};
+
+use crate::{
+    agent::Agent,
+    bell::Bell,
+    frames::Scratch,
+    job,
+    jobs::Begun,
+    link::Ended,
+    patron::{Input, Patron, Signals},
+    session::Streams,
+    stream::Stream,
+    sync::locked,
+};
+
+/// A stream, and the job that took its place.
+pub(crate) struct Detachable {
+    agent: Arc<Agent>,
+    streams: Arc<Streams>,
+    stream: Arc<Stream>,
+    argv: Vec<Vec<u8>>,
+    has_terminal: bool,
+    bell: Arc<Bell>,
+    started_unix_nanos: u64,
+    /// Bytes of standard output and standard error that went to the stream.
+    sent: [AtomicU64; 2],
+    job: OnceLock<job::Client>,
+}
+
+impl Detachable {
+    pub(crate) fn new(
+        agent: &Arc<Agent>,
+        streams: &Arc<Streams>,
+        stream: &Arc<Stream>,
+        exec: &Exec,
+        bell: &Arc<Bell>,
+    ) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            agent: Arc::clone(agent),
+            streams: Arc::clone(streams),
+            stream: Arc::clone(stream),
+            argv: exec.argv.clone(),
+            has_terminal: exec.tty.is_some(),
+            bell: Arc::clone(bell),
+            started_unix_nanos: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
+            sent: Default::default(),
+            job: OnceLock::new(),
+        }
+    }
+
+    /// Notes the end of a command that was detached; says whether it was.
+    pub(crate) fn ended(&self, exit: Option<Exit>) -> bool {
+        let Some(job) = self.job.get() else { return false };
+        self.agent.jobs.ended(job.id(), exit);
+        true
+    }
+}
+
+impl Patron for Detachable {
+    fn signals(&self) -> Signals {
+        match self.job.get() {
+            Some(job) => job.signals(),
+            None => self.stream.signals(),
+        }
+    }
+
+    fn try_receive(&self) -> Input {
+        match self.stream.try_receive() {
+            // What the host sent before is still read; nothing comes after it.
+            Input::Pending if self.job.get().is_some() => Input::Eof,
+            input => input,
+        }
+    }
+
+    fn room(&self, channel: Channel) -> usize {
+        match self.job.get() {
+            Some(job) => job.room(channel),
+            None => self.stream.room(channel),
+        }
+    }
+
+    fn take_output(&self, channel: Channel, scratch: &mut Scratch, at_last: bool) -> Result<(), Ended> {
+        if let Some(job) = self.job.get() {
+            return job.take_output(channel, scratch, at_last);
+        }
+        let index = usize::from(channel == Channel::Stderr);
+        self.sent[index].fetch_add(scratch.data.filled() as u64, Ordering::Relaxed);
+        self.stream.take_output(channel, scratch, at_last)
+    }
+
+    fn input_refused(&self) {}
+
+    fn cancel(&self) {
+        match self.job.get() {
+            Some(job) => job.cancel(),
+            None => self.stream.cancel(),
+        }
+    }
+
+    fn detach(&self) -> bool {
+        if self.has_terminal || self.job.get().is_some() {
+            return false;
+        }
+        let begun = Begun {
+            argv: &self.argv,
+            stdin: false,
+            started_unix_nanos: self.started_unix_nanos,
+            written: self.sent.each_ref().map(|sent| sent.load(Ordering::Relaxed)),
+        };
+        // Without room for another job the stream stays what it is, and the host goes on waiting.
+        let Ok(id) = self.agent.jobs.enter(&begun, Arc::clone(&self.bell)) else { return false };
+        if self.job.set(job::Client::new(&self.agent.jobs, id)).is_err() {
+            return false;
+        }
+        self.stream.wake_through(None);
+        // No credit is given back for a stream that has ended.
+        self.stream.finish_input();
+        locked(&self.streams).remove(&self.stream.id());
+        self.stream.conclude(Ok(Response::Detached { id }), &mut Vec::new());
+        true
+    }
+}

@@ -1,0 +1,14 @@
+"""LangChain's standard tests of a sandbox, all of them."""
+
+import pytest
+from langchain_tests.integration_tests import SandboxIntegrationTests
+
+from agentiso.langchain import AgentisoSandbox
+
+
+class TestAgentiso(SandboxIntegrationTests):
+    @pytest.fixture(scope="class")
+    def sandbox(self):
+        sandbox = AgentisoSandbox.create()
+        yield sandbox
+        sandbox.close()
