@@ -1,8 +1,10 @@
-//! Ports of this machine that lead into workspaces.
+//! Port forwards: ports of the host that lead into workspaces.
 //!
 //! A forward is a listener on 127.0.0.1 and, for each connection, a stream through the guest link: it needs no network
-//! in the workspace. It belongs to the workspace, not to its machine: while there is none, connections are refused by
-//! closing them, and they work again when there is.
+//! in the workspace. It belongs to the workspace, not to its machine: while no machine runs, connections are closed at
+//! once. Its row in the database and its listener are changed together, by actions that have their turn on the
+//! workspace; a listener that could not be opened again after a restart of the daemon is opened when the forward is
+//! asked for again.
 
 use std::collections::HashMap;
 use std::io;
@@ -43,11 +45,12 @@ const BUFFER: usize = 64 * 1024;
 /// The listeners.
 pub(crate) struct Forwards {
     own_ports: Vec<u16>,
-    open: Mutex<HashMap<(WorkspaceId, u16), Listening>>,
+    /// By port of the host.
+    open: Mutex<HashMap<u16, Listening>>,
 }
 
 struct Listening {
-    host_port: u16,
+    workspace: WorkspaceId,
     task: JoinHandle<()>,
 }
 
@@ -73,7 +76,7 @@ impl Forwards {
     /// Ends the forwards of a workspace that is gone.
     pub async fn close(&self, id: WorkspaceId) {
         let theirs: Vec<Listening> = locked(&self.open)
-            .extract_if(|(workspace, _), _| *workspace == id)
+            .extract_if(|_, listening| listening.workspace == id)
             .map(|(_, listening)| listening)
             .collect();
         for listening in theirs {
@@ -88,7 +91,8 @@ impl Forwards {
 }
 
 impl Engine {
-    /// Forwards a port: the one that is asked for, or a free one. A forward that is there already is left as it is.
+    /// Forwards a port of the workspace from `host_port`, or from a free port if that is absent. A forward that exists
+    /// is returned as it is.
     pub(crate) async fn forward(
         self: &Arc<Self>,
         id: WorkspaceId,
@@ -98,19 +102,21 @@ impl Engine {
         if guest_port == 0 {
             return Err(Failure::new(Code::InvalidArgument, "guest_port must be 1 to 65535"));
         }
-        let there = self.meta().read(|read| read.forwards_of(id))?;
-        if let Some(known) = there.iter().find(|forward| forward.guest_port == guest_port) {
-            if host_port.is_none_or(|asked| asked == known.host_port) {
-                return Ok(known.host_port);
+        let existing = self.meta().read(|read| read.forwards_of(id))?;
+        let same = |forward: &&Forward| {
+            forward.guest_port == guest_port && host_port.is_none_or(|port| port == forward.host_port)
+        };
+        if let Some(&Forward { host_port, .. }) = existing.iter().find(same) {
+            if !locked(&self.forwards.open).contains_key(&host_port) {
+                let listener = self.listen(Some(host_port))?;
+                self.serve(id, guest_port, host_port, listener);
             }
-            let message = format!("port {guest_port} is forwarded already, from port {}", known.host_port);
-            return Err(Failure::new(Code::PortUnavailable, message)
-                .with_remedy("remove that forward first, or use its port"));
+            return Ok(host_port);
         }
         if let Some(port) = host_port {
             self.require_usable(port)?;
         }
-        room_for_another(there.len(), locked(&self.forwards.open).len())?;
+        room_for_another(existing.len(), locked(&self.forwards.open).len())?;
         let listener = self.listen(host_port)?;
         let host_port = listener.local_addr().map_err(|error| unusable(host_port, &error))?.port();
         let forward = Forward { workspace: id, guest_port, host_port, created: Timestamp::now() };
@@ -119,28 +125,44 @@ impl Engine {
         Ok(host_port)
     }
 
-    /// Ends a forward; says whether there was one.
-    pub(crate) async fn end_forward(&self, id: WorkspaceId, guest_port: u16) -> Result<bool, Failure> {
-        let listening = locked(&self.forwards.open).remove(&(id, guest_port));
-        if let Some(listening) = listening {
-            listening.end().await;
+    /// Ends the forward from `host_port`, or all forwards of the guest port if that is absent. Says whether there was
+    /// one.
+    pub(crate) async fn end_forward(
+        &self,
+        id: WorkspaceId,
+        guest_port: u16,
+        host_port: Option<u16>,
+    ) -> Result<bool, Failure> {
+        let mut ended = self.meta().read(|read| read.forwards_of(id))?;
+        ended.retain(|forward| {
+            forward.guest_port == guest_port && host_port.is_none_or(|port| port == forward.host_port)
+        });
+        self.meta().write(|tx| {
+            ended.iter().try_for_each(|forward| tx.remove_forward(id, forward.host_port).map(drop))
+        })?;
+        for forward in &ended {
+            let listening = locked(&self.forwards.open).remove(&forward.host_port);
+            if let Some(listening) = listening {
+                listening.end().await;
+            }
         }
-        let there = self.meta().read(|read| read.forwards_of(id))?;
-        if !there.iter().any(|forward| forward.guest_port == guest_port) {
-            return Ok(false);
-        }
-        self.meta().write(|tx| tx.remove_forward(id, guest_port))?;
-        Ok(true)
+        Ok(!ended.is_empty())
     }
 
-    /// Opens the forwards a workspace has, after the daemon was away. A port that somebody else has taken meanwhile is
-    /// said and left.
+    /// Opens the forwards of a workspace after a restart of the daemon. A port that another program has taken
+    /// meanwhile is logged and left out.
     pub(crate) async fn open_forwards(self: &Arc<Self>, id: WorkspaceId) {
-        let known = self.meta().read(|read| read.forwards_of(id)).unwrap_or_default();
+        let known = match self.meta().read(|read| read.forwards_of(id)) {
+            Ok(known) => known,
+            Err(error) => {
+                tracing::warn!(%error, workspace = %id, "could not read the port forwards of a workspace");
+                return;
+            }
+        };
         for Forward { guest_port, host_port, .. } in known {
             match self.listen(Some(host_port)) {
                 Ok(listener) => self.serve(id, guest_port, host_port, listener),
-                Err(failure) => tracing::warn!(%failure, "a port cannot be forwarded any more"),
+                Err(failure) => tracing::warn!(%failure, host_port, "could not open a port forward again"),
             }
         }
     }
@@ -154,7 +176,7 @@ impl Engine {
             return Ok(());
         };
         Err(Failure::new(Code::PortUnavailable, format!("port {port} cannot be used: {reason}"))
-            .with_remedy("choose another, or none: a free one is taken"))
+            .with_remedy("choose another host_port, or leave it out to get a free one"))
     }
 
     fn listen(&self, port: Option<u16>) -> Result<TcpListener, Failure> {
@@ -198,7 +220,7 @@ impl Engine {
                 });
             }
         });
-        locked(&self.forwards.open).insert((id, guest_port), Listening { host_port, task });
+        locked(&self.forwards.open).insert(host_port, Listening { workspace: id, task });
     }
 
     async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
@@ -207,10 +229,10 @@ impl Engine {
         carry(&guest, port, client).await
     }
 
-    /// The ports of this machine that lead into a workspace and are open.
+    /// The ports of the host that lead into a workspace and are listened on.
     pub(crate) fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
         let open = locked(&self.forwards.open);
-        open.iter().filter(|((whose, _), _)| *whose == id).map(|(_, one)| one.host_port).collect()
+        open.iter().filter(|(_, listening)| listening.workspace == id).map(|(port, _)| *port).collect()
     }
 }
 
@@ -268,7 +290,7 @@ async fn out_of_guest(mut guest: ConnectionReader, mut client: OwnedWriteHalf) -
 fn unusable(port: Option<u16>, error: &io::Error) -> Failure {
     let which = port.map_or("a port".to_owned(), |port| format!("port {port}"));
     Failure::new(Code::PortUnavailable, format!("{which} cannot be used: {error}"))
-        .with_remedy("choose another, or none: a free one is taken")
+        .with_remedy("choose another host_port, or leave it out to get a free one")
 }
 
 #[cfg(test)]

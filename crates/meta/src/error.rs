@@ -49,27 +49,11 @@ pub enum MetaError {
     /// The labels of a workspace are not as labels must be.
     #[error(transparent)]
     Labels(#[from] LabelError),
-    /// The port of the host leads somewhere already.
-    #[error("port {host_port} of the host is forwarded to the workspace {workspace:?} already")]
+    /// The port of the host is forwarded already. To whose workspace is nobody else's business.
+    #[error("port {host_port} of the host is already forwarded")]
     PortTaken {
         /// The port.
         host_port: u16,
-        /// The name of the workspace it leads to.
-        workspace: String,
-    },
-    /// The port of the workspace is forwarded already.
-    #[error("port {guest_port} of the workspace is forwarded already: it is port {host_port} of the host")]
-    ForwardExists {
-        /// The port of the workspace.
-        guest_port: u16,
-        /// The port of the host that leads to it.
-        host_port: u16,
-    },
-    /// The port of the workspace is not forwarded.
-    #[error("port {guest_port} of the workspace is not forwarded")]
-    ForwardNotFound {
-        /// The port of the workspace.
-        guest_port: u16,
     },
     /// A text is longer than is kept.
     #[error("the {what} is longer than {max} {unit}")]
@@ -184,11 +168,8 @@ impl Explain for MetaError {
     fn code(&self) -> Code {
         match self {
             Self::WorkspaceNotFound { .. } => Code::WorkspaceNotFound,
-            Self::WorkspaceAmbiguous { .. }
-            | Self::PortTaken { .. }
-            | Self::ForwardExists { .. }
-            | Self::ForwardNotFound { .. }
-            | Self::TooLong { .. } => Code::InvalidArgument,
+            Self::WorkspaceAmbiguous { .. } | Self::TooLong { .. } => Code::InvalidArgument,
+            Self::PortTaken { .. } => Code::PortUnavailable,
             Self::Labels(error) => error.code(),
             Self::WorkspaceExists { .. } => Code::WorkspaceExists,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
@@ -217,10 +198,8 @@ impl Explain for MetaError {
             }
             Self::Labels(error) => error.remedy(),
             Self::PortTaken { .. } => {
-                Some("choose another port of the host, or remove that forward first".to_owned())
+                Some("choose another host port, or leave it out to get a free one".to_owned())
             }
-            Self::ForwardExists { .. } => Some("use that one, or remove it first".to_owned()),
-            Self::ForwardNotFound { .. } => Some("list the forwards the workspace has".to_owned()),
             Self::TooLong { what, max, unit } => Some(format!("give a {what} of at most {max} {unit}")),
             Self::TooNew { .. } => Some("use the newer agentiso that wrote it".to_owned()),
             Self::Damaged { path, .. } => Some(format!(

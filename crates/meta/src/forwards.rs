@@ -12,7 +12,7 @@ use crate::{MetaError, Read, Tx};
 pub struct Forward {
     /// Where it leads.
     pub workspace: WorkspaceId,
-    /// To which port there. Each has one forward at most.
+    /// To which port there. It may have several forwards.
     pub guest_port: u16,
     /// The port of the host. No two forwards share one.
     pub host_port: u16,
@@ -21,31 +21,26 @@ pub struct Forward {
 }
 
 impl Read<'_> {
-    /// Returns the forwards of a workspace, by the port they lead to.
+    /// Returns the forwards of a workspace, sorted by guest port and host port.
     pub fn forwards_of(&self, workspace: WorkspaceId) -> Result<Vec<Forward>, MetaError> {
-        let sql = "SELECT * FROM forwards WHERE workspace = ?1 ORDER BY guest_port";
+        let sql = "SELECT * FROM forwards WHERE workspace = ?1 ORDER BY guest_port, host_port";
         self.all(sql, [Stored(workspace)], read)
     }
 
-    /// Returns every forward there is, by workspace and by the port they lead to.
+    /// Returns all forwards, sorted by workspace, guest port and host port.
     pub fn forwards(&self) -> Result<Vec<Forward>, MetaError> {
-        self.all("SELECT * FROM forwards ORDER BY workspace, guest_port", [], read)
+        self.all("SELECT * FROM forwards ORDER BY workspace, guest_port, host_port", [], read)
     }
 }
 
 impl Tx<'_> {
-    /// Adds a forward. Its workspace must be there, and neither port may have one.
+    /// Adds a forward. Its workspace must exist, and its port of the host must be free.
     pub fn insert_forward(&self, forward: &Forward) -> Result<(), MetaError> {
         let Forward { workspace, guest_port, host_port, created } = forward;
         self.workspace(*workspace)?;
-        let sql = "SELECT host_port FROM forwards WHERE workspace = ?1 AND guest_port = ?2";
-        if let Some(host_port) = self.one(sql, (Stored(*workspace), guest_port), |row| row.get(0))? {
-            return Err(MetaError::ForwardExists { guest_port: *guest_port, host_port });
-        }
-        let sql = "SELECT name FROM forwards JOIN workspaces ON workspaces.id = forwards.workspace
-            WHERE host_port = ?1";
-        if let Some(workspace) = self.one(sql, [host_port], |row| row.get(0))? {
-            return Err(MetaError::PortTaken { host_port: *host_port, workspace });
+        let sql = "SELECT 1 FROM forwards WHERE host_port = ?1";
+        if self.one(sql, [host_port], |row| row.get::<_, i64>(0))?.is_some() {
+            return Err(MetaError::PortTaken { host_port: *host_port });
         }
         self.execute(
             "INSERT INTO forwards (workspace, guest_port, host_port, created) VALUES (?1, ?2, ?3, ?4)",
@@ -54,11 +49,11 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes a forward and returns what it was.
-    pub fn remove_forward(&self, workspace: WorkspaceId, guest_port: u16) -> Result<Forward, MetaError> {
+    /// Removes the forward of a port of the host, if it is the workspace's. Says whether there was one.
+    pub fn remove_forward(&self, workspace: WorkspaceId, host_port: u16) -> Result<bool, MetaError> {
         self.workspace(workspace)?;
-        let sql = "DELETE FROM forwards WHERE workspace = ?1 AND guest_port = ?2 RETURNING *";
-        self.one(sql, (Stored(workspace), guest_port), read)?.ok_or(MetaError::ForwardNotFound { guest_port })
+        let sql = "DELETE FROM forwards WHERE workspace = ?1 AND host_port = ?2";
+        Ok(self.execute(sql, (Stored(workspace), host_port))? > 0)
     }
 }
 

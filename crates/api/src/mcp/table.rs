@@ -152,9 +152,9 @@ const SNAPSHOT: Bundle = Bundle {
 
 const PORT_FORWARD: Bundle = Bundle {
     title: "Forward ports",
-    description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host; the workspace needs no network. \
-                  add (the default) picks a free host_port unless one is given; remove ends a forward and its \
-                  connections; list shows them. Forwards survive restarts and restores.",
+    description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host. add (the default) takes a free \
+                  host_port unless one is given; remove ends forwards and their connections; list shows them. \
+                  Forwards survive restarts and restores.",
     words: &[
         ("add", as_is("port_forward_add")),
         ("remove", as_is("port_forward_remove")),

@@ -345,14 +345,20 @@ pub enum ForwardVerb {
         #[command(flatten)]
         only: Names,
     },
-    /// End the forward to a port of a workspace
-    #[command(visible_alias = "delete", after_help = "Example:\n  agentiso forward rm web 80")]
+    /// Remove the forwards of a port of a workspace
+    #[command(
+        visible_alias = "delete",
+        after_help = "Examples:\n  \
+                        agentiso forward rm web 80                all forwards of port 80\n  \
+                        agentiso forward rm web 8080:80           only the one from 8080"
+    )]
     Rm {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// Port of the workspace
-        port: u16,
+        /// Port of the workspace, and before it the port of 127.0.0.1 [default: all of them]
+        #[arg(value_name = "[HOST:]PORT", value_parser = ports)]
+        ports: PortPair,
     },
 }
 

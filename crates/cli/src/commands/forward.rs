@@ -22,8 +22,8 @@ pub async fn forward(here: &Installation, verb: ForwardVerb, output: Output) -> 
                 writeln!(out, "Forwarding 127.0.0.1:{} -> {}", open.host_port, open.guest_port)
             })?;
         }
-        ForwardVerb::Rm { workspace: workspace_id, port: guest_port } => {
-            let wish = PortForwardRemove { workspace_id, guest_port };
+        ForwardVerb::Rm { workspace: workspace_id, ports: PortPair { host, guest: guest_port } } => {
+            let wish = PortForwardRemove { workspace_id, guest_port, host_port: host };
             let closed = daemon.ask("Still closing the port", &wish).await?;
             output.result(&closed, |out| match closed.removed {
                 true => writeln!(out, "Removed the forward to port {guest_port}."),

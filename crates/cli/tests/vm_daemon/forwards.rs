@@ -124,8 +124,16 @@ fn ports_that_cannot_be_had_are_refused() {
     assert_eq!(user.act("port_forward_add", json!({"workspace_id": "one", "guest_port": 80})), made);
     let other = json!({"workspace_id": "two", "guest_port": 81, "host_port": made["host_port"]});
     user.refused("port_forward_add", other).is("port_unavailable", &[]);
-    let again = json!({"workspace_id": "one", "guest_port": 80, "host_port": taken_port});
-    user.refused("port_forward_add", again).is("port_unavailable", &["already"]);
+    // A second port of the host for the same port of the workspace, and the way back.
+    let second =
+        json!({"workspace_id": "one", "guest_port": 80, "host_port": free().local_addr().unwrap().port()});
+    assert_eq!(user.act("port_forward_add", second.clone())["host_port"], second["host_port"]);
+    assert_eq!(user.act("port_forward_add", second.clone())["host_port"], second["host_port"]);
+    let listed = || user.act("port_forward_list", json!({"workspace_id": "one"}))["forwards"].clone();
+    assert_eq!(listed().as_array().unwrap().len(), 2);
+    assert_eq!(user.act("port_forward_remove", second.clone())["removed"], true);
+    assert_eq!(user.act("port_forward_remove", second)["removed"], false);
+    assert_eq!(listed(), json!([{"host_port": made["host_port"], "guest_port": 80}]));
     // Many who ask for the same at once get the same.
     let wish = json!({"workspace_id": "two", "guest_port": 90});
     let asked: Vec<_> = (0..8)

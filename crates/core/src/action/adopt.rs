@@ -10,10 +10,10 @@ use super::workspace::WorkspaceBrief;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceAdopt {
-    /// Id or name of the workspace; all that nobody owns if absent.
+    /// Id or name. Default: all workspaces without an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Also from a session that has been idle for a while.
+    /// Also take workspaces whose owner has been idle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 }
@@ -40,13 +40,13 @@ impl super::Action for WorkspaceAdopt {
 /// Workspaces that were taken over.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceAdopted {
-    /// How many.
+    /// Number of workspaces taken over.
     pub adopted_count: usize,
-    /// Which.
+    /// The workspaces taken over.
     pub adopted: Vec<WorkspaceBrief>,
-    /// How many could not be.
+    /// Number of workspaces that could not be taken over.
     pub error_count: usize,
-    /// Which, and why.
+    /// Which workspaces could not be taken over, and why.
     pub errors: Vec<AdoptError>,
 }
 
@@ -55,7 +55,7 @@ pub struct WorkspaceAdopted {
 pub struct AdoptError {
     /// Its id.
     pub workspace_id: String,
-    /// Why.
+    /// The reason.
     pub error: String,
 }
 

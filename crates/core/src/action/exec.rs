@@ -19,19 +19,19 @@ pub struct Exec {
     pub workspace_id: String,
     /// The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash).
     pub command: String,
-    /// Seconds after which it is ended with all it started; 120 if absent, at most 86400.
+    /// Kill it and its children after this many seconds, up to 86400. Default: 120.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
-    /// Working directory; the image's, else the user's home, if absent.
+    /// Working directory. Default: the image's, else the user's home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// Variables on top of those of set_env.
+    /// Environment variables, added to those of set_env.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// User it runs as, a name or `UID[:GID]`; the image's, else root, if absent.
+    /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// What it reads from its standard input; nothing if absent.
+    /// Standard input. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
     /// Most bytes of output returned, stdout and stderr together: 30000 for MCP tools, else 1048576, if absent; at most
@@ -47,20 +47,20 @@ pub struct Exec {
     pub job_id: Option<u32>,
 }
 action!(Exec -> Executed, "exec", "Run a command", Destroys, Exec;
-    "Runs a shell command and waits for its end. A non-zero exit code is an ordinary result. After timeout_secs (120) \
-     it is ended with everything it started. Of long output the beginning and the end are returned, and the path of a \
-     file in the workspace with all of it (16 MiB per stream). For servers and long work use exec_background.");
+    "Runs a shell command and waits for it. A non-zero exit code is a normal result. After timeout_secs (120) it is \
+     killed with its children. Long output is cut in the middle; the result names a file in the workspace with all \
+     of it (16 MiB per stream). For servers and long work use exec_background.");
 
 /// How a command ended.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Executed {
-    /// Its exit code; 128 + signal if a signal ended it, null if its time was up.
+    /// Exit code; 128 + signal number after a signal; null after a timeout.
     pub exit_code: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it printed as errors.
+    /// Standard error.
     pub stderr: String,
-    /// Whether its time was up.
+    /// Whether it timed out.
     pub timed_out: bool,
     /// The signal that ended it.
     pub signal: Option<i32>,
@@ -70,7 +70,7 @@ pub struct Executed {
     pub stdout_bytes: u64,
     /// Bytes it printed as errors in all.
     pub stderr_bytes: u64,
-    /// Whether some of what it printed is left out.
+    /// Whether output was truncated.
     pub truncated: bool,
     /// Set if it still runs, as this background job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ pub struct Executed {
     /// File of the workspace with all of its output, if that was too long for the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_file: Option<String>,
-    /// The same for what it printed as errors.
+    /// The same for standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_file: Option<String>,
     /// What to try instead, if the cause of a failure is known.
@@ -150,26 +150,26 @@ pub struct JobStart {
     pub workspace_id: String,
     /// The command line, at most 2 MiB. Run by `/bin/bash -c`, or by `/bin/sh -c` in an image without bash.
     pub command: String,
-    /// Working directory; the image's, else the user's home, if absent.
+    /// Working directory. Default: the image's, else the user's home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// Variables on top of those of set_env.
+    /// Environment variables, added to those of set_env.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// User it runs as, a name or `UID[:GID]`; the image's, else root, if absent.
+    /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Keeps its standard input open for exec_write.
+    /// Keep standard input open for exec_write.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,
-    /// Seconds after which it is ended with all it started; never if absent.
+    /// Kill it and its children after this many seconds. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
 action!(JobStart -> JobStarted, "exec_start", "Start a background command", Destroys, Exec;
-    "Starts a shell command in a workspace and returns at once with its job_id. It goes on when the client or the \
-     server goes away, and through snapshots; it ends with the machine. The newest 1 MiB of each output is kept and \
-     can be read while it runs.");
+    "Starts a shell command and returns its job_id at once. The job survives the client, a server restart and \
+     snapshots, and ends with the machine. The last 1 MiB of stdout and of stderr are kept and can be read while it \
+     runs.");
 
 /// A command that was started.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -200,25 +200,25 @@ pub struct JobPoll {
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
-    /// Shows its output from this byte on; all that is kept if absent.
+    /// Return stdout from this byte. Default: all that is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_offset: Option<u64>,
-    /// Shows its errors from this byte on; all that is kept if absent.
+    /// Return stderr from this byte. Default: all that is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_offset: Option<u64>,
-    /// Most bytes returned of each; 15000 for MCP tools and 262144 elsewhere if absent; at most 1048576.
+    /// Maximum bytes of each, up to 1048576. Default: 15000 for MCP tools, else 262144.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
-    /// Waits for `output` beyond the offsets, for its `exit`, or for nothing (`none`, the default).
+    /// `output`: wait for output after the offsets; `exit`: wait for the end; `none` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
-    /// Seconds to wait at most; 30 if absent, at most 3600.
+    /// Maximum wait in seconds, up to 3600. Default: 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_secs: Option<u64>,
 }
 action!(JobPoll -> JobPolled, "exec_poll", "Look at a background command", Reads, Default, idempotent: true;
-    "Shows whether a background command runs, its exit code, and what it has printed so far, live. With offsets only \
-     what is new; with wait it returns when there is something new or it has ended.");
+    "Returns a background command's state, exit code and output so far. Pass offsets to get only new output, and \
+     wait to block until there is some or the command ends.");
 
 /// A background command and what it printed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -227,23 +227,23 @@ pub struct JobPolled {
     pub job_id: u32,
     /// Whether it runs.
     pub running: bool,
-    /// Its exit code; 128 + signal if a signal ended it; null while it runs.
+    /// Exit code; 128 + signal number after a signal; null while it runs.
     pub exit_code: Option<i32>,
-    /// Whether it was ended because its time was up.
+    /// Whether it timed out.
     pub timed_out: bool,
-    /// What it printed from `stdout_offset` on.
+    /// Standard output from `stdout_offset`.
     pub stdout: String,
-    /// What it printed as errors from `stderr_offset` on.
+    /// Standard error from `stderr_offset`.
     pub stderr: String,
-    /// Where the shown output begins.
+    /// Offset of the returned stdout.
     pub stdout_offset: u64,
-    /// Where the shown errors begin.
+    /// Offset of the returned stderr.
     pub stderr_offset: u64,
-    /// The offset to ask for next.
+    /// Offset to pass in the next call.
     pub next_stdout_offset: u64,
-    /// The offset to ask for next.
+    /// Offset to pass in the next call.
     pub next_stderr_offset: u64,
-    /// Whether there is more than what is shown.
+    /// Whether there is more output.
     pub more: bool,
 }
 
@@ -275,13 +275,13 @@ pub struct JobKill {
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
-    /// The signal, 1 to 64; 9 if absent, which ends it with all it started.
+    /// Signal, 1 to 64. Default: 9, which kills it and its children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
 action!(JobKill -> JobKilled, "exec_kill", "End a background command", Destroys, Default, idempotent: true;
-    "Sends a signal to a background command and all it started; 9, the default, ends them. One that has ended is \
-     left as it is.");
+    "Sends a signal to a background command and its children; 9, the default, kills them. Does nothing if the \
+     command has ended.");
 
 /// A command that was signalled.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -323,7 +323,7 @@ pub struct Job {
     pub command: String,
     /// Whether it runs.
     pub running: bool,
-    /// Its exit code; null while it runs.
+    /// Exit code; null while it runs.
     pub exit_code: Option<i32>,
     /// When it was started, by the machine's clock.
     pub started_at: String,
@@ -359,7 +359,7 @@ pub struct JobWrite {
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
-    /// What to write to its standard input.
+    /// Text for its standard input.
     #[serde(default)]
     pub data: String,
     /// Closes its standard input afterwards.
@@ -367,7 +367,7 @@ pub struct JobWrite {
     pub close: bool,
 }
 action!(JobWrite -> JobWritten, "exec_write", "Write to a background command", Changes, Default;
-    "Writes to the standard input of a background command that was started with stdin, and closes it if asked.");
+    "Writes to the standard input of a background command that was started with stdin; close closes it afterwards.");
 
 /// What was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -390,13 +390,13 @@ impl Outcome for JobWritten {
 pub struct SetEnv {
     /// Id or name.
     pub workspace_id: String,
-    /// Names and values; null removes one.
+    /// Names and values; null removes a variable.
     pub vars: BTreeMap<String, Option<String>>,
 }
 action!(SetEnv -> EnvSet, "set_env", "Set variables", Changes, Default, idempotent: true;
-    "Sets variables that every later command of the workspace gets, secrets for example. Values stay in memory: they \
-     are never logged or shown, and reach the disk only within a snapshot of memory. They survive stop, restore and \
-     fork, but not the end of the server while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
+    "Sets environment variables for every later command in the workspace, for example secrets. Values are never \
+     logged or shown, and reach the disk only in snapshots with memory. They survive stop, restore and fork, but not \
+     a server restart while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
 
 /// Variables that were set.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -26,17 +26,17 @@ pub struct FileRead {
     /// First line to read, from 1, instead of an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_line: Option<u64>,
-    /// Last line to read, itself included.
+    /// Last line to read, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_line: Option<u64>,
-    /// `text`, the default, which refuses what is not UTF-8, or `base64`.
+    /// `text` (default; fails if the file is not UTF-8) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
 }
 action!(FileRead -> FileContent, "file_read", "Read a file", Reads, Default, idempotent: true;
-    "Reads a file, or a part of it by bytes or by lines. Text only, unless encoding is base64. Of a file longer than \
-     max_output_bytes the beginning and the end are returned; left_out says which part is missing, to be read with \
-     offset and limit. truncated says whether anything is missing.");
+    "Reads a file, or part of it by bytes or lines. Text only, unless encoding is base64. A file longer than \
+     max_output_bytes is cut in the middle: truncated is true, and left_out gives the missing part, to be read with \
+     offset and limit.");
 
 /// What is in a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -49,15 +49,15 @@ pub struct FileContent {
     pub encoding: String,
     /// Size of the whole file in bytes.
     pub size: u64,
-    /// Where the content begins, in bytes.
+    /// Offset of content in bytes.
     pub offset: u64,
     /// Bytes that were read.
     pub bytes: u64,
     /// The line the content begins with, if lines were asked for.
     pub start_line: Option<u64>,
-    /// Whether the file goes on, or a part of it is left out.
+    /// Whether part of the file is missing from content.
     pub truncated: bool,
-    /// The part between beginning and end that content leaves out.
+    /// The part missing from content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
 }
@@ -100,12 +100,12 @@ pub struct FileWrite {
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
-    /// What to write, at most 16 MiB.
+    /// Content, at most 16 MiB.
     pub content: String,
-    /// Permission bits in octal, `0644` or `755`; those of the file that is replaced, else 0644, if absent.
+    /// Octal mode. Default: that of the existing file, else 0644.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// `text`, the default, or `base64`.
+    /// `text` (default) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
     /// Adds to the file instead of replacing it.
@@ -113,8 +113,8 @@ pub struct FileWrite {
     pub append: bool,
 }
 action!(FileWrite -> FileWritten, "file_write", "Write a file", Destroys, Default, idempotent: true;
-    "Writes a whole file, atomically, and replaces what was in it; use file_edit to change a part. Missing \
-     directories are created.");
+    "Writes a whole file atomically, replacing its content; use file_edit to change part of it. Creates missing \
+     directories.");
 
 /// A file that was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -135,14 +135,14 @@ impl Outcome for FileWritten {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The text to replace, exactly.
+    /// Exact text to replace.
     pub old_string: String,
-    /// What to put in its place.
+    /// The replacement.
     pub new_string: String,
-    /// Replaces every occurrence instead of the first.
+    /// Replace every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
-    /// Changes nothing if the text occurs more than once.
+    /// Fail if old_string occurs more than once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_unique: bool,
 }
@@ -155,35 +155,35 @@ pub struct FileEdit {
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
-    /// The text to replace, exactly.
+    /// Exact text to replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old_string: Option<String>,
-    /// What to put in its place.
+    /// The replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_string: Option<String>,
-    /// Replaces every occurrence instead of the first.
+    /// Replace every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
-    /// Changes nothing if the text occurs more than once.
+    /// Fail if old_string occurs more than once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_unique: bool,
-    /// Several replacements instead, made one after the other, all or none.
+    /// Several replacements, made in order, all or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
 }
 action!(FileEdit -> FileEdited, "file_edit", "Edit a file", Destroys, Default;
-    "Replaces text in a file: the first occurrence of old_string, or every one with replace_all. matches says how \
-     often it occurred; with expect_unique an old_string that occurs more than once changes nothing. Several edits \
-     are made in order, all or none. The text must match exactly, including white space.");
+    "Replaces text in a file: the first occurrence of old_string, or all with replace_all. matches is the number of \
+     occurrences; with expect_unique, more than one is an error. Several edits are made in order, all or none. Text \
+     must match exactly, including whitespace.");
 
 /// A file that was edited.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileEdited {
     /// The path.
     pub path: String,
-    /// How many places were changed.
+    /// Number of replacements.
     pub replacements: usize,
-    /// How often the text to replace occurred, all edits together.
+    /// How often old_string occurred, in all edits together.
     #[serde(default)]
     pub matches: usize,
     /// Its size now.
@@ -211,16 +211,16 @@ pub struct FileList {
     pub workspace_id: String,
     /// Absolute path of the directory.
     pub path: String,
-    /// Skips so many entries.
+    /// Number of entries to skip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<usize>,
-    /// Shows so many entries; 1000 if absent, at most 10000.
+    /// Maximum number of entries, up to 10000. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
 action!(FileList -> FileListed, "file_list", "List a directory", Reads, Default, idempotent: true;
-    "Lists a directory, sorted by name, with kind, size, permissions and time of each entry. Not recursive: \
-     file_glob finds files at any depth.");
+    "Lists a directory, sorted by name, with kind, size, permissions and time. Not recursive; file_glob searches at \
+     any depth.");
 
 /// About a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -233,9 +233,9 @@ pub struct FileEntry {
     pub size: u64,
     /// `rwxr-xr-x`.
     pub permissions: String,
-    /// Last change of its content.
+    /// Modification time.
     pub modified: String,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
@@ -249,7 +249,7 @@ pub struct FileListed {
     pub entries: Vec<FileEntry>,
     /// How many there are in all.
     pub total: usize,
-    /// Whether some are left out.
+    /// Whether the list is incomplete.
     pub truncated: bool,
 }
 
@@ -285,8 +285,8 @@ pub struct FileStat {
     pub path: String,
 }
 action!(FileStat -> FileStatus, "file_stat", "Look at a path", Reads, Default, idempotent: true;
-    "Says what a path is: kind, size, permissions, owner, time. A symbolic link is not followed. A path that is not \
-     there is an ordinary result: exists is false.");
+    "Returns a path's kind, size, permissions, owner and time. Does not follow symbolic links. A missing path is a \
+     normal result with exists false.");
 
 /// What a path is.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -297,9 +297,9 @@ pub struct FileStatus {
     pub exists: bool,
     /// About it.
     pub entry: Option<FileEntry>,
-    /// Its owner's number.
+    /// Numeric user id.
     pub uid: Option<u32>,
-    /// Its group's number.
+    /// Numeric group id.
     pub gid: Option<u32>,
 }
 
@@ -328,18 +328,18 @@ pub struct FileMove {
     pub path: String,
     /// Its new absolute path.
     pub new_path: String,
-    /// Replaces what is there.
+    /// Replace an existing file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overwrite: bool,
 }
 action!(FileMove -> FileMoved, "file_move", "Move a file", Destroys, Default;
-    "Moves or renames a file or directory within one file system. What is at new_path is only replaced with \
+    "Moves or renames a file or directory within one file system. An existing new_path is replaced only with \
      overwrite.");
 
 /// A file that was moved.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileMoved {
-    /// Where it was.
+    /// Its previous path.
     pub from: String,
     /// Where it is.
     pub to: String,
@@ -364,7 +364,8 @@ pub struct FileDelete {
     pub recursive: bool,
 }
 action!(FileDelete -> FileDeleted, "file_delete", "Delete a file", Destroys, Default;
-    "Deletes a file, a symbolic link itself, or an empty directory; with recursive a directory and all in it.");
+    "Deletes a file, a symbolic link (not its target) or an empty directory; with recursive, a directory and its \
+     contents.");
 
 /// What was deleted.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -389,12 +390,12 @@ pub struct FileMkdir {
     pub workspace_id: String,
     /// Absolute path.
     pub path: String,
-    /// Permission bits in octal; 0755 if absent.
+    /// Octal mode. Default: 0755.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
 action!(FileMkdir -> DirectoryMade, "file_mkdir", "Make a directory", Changes, Default, idempotent: true;
-    "Makes a directory and those above it that are missing. One that is there is left as it is.");
+    "Creates a directory and its missing parents. An existing directory is left unchanged.");
 
 /// A directory that is there.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -415,12 +416,12 @@ impl Outcome for DirectoryMade {
 pub struct FileGlob {
     /// Id or name.
     pub workspace_id: String,
-    /// What to look for, relative to path: `**/*.rs`, `src/*.{c,h}`.
+    /// Pattern relative to path: `**/*.rs`, `src/*.{c,h}`.
     pub pattern: String,
     /// Absolute path of the directory to look in; `/` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Shows so many; 1000 if absent, at most 10000.
+    /// Maximum number, up to 10000. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_results: Option<u32>,
     /// Also what begins with a dot.
@@ -436,7 +437,7 @@ action!(FileGlob -> FilesFound, "file_glob", "Find files by name", Reads, Defaul
 pub struct FilesFound {
     /// The files, sorted by path.
     pub files: Vec<FileEntry>,
-    /// Whether some are left out.
+    /// Whether the list is incomplete.
     pub truncated: bool,
 }
 
@@ -461,19 +462,19 @@ pub struct FileGrep {
     /// Absolute path of a file or directory; `/` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Only in files whose path matches this.
+    /// Only in files that match this glob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub glob: Option<String>,
-    /// Takes the pattern as plain text.
+    /// Treat the pattern as plain text.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed: bool,
-    /// Upper and lower case are the same.
+    /// Ignore case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
-    /// Lines shown before and after each match, at most 10.
+    /// Context lines around each match, at most 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u8>,
-    /// Shows so many matches; 200 if absent, at most 5000.
+    /// Maximum number of matches, up to 5000. Default: 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_results: Option<u32>,
     /// Also in files that begin with a dot.
@@ -481,8 +482,8 @@ pub struct FileGrep {
     pub hidden: bool,
 }
 action!(FileGrep -> TextFound, "file_grep", "Find text in files", Reads, Default, idempotent: true;
-    "Finds lines that match a regular expression in the files below a path. Binary files and files over 64 MiB are \
-     left out.");
+    "Finds lines that match a regular expression in the files below a path. Skips binary files and files over 64 \
+     MiB.");
 
 /// Text that was found.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -491,7 +492,7 @@ pub struct TextFound {
     pub matches: Vec<TextMatch>,
     /// Files that were looked into.
     pub files_searched: u64,
-    /// Whether some matches are left out.
+    /// Whether the list is incomplete.
     pub truncated: bool,
 }
 
@@ -546,9 +547,8 @@ pub struct FileTransfer {
     pub guest_path: String,
 }
 action!(FileTransfer -> FileTransferred, "file_transfer", "Copy files to or from the host", Destroys, Default;
-    "Copies a file, or a directory with all in it, between the host and a workspace, streamed, of any size. An agent \
-     reaches only the host's transfer directory. A file at the destination is replaced; a \
-     directory there is not.");
+    "Copies a file or directory of any size between the host and a workspace. On the host, agents can use only the \
+     transfer directory. An existing destination file is replaced, an existing directory is not.");
 
 /// Files that were copied.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

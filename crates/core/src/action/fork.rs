@@ -10,13 +10,13 @@ use super::about::{Outcome, action};
 /// Where a fork came from.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ForkedFrom {
-    /// The source, which may be gone by now.
+    /// Id of the source, which may no longer exist.
     pub source_workspace_id: String,
-    /// What the source was called then.
+    /// The source's name at that time.
     pub source_workspace_name: String,
-    /// The snapshot; null if the source was forked as it ran.
+    /// The snapshot; null for a fork of a running workspace.
     pub snapshot_name: Option<String>,
-    /// When.
+    /// When it was forked.
     pub forked_at: String,
     /// How many forks lie between it and a workspace that is none.
     pub depth: u32,
@@ -28,37 +28,37 @@ pub struct ForkedFrom {
 pub struct WorkspaceFork {
     /// Id or name.
     pub workspace_id: String,
-    /// The snapshot to fork. If absent the workspace is forked as it is now, running processes and all.
+    /// Snapshot to fork. Default: the workspace as it is now, with its running processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_name: Option<String>,
-    /// Name of a single fork; made up if absent.
+    /// Name of a single fork. Default: generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_name: Option<String>,
     /// How many forks, 1 to 100; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// What the names of several begin with: `PREFIX-1`, `PREFIX-2`, ... `worker` if absent.
+    /// Name prefix of several forks: `PREFIX-1`, `PREFIX-2`, ... Default: `worker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
-    /// If one cannot be made, makes none; else those that can be are made and the others reported.
+    /// Create none if one fails. Default: create what is possible and report the rest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all_or_nothing: bool,
-    /// Starts the forks anew on the snapshot's disk, without its memory.
+    /// Boot the forks from the snapshot's disk, without its memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk_only: bool,
-    /// A word of the caller's: the same call with the same key, within a day, makes nothing and gives the same answer.
+    /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
 action!(WorkspaceFork [Snapshot(snapshot_name)] -> WorkspaceForked, "workspace_fork", "Fork a workspace", Changes, Create;
-    "Makes independent copies of a workspace: from a snapshot, or, with no snapshot_name, of the running machine as \
-     it is now with its memory and processes. The source goes on. Forks run at once and each uses memory of its own; \
-     they have the source's size, image and variables, but not its snapshots or port forwards.");
+    "Creates independent copies of a workspace: from a snapshot or, without snapshot_name, of the running machine \
+     with its memory and processes. The source keeps running. Forks start running and each uses its own memory; they \
+     get the source's size, image and variables, but not its snapshots or port forwards.");
 
 /// Forks that were made.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceForked {
-    /// The fork, if one was asked for.
+    /// Id of the fork, if only one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
     /// Its name.
@@ -67,24 +67,24 @@ pub struct WorkspaceForked {
     /// Its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Its address; absent while it has no network.
+    /// IP address; absent without a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
-    /// Where they came from.
+    /// The source.
     pub forked_from: ForkedFrom,
-    /// How many were asked for.
+    /// Number of forks requested.
     pub requested_count: u32,
-    /// How many were made.
+    /// Number of forks created.
     pub success_count: u32,
-    /// How many could not be made.
+    /// Number of forks that failed.
     pub failure_count: u32,
-    /// Those that were made.
+    /// The forks.
     pub workers: Vec<Worker>,
-    /// Those that could not be made.
+    /// The failures.
     pub failures: Vec<ForkFailure>,
-    /// For how long the source stood still.
+    /// Pause of the source in milliseconds.
     pub source_pause_ms: f64,
-    /// How long the whole took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
 }
 
@@ -95,20 +95,20 @@ pub struct Worker {
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// Its address; null while it has no network.
+    /// IP address; null without a network.
     pub ip: Option<String>,
 }
 
 /// A fork that could not be made.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ForkFailure {
-    /// Which of them, from 1.
+    /// Index, starting at 1.
     pub index: u32,
-    /// What it was to be called.
+    /// The name it would have had.
     pub name: String,
     /// Stable code of the failure.
     pub code: String,
-    /// Why.
+    /// The reason.
     pub error: String,
 }
 

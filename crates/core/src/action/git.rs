@@ -19,16 +19,16 @@ pub struct GitClone {
     /// Branch or tag to check out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Only so many commits of history.
+    /// Limit history to this many commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// Seconds it may take; 300 if absent.
+    /// Timeout in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
 action!(GitClone -> GitCloned, "git_clone", "Clone a git repository", Changes, Exec, open_world: true;
-    "Clones a git repository into a workspace, which must be able to reach it. Credentials in the url are used and \
-     never shown; better set them with set_env (GIT_ASKPASS). Fails if path is there and not empty.");
+    "Clones a git repository that the workspace can reach. Credentials in the url are never shown, but set_env \
+     (GIT_ASKPASS) is safer. Fails if path exists and is not empty.");
 
 /// A repository that was cloned.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -39,7 +39,7 @@ pub struct GitCloned {
     pub path: String,
     /// The commit that is checked out; null if the repository is empty.
     pub commit_sha: Option<String>,
-    /// Where it came from, without credentials.
+    /// URL without credentials.
     pub url: String,
     /// The branch that is checked out.
     pub branch: Option<String>,
@@ -53,7 +53,7 @@ impl Outcome for GitCloned {
     }
 }
 
-/// Says what changed in a repository.
+/// Shows a repository's status.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitStatus {
@@ -64,8 +64,8 @@ pub struct GitStatus {
     pub path: Option<String>,
 }
 action!(GitStatus -> GitState, "git_status", "Show git status", Reads, Exec, idempotent: true;
-    "Says what changed in a git repository: branch, how far it is ahead and behind, and which files are staged, \
-     modified, untracked or in conflict.");
+    "Returns a git repository's branch, how far it is ahead and behind, and its staged, modified, untracked and \
+     conflicting files.");
 
 /// What changed in a repository.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -122,7 +122,7 @@ pub struct GitCommit {
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Stages all changes first; true if absent.
+    /// Stage all changes first. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_all: Option<bool>,
     /// The author's name.
@@ -133,8 +133,8 @@ pub struct GitCommit {
     pub author_email: Option<String>,
 }
 action!(GitCommit -> GitCommitted, "git_commit", "Commit to git", Changes, Exec;
-    "Commits the changes in a repository, all of them unless add_all is false. With nothing to commit that is said, \
-     and is no error.");
+    "Commits the changes in a repository, all of them unless add_all is false. Having nothing to commit is not an \
+     error.");
 
 /// A commit.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -169,24 +169,24 @@ pub struct GitPush {
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Name of the remote; `origin` if absent.
+    /// Remote. Default: `origin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
-    /// The branch; the one that is checked out if absent.
+    /// Branch. Default: the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Replaces what the remote has, if it is what we think it is.
+    /// Push with --force-with-lease.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Follows the remote's branch from then on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub set_upstream: bool,
-    /// Seconds it may take; 120 if absent.
+    /// Timeout in seconds. Default: 120.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
 action!(GitPush -> GitPushed, "git_push", "Push to a git remote", Destroys, Exec, open_world: true;
-    "Pushes a branch to a remote, which the workspace must be able to reach. force uses --force-with-lease.");
+    "Pushes a branch to a remote that the workspace can reach. force uses --force-with-lease.");
 
 /// What was pushed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -216,10 +216,10 @@ pub struct GitDiff {
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Shows what is staged instead of what is not.
+    /// Show staged changes instead of unstaged ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// Only a summary per file.
+    /// Return a summary per file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stat: bool,
     /// Only this file or directory.
@@ -230,14 +230,14 @@ pub struct GitDiff {
     pub max_bytes: Option<u64>,
 }
 action!(GitDiff -> GitDiffed, "git_diff", "Show git diff", Reads, Exec, idempotent: true;
-    "Shows the changes in a repository as a unified diff, or with stat as a summary per file.");
+    "Returns the changes in a repository as a unified diff or, with stat, a summary per file.");
 
 /// Changes in a repository.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitDiffed {
     /// The diff, or the summary if that was asked for.
     pub diff: String,
-    /// Whether some of it is left out.
+    /// Whether it was truncated.
     pub truncated: bool,
     /// The summary, if it was asked for.
     pub stat: Option<String>,

@@ -14,13 +14,14 @@ pub struct PortForward {
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
-    /// Port on 127.0.0.1 of the host, at least 1024; a free one if absent.
+    /// Port on 127.0.0.1 of the host, 1024 or higher. Default: a free one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_port: Option<u16>,
 }
 action!(PortForward -> PortForwarded, "port_forward_add", "Forward a port", Changes, Default, idempotent: true;
-    "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host, with no network in the workspace at all. It \
-     stays through restarts and restores until it is removed.");
+    "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host; the workspace needs no network. The forward \
+     survives restarts and restores until it is removed. Without host_port, an existing forward of the port is \
+     returned; with another host_port, a second forward is added.");
 
 /// A port that is forwarded.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -35,7 +36,7 @@ pub struct PortForwarded {
 
 impl Outcome for PortForwarded {
     fn text(&self) -> String {
-        format!("127.0.0.1:{} leads to port {} of the workspace", self.host_port, self.guest_port)
+        format!("Forwarding 127.0.0.1:{} -> {}", self.host_port, self.guest_port)
     }
 }
 
@@ -47,9 +48,12 @@ pub struct PortForwardRemove {
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
+    /// Port of the host. Default: all forwards of guest_port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_port: Option<u16>,
 }
 action!(PortForwardRemove -> PortForwardRemoved, "port_forward_remove", "Remove a port forward", Changes, Default,
-    idempotent: true; "Ends a port forward and the connections through it.");
+    idempotent: true; "Removes the forwards of a port, or one of them, and closes their connections.");
 
 /// A port that is forwarded no more.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -58,15 +62,15 @@ pub struct PortForwardRemoved {
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
-    /// Whether there was such a forward.
+    /// Whether a forward was removed.
     pub removed: bool,
 }
 
 impl Outcome for PortForwardRemoved {
     fn text(&self) -> String {
         match self.removed {
-            true => format!("port {} is forwarded no more", self.guest_port),
-            false => format!("port {} was not forwarded", self.guest_port),
+            true => format!("Stopped forwarding to port {}", self.guest_port),
+            false => format!("Port {} was not forwarded", self.guest_port),
         }
     }
 }
@@ -76,7 +80,7 @@ of_one! {
     PortForwardList
 }
 action!(PortForwardList -> PortForwards, "port_forward_list", "List port forwards", Reads, Default,
-    idempotent: true; "Lists the ports of the host that lead into a workspace.");
+    idempotent: true; "Lists the ports of the host that are forwarded to a workspace.");
 
 /// Port forwards.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -100,20 +104,20 @@ impl Outcome for PortForwards {
 pub struct NetworkPolicy {
     /// Id or name.
     pub workspace_id: String,
-    /// Whether it reaches the internet. Only false can be had so far.
+    /// Must be false or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_internet: Option<bool>,
-    /// Whether it reaches other workspaces. Only false can be had so far.
+    /// Must be false or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_inter_vm: Option<bool>,
-    /// TCP ports others may connect to. Only none can be had so far.
+    /// Must be empty or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_ports: Option<Vec<u16>>,
 }
 action!(NetworkPolicy -> NetworkPolicySet, "network_policy", "Change network rules", Changes, Default,
     idempotent: true;
-    "Says what a workspace may reach. Workspaces have no network yet: everything is off, asking for off is fine, and \
-     asking for on is refused and changes nothing. Port forwards work without a network.");
+    "Sets what a workspace can reach. Workspaces have no network yet, so only false is accepted; true is refused and \
+     changes nothing. Port forwards work without a network.");
 
 /// The network rules of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -131,19 +135,20 @@ impl Outcome for NetworkPolicySet {
 }
 
 of_one! {
-    /// Says a workspace's address.
+    /// Shows a workspace's IP address.
     WorkspaceIp
 }
-action!(WorkspaceIp -> WorkspaceAddress, "workspace_ip", "Say a workspace's address", Reads, Default,
+action!(WorkspaceIp -> WorkspaceAddress, "workspace_ip", "Show a workspace's IP address", Reads, Default,
     idempotent: true;
-    "Says a workspace's address. Workspaces have no network yet, so it is null; use port_forward to reach a port.");
+    "Returns a workspace's IP address. Workspaces have no network yet, so it is null; use port_forward to reach a \
+     port.");
 
 /// A workspace's address.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceAddress {
     /// The workspace.
     pub workspace_id: String,
-    /// Its address; null while it has no network.
+    /// IP address; null without a network.
     pub ip: Option<String>,
 }
 

@@ -12,13 +12,13 @@ use super::subject::Subject;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
-    /// Id or name of a workspace, also of one that is gone; everything if absent.
+    /// Id or name of a workspace, also of a destroyed one. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Shows so many, the newest; 50 if absent, at most 1000.
+    /// Number of newest events, up to 1000. Default: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Only what came before the event of this number.
+    /// Only events before this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<i64>,
 }
@@ -57,15 +57,15 @@ pub struct TimelineEvent {
     pub at: String,
     /// The workspace's id.
     pub workspace_id: Option<String>,
-    /// What the workspace was called then.
+    /// The workspace's name at that time.
     pub workspace_name: Option<String>,
     /// What the client calls itself.
     pub client: String,
-    /// What was asked for.
+    /// The requested action.
     pub action: String,
     /// Its parameters, without secrets and contents.
     pub detail: serde_json::Value,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: f64,
     /// `ok` or a stable error code.
     pub outcome: String,
@@ -73,7 +73,7 @@ pub struct TimelineEvent {
     pub changed: Option<String>,
 }
 
-/// Parameters that say what an action was about, the most telling first.
+/// Parameters that say what an action was about, most specific first.
 const SUBJECTS: [&str; 12] = [
     "command",
     "argv",
@@ -123,16 +123,15 @@ impl Outcome for TimelineShown {
     }
 }
 
-/// Says how the server is.
+/// Shows server status.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerStatus {}
-action!(no workspace: ServerStatus -> ServerState, "server_status", "Say how the server is", Reads, Default,
+action!(no workspace: ServerStatus -> ServerState, "server_status", "Show server status", Reads, Default,
     idempotent: true;
-    "Says the server's version, how long it has run, how many workspaces there are in which state, and what this \
-     session uses of its quota.");
+    "Returns the server's version and uptime, the number of workspaces by state, and this session's quota and usage.");
 
-/// How the server is.
+/// Server status.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ServerState {
     /// Its version.
@@ -141,14 +140,14 @@ pub struct ServerState {
     pub pid: u32,
     /// Seconds since it started.
     pub uptime_secs: u64,
-    /// Where its data is.
+    /// Data directory.
     pub home: String,
     /// The configuration file it read, or would have read.
     #[serde(default)]
     pub config: String,
     /// Workspaces per state.
     pub workspaces: BTreeMap<String, usize>,
-    /// Machines that wait in the pool.
+    /// Machines in the warm pool.
     pub pool: usize,
     /// This session's id.
     pub session_id: Option<String>,

@@ -14,29 +14,29 @@ use super::workspace::{Size, ends, in_words};
 pub struct WorkspaceUpdate {
     /// Id or name.
     pub workspace_id: String,
-    /// Labels to set; null removes one.
+    /// Labels to set; null removes a label.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, Option<String>>,
-    /// Seconds from now after which it is destroyed by itself; 0 for never.
+    /// Destroy it this many seconds from now; 0 for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_secs: Option<u64>,
-    /// Seconds without a call after which it is stopped by itself; 0 for never.
+    /// Stop it after this many seconds without a call; 0 for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_stop_secs: Option<u64>,
-    /// Virtual processors from the next start on.
+    /// Virtual CPUs after the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcpus: Option<u32>,
-    /// Memory in MiB from the next start on.
+    /// Memory in MiB after the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u32>,
-    /// Whether to start it when the daemon starts, unless it was stopped on purpose.
+    /// Whether to start it with the daemon, unless it was stopped on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<bool>,
 }
 action!(WorkspaceUpdate -> WorkspaceUpdated, "workspace_update", "Change labels, times and size", Changes, Default,
     idempotent: true;
-    "Changes a workspace's labels, when it is destroyed by itself, after how much idleness it is stopped by itself, \
-     and its processors and memory from the next start on (at once if it is stopped). What is not given stays.");
+    "Changes a workspace's labels, time to live, idle timeout, and its CPUs and memory after the next start (at once \
+     if it is stopped). Omitted values stay.");
 
 /// What is kept about a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -45,14 +45,14 @@ pub struct WorkspaceUpdated {
     pub workspace_id: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// When it is destroyed by itself.
+    /// When it will be destroyed automatically.
     pub expires_at: Option<String>,
-    /// Seconds without a call after which it is stopped by itself.
+    /// Seconds without a call after which it is stopped.
     pub idle_stop_secs: Option<u64>,
-    /// Whether it is started when the daemon starts, unless it was stopped on purpose.
+    /// Whether it starts with the daemon, unless it was stopped on purpose.
     #[serde(default)]
     pub restart: bool,
-    /// Its size from its next start on, if that differs from the size it has.
+    /// Size after the next start, if different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_resources: Option<Size>,
 }

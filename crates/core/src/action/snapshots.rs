@@ -13,9 +13,9 @@ pub struct SnapshotBrief {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Whether it has memory.
+    /// Whether it includes memory.
     pub has_memory: bool,
-    /// The snapshot its workspace stood on when it was taken.
+    /// The snapshot that precedes it.
     pub parent: Option<String>,
     /// When it was taken.
     pub created_at: String,
@@ -27,18 +27,18 @@ pub struct SnapshotBrief {
 pub struct SnapshotCreate {
     /// Id or name.
     pub workspace_id: String,
-    /// Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is not to be had.
+    /// Name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is reserved.
     pub name: String,
-    /// Memory too, so that it can be gone back to to the very instruction.
+    /// Include memory, so that processes continue after a restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_memory: Option<bool>,
-    /// What it is for.
+    /// Description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
-action!(SnapshotCreate -> SnapshotTaken, "snapshot_create", "Take a snapshot", Changes, Default;
-    "Saves a workspace's disk, and with include_memory its memory and running processes, under a name. The machine \
-     stands still for some milliseconds and goes on. Only what changed since the last one takes space.");
+action!(SnapshotCreate -> SnapshotTaken, "snapshot_create", "Create a snapshot", Changes, Default;
+    "Saves a workspace's disk and, with include_memory, its memory and running processes under a name. The machine \
+     pauses for some milliseconds. Only changes since the last snapshot take space.");
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -49,7 +49,7 @@ pub struct SnapshotTaken {
     pub name: String,
     /// Its workspace.
     pub workspace_id: String,
-    /// Whether it has memory.
+    /// Whether it includes memory.
     pub has_memory: bool,
     /// When it was taken.
     pub created_at: String,
@@ -74,15 +74,15 @@ pub struct SnapshotRestore {
     pub workspace_id: String,
     /// The snapshot.
     pub snapshot_name: String,
-    /// Starts anew on the snapshot's disk even if it has memory.
+    /// Boot from the snapshot's disk even if it has memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk_only: bool,
 }
-action!(SnapshotRestore [Snapshot(snapshot_name)] -> SnapshotRestored, "snapshot_restore", "Go back to a snapshot", Destroys, Default,
+action!(SnapshotRestore [Snapshot(snapshot_name)] -> SnapshotRestored, "snapshot_restore", "Restore a snapshot", Destroys, Default,
     idempotent: true;
-    "Takes a workspace back to one of its snapshots, in place. What changed since is lost unless it is in another \
-     snapshot; newer snapshots stay. With memory its processes go on where they were; without, the machine starts \
-     anew. If it fails, the workspace is as it was.");
+    "Rolls a workspace back to one of its snapshots, in place. Later changes are lost unless another snapshot holds \
+     them; newer snapshots stay. With memory, processes continue where they were; without, the machine restarts. If \
+     it fails, the workspace is unchanged.");
 
 /// A workspace that was taken back.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -91,7 +91,7 @@ pub struct SnapshotRestored {
     pub workspace_id: String,
     /// The snapshot.
     pub snapshot_name: String,
-    /// Whether its memory was taken back too.
+    /// Whether memory was restored too.
     pub memory_restored: bool,
     /// `running` or `stopped`.
     pub state: String,
@@ -113,8 +113,8 @@ of_one! {
     SnapshotList
 }
 action!(SnapshotList -> SnapshotListed, "snapshot_list", "List snapshots", Reads, Default, idempotent: true;
-    "Lists a workspace's snapshots, oldest first, with parent, time and sizes: used_bytes is what deleting one would \
-     free, referenced_bytes all that it holds.");
+    "Lists a workspace's snapshots, oldest first, with parent, time and sizes: used_bytes is what deleting it would \
+     free, referenced_bytes its total.");
 
 /// Snapshots.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -129,13 +129,13 @@ pub struct SnapshotDetails {
     /// In short.
     #[serde(flatten)]
     pub brief: SnapshotBrief,
-    /// What it is for.
+    /// Description.
     pub description: String,
     /// Bytes that deleting it would free.
     pub used_bytes: u64,
     /// Bytes it holds, shared with others or not.
     pub referenced_bytes: u64,
-    /// Whether the workspace stands on it.
+    /// Whether it is the workspace's current position.
     pub current: bool,
     /// Workspaces whose disks need it.
     pub forks: Vec<String>,
@@ -180,7 +180,7 @@ pub struct SnapshotDelete {
     pub snapshot_name: String,
 }
 action!(SnapshotDelete [Snapshot(snapshot_name)] -> SnapshotDeleted, "snapshot_delete", "Delete a snapshot", Destroys, Default;
-    "Deletes any snapshot, not only the newest. Refused while forks need it.");
+    "Deletes a snapshot, not only the newest. Refused while forks need it.");
 
 /// A snapshot that is gone.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -205,26 +205,26 @@ impl Outcome for SnapshotDeleted {
 pub struct SnapshotDiff {
     /// Id or name.
     pub workspace_id: String,
-    /// The earlier point: a snapshot.
+    /// Earlier point: a snapshot.
     pub snapshot_name: String,
-    /// The later point: another snapshot, or `now`, the default; `OTHER:NAME` is a point of another workspace.
+    /// Later point: a snapshot, `now` (default), or `OTHER:NAME` of another workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
-    /// Only this path and what is below it.
+    /// Only this path and below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Shows the changed lines of this one file instead.
+    /// Show the changed lines of this file instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Shows so many changes; 1000 if absent, at most 100000.
+    /// Maximum number of changes, up to 100000. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_results: Option<usize>,
 }
 action!(SnapshotDiff [Point(snapshot_name), Point(other)] -> SnapshotCompared, "snapshot_diff", "Compare snapshots", Reads, Default, idempotent: true;
-    "Says exactly which files were added, removed, modified or renamed between a snapshot and another one, or now; \
-     with file, which lines of it changed.");
+    "Lists the files added, removed, modified or renamed between a snapshot and another one or now; with file, the \
+     changed lines of that file.");
 
-/// What differs.
+/// The differences.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotCompared {
     /// Files and directories that differ, sorted by path.
@@ -240,7 +240,7 @@ pub struct SnapshotCompared {
     /// How many could not be read because the file system is damaged there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreadable: usize,
-    /// Whether some are left out.
+    /// Whether the list is incomplete.
     pub truncated: bool,
     /// The changed lines of the file that was asked for.
     pub diff: Option<String>,
@@ -256,7 +256,7 @@ pub struct FileChange {
     /// What differs of a modified one: `content`, `mode`, `owner`, `type`, `xattrs`, `target`; why one is unreadable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what: Vec<String>,
-    /// Where a renamed one was.
+    /// Previous path of a renamed file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Its size before.

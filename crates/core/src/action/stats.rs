@@ -11,8 +11,8 @@ use super::about::{Outcome, action};
 pub struct WorkspaceStats {}
 action!(no workspace: WorkspaceStats -> WorkspaceStatistics, "workspace_stats", "Show resource usage", Reads, Default,
     idempotent: true;
-    "Shows what every running workspace uses of the host: processor, memory, disk traffic. Rates are averages since \
-     the sample before, two seconds ago unless this is the first call for a while.");
+    "Returns CPU, memory and disk use of every running workspace. Rates are averages since the last sample, normally \
+     two seconds ago.");
 
 /// What running workspaces use.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -32,13 +32,13 @@ pub struct WorkspaceUse {
     pub name: String,
     /// Process id of its QEMU.
     pub pid: u32,
-    /// Processor use since the sample before, in percent of one processor; null in the first sample of a machine.
+    /// CPU use since the last sample, in percent of one CPU; null in a machine's first sample.
     pub cpu_percent: Option<f64>,
-    /// Processor time since its machine started, in milliseconds.
+    /// CPU time since its machine started, in milliseconds.
     pub cpu_ms: u64,
-    /// Memory of the host that only it uses, in bytes: what stopping it would free.
+    /// Host memory that stopping it would free, in bytes.
     pub memory_bytes: u64,
-    /// Memory it was given, in bytes.
+    /// Memory size in bytes.
     pub memory_size_bytes: u64,
     /// Bytes read from the host's disks since its machine started; null where the host does not tell.
     pub read_bytes: Option<u64>,
@@ -48,7 +48,7 @@ pub struct WorkspaceUse {
     pub read_bytes_per_sec: Option<u64>,
     /// Bytes written in a second.
     pub write_bytes_per_sec: Option<u64>,
-    /// Bytes its own disk layers take on the host.
+    /// Bytes its disk layers use on the host.
     pub disk_used_bytes: u64,
 }
 

@@ -23,13 +23,13 @@ pub struct Size {
 /// A workspace in a list.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceBrief {
-    /// Its id, for ever.
+    /// Permanent id.
     pub workspace_id: String,
-    /// Its name, accepted wherever an id is.
+    /// Name; accepted wherever an id is.
     pub name: String,
     /// `running`, `stopped` or `suspended`.
     pub state: String,
-    /// Its address; null while it has no network.
+    /// IP address; null without a network.
     pub ip: Option<String>,
     /// Whether this session owns it.
     pub owned: bool,
@@ -37,14 +37,14 @@ pub struct WorkspaceBrief {
     pub base_image: String,
     /// Its size.
     pub resources: Size,
-    /// When it was made.
+    /// Creation time.
     pub created_at: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
     /// What it is a fork of: a workspace, or `workspace@snapshot`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Id of the workspace it is a fork of, which may be gone.
+    /// Id of the workspace it is a fork of, which may no longer exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_id: Option<String>,
 }
@@ -52,9 +52,9 @@ pub struct WorkspaceBrief {
 /// What a workspace may do on a network.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NetworkRules {
-    /// Whether it reaches the internet.
+    /// Whether it can reach the internet.
     pub allow_internet: bool,
-    /// Whether it reaches other workspaces.
+    /// Whether it can reach other workspaces.
     pub allow_inter_vm: bool,
     /// TCP ports others may connect to.
     pub allowed_ports: Vec<u16>,
@@ -88,14 +88,14 @@ pub(super) fn ends(expires_at: Option<&str>, idle_stop_secs: Option<u64>) -> Str
     expires + &idle.unwrap_or_default()
 }
 
-/// What the host holds a machine to. What is null is not limited.
+/// Limits of a machine. A null value means no limit.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MachineLimits {
     /// Bytes of memory, of the guest and its QEMU.
     pub memory_bytes: Option<u64>,
     /// Bytes of it that may be swapped out besides.
     pub swap_bytes: Option<u64>,
-    /// Processor time, in percent of one processor.
+    /// CPU time, in percent of one CPU.
     pub cpu_percent: Option<u64>,
     /// Threads of its QEMU.
     pub tasks: Option<u64>,
@@ -127,7 +127,7 @@ pub struct WorkspaceDetails {
     /// What a list says of it.
     #[serde(flatten)]
     pub brief: WorkspaceBrief,
-    /// Why it stopped, unless it was asked to.
+    /// Why it stopped, if that was not requested.
     pub stop_reason: Option<String>,
     /// How its machine was started: `pool`, `warm_template`, `base_template`, `cold`, `fork` or `snapshot`.
     pub tier: String,
@@ -135,38 +135,38 @@ pub struct WorkspaceDetails {
     pub accel: Option<String>,
     /// Process id of its QEMU, while it runs.
     pub pid: Option<u32>,
-    /// What the host holds its machine to, while it runs; null if to nothing.
+    /// Limits of its machine while it runs; null if there are none.
     #[serde(default)]
     pub limits: Option<MachineLimits>,
-    /// Whether it was taken from the pool.
+    /// Whether it came from the warm pool.
     pub from_pool: bool,
     /// What it is a fork of.
     pub forked_from: Option<ForkedFrom>,
-    /// What it may do on a network.
+    /// Network rules.
     pub network: NetworkRules,
-    /// Ports that lead into it.
+    /// Port forwards.
     pub port_forwards: Vec<Forward>,
     /// Its snapshots, oldest first.
     pub snapshots: Vec<super::SnapshotBrief>,
-    /// Bytes its own disk layers take on the host.
+    /// Bytes its disk layers use on the host.
     pub disk_used_bytes: u64,
     /// Size of its disk.
     pub disk_volsize_bytes: u64,
     /// The shell that runs its commands: `/bin/bash`, or `/bin/sh` in an image without bash. Null until it has run.
     #[serde(default)]
     pub shell: Option<String>,
-    /// Names of the variables every command gets; never their values.
+    /// Names of the variables set with set_env; never their values.
     pub env_names: Vec<String>,
-    /// When it is destroyed by itself.
+    /// When it will be destroyed automatically.
     pub expires_at: Option<String>,
-    /// Seconds without a call after which it is stopped by itself.
+    /// Seconds without a call after which it is stopped.
     pub idle_stop_secs: Option<u64>,
     /// When it was last used.
     pub last_used_at: String,
-    /// Whether it is started when the daemon starts, unless it was stopped on purpose.
+    /// Whether it starts with the daemon, unless it was stopped on purpose.
     #[serde(default)]
     pub restart: bool,
-    /// Its size from its next start on, if that differs.
+    /// Size after the next start, if different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_resources: Option<Size>,
 }
@@ -220,40 +220,40 @@ impl Outcome for WorkspaceDetails {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceCreate {
-    /// Name of the workspace and its host name: letters, digits and hyphens, at most 63. Made up if absent.
+    /// Name and host name: letters, digits and hyphens, at most 63. Default: generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Image to start from; the configured one if absent.
+    /// Image. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_image: Option<String>,
-    /// Virtual processors; the configured number if absent.
+    /// Virtual CPUs. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcpus: Option<u32>,
-    /// Memory in MiB; the configured size if absent.
+    /// Memory in MiB. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u32>,
-    /// Size of the root file system in GiB; the configured size if absent.
+    /// Root file system in GiB. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_gb: Option<u32>,
-    /// Whether it may reach the internet. Only false can be had so far.
+    /// Must be false or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_internet: Option<bool>,
-    /// Words to find it by: at most 32, keys of lower-case letters, digits and `._/-`.
+    /// Up to 32 labels; keys of lower-case letters, digits and `._/-`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Seconds after which it is destroyed by itself; never if absent.
+    /// Destroy it after this many seconds. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_secs: Option<u64>,
-    /// Seconds without a call after which it is stopped by itself; never if absent.
+    /// Stop it after this many seconds without a call. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_stop_secs: Option<u64>,
     /// Boots a kernel instead of cloning a template.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold: bool,
-    /// Starts a machine even if the pool has one ready.
+    /// Do not take a machine from the warm pool.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_pool: bool,
-    /// A word of the caller's: the same call with the same key, within a day, makes nothing and gives the same answer.
+    /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
@@ -261,17 +261,17 @@ pub struct WorkspaceCreate {
 /// A workspace that was made.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceCreated {
-    /// Its id: what all other calls need. Its name does as well.
+    /// Id for all other calls; the name works too.
     pub workspace_id: String,
     /// Its name.
     pub name: String,
     /// `running`.
     pub state: String,
-    /// Its address; null while it has no network.
+    /// IP address; null without a network.
     pub ip: Option<String>,
-    /// How long the whole took.
+    /// Duration in milliseconds.
     pub boot_time_ms: u64,
-    /// Whether it was taken from the pool.
+    /// Whether it came from the warm pool.
     pub from_pool: bool,
     /// How its machine was started.
     pub tier: String,
@@ -281,7 +281,7 @@ pub struct WorkspaceCreated {
     pub base_image: String,
     /// Its size.
     pub resources: Size,
-    /// When it is destroyed by itself.
+    /// When it will be destroyed automatically.
     pub expires_at: Option<String>,
 }
 
@@ -307,10 +307,9 @@ impl super::Action for WorkspaceCreate {
     const ABOUT: super::About = super::About {
         name: "workspace_create",
         title: "Create a workspace",
-        description: "Creates an isolated Linux virtual machine and starts it. Returns workspace_id, which every \
-                      other call takes (the name does as well). It keeps running, and using memory, until it is \
-                      stopped or destroyed. No internet. Fails without a trace: name taken, image unknown, size \
-                      beyond the limits, or quota used up.",
+        description: "Creates an isolated Linux virtual machine and starts it. Other calls take the returned \
+                      workspace_id or the name. It keeps running and using memory until it is stopped or destroyed. \
+                      No internet.",
         effect: super::Effect::Changes,
         idempotent: false,
         open_world: false,
@@ -338,7 +337,7 @@ of_one! {
 }
 action!(WorkspaceDestroy -> WorkspaceDestroyed, "workspace_destroy", "Destroy a workspace", Destroys, Default,
     idempotent: false;
-    "Destroys a workspace, running or not: its machine, disk and snapshots are gone for good. Forks of it live on.");
+    "Destroys a workspace, running or not, with its disk and snapshots, for good. Its forks are not affected.");
 
 /// A workspace that is gone.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -366,11 +365,11 @@ pub struct WorkspaceStateNow {
     pub name: String,
     /// `running`, `stopped` or `suspended`.
     pub state: String,
-    /// Its address; null while it has no network.
+    /// IP address; null without a network.
     pub ip: Option<String>,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
-    /// What else there is to know.
+    /// A further note.
     pub note: Option<String>,
 }
 
@@ -387,8 +386,8 @@ of_one! {
 }
 action!(WorkspaceStart -> WorkspaceStateNow, "workspace_start", "Start a workspace", Changes, Create,
     idempotent: true;
-    "Starts a stopped workspace on its disk, or resumes a suspended one. One that runs is left as it is. Variables \
-     set with set_env and port forwards are there again; background jobs are not.");
+    "Starts a stopped workspace from its disk, or resumes a suspended one. Does nothing if it is running. Variables \
+     of set_env and port forwards come back; background jobs do not.");
 
 /// Stops a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -396,17 +395,17 @@ action!(WorkspaceStart -> WorkspaceStateNow, "workspace_start", "Start a workspa
 pub struct WorkspaceStop {
     /// Id or name.
     pub workspace_id: String,
-    /// Switches it off instead of asking it to power off: files not yet written are lost.
+    /// Kill the machine instead of shutting it down; unsynced writes are lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Seconds it may take to power off before it is switched off; the configured time if absent.
+    /// Seconds to wait for a clean shutdown before it is killed. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
 action!(WorkspaceStop -> WorkspaceStateNow, "workspace_stop", "Stop a workspace", Changes, Default,
     idempotent: true;
-    "Stops a workspace: its processes end, its memory is freed, its disk and snapshots stay. workspace_start brings \
-     it back.");
+    "Shuts a workspace down: its processes end and its memory is freed; disk and snapshots stay. workspace_start \
+     starts it again.");
 
 of_one! {
     /// Suspends a workspace.
@@ -414,8 +413,8 @@ of_one! {
 }
 action!(WorkspaceSuspend -> WorkspaceStateNow, "workspace_suspend", "Suspend a workspace", Changes, Default,
     idempotent: true;
-    "Writes a running workspace's memory to disk and ends its machine: it uses neither memory nor processor, and \
-     workspace_resume brings it back to the very instruction, processes and all, even after the host restarted.");
+    "Saves a running workspace's memory to disk and ends its machine, so that it uses no memory or CPU. \
+     workspace_resume continues its processes where they were, even after a restart of the host.");
 
 of_one! {
     /// Resumes a suspended workspace.
@@ -423,26 +422,26 @@ of_one! {
 }
 action!(WorkspaceResume -> WorkspaceStateNow, "workspace_resume", "Resume a workspace", Changes, Create,
     idempotent: true;
-    "Brings a suspended workspace back to where it was. One that runs is left as it is.");
+    "Continues a suspended workspace where it was. Does nothing if it is running.");
 
 /// Lists workspaces.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceList {
-    /// Only those that are `running`, `stopped` or `suspended`.
+    /// Only workspaces in this state: `running`, `stopped` or `suspended`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_filter: Option<String>,
-    /// Only those with all of these labels.
+    /// Only workspaces with all these labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Only those this session owns.
+    /// Only workspaces this session owns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owned: bool,
 }
 action!(no workspace: WorkspaceList -> WorkspaceListed, "workspace_list", "List workspaces", Reads, Default,
     idempotent: true;
-    "Lists all workspaces, oldest first, whoever made them; `owned` says which are this session's. One that nobody \
-     owns can be used at once and is this session's from then on.");
+    "Lists workspaces, oldest first; `owned` marks this session's. A workspace without an owner can be used at once \
+     and then belongs to this session.");
 
 /// Workspaces.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -473,13 +472,13 @@ impl Outcome for WorkspaceListed {
 }
 
 of_one! {
-    /// Says all about a workspace.
+    /// Shows a workspace's details.
     WorkspaceInfo
 }
 action!(WorkspaceInfo -> WorkspaceDetails, "workspace_info", "Describe a workspace", Reads, Default,
     idempotent: true;
-    "Says all about a workspace: state, size, lineage, snapshots, port forwards, labels, times, and the names (never \
-     the values) of its variables.");
+    "Returns a workspace's state, size, lineage, snapshots, port forwards, labels, times, and the names (never the \
+     values) of its variables.");
 
 /// Shows what a machine printed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -487,17 +486,17 @@ action!(WorkspaceInfo -> WorkspaceDetails, "workspace_info", "Describe a workspa
 pub struct WorkspaceLogs {
     /// Id or name.
     pub workspace_id: String,
-    /// `console`, `stderr` (QEMU's own words) or `all`, the default.
+    /// `console`, `stderr` (QEMU's messages) or `all` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_type: Option<String>,
-    /// The last so many lines of each; 100 if absent, at most 10000.
+    /// Number of last lines of each, at most 10000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_lines: Option<u32>,
 }
 action!(WorkspaceLogs -> WorkspaceLogged, "workspace_logs", "Show a workspace's console", Reads, Default,
     idempotent: true;
-    "Shows the last lines of a machine's serial console and of QEMU's own messages: where to look when a machine \
-     does not start or has crashed. What commands printed is not there.");
+    "Returns the last lines of a machine's serial console and of QEMU's messages, for a machine that does not start \
+     or has crashed. Does not contain the output of commands.");
 
 /// What a machine printed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -528,7 +527,7 @@ pub struct WorkspaceRename {
 }
 action!(WorkspaceRename -> WorkspaceStateNow, "workspace_rename", "Rename a workspace", Changes, Default,
     idempotent: true;
-    "Renames a workspace; its host name inside follows at once if it runs. Its id stays.");
+    "Renames a workspace, and its host name at once if it runs. Its id stays.");
 
 /// Gives a workspace a larger disk.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -541,5 +540,5 @@ pub struct WorkspaceGrow {
 }
 action!(WorkspaceGrow -> WorkspaceStateNow, "workspace_grow", "Give a workspace a larger disk", Changes, Default,
     idempotent: true;
-    "Grows the disk and the root file system of a running workspace, without a restart. Snapshots keep the size they \
-     have: restoring an earlier one makes the disk as small again.");
+    "Grows the disk and root file system of a running workspace without a restart. Snapshots keep their size: \
+     restoring an earlier one brings the smaller disk back.");

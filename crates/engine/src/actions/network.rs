@@ -11,7 +11,7 @@ use crate::act::Context;
 use crate::{Access, Perform};
 
 impl Perform for PortForward {
-    const ACCESS: Access = Access::Looks;
+    const ACCESS: Access = Access::Changes;
 
     async fn perform(self, context: &Context) -> Result<PortForwarded, Failure> {
         let workspace = context.workspace()?;
@@ -20,22 +20,22 @@ impl Perform for PortForward {
     }
 
     fn changed(outcome: &PortForwarded) -> Option<String> {
-        Some(format!("127.0.0.1:{} leads to port {}", outcome.host_port, outcome.guest_port))
+        Some(format!("forwarding 127.0.0.1:{} -> {}", outcome.host_port, outcome.guest_port))
     }
 }
 
 impl Perform for PortForwardRemove {
-    const ACCESS: Access = Access::Looks;
+    const ACCESS: Access = Access::Changes;
 
     async fn perform(self, context: &Context) -> Result<PortForwardRemoved, Failure> {
         let workspace = context.workspace()?;
-        let removed = context.engine.end_forward(workspace.id, self.guest_port).await?;
+        let removed = context.engine.end_forward(workspace.id, self.guest_port, self.host_port).await?;
         let workspace_id = workspace.id.to_string();
         Ok(PortForwardRemoved { workspace_id, guest_port: self.guest_port, removed })
     }
 
     fn changed(outcome: &PortForwardRemoved) -> Option<String> {
-        outcome.removed.then(|| format!("port {} is forwarded no more", outcome.guest_port))
+        outcome.removed.then(|| format!("stopped forwarding to port {}", outcome.guest_port))
     }
 }
 

@@ -92,7 +92,7 @@ fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 5));
+    assert_eq!((rows(&path), format_of(&path)), (before, 6));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
@@ -209,9 +209,9 @@ fn the_tables_refuse_what_is_never_written() {
             format!("INSERT INTO settings (workspace, idle_stop_secs, last_used) VALUES ('{web}', -1, 0)"),
             "CHECK",
         ),
-        (format!("INSERT INTO forwards VALUES ('{nobody}', 80, 8080, 0)"), "FOREIGN KEY"),
-        (format!("INSERT INTO forwards VALUES ('{web}', 80, 65536, 0)"), "CHECK"),
-        (format!("INSERT INTO forwards VALUES ('{web}', 80, 8080, 0), ('{web}', 81, 8080, 0)"), "UNIQUE"),
+        (format!("INSERT INTO forwards VALUES (8080, '{nobody}', 80, 0)"), "FOREIGN KEY"),
+        (format!("INSERT INTO forwards VALUES (65536, '{web}', 80, 0)"), "CHECK"),
+        (format!("INSERT INTO forwards VALUES (8080, '{web}', 80, 0), (8080, '{web}', 81, 0)"), "UNIQUE"),
         (format!("INSERT INTO idempotency VALUES ('{nobody}', 'k', zeroblob(32), NULL, 0)"), "FOREIGN KEY"),
         (format!("INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(1), NULL, 0)"), "CHECK"),
         (
@@ -247,7 +247,7 @@ fn what_makes_no_sense_about_clients_and_their_doings_is_damage() {
             .execute_batch(&format!(
                 "PRAGMA foreign_keys = OFF;
                  INSERT INTO settings (workspace, last_used) VALUES ('{web}', 0);
-                 INSERT INTO forwards VALUES ('{web}', 80, 8080, 0);
+                 INSERT INTO forwards VALUES (8080, '{web}', 80, 0);
                  INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(32), NULL, 0);
                  INSERT INTO timeline (at, client, action, detail, duration_us, outcome)
                  VALUES (0, '', '', '{{}}', 0, 'ok');"
@@ -273,7 +273,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 5, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 6, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }
