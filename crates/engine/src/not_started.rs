@@ -70,8 +70,16 @@ fn explain(error: &GuestError) -> Option<NotStarted> {
         }
         _ => return None,
     };
+    let program = message.strip_prefix("running ").and_then(|rest| rest.rsplit_once(": "));
+    let remedy = match program {
+        // Somebody who is used to ssh passes a whole command line as one argument.
+        Some((program, _)) if program.contains(' ') => {
+            "the first argument must be a program alone; run a shell command line with: sh -c 'COMMAND LINE'"
+        }
+        _ => "check the command's name, or use an image that has it",
+    };
     let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {message}"))
-        .with_remedy("check the command's name, or use an image that has it");
+        .with_remedy(remedy);
     Some(NotStarted { failure, refused: Some(refused) })
 }
 
@@ -103,6 +111,8 @@ mod tests {
     fn only_a_missing_program_is_taken_for_a_missing_program() {
         let missing = not_started(ErrorKind::NotFound, Some(2), "running nope: No such file or directory");
         assert_eq!(missing.refused, Some(Refused::NotFound));
+        let line = not_started(ErrorKind::NotFound, Some(2), "running ls -l: No such file or directory");
+        assert!(line.failure.remedy().unwrap().contains("sh -c"));
         let denied = not_started(ErrorKind::Denied, Some(13), "running /etc/passwd: Permission denied");
         assert_eq!(denied.refused, Some(Refused::NotExecutable));
         for (kind, errno, message, code) in [

@@ -186,7 +186,7 @@ impl Explain for MetaError {
         match self {
             Self::WorkspaceNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
             Self::WorkspaceNotFound { .. } => {
-                Some("list them with 'agentiso ls' or workspace_list; an id can be shortened to 6 of its last 8 digits".to_owned())
+                Some("list workspaces with workspace_list; an id can be shortened to 6 of its last 8 digits".to_owned())
             }
             Self::WorkspaceAmbiguous { .. } => Some("give the name, or more digits of the id".to_owned()),
             Self::WorkspaceExists { .. } | Self::SnapshotExists { .. } => {
@@ -194,7 +194,7 @@ impl Explain for MetaError {
             }
             Self::SnapshotNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
             Self::SnapshotNotFound { .. } => {
-                Some("see 'agentiso snapshot ls', or snapshot_list, for those the workspace has".to_owned())
+                Some("list the workspace's snapshots with snapshot_list".to_owned())
             }
             Self::Labels(error) => error.remedy(),
             Self::PortTaken { .. } => {

@@ -3,7 +3,7 @@
 //! The daemon answers all clients alike and names tools and their parameters. A person at a terminal has verbs and flags.
 
 /// Tools and parameters that messages and remedies name, and what does the same here. Longer names come first.
-const WORDS: [(&str, &str); 34] = [
+const WORDS: [(&str, &str); 40] = [
     ("workspace_create", "agentiso create"),
     ("workspace_destroy", "agentiso rm"),
     ("workspace_start", "agentiso start"),
@@ -37,6 +37,12 @@ const WORDS: [(&str, &str); 34] = [
     ("file_list", "agentiso exec WS ls"),
     ("file_glob", "agentiso exec WS find"),
     ("timeout_secs", "--timeout"),
+    ("idle_stop_secs", "--idle-stop"),
+    ("ttl_secs", "--ttl"),
+    ("memory_mb", "--memory"),
+    ("disk_gb", "--disk"),
+    ("base_image", "--image"),
+    ("vcpus", "--vcpus"),
     ("set_env", "agentiso env"),
 ];
 
@@ -69,6 +75,7 @@ mod tests {
             ("'my_file_list' stays, so does file_lists", "'my_file_list' stays, so does file_lists"),
             ("agentiso start web", "agentiso start web"),
             ("(exec_background)", "(agentiso jobs start)"),
+            ("memory_mb must be at least 128", "--memory must be at least 128"),
             ("", ""),
         ] {
             assert_eq!(in_verbs(told), shown);

@@ -266,6 +266,11 @@ pub(crate) fn about_path(error: LinkError, path: &str) -> Failure {
         ErrorKind::Denied => {
             return Failure::new(Code::PermissionDenied, format!("{path}: {}", refused.message));
         }
+        ErrorKind::Invalid if refused.message.ends_with("is not a regular file") => (
+            Code::InvalidArgument,
+            format!("{path} is not a regular file"),
+            "list a directory with file_list; use a command for devices, pipes and sockets",
+        ),
         ErrorKind::Invalid => {
             return Failure::new(Code::InvalidArgument, format!("{path}: {}", refused.message));
         }
@@ -331,6 +336,11 @@ mod tests {
         assert_eq!(about_path(refused(ErrorKind::NotFound, 2), "/f").code(), Code::FileNotFound);
         let directory = about_path(refused(ErrorKind::Invalid, EISDIR), "/d");
         assert_eq!((directory.code(), directory.message()), (Code::InvalidArgument, "/d is a directory"));
+        let message = "/d is not a regular file".to_owned();
+        let refused = agentiso_runtime::guest::GuestError { kind: ErrorKind::Invalid, errno: None, message };
+        let directory = about_path(LinkError::Guest(refused), "/d");
+        assert_eq!(directory.message(), "/d is not a regular file");
+        assert!(directory.remedy().unwrap().contains("file_list"));
     }
 
     #[test]
