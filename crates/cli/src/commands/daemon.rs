@@ -27,8 +27,8 @@ pub async fn daemon(here: &Installation, verb: DaemonVerb, output: Output) -> Re
         DaemonVerb::Stop { machines } => {
             let stopped = stop(here, machines).await?;
             output.result(&json!({ "stopped": stopped }), |out| match stopped {
-                true => writeln!(out, "The daemon has ended."),
-                false => writeln!(out, "No daemon runs."),
+                true => writeln!(out, "Stopped the daemon."),
+                false => writeln!(out, "The daemon is not running."),
             })?;
             Ok(0)
         }
@@ -45,8 +45,8 @@ async fn start(here: &Installation, output: Output) -> Result<u8, Failure> {
     let pid = running_pid(&here.paths.home);
     let socket = socket_file(&here.paths.run_dir);
     output.result(&json!({ "running": true, "pid": pid, "socket": socket }), |out| match pid {
-        Some(pid) => writeln!(out, "The daemon runs: process {pid}."),
-        None => writeln!(out, "The daemon runs."),
+        Some(pid) => writeln!(out, "The daemon is running (process {pid})."),
+        None => writeln!(out, "The daemon is running."),
     })?;
     Ok(0)
 }
@@ -59,7 +59,7 @@ async fn stop(here: &Installation, machines: bool) -> Result<bool, Failure> {
     if let Some(pid) = pid
         && tokio::time::timeout(PATIENCE, process_end(pid)).await.is_err()
     {
-        let message = format!("the daemon has not ended within {} s", PATIENCE.as_secs());
+        let message = format!("the daemon did not end within {} s", PATIENCE.as_secs());
         return Err(Failure::new(Code::Timeout, message).with_remedy(format!("end it yourself: kill {pid}")));
     }
     Ok(true)
@@ -69,7 +69,7 @@ async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
     let log = log_file(&here.paths.home);
     let Some(client) = client_if_running(&here.paths).await? else {
         output.result(&json!({ "running": false, "log": log }), |out| {
-            writeln!(out, "No daemon runs for {}.", here.paths.home.display())
+            writeln!(out, "The daemon is not running for {}.", here.paths.home.display())
         })?;
         return Ok(1);
     };

@@ -54,11 +54,11 @@ fn tell(out: &mut Stream, made: &WorkspaceForked) -> io::Result<()> {
     let paint = err.paint();
     for failure in &made.failures {
         let label = paint.bad(&format!("error[{}]", failure.code));
-        writeln!(err, "{label}: {} could not be made: {}", failure.name, failure.error)?;
+        writeln!(err, "{label}: could not create {}: {}", failure.name, failure.error)?;
     }
     let pause = if made.source_pause_ms > 0.0 {
         let pause = duration(Duration::from_secs_f64(made.source_pause_ms / 1e3));
-        format!("; {} paused for {pause}", made.forked_from.source_workspace_name)
+        format!("; downtime of {} {pause}", made.forked_from.source_workspace_name)
     } else {
         String::new()
     };

@@ -30,10 +30,10 @@ pub async fn recover(here: &Installation, flags: args::Recover, output: Output) 
             table.write(out)?;
         }
         for disk in &recovery.other_disks {
-            writeln!(out, "No record says whose disk this is: {disk}")?;
+            writeln!(out, "Disk without a record: {disk}")?;
         }
         if !recovery.applied && !recovery.workspaces.is_empty() {
-            writeln!(out, "Nothing was changed. Take them back with: agentiso recover --apply")?;
+            writeln!(out, "Nothing was changed. To recover them, run: agentiso recover --apply")?;
         }
         Ok(())
     })?;

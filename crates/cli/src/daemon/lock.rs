@@ -27,7 +27,7 @@ impl DaemonLock {
             Err(Errno::WOULDBLOCK) => {
                 let pid =
                     read_pid(&mut file).map_or("another process".to_owned(), |pid| format!("process {pid}"));
-                let message = format!("a daemon runs already for {}: {pid}", home.display());
+                let message = format!("a daemon is already running for {}: {pid}", home.display());
                 return Err(Failure::new(Code::DaemonUnavailable, message)
                     .with_remedy("agentiso daemon status shows it; agentiso daemon stop ends it"));
             }

@@ -46,7 +46,7 @@ async fn require_same_config(client: &Client, paths: &Paths) -> Result<(), Failu
         return Ok(());
     }
     let named = paths.config_file.display();
-    let message = format!("the daemon that runs has read {read}, so {named} would have no effect");
+    let message = format!("the running daemon uses {read}, so {named} would have no effect");
     Err(Failure::new(Code::InvalidConfig, message).with_remedy(format!(
         "restart the daemon with it: agentiso --config {named} daemon restart; or leave --config and AGENTISO_CONFIG out"
     )))

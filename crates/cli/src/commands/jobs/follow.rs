@@ -68,7 +68,7 @@ pub async fn wait(daemon: &Daemon, workspace: String, id: u32, output: Output) -
     };
     let code = ended.exit_code.unwrap_or_default();
     output.result(&ended, |out| match ended.timed_out {
-        true => writeln!(out, "Job {id} ended: its time was up."),
+        true => writeln!(out, "Job {id} timed out."),
         false => writeln!(out, "Job {id} ended: exit code {code}."),
     })?;
     Ok(u8::try_from(code & 0xff).unwrap_or(1))

@@ -32,7 +32,7 @@ pub async fn kill(
     let wish = JobKill { workspace_id: workspace, job_id: id, signal: Some(number(signal)?) };
     let killed = daemon.ask("Still signalling", &wish).await?;
     output.result(&killed, |out| match killed.status.as_str() {
-        "ended" => writeln!(out, "Job {id} had ended already."),
+        "ended" => writeln!(out, "Job {id} had already ended."),
         status => writeln!(out, "Job {id}: {status}."),
     })?;
     Ok(0)
@@ -46,8 +46,8 @@ fn number(text: &str) -> Result<i32, Failure> {
     let given = text.parse().ok().filter(|number| (1..=64).contains(number));
     known.or(given).ok_or_else(|| {
         let names: Vec<&str> = SIGNALS.iter().map(|(name, _)| *name).collect();
-        Failure::new(Code::InvalidArgument, format!("{text:?} is no signal"))
-            .with_remedy(format!("say 1 to 64, or one of {}", names.join(", ")))
+        Failure::new(Code::InvalidArgument, format!("unknown signal {text:?}"))
+            .with_remedy(format!("use 1 to 64, or one of {}", names.join(", ")))
     })
 }
 

@@ -96,7 +96,7 @@ async fn undo(daemon: &Daemon, made: WorkspaceCreated, failure: Failure) -> Fail
     match daemon.change("Still removing the workspace", &WorkspaceDestroy { workspace_id }).await {
         Ok(_) => failure,
         Err(also) => {
-            Failure::new(failure.code(), format!("{failure}; {name} could not be removed again: {also}"))
+            Failure::new(failure.code(), format!("{failure}; removing {name} failed too: {also}"))
                 .with_remedy(format!("remove it: agentiso rm --force {name}"))
         }
     }

@@ -31,7 +31,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
     let size =
         format!("{} vcpus, {} MiB of memory, {} GiB of disk", size.vcpus, size.memory_mb, size.disk_gb);
     line("size", &size)?;
-    line("used", &format!("{} of disk, of its own", bytes(details.disk_used_bytes)))?;
+    line("used", &format!("{} of disk", bytes(details.disk_used_bytes)))?;
     line("created", &brief.created_at)?;
     line("last used", &details.last_used_at)?;
     line("tier", &details.tier)?;
