@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_api::Client;
-use agentiso_core::action::{Action, FileList, SnapshotList, WorkspaceList};
+use agentiso_core::action::{Action, FileList, PathKind, SnapshotList, State, WorkspaceList};
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_runtime::Installation;
 use agentiso_runtime::paths::Paths;
@@ -69,7 +69,7 @@ fn paths_in(workspace: &str, path: &str) -> Option<Vec<String>> {
         if runs { act(&client, &wish).await } else { None }
     })?;
     let shown = listed.entries.into_iter().map(|entry| {
-        let end = if entry.kind == "directory" { "/" } else { "" };
+        let end = if entry.kind == PathKind::Directory { "/" } else { "" };
         format!("{workspace}:{above}{}{end}", entry.name)
     });
     Some(shown.collect())
@@ -78,7 +78,7 @@ fn paths_in(workspace: &str, path: &str) -> Option<Vec<String>> {
 /// The names of all workspaces, and whether they run.
 async fn workspaces(client: &Client) -> Option<Vec<(String, bool)>> {
     let listed = act(client, &WorkspaceList::default()).await?;
-    Some(listed.workspaces.into_iter().map(|one| (one.name, one.state == "running")).collect())
+    Some(listed.workspaces.into_iter().map(|one| (one.name, one.state == State::Running)).collect())
 }
 
 fn names(workspaces: &[(String, bool)]) -> Vec<String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentiso_core::action::WorkspaceStart;
+use agentiso_core::action::{State, WorkspaceStart};
 use agentiso_core::progress::Silent;
 use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::{Meta, Settings};
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     async fn come_back_to(self: &Arc<Self>, workspace: &WorkspaceView) {
-        let (id, running) = (workspace.id, workspace.state == "running");
+        let (id, running) = (workspace.id, workspace.state == State::Running);
         self.open_forwards(id).await;
         if running {
             match self.workspaces.guest(id).await {
@@ -195,7 +195,7 @@ impl Engine {
     pub(crate) fn states_seen_by(&self, caller: Option<&Caller>) -> Result<BTreeMap<String, usize>, Failure> {
         let mut states = BTreeMap::new();
         for workspace in self.briefs(caller)? {
-            *states.entry(workspace.state).or_default() += 1;
+            *states.entry(workspace.state.to_string()).or_default() += 1;
         }
         Ok(states)
     }
@@ -239,7 +239,7 @@ impl Engine {
         let mut stops = JoinSet::new();
         for workspace in self.workspaces.list().unwrap_or_default() {
             let engine = Arc::clone(self);
-            if workspace.state == "running" {
+            if workspace.state == State::Running {
                 stops.spawn(async move {
                     let room = engine.rooms.of(workspace.id);
                     let _turn = room.change().await;

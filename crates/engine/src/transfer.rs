@@ -14,7 +14,7 @@ mod session;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use agentiso_core::action::{FileTransfer, FileTransferred};
+use agentiso_core::action::{Direction, FileTransfer, FileTransferred};
 use agentiso_core::{Code, Failure};
 
 use crate::act::Context;
@@ -55,14 +55,7 @@ impl Skipped {
 impl Context {
     /// Copies in one direction or the other.
     pub(crate) async fn transfer(&self, asked: FileTransfer) -> Result<FileTransferred, Failure> {
-        let upload = match asked.direction.as_str() {
-            "upload" => true,
-            "download" => false,
-            other => {
-                return Err(Failure::new(Code::InvalidArgument, format!("direction {other:?} is unknown"))
-                    .with_remedy("direction is upload or download"));
-            }
-        };
+        let upload = asked.direction == Direction::Upload;
         let host_path = PathBuf::from(&asked.host_path);
         if !host_path.is_absolute() {
             return Err(Failure::new(Code::InvalidArgument, "host_path is not an absolute path"));

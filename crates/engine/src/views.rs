@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{
-    ForkedFrom, Forward, MachineLimits, NetworkRules, Size, SnapshotBrief, WorkspaceBrief, WorkspaceDetails,
+    ForkedFrom, Forward, MachineLimits, NetworkRules, Size, SnapshotBrief, State, WorkspaceBrief,
+    WorkspaceDetails,
 };
 use agentiso_core::{Failure, Resources};
 use agentiso_meta::{NextSize, Settings, Snapshot, Workspace};
@@ -44,7 +45,7 @@ impl Engine {
             Ok((settings, read.snapshots(workspace.id)?, read.forwards_of(workspace.id)?))
         })?;
         let env_names = self.env_of(workspace.id, None).await?.names();
-        let shell = self.shell_of(workspace, view.state == "running").await;
+        let shell = self.shell_of(workspace, view.state == State::Running).await;
         let disk_used_bytes = self.workspaces.disk_used_bytes(workspace)?;
         let visible = |snapshot: &&Snapshot| !is_last_moment(&snapshot.name);
         Ok(WorkspaceDetails {
@@ -117,11 +118,12 @@ pub(crate) fn brief(
     let owner = settings.and_then(|settings| settings.owner);
     let owned =
         caller.is_some_and(|caller| caller.is_operator() || (owner.is_some() && owner == caller.session));
-    let suspended = view.state == "stopped" && settings.is_some_and(|settings| settings.suspended.is_some());
+    let suspended =
+        view.state == State::Stopped && settings.is_some_and(|settings| settings.suspended.is_some());
     WorkspaceBrief {
         workspace_id: view.id.to_string(),
         name: view.name.to_string(),
-        state: if suspended { "suspended" } else { view.state }.to_owned(),
+        state: if suspended { State::Suspended } else { view.state },
         ip: None,
         owned,
         base_image: view.image.to_string(),

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use agentiso_core::action::JobPoll;
+use agentiso_core::action::{JobPoll, WaitFor};
 use agentiso_core::progress::Silent;
 use agentiso_engine::Caller;
 use axum::extract::{Path, State as Extracted};
@@ -60,7 +60,7 @@ pub(super) async fn job_output(
                 job_id,
                 stdout_offset: Some(stdout),
                 stderr_offset: Some(stderr),
-                wait: Some("output".to_owned()),
+                wait: Some(WaitFor::Output),
                 wait_secs: Some(PATIENCE),
                 ..JobPoll::default()
             };

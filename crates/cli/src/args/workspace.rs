@@ -130,13 +130,12 @@ pub enum State {
     Suspended,
 }
 
-impl State {
-    /// As the daemon calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-            Self::Suspended => "suspended",
+impl From<State> for agentiso_core::action::State {
+    fn from(state: State) -> Self {
+        match state {
+            State::Running => Self::Running,
+            State::Stopped => Self::Stopped,
+            State::Suspended => Self::Suspended,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentiso_core::action::{FileContent, FileRead};
+use agentiso_core::action::{Encoding, FileContent, FileRead};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use base64::Engine;
@@ -22,7 +22,7 @@ pub async fn read(here: &Installation, flags: args::Read, output: Output) -> Res
     if output.json {
         let content = match daemon.ask("Still reading", &wish).await {
             Err(failure) if failure.code() == Code::FileNotText => {
-                wish.encoding = Some("base64".to_owned());
+                wish.encoding = Some(Encoding::Base64);
                 daemon.ask("Still reading", &wish).await?
             }
             read => read?,
@@ -43,7 +43,7 @@ pub(super) async fn print(
     let mut wish = FileRead {
         workspace_id: workspace.to_owned(),
         path: path.to_owned(),
-        encoding: Some("base64".to_owned()),
+        encoding: Some(Encoding::Base64),
         limit: Some(PIECE),
         ..FileRead::default()
     };

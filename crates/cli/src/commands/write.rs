@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use agentiso_core::action::FileWrite;
+use agentiso_core::action::{Encoding, FileWrite};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use base64::Engine;
@@ -32,7 +32,7 @@ pub async fn write(here: &Installation, flags: args::Write, output: Output) -> R
         path: flags.path,
         content: STANDARD.encode(&input),
         mode: flags.mode,
-        encoding: Some("base64".to_owned()),
+        encoding: Some(Encoding::Base64),
         append: flags.append,
     };
     let written = Daemon::reach(here, output).await?.ask("Still writing", &wish).await?;

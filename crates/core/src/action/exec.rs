@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::WaitFor;
 use super::workspace::of_one;
 
 /// What is said where a command may meet what only bash knows.
@@ -211,7 +212,7 @@ pub struct JobPoll {
     pub max_output_bytes: Option<u64>,
     /// `output`: wait for output after the offsets; `exit`: wait for the end; `none` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<String>,
+    pub wait: Option<WaitFor>,
     /// Maximum wait in seconds, up to 3600. Default: 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_secs: Option<u64>,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::{Direction, Encoding, PathKind};
 
 /// Reads a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -31,7 +32,7 @@ pub struct FileRead {
     pub end_line: Option<u64>,
     /// `text` (default; fails if the file is not UTF-8) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encoding: Option<String>,
+    pub encoding: Option<Encoding>,
 }
 action!(FileRead -> FileContent, "file_read", "Read a file", Reads, Default, idempotent: true;
     "Reads a file, or part of it by bytes or lines. Text only, unless encoding is base64. A file longer than \
@@ -45,8 +46,8 @@ pub struct FileContent {
     pub path: String,
     /// What was read.
     pub content: String,
-    /// `text` or `base64`.
-    pub encoding: String,
+    /// How content is encoded.
+    pub encoding: Encoding,
     /// Size of the whole file in bytes.
     pub size: u64,
     /// Offset of content in bytes.
@@ -107,7 +108,7 @@ pub struct FileWrite {
     pub mode: Option<String>,
     /// `text` (default) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub encoding: Option<String>,
+    pub encoding: Option<Encoding>,
     /// Adds to the file instead of replacing it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
@@ -227,8 +228,8 @@ action!(FileList -> FileListed, "file_list", "List a directory", Reads, Default,
 pub struct FileEntry {
     /// Its name, or path.
     pub name: String,
-    /// `file`, `directory`, `symlink` or `other`.
-    pub kind: String,
+    /// What it is.
+    pub kind: PathKind,
     /// Size in bytes.
     pub size: u64,
     /// `rwxr-xr-x`.
@@ -256,10 +257,10 @@ pub struct FileListed {
 impl Outcome for FileListed {
     fn text(&self) -> String {
         let line = |entry: &FileEntry| {
-            let mark = match entry.kind.as_str() {
-                "directory" => "/",
-                "symlink" => "@",
-                _ => "",
+            let mark = match entry.kind {
+                PathKind::Directory => "/",
+                PathKind::Symlink => "@",
+                PathKind::File | PathKind::Other => "",
             };
             let target = entry.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
             format!(
@@ -534,13 +535,13 @@ impl Outcome for TextFound {
 }
 
 /// Copies files between the host and a workspace.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileTransfer {
     /// Id or name.
     pub workspace_id: String,
     /// `upload` (host to workspace) or `download` (workspace to host).
-    pub direction: String,
+    pub direction: Direction,
     /// Absolute path on the host, within the transfer directory.
     pub host_path: String,
     /// Absolute path in the workspace.
@@ -553,8 +554,8 @@ action!(FileTransfer -> FileTransferred, "file_transfer", "Copy files to or from
 /// Files that were copied.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileTransferred {
-    /// `upload` or `download`.
-    pub direction: String,
+    /// Which way they were copied.
+    pub direction: Direction,
     /// Path on the host.
     pub host_path: String,
     /// Path in the workspace.
@@ -577,9 +578,9 @@ fn is_zero(count: &u64) -> bool {
 
 impl Outcome for FileTransferred {
     fn text(&self) -> String {
-        let (from, to) = match self.direction.as_str() {
-            "upload" => (&self.host_path, &self.guest_path),
-            _ => (&self.guest_path, &self.host_path),
+        let (from, to) = match self.direction {
+            Direction::Upload => (&self.host_path, &self.guest_path),
+            Direction::Download => (&self.guest_path, &self.host_path),
         };
         let skipped = match self.skipped_count {
             0 => String::new(),

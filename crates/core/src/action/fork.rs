@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::State;
 
 /// Where a fork came from.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -66,7 +67,7 @@ pub struct WorkspaceForked {
     pub name: Option<String>,
     /// Its state.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub state: Option<State>,
     /// IP address; absent without a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,

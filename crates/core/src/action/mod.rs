@@ -15,6 +15,7 @@ mod settings;
 mod snapshots;
 mod stats;
 mod subject;
+mod values;
 mod workspace;
 
 pub use about::{About, Action, Effect, Outcome, Rate};
@@ -29,4 +30,5 @@ pub use settings::*;
 pub use snapshots::*;
 pub use stats::*;
 pub use subject::Subject;
+pub use values::*;
 pub use workspace::*;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::{ChangeKind, State};
 use super::workspace::of_one;
 
 /// A snapshot, in short.
@@ -93,8 +94,8 @@ pub struct SnapshotRestored {
     pub snapshot_name: String,
     /// Whether memory was restored too.
     pub memory_restored: bool,
-    /// `running` or `stopped`.
-    pub state: String,
+    /// Its state.
+    pub state: State,
     /// For how long it was away.
     pub away_ms: f64,
     /// Hooks of the workspace that failed.
@@ -251,8 +252,8 @@ pub struct SnapshotCompared {
 pub struct FileChange {
     /// Its path.
     pub path: String,
-    /// `added`, `removed`, `modified`, `renamed` or `unreadable`.
-    pub change: String,
+    /// What happened to it.
+    pub change: ChangeKind,
     /// What differs of a modified one: `content`, `mode`, `owner`, `type`, `xattrs`, `target`; why one is unreadable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub what: Vec<String>,
@@ -275,12 +276,12 @@ impl Outcome for SnapshotCompared {
             return diff.clone();
         }
         let line = |change: &FileChange| {
-            let mark = match change.change.as_str() {
-                "added" => "A",
-                "removed" => "D",
-                "renamed" => "R",
-                "unreadable" => return format!("! {}: {}", change.path, change.what.join(", ")),
-                _ => "M",
+            let mark = match change.change {
+                ChangeKind::Added => "A",
+                ChangeKind::Removed => "D",
+                ChangeKind::Renamed => "R",
+                ChangeKind::Unreadable => return format!("! {}: {}", change.path, change.what.join(", ")),
+                ChangeKind::Modified => "M",
             };
             let from = change.from.as_ref().map(|from| format!("{from} -> ")).unwrap_or_default();
             format!("{mark} {from}{}", change.path)

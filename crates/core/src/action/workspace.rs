@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::fork::ForkedFrom;
+use super::values::State;
 
 /// A size.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -27,8 +28,8 @@ pub struct WorkspaceBrief {
     pub workspace_id: String,
     /// Name; accepted wherever an id is.
     pub name: String,
-    /// `running`, `stopped` or `suspended`.
-    pub state: String,
+    /// Its state.
+    pub state: State,
     /// IP address; null without a network.
     pub ip: Option<String>,
     /// Whether this session owns it.
@@ -265,8 +266,8 @@ pub struct WorkspaceCreated {
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// `running`.
-    pub state: String,
+    /// Its state.
+    pub state: State,
     /// IP address; null without a network.
     pub ip: Option<String>,
     /// Duration in milliseconds.
@@ -363,8 +364,8 @@ pub struct WorkspaceStateNow {
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// `running`, `stopped` or `suspended`.
-    pub state: String,
+    /// Its state.
+    pub state: State,
     /// IP address; null without a network.
     pub ip: Option<String>,
     /// Duration in milliseconds.
@@ -428,9 +429,9 @@ action!(WorkspaceResume -> WorkspaceStateNow, "workspace_resume", "Resume a work
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceList {
-    /// Only workspaces in this state: `running`, `stopped` or `suspended`.
+    /// Only workspaces in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state_filter: Option<String>,
+    pub state_filter: Option<State>,
     /// Only workspaces with all these labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use agentiso_core::action::{WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed};
+use agentiso_core::action::{State, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed};
 use agentiso_core::{
     Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
 };
@@ -110,7 +110,7 @@ impl Make for WorkspaceCreate {
         Ok(WorkspaceCreated {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),
-            state: view.state.to_owned(),
+            state: view.state,
             ip: None,
             boot_time_ms: took_ms(began),
             from_pool: view.from_pool,
@@ -157,7 +157,7 @@ impl Context {
             let workspaces = self.engine.workspaces.list().ok()?;
             let workspace = workspaces.into_iter().find(|workspace| Some(&workspace.name) == name)?;
             let settings = self.engine.meta().read(|read| read.settings(workspace.id)).ok()?;
-            let state = if settings.suspended.is_some() { "suspended" } else { workspace.state };
+            let state = if settings.suspended.is_some() { State::Suspended } else { workspace.state };
             let is_ours = settings.owner.is_none() || settings.owner == self.caller.session;
             is_ours.then(|| (workspace, state, settings.owner.is_some()))
         };
@@ -168,7 +168,7 @@ impl Context {
             workspace.name, workspace.id
         );
         let start = match (state, self.engine.config().vm.start_on_use) {
-            ("running", _) => "",
+            (State::Running, _) => "",
             (_, true) => ", it starts when it is used",
             (_, false) => "; start it with workspace_start",
         };

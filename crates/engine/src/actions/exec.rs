@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agentiso_core::action::{EnvSet, Exec, Executed, SetEnv};
+use agentiso_core::action::{EnvSet, Exec, Executed, SetEnv, State};
 use agentiso_core::{Capture, Code, Failure};
 use agentiso_runtime::guest::{self, Exit, ExitStatus, Process};
 use tokio::time::Instant;
@@ -176,7 +176,7 @@ impl Perform for SetEnv {
             variable_name(name)?;
         }
         let id = context.workspace()?.id;
-        let running = context.engine.workspaces.info(id)?.state == "running";
+        let running = context.engine.workspaces.info(id)?.state == State::Running;
         let room = context.engine.rooms.of(id);
         if running {
             let guest = context.guest().await?;

@@ -1,8 +1,8 @@
 //! Files: written, edited, moved, made and removed.
 
 use agentiso_core::action::{
-    DirectoryMade, Edit, FileDelete, FileDeleted, FileEdit, FileEdited, FileMkdir, FileMove, FileMoved,
-    FileTransfer, FileTransferred, FileWrite, FileWritten,
+    Direction, DirectoryMade, Edit, Encoding, FileDelete, FileDeleted, FileEdit, FileEdited, FileMkdir,
+    FileMove, FileMoved, FileTransfer, FileTransferred, FileWrite, FileWritten,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Guest, LinkError, WriteOptions};
@@ -24,12 +24,11 @@ impl Perform for FileWrite {
     async fn perform(self, context: &Context) -> Result<FileWritten, Failure> {
         absolute(&self.path)?;
         let mode = self.mode.as_deref().map(octal).transpose()?;
-        let content = match self.encoding.as_deref() {
-            None | Some("text") => self.content.into_bytes(),
-            Some("base64") => STANDARD.decode(&self.content).map_err(|error| {
+        let content = match self.encoding {
+            None | Some(Encoding::Text) => self.content.into_bytes(),
+            Some(Encoding::Base64) => STANDARD.decode(&self.content).map_err(|error| {
                 Failure::new(Code::InvalidArgument, format!("content is not base64: {error}"))
             })?,
-            Some(other) => return Err(unknown_encoding(other)),
         };
         if content.len() > LARGEST {
             return Err(too_large(&self.path, content.len() as u64));
@@ -204,9 +203,9 @@ impl Perform for FileTransfer {
     }
 
     fn changed(outcome: &FileTransferred) -> Option<String> {
-        Some(match outcome.direction.as_str() {
-            "upload" => outcome.guest_path.clone(),
-            _ => outcome.host_path.clone(),
+        Some(match outcome.direction {
+            Direction::Upload => outcome.guest_path.clone(),
+            Direction::Download => outcome.host_path.clone(),
         })
     }
 }
@@ -231,11 +230,6 @@ pub(super) fn octal(mode: &str) -> Result<u32, Failure> {
         _ => Err(Failure::new(Code::InvalidArgument, format!("mode {mode:?} is not octal permission bits"))
             .with_remedy("for example 0644 or 755")),
     }
-}
-
-pub(super) fn unknown_encoding(encoding: &str) -> Failure {
-    Failure::new(Code::InvalidArgument, format!("encoding {encoding:?} is unknown"))
-        .with_remedy("encoding is text or base64")
 }
 
 pub(super) fn too_large(path: &str, bytes: u64) -> Failure {

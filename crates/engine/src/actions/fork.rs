@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agentiso_core::action::{ForkFailure, ForkedFrom, Worker, WorkspaceFork, WorkspaceForked};
+use agentiso_core::action::{ForkFailure, ForkedFrom, State, Worker, WorkspaceFork, WorkspaceForked};
 use agentiso_core::{Code, Failure, WorkspaceName};
 use agentiso_meta::Workspace;
 use agentiso_runtime::workspaces::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
@@ -144,7 +144,7 @@ fn report(
     Ok(WorkspaceForked {
         workspace_id: only.as_ref().map(|one| one.workspace_id.clone()),
         name: only.as_ref().map(|one| one.name.clone()),
-        state: only.as_ref().map(|_| "running".to_owned()),
+        state: only.as_ref().map(|_| State::Running),
         ip: None,
         forked_from,
         requested_count: requested,

@@ -2,7 +2,7 @@
 
 use agentiso_core::action::{
     Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobWrite,
-    JobWritten,
+    JobWritten, WaitFor,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Guest, JobInfo, JobOutput, JobRead, JobWait, LinkError};
@@ -52,14 +52,10 @@ impl Perform for JobPoll {
     async fn perform(self, context: &Context) -> Result<JobPolled, Failure> {
         let most = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 1, MOST_OUTPUT)?;
         let wait_secs = bounded("wait_secs", self.wait_secs, WAIT, 0, LONGEST_WAIT)?;
-        let wait = match self.wait.as_deref() {
-            None | Some("none") => JobWait::No,
-            Some("output") => JobWait::Output,
-            Some("exit") => JobWait::Exit,
-            Some(other) => {
-                return Err(Failure::new(Code::InvalidArgument, format!("wait {other:?} is unknown"))
-                    .with_remedy("wait is none, output or exit"));
-            }
+        let wait = match self.wait {
+            None | Some(WaitFor::Nothing) => JobWait::No,
+            Some(WaitFor::Output) => JobWait::Output,
+            Some(WaitFor::Exit) => JobWait::Exit,
         };
         let guest = context.running_guest().await?;
         let read = JobRead {

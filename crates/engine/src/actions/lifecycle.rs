@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use agentiso_core::Failure;
 use agentiso_core::action::{
-    WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
+    State, WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
 };
 use agentiso_meta::Workspace;
 
@@ -22,7 +22,7 @@ impl Perform for WorkspaceStart {
     }
 
     fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
-        Some(outcome.state.clone())
+        Some(outcome.state.to_string())
     }
 }
 
@@ -31,8 +31,13 @@ impl Context {
     pub(crate) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let before = engine.workspaces.info(workspace.id)?;
-        if before.state == "running" {
-            return Ok(state_now(workspace, "running", began, Some("it was running already".to_owned())));
+        if before.state == State::Running {
+            return Ok(state_now(
+                workspace,
+                State::Running,
+                began,
+                Some("it was running already".to_owned()),
+            ));
         }
         if engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some() {
             return self.resume().await;
@@ -61,23 +66,23 @@ impl Perform for WorkspaceStop {
             // Its QEMU may have been killed for this call.
             engine.meta().read(|read| read.workspace(workspace.id))?.machine().is_some()
         } else {
-            engine.workspaces.info(workspace.id)?.state == "running"
+            engine.workspaces.info(workspace.id)?.state == State::Running
         };
         engine.change_settings(workspace.id, |settings| settings.stay_stopped = true)?;
         if !running {
             let suspended = engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some();
-            let state = if suspended { "suspended" } else { "stopped" };
+            let state = if suspended { State::Suspended } else { State::Stopped };
             return Ok(state_now(workspace, state, began, Some("it was not running".to_owned())));
         }
         let limit = self.timeout_secs.map(Duration::from_secs);
         let clean = engine.workspaces.stop(workspace.id, self.force, limit).await?;
         engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None);
         let note = (!clean).then(|| "it was switched off, not powered off".to_owned());
-        Ok(state_now(workspace, "stopped", began, note))
+        Ok(state_now(workspace, State::Stopped, began, note))
     }
 
     fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
-        Some(outcome.state.clone())
+        Some(outcome.state.to_string())
     }
 }
 
@@ -119,14 +124,14 @@ impl Perform for WorkspaceGrow {
 
 pub(super) fn state_now(
     workspace: &Workspace,
-    state: &str,
+    state: State,
     began: Instant,
     note: Option<String>,
 ) -> WorkspaceStateNow {
     WorkspaceStateNow {
         workspace_id: workspace.id.to_string(),
         name: workspace.name.to_string(),
-        state: state.to_owned(),
+        state,
         ip: None,
         took_ms: took_ms(began),
         note,

@@ -1,7 +1,7 @@
 //! Files: read, listed and looked at.
 
 use agentiso_core::action::{
-    FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus, LeftOut,
+    Encoding, FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus, LeftOut, PathKind,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{FileKind, Guest, Metadata};
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 use super::exec::bounded;
-use super::files::{LARGEST, about_path, absolute, too_large, unknown_encoding};
+use super::files::{LARGEST, about_path, absolute, too_large};
 use crate::act::Context;
 use crate::output::whole_characters;
 use crate::views::shown;
@@ -29,11 +29,7 @@ impl Perform for FileRead {
         let most = self.max_output_bytes;
         let most =
             most.map(|most| bounded("max_output_bytes", Some(most), 0, 0, LARGEST as u64)).transpose()?;
-        let binary = match self.encoding.as_deref() {
-            None | Some("text") => false,
-            Some("base64") => true,
-            Some(other) => return Err(unknown_encoding(other)),
-        };
+        let binary = self.encoding == Some(Encoding::Base64);
         let guest = context.guest().await?;
         if self.start_line.is_some() || self.end_line.is_some() {
             if binary || self.offset.is_some() {
@@ -59,7 +55,7 @@ impl Perform for FileRead {
         Ok(FileContent {
             path: self.path,
             content,
-            encoding: if binary { "base64" } else { "text" }.to_owned(),
+            encoding: if binary { Encoding::Base64 } else { Encoding::Text },
             size,
             offset,
             bytes: read,
@@ -78,7 +74,7 @@ async fn ends(guest: &Guest, path: String, offset: u64, most: u64) -> Result<Fil
     let content = |content, bytes, left_out: Option<LeftOut>| FileContent {
         path: path.clone(),
         content,
-        encoding: "text".to_owned(),
+        encoding: Encoding::Text,
         size,
         offset,
         bytes,
@@ -201,7 +197,7 @@ async fn lines(guest: &Guest, asked: &FileRead, limit: u64) -> Result<FileConten
     Ok(FileContent {
         path: asked.path.clone(),
         content: content.to_owned(),
-        encoding: "text".to_owned(),
+        encoding: Encoding::Text,
         size: size.max(end),
         offset: picked.passed,
         bytes: whole as u64,
@@ -292,7 +288,7 @@ pub(super) fn moment(nanos: i64) -> String {
 pub(super) fn entry(name: String, metadata: &Metadata) -> FileEntry {
     FileEntry {
         name,
-        kind: kind(metadata.kind).to_owned(),
+        kind: kind(metadata.kind),
         size: metadata.size,
         permissions: permissions(metadata.mode),
         modified: moment(metadata.modified_ns),
@@ -300,12 +296,12 @@ pub(super) fn entry(name: String, metadata: &Metadata) -> FileEntry {
     }
 }
 
-pub(super) fn kind(kind: FileKind) -> &'static str {
+pub(super) fn kind(kind: FileKind) -> PathKind {
     match kind {
-        FileKind::File => "file",
-        FileKind::Directory => "directory",
-        FileKind::Symlink => "symlink",
-        FileKind::Other => "other",
+        FileKind::File => PathKind::File,
+        FileKind::Directory => PathKind::Directory,
+        FileKind::Symlink => PathKind::Symlink,
+        FileKind::Other => PathKind::Other,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Labels, times and sizes of workspaces.
 
-use agentiso_core::action::{WorkspaceUpdate, WorkspaceUpdated};
+use agentiso_core::action::{State, WorkspaceUpdate, WorkspaceUpdated};
 use agentiso_core::{Failure, Resources};
 use agentiso_meta::{NextSize, Settings, Workspace};
 
@@ -88,7 +88,7 @@ impl Resize for WorkspaceUpdate {
 
 impl Engine {
     fn is_stopped(&self, id: agentiso_core::WorkspaceId, settings: &Settings) -> Result<bool, Failure> {
-        let running = self.workspaces.info(id)?.state == "running";
+        let running = self.workspaces.info(id)?.state == State::Running;
         Ok(!running && settings.suspended.is_none())
     }
 

@@ -1,9 +1,9 @@
 //! Snapshots.
 
 use agentiso_core::action::{
-    FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete, SnapshotDeleted,
-    SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore, SnapshotRestored,
-    SnapshotTaken,
+    ChangeKind as Changed, FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete,
+    SnapshotDeleted, SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore,
+    SnapshotRestored, SnapshotTaken, State,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
@@ -71,7 +71,7 @@ impl Perform for SnapshotRestore {
             engine.workspaces.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.
         engine.forget_last_moment(workspace.id).await?;
-        if restored.workspace.state == "running" {
+        if restored.workspace.state == State::Running {
             engine.equip(workspace.id).await?;
             engine.watch(workspace.id);
         }
@@ -81,7 +81,7 @@ impl Perform for SnapshotRestore {
             workspace_id: workspace.id.to_string(),
             snapshot_name: self.snapshot_name,
             memory_restored: restored.memory,
-            state: restored.workspace.state.to_owned(),
+            state: restored.workspace.state,
             away_ms: restored.away.as_secs_f64() * 1000.0,
             failed_hooks: failed(&restored.hooks),
         })
@@ -201,11 +201,11 @@ fn compared(changes: &Changes, most: usize) -> SnapshotCompared {
 fn file_change(change: &Change) -> FileChange {
     let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let (kind, what, from) = match &change.kind {
-        ChangeKind::Added => ("added", None, None),
-        ChangeKind::Removed => ("removed", None, None),
-        ChangeKind::Modified { aspects } => ("modified", Some(aspects), None),
-        ChangeKind::Renamed { from, aspects } => ("renamed", Some(aspects), Some(text(from))),
-        ChangeKind::Unreadable { .. } => ("unreadable", None, None),
+        ChangeKind::Added => (Changed::Added, None, None),
+        ChangeKind::Removed => (Changed::Removed, None, None),
+        ChangeKind::Modified { aspects } => (Changed::Modified, Some(aspects), None),
+        ChangeKind::Renamed { from, aspects } => (Changed::Renamed, Some(aspects), Some(text(from))),
+        ChangeKind::Unreadable { .. } => (Changed::Unreadable, None, None),
     };
     let what = match &change.kind {
         ChangeKind::Unreadable { reason } => vec![reason.clone()],

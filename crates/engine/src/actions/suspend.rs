@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use agentiso_core::action::{WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
+use agentiso_core::action::{State, WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
 use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
 use agentiso_runtime::workspaces::SnapshotRequest;
 
@@ -57,7 +57,12 @@ impl Perform for WorkspaceSuspend {
         let meta = engine.meta();
         let before = meta.read(|read| read.settings(workspace.id))?;
         if before.suspended.is_some() {
-            return Ok(state_now(workspace, "suspended", began, Some("it was suspended already".to_owned())));
+            return Ok(state_now(
+                workspace,
+                State::Suspended,
+                began,
+                Some("it was suspended already".to_owned()),
+            ));
         }
         let taken = meta.read(|read| read.snapshots(workspace.id))?;
         let name = free_name(|name| taken.iter().any(|snapshot| snapshot.name.as_str() == name))?;
@@ -75,11 +80,11 @@ impl Perform for WorkspaceSuspend {
             return Err(failure);
         }
         engine.events.tell(EventKind::Suspended, workspace.id, workspace.name.as_str(), None);
-        Ok(state_now(workspace, "suspended", began, None))
+        Ok(state_now(workspace, State::Suspended, began, None))
     }
 
     fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
-        Some(outcome.state.clone())
+        Some(outcome.state.to_string())
     }
 }
 
@@ -91,7 +96,7 @@ impl Perform for WorkspaceResume {
     }
 
     fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
-        Some(outcome.state.clone())
+        Some(outcome.state.to_string())
     }
 }
 
@@ -110,7 +115,7 @@ impl Context {
         engine.equip(workspace.id).await?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
-        Ok(state_now(workspace, "running", began, Some("it goes on where it was".to_owned())))
+        Ok(state_now(workspace, State::Running, began, Some("it goes on where it was".to_owned())))
     }
 }
 

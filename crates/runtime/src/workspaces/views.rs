@@ -1,5 +1,6 @@
 //! Workspaces and snapshots as users see them.
 
+use agentiso_core::action::State;
 use agentiso_core::ports::DiskUsage;
 use agentiso_core::{Failure, ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 use agentiso_meta::{MetaError, Read, Snapshot, Workspace, WorkspaceState};
@@ -18,7 +19,7 @@ pub struct WorkspaceView {
     /// Its name.
     pub name: WorkspaceName,
     /// `running` or `stopped`.
-    pub state: &'static str,
+    pub state: State,
     /// Why it stopped, unless it was asked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
@@ -104,7 +105,7 @@ impl WorkspaceView {
         Self {
             id: workspace.id,
             name: workspace.name.clone(),
-            state: if machine.is_some() { "running" } else { "stopped" },
+            state: if machine.is_some() { State::Running } else { State::Stopped },
             stop_reason,
             image: workspace.image.clone(),
             resources: workspace.resources,

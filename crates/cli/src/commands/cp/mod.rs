@@ -13,7 +13,7 @@ mod side;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use agentiso_core::action::{Exec, FileStat, FileStatus, FileTransfer, FileTransferred};
+use agentiso_core::action::{Direction, Exec, FileStat, FileStatus, FileTransfer, FileTransferred, PathKind};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use serde::Serialize;
@@ -93,18 +93,18 @@ impl Copy {
             (Side::Here(source), Side::There { workspace, path }) => {
                 let text = source.to_string_lossy();
                 let guest_path = destination(&text, &absolute(source)?, path, into_directory)?;
-                self.transfer("upload", workspace, absolute(source)?, guest_path).await
+                self.transfer(Direction::Upload, workspace, absolute(source)?, guest_path).await
             }
             (Side::There { workspace, path }, Side::Here(target)) => {
                 let host_path = destination(path, path, &absolute(target)?, into_directory)?;
-                self.transfer("download", workspace, host_path, without_dot(path)).await
+                self.transfer(Direction::Download, workspace, host_path, without_dot(path)).await
             }
             (Side::There { workspace, path }, Side::There { workspace: other, path: target }) => {
                 let room = Room::new(&self.home)?;
                 let between = room.path("copy")?;
-                self.transfer("download", workspace, between.clone(), without_dot(path)).await?;
+                self.transfer(Direction::Download, workspace, between.clone(), without_dot(path)).await?;
                 let guest_path = destination(path, path, target, into_directory)?;
-                self.transfer("upload", other, between, guest_path).await
+                self.transfer(Direction::Upload, other, between, guest_path).await
             }
             (Side::Stream, Side::There { workspace, path }) => {
                 if into_directory {
@@ -114,7 +114,7 @@ impl Copy {
                 let room = Room::new(&self.home)?;
                 let between = room.path("stdin")?;
                 room.keep_input(&between)?;
-                self.transfer("upload", workspace, between, path.clone()).await
+                self.transfer(Direction::Upload, workspace, between, path.clone()).await
             }
             _ => Err(invalid("neither side is in a workspace")),
         }
@@ -122,17 +122,12 @@ impl Copy {
 
     async fn transfer(
         &self,
-        direction: &str,
+        direction: Direction,
         workspace: &str,
         host_path: String,
         guest_path: String,
     ) -> Result<FileTransferred, Failure> {
-        let wish = FileTransfer {
-            workspace_id: workspace.to_owned(),
-            direction: direction.to_owned(),
-            host_path,
-            guest_path,
-        };
+        let wish = FileTransfer { workspace_id: workspace.to_owned(), direction, host_path, guest_path };
         self.daemon.ask("Still copying", &wish).await
     }
 
@@ -182,13 +177,13 @@ impl Copy {
         let mut wish = FileStat { workspace_id: workspace.to_owned(), path: path.to_owned() };
         let kind = |status: FileStatus| status.entry.map(|entry| entry.kind);
         let found = kind(self.daemon.ask("Still looking", &wish).await?);
-        if found.as_deref() != Some("symlink") {
-            return Ok(found.as_deref() == Some("directory"));
+        if found != Some(PathKind::Symlink) {
+            return Ok(found == Some(PathKind::Directory));
         }
         // What is behind a link is seen from within.
         wish.path = below(path, ".");
         let behind = self.daemon.ask("Still looking", &wish).await;
-        Ok(behind.is_ok_and(|status| kind(status).as_deref() == Some("directory")))
+        Ok(behind.is_ok_and(|status| kind(status) == Some(PathKind::Directory)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentiso_core::action::{JobPoll, JobPolled};
+use agentiso_core::action::{JobPoll, JobPolled, WaitFor};
 use agentiso_core::{Code, Failure};
 
 use crate::commands::Daemon;
@@ -46,7 +46,7 @@ pub async fn logs(
         }
         wish.stdout_offset = Some(polled.next_stdout_offset);
         wish.stderr_offset = Some(polled.next_stderr_offset);
-        wish.wait = (!polled.more).then(|| "output".to_owned());
+        wish.wait = (!polled.more).then_some(WaitFor::Output);
     }
 }
 
@@ -56,7 +56,7 @@ pub async fn wait(daemon: &Daemon, workspace: String, id: u32, output: Output) -
         workspace_id: workspace,
         job_id: id,
         max_output_bytes: Some(PIECE),
-        wait: Some("exit".to_owned()),
+        wait: Some(WaitFor::Exit),
         wait_secs: Some(PATIENCE),
         ..JobPoll::default()
     };

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use agentiso_core::Failure;
-use agentiso_core::action::{FileChange, SnapshotCompared, SnapshotDiff};
+use agentiso_core::action::{ChangeKind, FileChange, SnapshotCompared, SnapshotDiff};
 use agentiso_runtime::Installation;
 
 use crate::args;
@@ -60,11 +60,11 @@ fn write_changes(out: &mut Stream, found: &SnapshotCompared) -> io::Result<()> {
 fn line(change: &FileChange) -> String {
     let path = printable(&change.path);
     let what = if change.what.is_empty() { String::new() } else { format!(" ({})", change.what.join(", ")) };
-    match (change.change.as_str(), &change.from) {
-        ("added", _) => format!("A {path}"),
-        ("removed", _) => format!("D {path}"),
-        ("unreadable", _) => format!("! {path}{what}"),
-        ("renamed", Some(from)) => format!("R {} -> {path}{what}", printable(from)),
+    match (change.change, &change.from) {
+        (ChangeKind::Added, _) => format!("A {path}"),
+        (ChangeKind::Removed, _) => format!("D {path}"),
+        (ChangeKind::Unreadable, _) => format!("! {path}{what}"),
+        (ChangeKind::Renamed, Some(from)) => format!("R {} -> {path}{what}", printable(from)),
         _ => format!("M {path}{what}"),
     }
 }
@@ -90,18 +90,18 @@ mod tests {
 
     #[test]
     fn every_kind_of_change_is_one_line() {
-        let change = |kind: &str, what: &[&str], from: Option<&str>| FileChange {
+        let change = |kind: ChangeKind, what: &[&str], from: Option<&str>| FileChange {
             path: "/b".to_owned(),
-            change: kind.to_owned(),
+            change: kind,
             what: what.iter().map(|&word| word.to_owned()).collect(),
             from: from.map(str::to_owned),
             old_size: None,
             new_size: None,
         };
-        assert_eq!(line(&change("added", &[], None)), "A /b");
-        assert_eq!(line(&change("removed", &[], None)), "D /b");
-        assert_eq!(line(&change("modified", &["content", "mode"], None)), "M /b (content, mode)");
-        assert_eq!(line(&change("unreadable", &["inode 24"], None)), "! /b (inode 24)");
-        assert_eq!(line(&change("renamed", &[], Some("/a"))), "R /a -> /b");
+        assert_eq!(line(&change(ChangeKind::Added, &[], None)), "A /b");
+        assert_eq!(line(&change(ChangeKind::Removed, &[], None)), "D /b");
+        assert_eq!(line(&change(ChangeKind::Modified, &["content", "mode"], None)), "M /b (content, mode)");
+        assert_eq!(line(&change(ChangeKind::Unreadable, &["inode 24"], None)), "! /b (inode 24)");
+        assert_eq!(line(&change(ChangeKind::Renamed, &[], Some("/a"))), "R /a -> /b");
     }
 }

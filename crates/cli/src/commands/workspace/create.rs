@@ -95,10 +95,8 @@ async fn undo(daemon: &Daemon, made: WorkspaceCreated, failure: Failure) -> Fail
     let WorkspaceCreated { workspace_id, name, .. } = made;
     match daemon.change("Still removing the workspace", &WorkspaceDestroy { workspace_id }).await {
         Ok(_) => failure,
-        Err(also) => {
-            Failure::new(failure.code(), format!("{failure}; removing {name} failed too: {also}"))
-                .with_remedy(format!("remove it: agentiso rm --force {name}"))
-        }
+        Err(also) => Failure::new(failure.code(), format!("{failure}; removing {name} failed too: {also}"))
+            .with_remedy(format!("remove it: agentiso rm --force {name}")),
     }
 }
 

@@ -18,7 +18,7 @@ const COLUMNS: [&str; 9] = ["NAME", "STATE", "IMAGE", "VCPUS", "MEMORY", "DISK",
 pub async fn ls(here: &Installation, flags: args::Ls, output: Output) -> Result<u8, Failure> {
     let chosen = flags.state.is_some() || !flags.labels.is_empty();
     let wish = WorkspaceList {
-        state_filter: flags.state.map(|state| state.name().to_owned()),
+        state_filter: flags.state.map(Into::into),
         labels: flags.labels.into_iter().collect(),
         owned: false,
     };
@@ -57,7 +57,7 @@ fn row(branch: &str, workspace: &WorkspaceBrief) -> [String; 9] {
     let size = workspace.resources;
     [
         format!("{branch}{}", workspace.name),
-        workspace.state.clone(),
+        workspace.state.to_string(),
         workspace.base_image.clone(),
         size.vcpus.to_string(),
         bytes(u64::from(size.memory_mb) << 20),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use agentiso_core::Failure;
 use agentiso_core::action::{
-    Action, WorkspaceResume, WorkspaceStart, WorkspaceStateNow, WorkspaceStop, WorkspaceSuspend,
+    Action, State, WorkspaceResume, WorkspaceStart, WorkspaceStateNow, WorkspaceStop, WorkspaceSuspend,
 };
 use agentiso_runtime::Installation;
 use serde_json::json;
@@ -26,32 +26,32 @@ struct Words {
     /// What it is called when it is made.
     done: &'static str,
     /// The states it changes; with --all and --label, workspaces in other states are left alone.
-    from: &'static [&'static str],
+    from: &'static [State],
 }
 
 /// Starts stopped workspaces on their disks.
 pub async fn start(here: &Installation, flags: args::Start, output: Output) -> Result<u8, Failure> {
-    let words = Words { doing: "starting", done: "Started", from: &["stopped", "suspended"] };
+    let words = Words { doing: "starting", done: "Started", from: &[State::Stopped, State::Suspended] };
     change(here, output, flags.which, &words, |workspace_id| WorkspaceStart { workspace_id }).await
 }
 
 /// Stops workspaces.
 pub async fn stop(here: &Installation, flags: args::Stop, output: Output) -> Result<u8, Failure> {
     let args::Stop { which, force, timeout: timeout_secs } = flags;
-    let words = Words { doing: "stopping", done: "Stopped", from: &["running"] };
+    let words = Words { doing: "stopping", done: "Stopped", from: &[State::Running] };
     let wish = |workspace_id| WorkspaceStop { workspace_id, force, timeout_secs };
     change(here, output, which, &words, wish).await
 }
 
 /// Writes the memory of workspaces to disk and ends their machines.
 pub async fn suspend(here: &Installation, flags: args::Suspend, output: Output) -> Result<u8, Failure> {
-    let words = Words { doing: "suspending", done: "Suspended", from: &["running"] };
+    let words = Words { doing: "suspending", done: "Suspended", from: &[State::Running] };
     change(here, output, flags.which, &words, |workspace_id| WorkspaceSuspend { workspace_id }).await
 }
 
 /// Continues suspended workspaces.
 pub async fn resume(here: &Installation, flags: args::Resume, output: Output) -> Result<u8, Failure> {
-    let words = Words { doing: "resuming", done: "Resumed", from: &["suspended"] };
+    let words = Words { doing: "resuming", done: "Resumed", from: &[State::Suspended] };
     change(here, output, flags.which, &words, |workspace_id| WorkspaceResume { workspace_id }).await
 }
 
@@ -72,7 +72,7 @@ async fn change<A: Action<Outcome = WorkspaceStateNow>>(
     }
     let named = !which.workspaces.is_empty();
     let mut chosen = chosen(&daemon, which).await?;
-    chosen.retain(|one| named || words.from.contains(&one.state.as_str()));
+    chosen.retain(|one| named || words.from.contains(&one.state));
     let wishes: Vec<A> = chosen.iter().map(|one| wish(one.workspace_id.clone())).collect();
     let what = format!("Still {} {} workspaces", words.doing, wishes.len());
     let results = daemon.change_each(&what, &wishes).await?;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
-use agentiso_core::action::{WorkspaceDetails, WorkspaceInfo, WorkspaceList};
+use agentiso_core::action::{State, WorkspaceDetails, WorkspaceInfo, WorkspaceList};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use crate::ui::{Stream, Table, age_since, bytes};
 pub async fn prune(here: &Installation, flags: args::Prune, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     let wish = WorkspaceList {
-        state_filter: Some("stopped".to_owned()),
+        state_filter: Some(State::Stopped),
         labels: flags.labels.iter().cloned().collect(),
         ..WorkspaceList::default()
     };

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentiso_core::action::{WorkspaceBrief, WorkspaceDestroy};
+use agentiso_core::action::{State, WorkspaceBrief, WorkspaceDestroy};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(super) async fn remove(
 
 fn refuse_running(found: &[WorkspaceBrief]) -> Result<(), Failure> {
     let running: Vec<&str> =
-        found.iter().filter(|brief| brief.state == "running").map(|brief| brief.name.as_str()).collect();
+        found.iter().filter(|brief| brief.state == State::Running).map(|brief| brief.name.as_str()).collect();
     if running.is_empty() {
         return Ok(());
     }

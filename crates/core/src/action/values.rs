@@ -1,0 +1,131 @@
+//! Fixed sets of values on the wire: an enum here, an `enum` of strings in every schema.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Declares an enum whose variants are written in snake case.
+macro_rules! values {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+        #[schemars(inline)]
+        pub enum $name {
+            $($(#[$about])* #[serde(rename = $text)] $variant,)+
+        }
+
+        impl $name {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// As it is written on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+values! {
+    /// Whether a workspace has a machine.
+    State {
+        /// Its machine runs.
+        Running = "running",
+        /// It has no machine.
+        Stopped = "stopped",
+        /// Its machine's memory is on disk.
+        Suspended = "suspended",
+    }
+}
+
+values! {
+    /// How the content of a file is written in JSON.
+    Encoding {
+        /// UTF-8 text.
+        Text = "text",
+        /// Any bytes.
+        Base64 = "base64",
+    }
+}
+
+values! {
+    /// What a path is.
+    PathKind {
+        /// A regular file.
+        File = "file",
+        /// A directory.
+        Directory = "directory",
+        /// A symbolic link.
+        Symlink = "symlink",
+        /// A device, a pipe or a socket.
+        Other = "other",
+    }
+}
+
+values! {
+    /// Where files are copied.
+    Direction {
+        /// From the host to the workspace.
+        Upload = "upload",
+        /// From the workspace to the host.
+        Download = "download",
+    }
+}
+
+values! {
+    /// What a look at a background command waits for.
+    WaitFor {
+        /// Nothing.
+        Nothing = "none",
+        /// Output after the offsets.
+        Output = "output",
+        /// Its end.
+        Exit = "exit",
+    }
+}
+
+values! {
+    /// What happened to a file between two points.
+    ChangeKind {
+        /// It is new.
+        Added = "added",
+        /// It is gone.
+        Removed = "removed",
+        /// Its content or attributes differ.
+        Modified = "modified",
+        /// It has another path.
+        Renamed = "renamed",
+        /// It could not be read.
+        Unreadable = "unreadable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_they_are_displayed() {
+        for state in State::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.to_string());
+            assert_eq!(serde_json::from_value::<State>(state.as_str().into()).unwrap(), *state);
+        }
+        assert_eq!(serde_json::to_value(WaitFor::Nothing).unwrap(), "none");
+        assert!(serde_json::from_str::<State>("\"paused\"").is_err());
+    }
+
+    #[test]
+    fn a_schema_lists_the_values_in_place() {
+        let schema = schemars::schema_for!(Option<Direction>).to_value().to_string();
+        assert!(schema.contains("\"upload\"") && !schema.contains("$ref"), "{schema}");
+    }
+}
