@@ -6,21 +6,34 @@ use std::time::Duration;
 
 use agentiso_proto::RootDisk;
 
+use crate::VmError;
 use crate::confine::Confinement;
 use crate::hardware::Hardware;
-use crate::qemu::{Credentials, DiskFile, Memory, Qemu};
+use crate::isolation::Isolation;
+use crate::qemu::{DiskFile, Memory, Qemu};
+use crate::users::{User, Users};
 
 /// What is the same for all machines of this host.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The QEMU to use.
     pub qemu: Qemu,
-    /// The user QEMU runs as, if not ours.
-    pub run_as: Option<Credentials>,
+    /// The users QEMUs run as, if not as ours.
+    pub users: Option<Arc<Users>>,
     /// How long a machine may take until it answers, booted or restored, and for each step of its start after that.
     pub boot_limit: Duration,
     /// What holds machines to their limits, if anything is to.
     pub confinement: Option<Arc<Confinement>>,
+    /// What keeps QEMUs from everything of the host that they do not need, if the host allows it.
+    pub isolation: Option<Arc<Isolation>>,
+}
+
+impl Host {
+    /// A user for one machine, if it has to have another one than ours.
+    pub fn user(&self) -> Result<Option<User>, VmError> {
+        let claimed = self.users.as_ref().map(|users| users.claim()).transpose();
+        claimed.map_err(VmError::io("find a user id for the machine"))
+    }
 }
 
 /// A kernel and its initramfs.
@@ -41,6 +54,8 @@ pub struct Launch<'a> {
     pub dir: &'a Path,
     /// Its shape.
     pub hardware: Hardware,
+    /// The user its QEMU runs as, if not ours. It must own what is written.
+    pub user: Option<User>,
     /// Its disk.
     pub disk: DiskFile,
     /// Where its memory lives.
