@@ -323,6 +323,9 @@ fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, travell
             // SAFETY: this request only takes numbers.
             unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         }
+        // What else is open here by mistake, or was when we were started, is not for QEMU. An older kernel cannot do this.
+        // SAFETY: this call takes numbers, and only marks descriptors to be closed by exec.
+        unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) };
         for &fd in &inherited {
             // SAFETY: the caller of `Process::spawn` holds these descriptors open until the fork is over, and the
             // child has its own copies.
