@@ -1,7 +1,8 @@
 //! Machines that run while the disks under them are rewritten.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use agentiso_core::{DiskId, Failure, WorkspaceId};
@@ -110,17 +111,26 @@ impl Workspaces {
     fn has_old_open(&self, state: &MachineState) -> Result<bool, Failure> {
         let dir = self.installation.paths.disks_dir();
         let dir = dir.canonicalize().map_err(|error| self.installation.io("find the disks", error))?;
-        Ok(has_deleted(state.record.pid, &dir))
+        Ok(has_old(state.record.pid, &dir))
     }
 }
 
-/// Whether a process has a file open that was once in `dir`. One that is mounted by itself in the process's own root
-/// has no name any more when that is gone too.
-fn has_deleted(pid: u32, dir: &Path) -> bool {
+/// Whether a process has a file open that was once in `dir`, and has been replaced or removed there. The process may see
+/// another directory in its place, in which the file still has its name.
+fn has_old(pid: u32, dir: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| fs::read_link(entry.path()).ok())
-        .filter_map(|name| name.to_str().and_then(|name| name.strip_suffix(DELETED)).map(PathBuf::from))
-        .any(|name| name == Path::new("/") || name.parent() == Some(dir))
+    open.filter_map(|entry| Some((fs::read_link(entry.path()).ok()?, entry.path()))).any(|(name, descriptor)| {
+        if let Some(was) = name.to_str().and_then(|name| name.strip_suffix(DELETED)).map(Path::new) {
+            // What was mounted by itself, and is not any more, has no name at all.
+            return was == Path::new("/") || was.parent() == Some(dir);
+        }
+        name.parent() == Some(dir) && !is_same(&descriptor, &name)
+    })
+}
+
+fn is_same(descriptor: &Path, name: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
+    identity(descriptor) == identity(name)
 }
 
 #[cfg(test)]
@@ -133,11 +143,13 @@ mod tests {
         let path = dir.path().canonicalize().unwrap();
         let (disk, fresh) = (path.join("a"), path.join("b"));
         fs::write(&disk, "old").unwrap();
-        let _open = fs::File::open(&disk).unwrap();
-        assert!(!has_deleted(std::process::id(), &path));
+        let open = fs::File::open(&disk).unwrap();
+        assert!(!has_old(std::process::id(), &path));
         fs::write(&fresh, "new").unwrap();
         fs::rename(&fresh, &disk).unwrap();
-        assert!(has_deleted(std::process::id(), &path));
-        assert!(!has_deleted(std::process::id(), Path::new("/nowhere")));
+        assert!(has_old(std::process::id(), &path));
+        drop(open);
+        assert!(!has_old(std::process::id(), &path));
+        assert!(!has_old(std::process::id(), Path::new("/nowhere")));
     }
 }

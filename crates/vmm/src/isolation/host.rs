@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use agentiso_core::{Code, Explain};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::plan::SameUser;
@@ -32,6 +33,18 @@ pub struct Isolation {
     landlock: Option<u32>,
 }
 
+/// How much is tried out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Trial {
+    /// Getting into a root of its own.
+    Enter,
+    /// Running QEMU there.
+    Run,
+}
+
+/// What a child that only gets into its own root ends with: nothing it does there fails like this.
+const THERE: Errno = Errno::CANCELED;
+
 /// That it worked once holds until the host is booted anew, or QEMU is another one.
 #[derive(Deserialize, Eq, PartialEq, Serialize)]
 struct Tried {
@@ -39,16 +52,19 @@ struct Tried {
 }
 
 impl Isolation {
-    /// Finds out whether a QEMU runs isolated here, by letting it say its version. `cache` remembers that it does.
+    /// Finds out whether a QEMU runs isolated here, by letting it say its version. `cache` remembers that it does; whether
+    /// a process may still be isolated is tried each time.
     pub fn find(qemu: &Qemu, cache: &Path) -> Result<Self, NotIsolated> {
         let found = Self::for_program(qemu);
         let user = rustix::process::geteuid().as_raw();
         let tried = Tried { key: format!("{} {} {user} {:?}", boot_id(), qemu.identity, found.landlock) };
         let known = fs::read(cache).ok().and_then(|text| serde_json::from_slice::<Tried>(&text).ok());
         if known.is_none_or(|known| known != tried) {
-            found.try_out(&qemu.path)?;
+            found.try_out(&qemu.path, Trial::Run)?;
             // Failing to remember only means trying again.
             let _ = serde_json::to_vec(&tried).map_err(io::Error::other).and_then(|text| fs::write(cache, text));
+        } else {
+            found.try_out(&qemu.path, Trial::Enter)?;
         }
         Ok(found)
     }
@@ -78,7 +94,7 @@ impl Isolation {
         Entry::plan(&shown, same_user, self.landlock)
     }
 
-    fn try_out(&self, program: &Path) -> Result<(), NotIsolated> {
+    fn try_out(&self, program: &Path, trial: Trial) -> Result<(), NotIsolated> {
         let failed = |doing: String, cause| NotIsolated { doing, as_user: self.as_user, cause };
         let planned = self.entry(vec![Shown::in_place("/dev/null", Access::Write)]).and_then(WayIn::new);
         let (way_in, traveller) = planned.map_err(|error| failed("plan a root for it".to_owned(), error))?;
@@ -86,11 +102,19 @@ impl Isolation {
         command.arg("--version").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec it only makes system calls on what was planned before.
-        unsafe { command.pre_exec(move || traveller.go()) };
-        let mut child = spawner::spawn(command).wait().map_err(|error| {
-            let step = way_in.failed_to();
-            failed(step.unwrap_or_else(|| format!("start {} in it", program.display())), error)
-        })?;
+        unsafe {
+            command.pre_exec(move || {
+                traveller.go()?;
+                if trial == Trial::Enter { Err(THERE.into()) } else { Ok(()) }
+            });
+        }
+        let mut child = match (spawner::spawn(command).wait(), way_in.failed_to()) {
+            (Ok(child), _) => child,
+            (Err(error), None) if error.raw_os_error() == Some(THERE.raw_os_error()) => return Ok(()),
+            (Err(error), step) => {
+                return Err(failed(step.unwrap_or_else(|| format!("start {} in it", program.display())), error));
+            }
+        };
         match child.wait() {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(failed(
