@@ -285,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn what_belongs_to_a_machine_stays_its_own_when_others_stand_on_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("disk");
+        fs::write(&disk, "x").unwrap();
+        fs::set_permissions(&disk, Permissions::from_mode(0o600)).unwrap();
+        // To root everything it has is a base already, so that this is about a machine with our user.
+        let me = fs::metadata(&disk).unwrap();
+        let users = Users::new(dir.path(), me.uid(), 1, Credentials { gid: me.gid(), ..LIKE });
+        users.share(&disk).unwrap();
+        let shared = fs::metadata(&disk).unwrap();
+        assert_eq!((shared.uid(), shared.mode() & 0o777), (me.uid(), 0o640));
+        users.share(&disk).unwrap();
+    }
+
+    #[test]
     fn without_a_range_all_have_the_same_user() {
         let users = Users::new(Path::new("/nonexistent/uids"), 0, 0, LIKE);
         assert_eq!(users.claim().unwrap().credentials(), LIKE);

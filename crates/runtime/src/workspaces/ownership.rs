@@ -113,8 +113,12 @@ impl Workspaces {
     }
 }
 
+/// Of a volume it is the device that has been a machine's.
 fn make_roots(disk: &Path) -> io::Result<()> {
-    std::os::unix::fs::lchown(disk, Some(0), Some(0))?;
+    match std::os::unix::fs::chown(disk, Some(0), Some(0)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    }
     if disk.symlink_metadata()?.is_file() {
         fs::set_permissions(disk, Permissions::from_mode(0o600))?;
     }

@@ -9,6 +9,7 @@ use agentiso_proto::RootDisk;
 use crate::VmError;
 use crate::confine::Confinement;
 use crate::hardware::Hardware;
+use crate::in_place;
 use crate::isolation::Isolation;
 use crate::qemu::{DiskFile, Memory, Qemu};
 use crate::users::{User, Users};
@@ -31,7 +32,7 @@ pub struct Host {
 impl Host {
     /// A user for one machine, if it has to have another one than ours.
     pub fn user(&self) -> Result<Option<User>, VmError> {
-        let claimed = self.users.as_ref().map(|users| users.claim()).transpose();
+        let claimed = in_place(|| self.users.as_ref().map(|users| users.claim()).transpose());
         claimed.map_err(VmError::io("find a user id for the machine"))
     }
 }
@@ -67,6 +68,19 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// Files of ours that other machines may read too: what its memory and its disk stand on.
+    pub(super) fn bases(&self) -> impl Iterator<Item = &Path> {
+        let memory = match &self.memory {
+            Memory::Private(base) => Some(base.as_path()),
+            Memory::Anonymous | Memory::Shared(_) => None,
+        };
+        let disks = match &self.disk {
+            DiskFile::File { below, .. } => below.as_slice(),
+            DiskFile::Blank => &[],
+        };
+        memory.into_iter().chain(disks.iter().map(PathBuf::as_path))
+    }
+
     /// What its group is called: as its directory is, as far as a group may be.
     pub(super) fn group_name(&self) -> String {
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::disk_watch::{DiskWatch, is_full};
 use crate::hardware::{Hardware, LinkKind};
 use crate::link::{Guest, LinkError, SessionOptions};
-use crate::isolation::{Access, Files};
+use crate::isolation::Files;
 use crate::qemu::{BootSource, CommandLine, Confine, Credentials, Isolate, Memory, Process, Spawn};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
@@ -50,8 +50,7 @@ impl Started {
         let (hardware, user) = (launch.hardware, launch.user.as_ref().map(User::credentials));
         let files = Files { hardware, boot: &boot, memory: &launch.memory, disk: &launch.disk }.shown();
         if let Some(users) = &host.users {
-            let bases = files.iter().filter(|file| file.access == Access::Read);
-            let shared = bases.map(|file| &file.host).try_for_each(|base| users.share(base));
+            let shared = launch.bases().try_for_each(|base| users.share(base));
             shared.map_err(VmError::io("let the machine read what it stands on"))?;
         }
         let isolate = host.isolation.as_deref().map(|by| Isolate { by, files });
