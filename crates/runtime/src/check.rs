@@ -194,7 +194,10 @@ fn qemu_user(installation: &Installation) -> Finding {
             }
             None => Finding::warning(
                 name,
-                format!("{} for all machines: the user ids from {} on do not exist here", vm.user, vm.first_uid),
+                format!(
+                    "{} for all machines: the user ids from {} on do not exist here",
+                    vm.user, vm.first_uid
+                ),
                 "set vm.first_uid and vm.uids to ids that /proc/self/uid_map lists, from 65536 on",
             ),
         },

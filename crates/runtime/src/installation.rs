@@ -11,8 +11,8 @@ use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
-    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind, NotIsolated,
-    REGISTRY, Users, choose_link, ids_exist, probe,
+    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind,
+    NotIsolated, REGISTRY, Users, choose_link, ids_exist, probe,
 };
 
 use crate::config::{self, Config};
@@ -91,10 +91,7 @@ impl Installation {
             }
             found => found.and_then(Result::ok),
         };
-        let users = self.users()?;
-        if let (None, Some(user)) = (&isolation, self.shared_user()?) {
-            self.check_reach(user)?;
-        }
+        let users = self.users_if(isolation.is_some())?;
         Ok(Host {
             qemu,
             users: users.map(Arc::new),
@@ -124,7 +121,16 @@ impl Installation {
 
     /// The users machines run as, each its own; `None` if they run as ours.
     pub(crate) fn users(&self) -> Result<Option<Users>, Failure> {
+        let isolation = self.qemu().ok().and_then(|qemu| self.isolation(&qemu));
+        self.users_if(isolation.is_some_and(|isolation| isolation.is_ok()))
+    }
+
+    /// An isolated QEMU is shown what it opens; any other has to get there by itself.
+    fn users_if(&self, isolated: bool) -> Result<Option<Users>, Failure> {
         let Some(like) = self.shared_user()? else { return Ok(None) };
+        if !isolated {
+            self.check_reach(like)?;
+        }
         let count = if self.uids_exist() { self.config.vm.uids } else { 0 };
         Ok(Some(Users::new(Path::new(REGISTRY), self.config.vm.first_uid, count, like)))
     }

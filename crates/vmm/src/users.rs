@@ -179,8 +179,7 @@ impl Registry {
     fn lock(dir: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let mut options = OpenOptions::new();
-        let lock =
-            options.create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))?;
+        let lock = options.create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))?;
         flock(&lock, FlockOperation::LockExclusive)?;
         Ok(Self { dir: dir.to_owned(), _lock: lock })
     }

@@ -69,7 +69,8 @@ async fn probe() -> Probed {
         let path = home.join(path);
         fs::write(&path, "x").unwrap();
         let group = user.as_ref().map(|user| user.owner().1);
-        fs::set_permissions(&path, Permissions::from_mode(if owner.is_some() { 0o600 } else { 0o640 })).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(if owner.is_some() { 0o600 } else { 0o640 }))
+            .unwrap();
         if let Some(group) = group {
             chown(&path, Some(owner.map_or(0, |owner| owner.owner().0)), Some(group)).unwrap();
         }
@@ -138,7 +139,8 @@ async fn probe() -> Probed {
     let namespaces_differ =
         ["mnt", "net", "ipc"].iter().all(|kind| namespace(&pid, kind) != namespace("self", kind));
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let field =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
     assert_eq!(u64::from_str_radix(&field("CapEff:"), 16).unwrap(), 0);
     assert!(!field("Groups:").split(' ').any(|group| group == "0"));
     let uid = field("Uid:").split_whitespace().next().unwrap().parse().unwrap();

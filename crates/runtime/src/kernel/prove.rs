@@ -11,9 +11,7 @@ use agentiso_images::kernel::{self, Kernel};
 use agentiso_proto::Configure;
 use agentiso_vmm::link::{LinkError, WriteOptions};
 use agentiso_vmm::qemu::{DiskFile, Memory};
-use agentiso_vmm::{
-    Accel, GuestKernel, Hardware, Host, Launch, LinkKind, Machine, User, VmError, root_disk,
-};
+use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, LinkKind, Machine, User, VmError, root_disk};
 use uuid::Uuid;
 
 use crate::Installation;

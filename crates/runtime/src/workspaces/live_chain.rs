@@ -119,13 +119,15 @@ impl Workspaces {
 /// another directory in its place, in which the file still has its name.
 fn has_old(pid: u32, dir: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| Some((fs::read_link(entry.path()).ok()?, entry.path()))).any(|(name, descriptor)| {
-        if let Some(was) = name.to_str().and_then(|name| name.strip_suffix(DELETED)).map(Path::new) {
-            // What was mounted by itself, and is not any more, has no name at all.
-            return was == Path::new("/") || was.parent() == Some(dir);
-        }
-        name.parent() == Some(dir) && !is_same(&descriptor, &name)
-    })
+    open.filter_map(|entry| Some((fs::read_link(entry.path()).ok()?, entry.path()))).any(
+        |(name, descriptor)| {
+            if let Some(was) = name.to_str().and_then(|name| name.strip_suffix(DELETED)).map(Path::new) {
+                // What was mounted by itself, and is not any more, has no name at all.
+                return was == Path::new("/") || was.parent() == Some(dir);
+            }
+            name.parent() == Some(dir) && !is_same(&descriptor, &name)
+        },
+    )
 }
 
 fn is_same(descriptor: &Path, name: &Path) -> bool {

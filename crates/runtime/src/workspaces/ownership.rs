@@ -44,13 +44,14 @@ impl Workspaces {
         if !own.exist() {
             return Ok(());
         }
-        let (all, disk) =
-            (self.installation.paths.disks_dir(), self.installation.disk_path(workspace.disk));
+        let (all, disk) = (self.installation.paths.disks_dir(), self.installation.disk_path(workspace.disk));
         let doing = |error| self.installation.io("show the machine its disks", error);
         let real = all.canonicalize().map_err(doing)?;
         let below = self.installation.disks().below(&disk)?;
-        let ours = below.iter().chain([&disk]).filter(|disk| [Some(&*all), Some(&*real)].contains(&disk.parent()));
-        let names: BTreeSet<OsString> = ours.filter_map(|disk| disk.file_name().map(OsString::from)).collect();
+        let ours =
+            below.iter().chain([&disk]).filter(|disk| [Some(&*all), Some(&*real)].contains(&disk.parent()));
+        let names: BTreeSet<OsString> =
+            ours.filter_map(|disk| disk.file_name().map(OsString::from)).collect();
         own.keep_up(&all, &names).map_err(doing)
     }
 
@@ -93,12 +94,8 @@ impl Workspaces {
             let path = self.installation.disk_path(disk.id);
             match path.symlink_metadata() {
                 Ok(about) if about.is_file() && about.uid() != 0 => {
-                    if disk.frozen {
-                        make_base(&path, group)
-                    } else {
-                        make_roots(&path)
-                    }
-                    .map_err(|error| self.installation.io("take over the disk of a machine", error))?;
+                    if disk.frozen { make_base(&path, group) } else { make_roots(&path) }
+                        .map_err(|error| self.installation.io("take over the disk of a machine", error))?;
                 }
                 // One that is missing is noticed by who needs it.
                 _ => {}

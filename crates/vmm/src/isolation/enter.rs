@@ -91,9 +91,7 @@ impl Step {
         // SAFETY: the strings end with a zero byte; nothing else is passed but numbers.
         match self {
             Self::Directory(path) => unless_there(unsafe { libc::mkdir(path.as_ptr(), 0o755) }),
-            Self::File(path) => {
-                unless_there(unsafe { libc::mknod(path.as_ptr(), libc::S_IFREG | 0o600, 0) })
-            }
+            Self::File(path) => unless_there(unsafe { libc::mknod(path.as_ptr(), libc::S_IFREG | 0o600, 0) }),
             Self::Bind { from, at, read_only } => {
                 // With what is mounted in it, as in /usr/lib.
                 mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;

@@ -62,7 +62,8 @@ impl Isolation {
         if known.is_none_or(|known| known != tried) {
             found.try_out(&qemu.path, Trial::Run)?;
             // Failing to remember only means trying again.
-            let _ = serde_json::to_vec(&tried).map_err(io::Error::other).and_then(|text| fs::write(cache, text));
+            let _ =
+                serde_json::to_vec(&tried).map_err(io::Error::other).and_then(|text| fs::write(cache, text));
         } else {
             found.try_out(&qemu.path, Trial::Enter)?;
         }
@@ -112,7 +113,10 @@ impl Isolation {
             (Ok(child), _) => child,
             (Err(error), None) if error.raw_os_error() == Some(THERE.raw_os_error()) => return Ok(()),
             (Err(error), step) => {
-                return Err(failed(step.unwrap_or_else(|| format!("start {} in it", program.display())), error));
+                return Err(failed(
+                    step.unwrap_or_else(|| format!("start {} in it", program.display())),
+                    error,
+                ));
             }
         };
         match child.wait() {
@@ -144,7 +148,11 @@ fn advice(as_user: bool, setting: &dyn Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let switches = [
         ("kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
-        ("kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
         ("user/max_user_namespaces", "0", "user.max_user_namespaces=16384"),
     ];
     let off = switches.iter().filter(|_| as_user).find(|(name, value, _)| is(name, value));
@@ -153,7 +161,9 @@ fn advice(as_user: bool, setting: &dyn Fn(&str) -> Option<String>) -> String {
             "allow user namespaces: sudo sysctl -w {cure}, and for every boot: \
              echo {cure} | sudo tee /etc/sysctl.d/60-agentiso.conf"
         ),
-        None if as_user => "run agentiso on a kernel and in a container that allow user namespaces".to_owned(),
+        None if as_user => {
+            "run agentiso on a kernel and in a container that allow user namespaces".to_owned()
+        }
         None => "run agentiso where root may mount and make namespaces (CAP_SYS_ADMIN)".to_owned(),
     }
 }

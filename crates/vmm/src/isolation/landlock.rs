@@ -46,9 +46,8 @@ pub(super) struct Ruleset {
 pub(super) fn version() -> Option<u32> {
     const VERSION: u32 = 1;
     // SAFETY: with this flag the kernel wants neither attributes nor a size.
-    let found = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION)
-    };
+    let found =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION) };
     u32::try_from(found).ok().filter(|version| *version > 0)
 }
 

@@ -21,8 +21,8 @@ mod plan;
 mod program;
 mod shown;
 
-pub use host::{Isolation, NotIsolated};
 pub(crate) use enter::Stage;
+pub use host::{Isolation, NotIsolated};
 pub(crate) use plan::Entry;
 pub(crate) use shown::Files;
 pub use shown::{Access, Shown};

@@ -79,7 +79,8 @@ mod tests {
             assert!(files.contains(&format!("/no/such/qemu/{wanted}")), "{wanted}: {files:?}");
         }
         assert!(!files.contains(&"/no/such/qemu".to_owned()));
-        let store = of("/nix/store/abc-qemu/bin/qemu-system-x86_64", "/nix/store/abc-qemu/share/qemu/qboot.rom");
+        let store =
+            of("/nix/store/abc-qemu/bin/qemu-system-x86_64", "/nix/store/abc-qemu/share/qemu/qboot.rom");
         assert!(store.contains(&"/nix/store".to_owned()), "{store:?}");
         assert_eq!(store.iter().filter(|path| path.starts_with("/nix")).count(), 1);
     }

@@ -286,12 +286,8 @@ mod tests {
 
     fn line(qemu: &Qemu, accel: Accel, memory: Memory, boot: BootSource) -> String {
         let hardware = Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: 256 };
-        let disk = DiskFile::File {
-            path: "/m/a,b.qcow2".into(),
-            format: "qcow2",
-            below: Vec::new(),
-            own: None,
-        };
+        let disk =
+            DiskFile::File { path: "/m/a,b.qcow2".into(), format: "qcow2", below: Vec::new(), own: None };
         let link = vec![("-device", "virtio-serial-device".to_owned())];
         let (monitor_fd, console_fd) = (10, 11);
         let command =

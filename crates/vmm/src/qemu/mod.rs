@@ -14,6 +14,8 @@ pub use command::{Boot, BootSource, CommandLine, DiskFile, LAYOUT, Memory, OwnDi
 pub(crate) use command::{kernel_words, processor};
 pub(crate) use gate::Gatekeeper;
 pub(crate) use process::read_tail;
-pub use process::{Confine, Credentials, Isolate, Process, Spawn, is_remark, lookup_user, process_end, start_time};
+pub use process::{
+    Confine, Credentials, Isolate, Process, Spawn, is_remark, lookup_user, process_end, start_time,
+};
 pub(crate) use short_log::ShortLog;
 pub(crate) use way_in::WayIn;
