@@ -29,7 +29,7 @@ fn configuration() -> String {
          |---|---|---|---|\n\
          | images, kernel, templates, machines | `$XDG_DATA_HOME/agentiso` (`~/.local/share/agentiso`) | `/var/lib/agentiso` | `$AGENTISO_HOME` |\n\
          | sockets | `$XDG_RUNTIME_DIR/agentiso`, else `run` in the data directory | `/run/agentiso` | `$AGENTISO_HOME/run` |\n\n\
-         A second `AGENTISO_HOME` is a separate installation. When agentiso runs as root, the user QEMU runs as (`vm.user`) must\n\
+         A second `AGENTISO_HOME` is a separate installation. When agentiso runs as root and QEMU cannot be isolated, `vm.user` must\n\
          be able to enter the data directory and every directory above it; `agentiso check` names one that is closed.\n",
         Config::commented()
     )

@@ -39,6 +39,8 @@ pub enum Code {
     OutOfMemory,
     /// The limits of a virtual machine cannot be set, and it must not run without.
     LimitsUnavailable,
+    /// The QEMU of a virtual machine cannot be isolated from the host, and it must not run otherwise.
+    IsolationUnavailable,
     /// The virtual machine or its agent did not answer in time.
     Timeout,
     /// The agent in the guest refused or failed a request.
@@ -140,6 +142,7 @@ impl Code {
             Self::VmCrashed,
             Self::OutOfMemory,
             Self::LimitsUnavailable,
+            Self::IsolationUnavailable,
             Self::Timeout,
             Self::GuestFailed,
             Self::ProtocolViolation,
@@ -201,6 +204,7 @@ impl Code {
             Self::VmCrashed => "vm_crashed",
             Self::OutOfMemory => "out_of_memory",
             Self::LimitsUnavailable => "limits_unavailable",
+            Self::IsolationUnavailable => "isolation_unavailable",
             Self::Timeout => "timeout",
             Self::GuestFailed => "guest_failed",
             Self::ProtocolViolation => "protocol_violation",

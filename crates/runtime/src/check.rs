@@ -12,6 +12,7 @@ use agentiso_vmm::template::Verified;
 use agentiso_vmm::{Accel, Host, LinkKind};
 use serde::Serialize;
 
+use crate::config::QemuIsolation;
 use crate::paths::Paths;
 use crate::workspaces::Workspaces;
 use crate::{Installation, devices};
@@ -93,6 +94,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
         Err(failure) => Finding::failed("qemu", &failure),
     });
     findings.push(qemu_user(installation));
+    findings.extend(isolation(installation));
     findings.extend(tools());
     let prepared = prepared_kernel(installation);
     findings.push(kernel_of_guests(prepared.as_ref()));
@@ -177,13 +179,56 @@ fn data_directory(home: &Path) -> Finding {
 }
 
 fn qemu_user(installation: &Installation) -> Finding {
-    match installation.run_as() {
-        Err(failure) => Finding::failed("qemu's user", &failure),
-        Ok(None) => Finding::ok("qemu's user", "the one who runs agentiso; root is not needed"),
-        Ok(Some(_)) => {
-            Finding::ok("qemu's user", format!("{}, because agentiso is root", installation.config.vm.user))
-        }
+    let name = "qemu's user";
+    let vm = &installation.config.vm;
+    match installation.users() {
+        Err(failure) => Finding::failed(name, &failure),
+        Ok(None) => Finding::ok(name, "the one who runs agentiso; root is not needed"),
+        Ok(Some(users)) => match users.range() {
+            Some((first, last)) => Finding::ok(
+                name,
+                format!("one for each machine, {first} to {last}, with the group of {}", vm.user),
+            ),
+            None if vm.uids == 0 => {
+                Finding::ok(name, format!("{} for all machines, because vm.uids is 0", vm.user))
+            }
+            None => Finding::warning(
+                name,
+                format!(
+                    "{} for all machines: the user ids from {} on do not exist here",
+                    vm.user, vm.first_uid
+                ),
+                "set vm.first_uid and vm.uids to ids that /proc/self/uid_map lists, from 65536 on",
+            ),
+        },
     }
+}
+
+/// By starting a QEMU that way.
+fn isolation(installation: &Installation) -> Option<Finding> {
+    let name = "isolation";
+    // Without a QEMU there is nothing to isolate, which was said.
+    let qemu = installation.qemu().ok()?;
+    Some(match installation.isolation(&qemu) {
+        None => Finding::warning(
+            name,
+            "off: vm.isolation is \"off\"; a QEMU that a guest takes over reaches what its user reaches",
+            "remove vm.isolation from the configuration",
+        ),
+        Some(Ok(isolation)) => {
+            let landlock = isolation.landlock().map(|version| format!(", Landlock {version}"));
+            let detail = "mount, network and ipc namespaces and a root of its own for each QEMU";
+            Finding::ok(name, format!("{detail}{}", landlock.unwrap_or_else(|| "; no Landlock".to_owned())))
+        }
+        Some(Err(failure)) if installation.config.vm.isolation == QemuIsolation::Required => {
+            Finding::failed(name, &failure)
+        }
+        Some(Err(failure)) => Finding::warning(
+            name,
+            format!("machines run without: {}", failure.message()),
+            failure.remedy().unwrap_or_default(),
+        ),
+    })
 }
 
 fn tools() -> Vec<Finding> {

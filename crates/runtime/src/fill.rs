@@ -12,8 +12,8 @@ use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_images::source::{ImportLimits, RootfsSource, Summary};
 use agentiso_proto::{Configure, TreeEntry, TreeKind, TreeOptions};
 use agentiso_vmm::link::{LinkError, TreeWriter};
-use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
-use agentiso_vmm::{Launch, Machine, RestoreFrom, root_disk};
+use agentiso_vmm::qemu::{DiskFile, Memory};
+use agentiso_vmm::{Launch, Machine, RestoreFrom, User, root_disk};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
@@ -43,11 +43,12 @@ impl Installation {
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let dir = self.machine_dir(id, &host)?;
         let _handed_over =
-            HandedOver::to(rootfs, host.run_as).map_err(|error| self.io("hand over the image", error))?;
+            HandedOver::to(rootfs, dir.user()).map_err(|error| self.io("hand over the image", error))?;
         let launch = Launch {
             dir: dir.path(),
             hardware,
-            disk: DiskFile::File { path: rootfs.to_owned(), format: "raw" },
+            user: dir.user().cloned(),
+            disk: DiskFile::File { path: rootfs.to_owned(), format: "raw", below: Vec::new(), own: None },
             memory: Memory::Private(template.ram()),
             ephemeral: true,
             spare_port: false,
@@ -167,9 +168,9 @@ fn tree_entry(entry: &RootfsEntry) -> TreeEntry {
 struct HandedOver<'a>(Option<&'a Path>);
 
 impl<'a> HandedOver<'a> {
-    fn to(file: &'a Path, owner: Option<Credentials>) -> io::Result<Self> {
-        let Some(owner) = owner else { return Ok(Self(None)) };
-        std::os::unix::fs::chown(file, Some(owner.uid), Some(owner.gid))?;
+    fn to(file: &'a Path, user: Option<&User>) -> io::Result<Self> {
+        let Some((uid, gid)) = user.map(User::owner) else { return Ok(Self(None)) };
+        std::os::unix::fs::chown(file, Some(uid), Some(gid))?;
         Ok(Self(Some(file)))
     }
 }

@@ -2,16 +2,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use agentiso_core::ports::Disks;
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Explain, Failure, chain};
 use agentiso_disks::Choice;
 use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
-    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, LinkChoice, LinkKind, choose_link, probe,
+    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind,
+    NotIsolated, REGISTRY, Users, choose_link, ids_exist, probe,
 };
 
 use crate::config::{self, Config};
@@ -31,6 +32,7 @@ pub struct Installation {
     templates: Templates,
     disks: Choice,
     confinement: Option<Arc<Confinement>>,
+    isolation: Arc<OnceLock<Result<Arc<Isolation>, NotIsolated>>>,
 }
 
 impl Installation {
@@ -47,7 +49,7 @@ impl Installation {
         let disks = disk_store::backend(&paths, &config.disks)?;
         let policy = config.resources.policy();
         let confinement = policy.map(|policy| Arc::new(Confinement::new(&paths.home, policy)));
-        Ok(Self { config, paths, templates, disks, confinement })
+        Ok(Self { config, paths, templates, disks, confinement, isolation: Arc::default() })
     }
 
     /// The images.
@@ -82,12 +84,61 @@ impl Installation {
 
     /// What all machines here have in common.
     pub fn host(&self) -> Result<Host, Failure> {
+        let qemu = self.qemu()?;
+        let isolation = match self.isolation(&qemu) {
+            Some(Err(failure)) if self.config.vm.isolation == config::QemuIsolation::Required => {
+                return Err(failure);
+            }
+            found => found.and_then(Result::ok),
+        };
+        let users = self.users_if(isolation.is_some())?;
         Ok(Host {
-            qemu: self.qemu()?,
-            run_as: self.run_as()?,
+            qemu,
+            users: users.map(Arc::new),
             boot_limit: self.config.vm.boot_timeout(),
             confinement: self.confinement.clone(),
+            isolation,
         })
+    }
+
+    /// What isolates QEMU from the host, or why nothing does; `None` if the configuration says that nothing shall.
+    pub(crate) fn isolation(&self, qemu: &Qemu) -> Option<Result<Arc<Isolation>, Failure>> {
+        if self.config.vm.isolation == config::QemuIsolation::Off {
+            return None;
+        }
+        let find = || {
+            let found = Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json"));
+            found.map(Arc::new).inspect_err(|error| {
+                tracing::warn!("machines run without being isolated from the host: {}", chain(error));
+            })
+        };
+        Some(match self.isolation.get_or_init(find) {
+            Ok(isolation) => Ok(isolation.clone()),
+            Err(error) => Err(Failure::new(error.code(), chain(error))
+                .with_remedy(error.remedy().unwrap_or_else(|| "run 'agentiso check'".to_owned()))),
+        })
+    }
+
+    /// The users machines run as, each its own; `None` if they run as ours.
+    pub(crate) fn users(&self) -> Result<Option<Users>, Failure> {
+        let isolation = self.qemu().ok().and_then(|qemu| self.isolation(&qemu));
+        self.users_if(isolation.is_some_and(|isolation| isolation.is_ok()))
+    }
+
+    /// An isolated QEMU is shown what it opens; any other has to get there by itself.
+    fn users_if(&self, isolated: bool) -> Result<Option<Users>, Failure> {
+        let Some(like) = self.shared_user()? else { return Ok(None) };
+        if !isolated {
+            self.check_reach(like)?;
+        }
+        let count = if self.uids_exist() { self.config.vm.uids } else { 0 };
+        Ok(Some(Users::new(Path::new(REGISTRY), self.config.vm.first_uid, count, like)))
+    }
+
+    /// Whether the ids that machines are to have exist: in a container there may be few.
+    pub(crate) fn uids_exist(&self) -> bool {
+        let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        ids_exist(&map, self.config.vm.first_uid, self.config.vm.uids)
     }
 
     /// What holds machines to their limits; `None` if the configuration says that nothing does.
@@ -95,8 +146,9 @@ impl Installation {
         self.confinement.as_deref()
     }
 
-    /// The user QEMU runs as: root never runs it as itself.
-    pub(crate) fn run_as(&self) -> Result<Option<Credentials>, Failure> {
+    /// The user whose group all machines have, and who they run as if they have no users of their own: root never runs
+    /// QEMU as itself.
+    pub(crate) fn shared_user(&self) -> Result<Option<Credentials>, Failure> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
         }
@@ -108,9 +160,7 @@ impl Installation {
             )
             .with_remedy("set vm.user in the configuration to an existing, unprivileged user")
         };
-        let user = lookup_user(name).ok_or_else(missing)?;
-        self.check_reach(user)?;
-        Ok(Some(user))
+        lookup_user(name).ok_or_else(missing).map(Some)
     }
 
     /// What QEMU opens must lie where its user can get to.

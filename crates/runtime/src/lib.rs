@@ -16,6 +16,7 @@ mod installation;
 mod kernel;
 mod machine_dir;
 pub mod modes;
+mod own_disks;
 pub mod paths;
 mod pool;
 mod reach;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use agentiso_core::WorkspaceId;
 use agentiso_core::ports::Disks;
-use agentiso_vmm::qemu::Credentials;
+use agentiso_vmm::User;
 use rustix::fs::{FlockOperation, flock};
 
 /// A machine's directory. Dropping it removes the directory.
@@ -21,18 +21,20 @@ pub struct MachineDir {
     path: PathBuf,
     lock_path: PathBuf,
     _lock: File,
+    user: Option<User>,
     disks: Option<Arc<dyn Disks>>,
 }
 
 impl MachineDir {
-    /// Makes the directory of a new machine, for `owner` if QEMU runs as another user.
-    pub fn create(machines: &Path, id: WorkspaceId, owner: Option<Credentials>) -> io::Result<Self> {
+    /// Makes the directory of a new machine, for `user` if QEMU runs as another one.
+    pub fn create(machines: &Path, id: WorkspaceId, user: Option<User>) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(machines)?;
         let lock_path = machines.join(format!("{id}.lock"));
         let lock = lock_new(&lock_path)?;
-        let dir = Self { path: machines.join(id.to_string()), lock_path, _lock: lock, disks: None };
+        let path = machines.join(id.to_string());
+        let dir = Self { path, lock_path, _lock: lock, user, disks: None };
         fs::DirBuilder::new().mode(0o700).create(&dir.path)?;
-        if let Some(Credentials { uid, gid, .. }) = owner {
+        if let Some((uid, gid)) = dir.user().map(User::owner) {
             std::os::unix::fs::chown(&dir.path, Some(uid), Some(gid))?;
         }
         Ok(dir)
@@ -47,6 +49,11 @@ impl MachineDir {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The user its QEMU runs as, if not ours.
+    pub fn user(&self) -> Option<&User> {
+        self.user.as_ref()
     }
 
     /// Removes everything in it, for another attempt to start the machine.

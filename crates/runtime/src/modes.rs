@@ -1,7 +1,7 @@
 //! Who may read an installation: its user, and nobody else.
 //!
-//! Directories have mode 0700 and files 0600. There is one exception: root's QEMU runs as another user, so what it
-//! opens has that user's group.
+//! Directories have mode 0700 and files 0600. There is one exception: root's QEMUs run as other users, so what they
+//! open has the group they share.
 //!
 //! ```text
 //!                                              user    root

@@ -8,6 +8,7 @@ use agentiso_core::ports::DiskError;
 use agentiso_core::{Code, Explain};
 
 use crate::confine::ConfineError;
+use crate::isolation::NotIsolated;
 use crate::link::LinkError;
 use crate::qmp::QmpError;
 use crate::transport::VSOCK_DEVICE;
@@ -70,6 +71,9 @@ pub enum VmError {
     /// It could not be held to its limits, and must not run without.
     #[error("the machine was not started, because its limits cannot be set")]
     Unconfined(#[from] ConfineError),
+    /// Its QEMU could not be isolated from the host, and must not run otherwise.
+    #[error("the machine was not started, because its QEMU cannot be isolated")]
+    NotIsolated(#[from] NotIsolated),
     /// What the guest wrote has no room on the host.
     #[error("the disk of the host is full: there is no room in {} for what the machine writes", dir.display())]
     HostDiskFull {
@@ -125,6 +129,7 @@ impl Explain for VmError {
             Self::Crashed { .. } => Code::VmCrashed,
             Self::OutOfMemory { .. } => Code::OutOfMemory,
             Self::Unconfined(error) => error.code(),
+            Self::NotIsolated(error) => error.code(),
             Self::HostDiskFull { .. } => Code::DiskFull,
             Self::Disk(error) => error.code(),
             Self::BadTemplate { .. } => Code::TemplateInvalid,
@@ -139,6 +144,7 @@ impl Explain for VmError {
         let text = match self {
             Self::Link(error) => return error.remedy(),
             Self::Unconfined(error) => return error.remedy(),
+            Self::NotIsolated(error) => return error.remedy(),
             Self::OutOfMemory { .. } => {
                 "start it again; if it happens again, raise resources.overhead_mb in the configuration"
             }

@@ -6,6 +6,7 @@ mod disk_watch;
 mod error;
 mod hardware;
 mod in_place;
+mod isolation;
 pub mod link;
 mod machine;
 pub mod memory;
@@ -16,12 +17,14 @@ mod sockets;
 pub mod template;
 mod transport;
 mod tsc;
+mod users;
 
 pub use confine::{ConfineError, Confinement, Group, IoLimits, Limits, Policy, Trial};
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
 pub use in_place::in_place;
+pub use isolation::{Access, Isolation, NotIsolated, Shown};
 pub use machine::{
     Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
     MachineRecord, Prepared, RestoreFrom, Standby, Standstill, TakeMemory, TakenMemory, root_disk,
@@ -29,3 +32,4 @@ pub use machine::{
 pub use probe::{Acceleration, LinkChoice, choose_link, missing_device, probe};
 pub use qmp::{Event, Qmp, QmpError};
 pub use tsc::tsc_khz;
+pub use users::{REGISTRY, User, Users, ids_exist, make_base};

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::hardware::{Accel, Hardware, LinkKind};
 use crate::machine::{GuestKernel, Host, Launch, Machine};
-use crate::qemu::{Credentials, DiskFile, Memory};
+use crate::qemu::{DiskFile, Memory};
 use crate::transport::VSOCK_DEVICE;
+use crate::users::User;
 
 /// How long a kernel may be silent under KVM before an emulated one races it.
 const KVM_HEAD_START: Duration = Duration::from_secs(5);
@@ -130,11 +131,11 @@ fn device_standing(device: &str) -> Result<String, String> {
 /// ever without a word, and how long one takes that it can run depends on the host. So one that is silent is given up
 /// when an emulated one, which began later, has booted.
 async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Result<(), String> {
-    let scratch = Scratch::new(cache, host.run_as)?;
+    let scratch = Scratch::new(cache, host)?;
     let emulated = try_boot(host, kernel, Accel::Tcg, LinkKind::Serial, cache);
     tokio::select! {
         booted = boot(host, kernel, Accel::Kvm, LinkKind::Serial, &scratch) => booted,
-        () = overtaken(&scratch.0, KVM_HEAD_START, emulated) => {
+        () = overtaken(&scratch.dir, KVM_HEAD_START, emulated) => {
             Err("it printed nothing in the time in which an emulated one booted".to_owned())
         }
     }
@@ -148,7 +149,7 @@ async fn try_boot(
     link: LinkKind,
     cache: &Path,
 ) -> Result<(), String> {
-    let scratch = Scratch::new(cache, host.run_as)?;
+    let scratch = Scratch::new(cache, host)?;
     boot(host, kernel, accel, link, &scratch).await
 }
 
@@ -160,8 +161,9 @@ async fn boot(
     scratch: &Scratch,
 ) -> Result<(), String> {
     let launch = Launch {
-        dir: &scratch.0,
+        dir: &scratch.dir,
         hardware: Hardware { accel, link, vcpus: 1, memory_mb: 256 },
+        user: scratch.user.clone(),
         disk: DiskFile::Blank,
         memory: Memory::Anonymous,
         ephemeral: true,
@@ -191,19 +193,24 @@ fn console_is_empty(dir: &Path) -> bool {
 }
 
 /// A directory for one probe, gone with it.
-struct Scratch(PathBuf);
+struct Scratch {
+    dir: PathBuf,
+    user: Option<User>,
+}
 
 impl Scratch {
-    fn new(parent: &Path, owner: Option<Credentials>) -> Result<Self, String> {
-        let scratch = Self(parent.join(format!("probe-{}", uuid::Uuid::new_v4().simple())));
-        scratch.make(owner).map_err(|error| format!("{} cannot be made: {error}", scratch.0.display()))?;
+    fn new(parent: &Path, host: &Host) -> Result<Self, String> {
+        let user = host.user().map_err(|error| chain(&error))?;
+        let dir = parent.join(format!("probe-{}", uuid::Uuid::new_v4().simple()));
+        let scratch = Self { dir, user };
+        scratch.make().map_err(|error| format!("{} cannot be made: {error}", scratch.dir.display()))?;
         Ok(scratch)
     }
 
-    fn make(&self, owner: Option<Credentials>) -> io::Result<()> {
-        fs::create_dir(&self.0)?;
-        match owner {
-            Some(owner) => std::os::unix::fs::chown(&self.0, Some(owner.uid), Some(owner.gid)),
+    fn make(&self) -> io::Result<()> {
+        fs::create_dir(&self.dir)?;
+        match self.user.as_ref().map(User::owner) {
+            Some((uid, gid)) => std::os::unix::fs::chown(&self.dir, Some(uid), Some(gid)),
             None => Ok(()),
         }
     }
@@ -211,7 +218,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

@@ -104,7 +104,9 @@ pub fn status_of(code: Code) -> StatusCode {
         Code::GitFailed => StatusCode::UNPROCESSABLE_ENTITY,
         Code::GuestFailed | Code::VmCrashed | Code::OutOfMemory => StatusCode::BAD_GATEWAY,
         Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-        Code::DaemonUnavailable | Code::LimitsUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::DaemonUnavailable | Code::LimitsUnavailable | Code::IsolationUnavailable => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -208,10 +208,24 @@ fn a_directory_on_the_way_that_qemu_cannot_enter_is_named() {
     let closed = home.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
-    let check = agentiso(&home).env("AGENTISO_HOME", closed.join("home")).args(["--json", "check"]).output();
-    let findings: serde_json::Value = serde_json::from_slice(&check.unwrap().stdout).unwrap();
-    let all = findings["findings"].as_array().unwrap();
-    let finding = all.iter().find(|finding| finding["name"] == "qemu's user").unwrap();
+    let inside = closed.join("home");
+    fs::create_dir(&inside).unwrap();
+    for shared in ["kernel", "images", "templates", "cache"] {
+        let real = fs::canonicalize(home.path().join(shared)).unwrap();
+        std::os::unix::fs::symlink(real, inside.join(shared)).unwrap();
+    }
+    let finding = || {
+        let check = agentiso(&home).env("AGENTISO_HOME", &inside).args(["--json", "check"]).output();
+        let findings: serde_json::Value = serde_json::from_slice(&check.unwrap().stdout).unwrap();
+        let all = findings["findings"].as_array().unwrap();
+        all.iter().find(|finding| finding["name"] == "qemu's user").unwrap().clone()
+    };
+    // A QEMU that is isolated is shown its files, wherever they are.
+    assert_eq!(finding()["standing"], "ok");
+    let ran = agentiso(&home).env("AGENTISO_HOME", &inside).args(["run", "--", "echo", "here"]).output();
+    assert_eq!(text(&ran.unwrap().stdout), "here");
+    fs::write(inside.join("config.toml"), "[vm]\nisolation = \"off\"\n").unwrap();
+    let finding = finding();
     if fs::metadata(home.path()).unwrap().uid() != 0 {
         // An ordinary user runs QEMU as itself.
         assert_eq!(finding["standing"], "ok");

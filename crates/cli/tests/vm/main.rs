@@ -11,6 +11,7 @@ mod forks;
 mod full_disk;
 mod grow;
 mod image;
+mod isolation;
 mod jobs;
 mod kernel;
 mod look;

@@ -74,6 +74,25 @@ pub trait Disks: Send + Sync {
     /// What the disk reads through now, `None` if it stands alone. The path is absolute.
     fn parent(&self, path: &Path) -> Result<Option<DiskSource>, DiskError>;
 
+    /// Everything the disk reads through, nearest first.
+    fn below(&self, path: &Path) -> Result<Vec<PathBuf>, DiskError> {
+        /// No chain is as long; one that is goes round in circles.
+        const LONGEST: usize = 4096;
+        let (mut below, mut at) = (Vec::new(), path.to_owned());
+        while let Some(source) = self.parent(&at)? {
+            below.push(source.path().to_owned());
+            match source {
+                DiskSource::Layer(next) if below.len() < LONGEST => at = next,
+                DiskSource::Layer(_) => {
+                    let reason = "it stands on itself".to_owned();
+                    return Err(DiskError::BadDisk { path: path.to_owned(), reason });
+                }
+                DiskSource::Raw(_) => break,
+            }
+        }
+        Ok(below)
+    }
+
     /// Host bytes that this disk takes and shares with no other.
     fn own_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 

@@ -176,8 +176,14 @@ pub struct Vm {
     pub accel: Accel,
     /// The transport between host and guest.
     pub link: Link,
-    /// The user QEMU runs as when agentiso itself is root.
+    /// The user whose group every QEMU has when agentiso itself is root.
     pub user: String,
+    /// The first of the user ids that QEMUs have then.
+    pub first_uid: u32,
+    /// How many there are; with none, every QEMU runs as `user`.
+    pub uids: u32,
+    /// Whether QEMU is isolated from the host.
+    pub isolation: QemuIsolation,
     /// Seconds a machine may take until it answers, booted or restored, and for each step of its start after that.
     pub boot_timeout_secs: u32,
     /// Seconds a machine may take to power off before it is killed.
@@ -210,6 +216,19 @@ pub enum Cgroup {
     #[default]
     Auto,
     /// Never.
+    Off,
+}
+
+/// Whether QEMU is isolated from the host.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QemuIsolation {
+    /// Wherever the host allows it.
+    #[default]
+    Auto,
+    /// A machine whose QEMU cannot be isolated is refused.
+    Required,
+    /// It sees what its user sees.
     Off,
 }
 
@@ -262,6 +281,9 @@ impl Default for Vm {
             accel: Accel::default(),
             link: Link::default(),
             user: "nobody".to_owned(),
+            first_uid: 1_900_000_000,
+            uids: 65_536,
+            isolation: QemuIsolation::default(),
             boot_timeout_secs: 60,
             stop_timeout_secs: 10,
             start_on_use: true,
@@ -431,12 +453,21 @@ impl Config {
             let reason = "needs zfs_dataset: the dataset of a pool to keep the disks in".to_owned();
             return Some(Nonsense { section: "disks", key: "backend", limit: None, reason });
         }
+        if self.vm.uids > 0 && !are_ids_for_machines(self.vm.first_uid, self.vm.uids) {
+            let reason = format!("{} ids from there on are not between 65536 and 4294967293", self.vm.uids);
+            return Some(Nonsense { section: "vm", key: "first_uid", limit: None, reason });
+        }
         if self.vm.user.is_empty() {
             let reason = "must not be empty".to_owned();
             return Some(Nonsense { section: "vm", key: "user", limit: None, reason });
         }
         None
     }
+}
+
+/// Ids of a distribution's own users and of nobody are not for machines, nor is the one that stands for none.
+fn are_ids_for_machines(first: u32, count: u32) -> bool {
+    first >= 1 << 16 && first.checked_add(count).is_some_and(|end| end < u32::MAX - 1)
 }
 
 /// Whatever is not the name of a dataset of its own is refused here, before anything is done with it.

@@ -69,7 +69,22 @@ pub(super) const SECTIONS: &[Section] = &[
                 "\"auto\"",
                 "Transport to the guest: \"vsock\", \"serial\", or \"auto\" (vsock if there is one).",
             ),
-            key("user", "\"nobody\"", "The user QEMU runs as when agentiso itself runs as root."),
+            key(
+                "user",
+                "\"nobody\"",
+                "When agentiso runs as root: the user whose group every QEMU has, and whose id where `uids` is 0.",
+            ),
+            key(
+                "first_uid",
+                "1900000000",
+                "When agentiso runs as root: the first of the user ids that QEMUs have, each its own.",
+            ),
+            key("uids", "65536", "How many such ids there are; 0: every QEMU runs as `user`."),
+            key(
+                "isolation",
+                "\"auto\"",
+                "QEMU in namespaces of its own with nothing but its files: \"auto\" (where the host allows it), \"required\", \"off\".",
+            ),
             key(
                 "boot_timeout_secs",
                 "60",

@@ -11,7 +11,7 @@ use agentiso_images::kernel::{self, Kernel};
 use agentiso_proto::Configure;
 use agentiso_vmm::link::{LinkError, WriteOptions};
 use agentiso_vmm::qemu::{DiskFile, Memory};
-use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, LinkKind, Machine, VmError, root_disk};
+use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, LinkKind, Machine, User, VmError, root_disk};
 use uuid::Uuid;
 
 use crate::Installation;
@@ -86,14 +86,15 @@ impl Installation {
         let disk = dir.path().join("disk.raw");
         let blank = disk.clone();
         blocking(move || ext4::make_blank(&blank, DISK_BYTES)).await??;
-        if let Some(owner) = host.run_as {
-            std::os::unix::fs::chown(&disk, Some(owner.uid), Some(owner.gid))
+        if let Some((uid, gid)) = dir.user().map(User::owner) {
+            std::os::unix::fs::chown(&disk, Some(uid), Some(gid))
                 .map_err(|error| self.io("hand over a disk", error))?;
         }
         let launch = Launch {
             dir: dir.path(),
             hardware,
-            disk: DiskFile::File { path: disk.clone(), format: "raw" },
+            user: dir.user().cloned(),
+            disk: DiskFile::File { path: disk.clone(), format: "raw", below: Vec::new(), own: None },
             memory: Memory::Anonymous,
             ephemeral: true,
             spare_port: false,

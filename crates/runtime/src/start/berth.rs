@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentiso_core::ports::DiskSource;
-use agentiso_vmm::qemu::{Credentials, DiskFile, Memory};
+use agentiso_core::ports::{DiskSource, Freezing};
+use agentiso_vmm::qemu::{self, DiskFile, Memory};
 use agentiso_vmm::template::Template;
-use agentiso_vmm::{Launch, VmError, in_place};
+use agentiso_vmm::{Launch, User, VmError, in_place};
 
 use super::Ingredients;
 use crate::Installation;
+use crate::own_disks::OwnDisks;
 
 /// What a machine's disk is made of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,8 +25,10 @@ pub(crate) enum BerthDisk {
 /// A directory and a disk for one machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Berth {
-    /// For sockets and logs; QEMU's user may write to it.
+    /// For sockets and logs.
     pub dir: PathBuf,
+    /// The user its QEMU runs as, if not ours.
+    pub user: Option<User>,
     /// The disk's file.
     pub disk: PathBuf,
     /// Whether it has to be made.
@@ -40,7 +43,12 @@ impl Berth {
     /// Makes room for another attempt.
     fn clear(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.dir)? {
-            fs::remove_file(entry?.path())?;
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
         }
         if self.disk_is == BerthDisk::Fresh {
             return match fs::remove_file(&self.disk) {
@@ -63,17 +71,15 @@ impl Installation {
     ) -> Result<Launch<'a>, VmError> {
         berth.clear().map_err(VmError::io("clear the machine's directory"))?;
         match berth.disk_is {
-            BerthDisk::Fresh => self.create_disk(&berth.disk, source, with.image.bytes, with.host.run_as)?,
-            BerthDisk::Existing => {
-                // Whoever grew it may have been killed before it was longer.
-                self.disks().let_grow(&berth.disk, with.image.bytes)?;
-                self.admit(&berth.disk, with.host.run_as)?;
-            }
+            BerthDisk::Fresh => self.create_disk(&berth.disk, source, with.image.bytes)?,
+            // Whoever grew it may have been killed before it was longer.
+            BerthDisk::Existing => self.disks().let_grow(&berth.disk, with.image.bytes)?,
         }
-        let disk = DiskFile::File { path: berth.disk.clone(), format: self.disks().qemu_format() };
+        let disk = self.hand_over(berth)?;
         Ok(Launch {
             dir: &berth.dir,
             hardware: with.hardware,
+            user: berth.user.clone(),
             disk,
             memory,
             ephemeral: !berth.lasting,
@@ -81,23 +87,42 @@ impl Installation {
         })
     }
 
-    /// Makes a disk that QEMU's user may write to.
-    pub(crate) fn create_disk(
-        &self,
-        path: &Path,
-        source: &DiskSource,
-        bytes: u64,
-        owner: Option<Credentials>,
-    ) -> Result<(), VmError> {
-        in_place(|| {
-            self.disks().create(path, source, bytes)?;
-            self.admit(path, owner)
-        })
+    /// Makes a disk.
+    pub(crate) fn create_disk(&self, path: &Path, source: &DiskSource, bytes: u64) -> Result<(), VmError> {
+        in_place(|| Ok(self.disks().create(path, source, bytes)?))
     }
 
-    /// Lets QEMU's user at a disk.
-    fn admit(&self, path: &Path, user: Option<Credentials>) -> Result<(), VmError> {
-        Ok(self.disks().admit(path, user.map(|user| (user.uid, user.gid)))?)
+    /// Gives a machine its disk, and says what its QEMU is to see of it.
+    pub(crate) fn hand_over(&self, berth: &Berth) -> Result<DiskFile, VmError> {
+        let disks = self.disks();
+        disks.admit(&berth.disk, berth.user.as_ref().map(User::owner))?;
+        let (path, format) = (berth.disk.clone(), disks.qemu_format());
+        let below = disks.below(&path)?;
+        let own = if berth.lasting && disks.freezing() == Freezing::Overlay {
+            let shown = self.own_disks(berth, &below);
+            Some(shown.map_err(VmError::io("show the machine its disks"))?)
+        } else {
+            None
+        };
+        Ok(DiskFile::File { path, format, below, own })
+    }
+
+    /// Links what a machine's disk consists of into a directory of its own.
+    fn own_disks(&self, berth: &Berth, below: &[PathBuf]) -> io::Result<qemu::OwnDisks> {
+        let own = OwnDisks::of(&berth.dir);
+        own.make(berth.user.as_ref().map(|user| user.owner().1))?;
+        let all = self.paths.disks_dir();
+        let real = all.canonicalize()?;
+        own.add(&berth.disk)?;
+        // What it stands on names the next by its real path.
+        for disk in below.iter().filter(|disk| disk.parent() == Some(&real) || disk.parent() == Some(&all)) {
+            own.add(disk)?;
+        }
+        let mut at = vec![all];
+        if at[0] != real {
+            at.push(real);
+        }
+        Ok(qemu::OwnDisks { dir: own.dir().to_owned(), at })
     }
 
     /// Removes what was kept for disks that are gone. What cannot be removed now is by whoever comes next.

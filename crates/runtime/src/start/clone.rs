@@ -200,7 +200,13 @@ impl Installation {
 /// Without room, a place for disks, or limits that must be, nothing else gets far either, and a slow start would hide
 /// why. A kernel that does not boot for a template does not boot for a machine.
 fn is_final(error: &VmError) -> bool {
-    let hopeless = [Code::DiskFull, Code::StorageUnavailable, Code::LimitsUnavailable, Code::BootFailed];
+    let hopeless = [
+        Code::DiskFull,
+        Code::StorageUnavailable,
+        Code::LimitsUnavailable,
+        Code::IsolationUnavailable,
+        Code::BootFailed,
+    ];
     hopeless.contains(&error.code())
 }
 

@@ -124,6 +124,7 @@ impl Installation {
     fn oneshot_berth(&self, dir: &MachineDir) -> Berth {
         Berth {
             dir: dir.path().to_owned(),
+            user: dir.user().cloned(),
             disk: dir.path().join("disk").with_extension(self.disks().extension()),
             disk_is: BerthDisk::Fresh,
             lasting: false,
@@ -132,7 +133,7 @@ impl Installation {
     }
 
     pub(crate) fn machine_dir(&self, id: WorkspaceId, host: &Host) -> Result<MachineDir, Failure> {
-        MachineDir::create(&self.paths.machines_dir(), id, host.run_as)
+        MachineDir::create(&self.paths.machines_dir(), id, host.user()?)
             .map(|dir| dir.with_disks(self.shared_disks()))
             .map_err(|error| self.io("create the machine's directory", error))
     }

@@ -117,6 +117,7 @@ impl Workspaces {
             .berth
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        self.own_stopped(workspace.disk);
         state.record.remove_group();
         self.meta.write(|tx| tx.set_stopped(workspace.id, Some(&reason)))?;
         Ok(())

@@ -57,7 +57,7 @@ impl Workspaces {
         fresh: DiskId,
         memory: TakeMemory,
     ) -> Result<Prepared, Failure> {
-        let disk = self.prepare_freeze(&attached.workspace, fresh)?;
+        let disk = self.prepare_freeze(attached, fresh)?;
         let capture = Capture { memory, disk: Some(disk) };
         Ok(attached.machine().prepare(capture).await?)
     }
@@ -85,6 +85,9 @@ impl Workspaces {
             (false, true) => commit_copy(tx, fresh),
             (false, false) => Ok(fresh),
         })?;
+        if switched || copied {
+            self.own_frozen(frozen);
+        }
         let captured = captured.map_err(|failed| failed.error)?;
         calmed?;
         Ok((frozen, captured))
@@ -98,23 +101,26 @@ impl Workspaces {
         fresh: DiskId,
     ) -> Result<DiskId, Failure> {
         let from = self.installation.disk_path(workspace.disk);
-        let owner = self.installation.run_as()?;
         let bytes = workspace.resources.disk_bytes();
         let to = self.installation.disk_path(fresh);
-        self.installation.create_disk(&to, &DiskSource::Layer(from), bytes, owner)?;
-        undertaking.settle(|tx| match self.installation.disks().freezing() {
+        self.installation.create_disk(&to, &DiskSource::Layer(from), bytes)?;
+        let frozen = undertaking.settle(|tx| match self.installation.disks().freezing() {
             Freezing::Overlay => commit_switch(tx, workspace, fresh),
             Freezing::Copy => commit_copy(tx, fresh),
-        })
+        })?;
+        self.own_frozen(frozen);
+        Ok(frozen)
     }
 
-    fn prepare_freeze(&self, workspace: &Workspace, fresh: DiskId) -> Result<DiskFreeze, Failure> {
+    fn prepare_freeze(&self, attached: &Attached, fresh: DiskId) -> Result<DiskFreeze, Failure> {
+        let workspace = &attached.workspace;
         let (from, to) = (self.installation.disk_path(workspace.disk), self.installation.disk_path(fresh));
-        let (owner, bytes) = (self.installation.run_as()?, workspace.resources.disk_bytes());
+        let bytes = workspace.resources.disk_bytes();
         let source = DiskSource::Layer(from.clone());
         match self.installation.disks().freezing() {
             Freezing::Overlay => {
-                self.installation.create_disk(&to, &source, bytes, owner)?;
+                self.installation.create_disk(&to, &source, bytes)?;
+                self.show(&attached.state, &to)?;
                 Ok(DiskFreeze::Switch { from, to, format: self.installation.disks().qemu_format() })
             }
             Freezing::Copy => {

@@ -111,10 +111,11 @@ impl Workspaces {
         disk_is: BerthDisk,
         host: &agentiso_vmm::Host,
     ) -> Result<Berth, Failure> {
-        let dir = name.create(&self.installation.paths.workspaces_dir(), host.run_as);
+        let user = host.user()?;
+        let dir = name.create(&self.installation.paths.workspaces_dir(), user.as_ref());
         let dir = dir.map_err(|error| self.installation.io("create the machine's directory", error))?;
         let disk = self.installation.disk_path(disk);
-        Ok(Berth { dir, disk, disk_is, lasting: true, spare_port: false })
+        Ok(Berth { dir, user, disk, disk_is, lasting: true, spare_port: false })
     }
 
     /// What is remembered of a machine that is about to be let go.

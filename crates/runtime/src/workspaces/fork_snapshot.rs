@@ -94,7 +94,7 @@ impl Workspaces {
     /// Makes a child's disk, standing on a frozen one or on one that will be frozen before the child lives.
     pub(super) fn disk_on(&self, source: &Workspace, frozen: DiskId, child: &Child) -> Result<(), Failure> {
         let (path, frozen) = (self.installation.disk_path(child.disk), self.installation.disk_path(frozen));
-        let (bytes, owner) = (source.resources.disk_bytes(), self.installation.run_as()?);
-        Ok(self.installation.create_disk(&path, &DiskSource::Layer(frozen), bytes, owner)?)
+        let bytes = source.resources.disk_bytes();
+        Ok(self.installation.create_disk(&path, &DiskSource::Layer(frozen), bytes)?)
     }
 }

@@ -100,6 +100,7 @@ impl Workspaces {
         let dir = self.installation.paths.workspaces_dir();
         let removed = state.berth.remove(&dir);
         removed.map_err(|error| self.installation.io("remove a machine's directory", error))?;
+        self.own_stopped(workspace.disk);
         state.record.remove_group();
         Ok(())
     }

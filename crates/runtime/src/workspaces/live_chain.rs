@@ -1,6 +1,7 @@
 //! Machines that run while the disks under them are rewritten.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::Workspaces;
 use super::capture::What;
 use super::intent::Intent;
 use super::lock::WorkspaceLock;
+use super::machine::MachineState;
 
 /// What the kernel puts behind the name of an open file that has none any more.
 const DELETED: &str = " (deleted)";
@@ -28,18 +30,25 @@ impl Workspaces {
             }
             match self.lock_if_free(workspace.id).await? {
                 None => left += 1,
-                Some((workspace, lock)) if self.reads_old_disks(&workspace)? => {
-                    self.refresh(workspace, lock).await?;
-                    moved += 1;
-                }
-                Some(_) => {}
+                Some((workspace, lock)) => moved += u32::from(self.show_and_move(workspace, lock).await?),
             }
         }
         Ok((moved, left))
     }
 
-    async fn refresh(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<(), Failure> {
+    /// Shows a machine the disks as they are now, and moves it there if it reads old ones.
+    async fn show_and_move(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<bool, Failure> {
         let _disks = self.use_disks()?;
+        let Some(state) = self.living_machine(&workspace)? else { return Ok(false) };
+        let reads_old = self.has_old_open(&state)?;
+        self.show_current(&workspace, &state)?;
+        if reads_old {
+            self.refresh(workspace, lock).await?;
+        }
+        Ok(reads_old)
+    }
+
+    async fn refresh(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<(), Failure> {
         let disks = self.installation.disks();
         let Some(below) = disks.parent(&self.installation.disk_path(workspace.disk))? else { return Ok(()) };
         let attached = self.attach_locked(workspace, lock).await?;
@@ -85,25 +94,45 @@ impl Workspaces {
     }
 
     fn runs(&self, workspace: &Workspace) -> Result<bool, Failure> {
-        Ok(self.machine_of(workspace)?.is_some_and(|machine| machine.record.is_alive()))
+        Ok(self.living_machine(workspace)?.is_some())
+    }
+
+    fn living_machine(&self, workspace: &Workspace) -> Result<Option<MachineState>, Failure> {
+        Ok(self.machine_of(workspace)?.filter(|machine| machine.record.is_alive()))
+    }
+
+    /// Whether a machine sees or has open a disk that was replaced or removed.
+    fn reads_old_disks(&self, workspace: &Workspace) -> Result<bool, Failure> {
+        let Some(state) = self.living_machine(workspace)? else { return Ok(false) };
+        Ok(self.sees_old(&state)? || self.has_old_open(&state)?)
     }
 
     /// Whether a machine has a disk open that was replaced or removed.
-    fn reads_old_disks(&self, workspace: &Workspace) -> Result<bool, Failure> {
-        let Some(machine) = self.machine_of(workspace)?.filter(|machine| machine.record.is_alive()) else {
-            return Ok(false);
-        };
+    fn has_old_open(&self, state: &MachineState) -> Result<bool, Failure> {
         let dir = self.installation.paths.disks_dir();
         let dir = dir.canonicalize().map_err(|error| self.installation.io("find the disks", error))?;
-        Ok(has_deleted(machine.record.pid, &dir))
+        Ok(has_old(state.record.pid, &dir))
     }
 }
 
-/// Whether a process has a file open that was once in `dir`.
-fn has_deleted(pid: u32, dir: &Path) -> bool {
+/// Whether a process has a file open that was once in `dir`, and has been replaced or removed there. The process may see
+/// another directory in its place, in which the file still has its name.
+fn has_old(pid: u32, dir: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| fs::read_link(entry.path()).ok())
-        .any(|name| name.to_str().is_some_and(|name| name.ends_with(DELETED)) && name.parent() == Some(dir))
+    open.filter_map(|entry| Some((fs::read_link(entry.path()).ok()?, entry.path()))).any(
+        |(name, descriptor)| {
+            if let Some(was) = name.to_str().and_then(|name| name.strip_suffix(DELETED)).map(Path::new) {
+                // What was mounted by itself, and is not any more, has no name at all.
+                return was == Path::new("/") || was.parent() == Some(dir);
+            }
+            name.parent() == Some(dir) && !is_same(&descriptor, &name)
+        },
+    )
+}
+
+fn is_same(descriptor: &Path, name: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
+    identity(descriptor) == identity(name)
 }
 
 #[cfg(test)]
@@ -116,11 +145,13 @@ mod tests {
         let path = dir.path().canonicalize().unwrap();
         let (disk, fresh) = (path.join("a"), path.join("b"));
         fs::write(&disk, "old").unwrap();
-        let _open = fs::File::open(&disk).unwrap();
-        assert!(!has_deleted(std::process::id(), &path));
+        let open = fs::File::open(&disk).unwrap();
+        assert!(!has_old(std::process::id(), &path));
         fs::write(&fresh, "new").unwrap();
         fs::rename(&fresh, &disk).unwrap();
-        assert!(has_deleted(std::process::id(), &path));
-        assert!(!has_deleted(std::process::id(), Path::new("/nowhere")));
+        assert!(has_old(std::process::id(), &path));
+        drop(open);
+        assert!(!has_old(std::process::id(), &path));
+        assert!(!has_old(std::process::id(), Path::new("/nowhere")));
     }
 }

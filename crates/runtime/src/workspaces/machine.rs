@@ -6,8 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
-use agentiso_vmm::MachineRecord;
-use agentiso_vmm::qemu::Credentials;
+use agentiso_vmm::{MachineRecord, User};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,17 +46,17 @@ impl BerthName {
         workspaces.join(self.workspace.to_string()).join(self.machine.to_string())
     }
 
-    /// Makes the directory, for `owner` if QEMU runs as another user.
-    pub fn create(&self, workspaces: &Path, owner: Option<Credentials>) -> io::Result<PathBuf> {
+    /// Makes the directory, for `user` if QEMU runs as another one.
+    pub fn create(&self, workspaces: &Path, user: Option<&User>) -> io::Result<PathBuf> {
         let path = self.path(workspaces);
         let parent = workspaces.join(self.workspace.to_string());
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&parent)?;
-        if owner.is_some() {
+        if user.is_some() {
             // The parent has QEMU's group from the directory of all workspaces.
             agentiso_images::access::share_directory(&parent)?;
         }
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        if let Some(Credentials { uid, gid, .. }) = owner {
+        if let Some((uid, gid)) = user.map(User::owner) {
             std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
         }
         Ok(path)

@@ -36,6 +36,7 @@ mod lost;
 mod machine;
 mod maintain;
 mod open;
+mod ownership;
 mod pool;
 mod pool_upkeep;
 mod record;

@@ -53,6 +53,7 @@ impl Workspaces {
         workspaces.meet_files()?;
         workspaces.recover().await?;
         workspaces.write_records();
+        workspaces.own_disks()?;
         workspaces.sweep_groups()?;
         Ok(workspaces)
     }

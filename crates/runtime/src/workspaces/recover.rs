@@ -158,7 +158,8 @@ impl Workspaces {
             },
         };
         if switched {
-            self.meta.write(|tx| commit_switch(tx, &workspace, switch.to))?;
+            let frozen = self.meta.write(|tx| commit_switch(tx, &workspace, switch.to))?;
+            self.own_frozen(frozen);
         }
         Ok(())
     }

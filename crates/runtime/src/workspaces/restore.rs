@@ -13,7 +13,6 @@ use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure, SnapshotId, SnapshotName, WorkspaceId};
 use agentiso_meta::{Memory, Snapshot, Workspace};
 use agentiso_proto::{HookReport, Inherit};
-use agentiso_vmm::qemu::DiskFile;
 use agentiso_vmm::template::restore_key;
 use agentiso_vmm::{
     DeviceState, Fill, Hardware, Host, Launch, Machine, RestoreFrom, Standby, VmError, missing_device,
@@ -203,7 +202,7 @@ impl Workspaces {
         let host = self.installation.host()?;
         let source = DiskSource::Layer(self.installation.disk_path(to.snapshot.disk));
         let bytes = workspace.resources.disk_bytes();
-        self.installation.create_disk(&self.installation.disk_path(disk), &source, bytes, host.run_as)?;
+        self.installation.create_disk(&self.installation.disk_path(disk), &source, bytes)?;
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
         if let Some((memory, about)) = to.memory {
             let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
@@ -293,10 +292,8 @@ impl Workspaces {
         let launch = Launch {
             dir: &berth.dir,
             hardware,
-            disk: DiskFile::File {
-                path: berth.disk.clone(),
-                format: self.installation.disks().qemu_format(),
-            },
+            user: berth.user.clone(),
+            disk: self.installation.hand_over(berth)?,
             memory: self.base_memory(base),
             ephemeral: false,
             spare_port: false,

@@ -11,7 +11,7 @@ use agentiso_runtime::MachineDir;
 use agentiso_testing::TestHome;
 use agentiso_vmm::link::{Guest, Resync, SessionOptions};
 use agentiso_vmm::qemu::{Boot, BootSource, CommandLine, DiskFile, Memory, Process, Spawn};
-use agentiso_vmm::{Hardware, LinkKind, tsc_khz};
+use agentiso_vmm::{Hardware, LinkKind, User, tsc_khz};
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
@@ -42,13 +42,14 @@ impl BareMachine {
         let image = installation.images().unwrap().get(&image()).unwrap();
         let base = installation.sized_base(&image, DISK_BYTES).await.unwrap();
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
-        let dir = MachineDir::create(&installation.paths.machines_dir(), id, host.run_as).unwrap();
+        let user = host.user().unwrap();
+        let dir = MachineDir::create(&installation.paths.machines_dir(), id, user.clone()).unwrap();
         let disk = disk_in(dir.path());
         let copied = Command::new("cp").arg("--sparse=always").args([&base, &disk]).status().unwrap();
         assert!(copied.success());
         std::fs::set_permissions(&disk, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-        if let Some(owner) = host.run_as {
-            std::os::unix::fs::chown(&disk, Some(owner.uid), Some(owner.gid)).unwrap();
+        if let Some((uid, gid)) = dir.user().map(User::owner) {
+            std::os::unix::fs::chown(&disk, Some(uid), Some(gid)).unwrap();
         }
 
         // Where the checkout is may be a longer path than a socket can have.
@@ -61,7 +62,7 @@ impl BareMachine {
             hardware: Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: MEMORY_MB },
             memory: Memory::Anonymous,
             boot: BootSource::Kernel(boot),
-            disk: DiskFile::File { path: disk, format: "raw" },
+            disk: DiskFile::File { path: disk, format: "raw", below: Vec::new(), own: None },
             monitor_fd: listeners[0].as_raw_fd(),
             console_fd: listeners[1].as_raw_fd(),
             link: vec![
@@ -78,7 +79,8 @@ impl BareMachine {
             arguments: command.arguments(),
             inherited: listeners.iter().map(AsFd::as_fd).collect(),
             stderr: dir.path().join("qemu.log"),
-            run_as: host.run_as,
+            run_as: user.as_ref().map(User::credentials),
+            isolate: None,
             confine: None,
             ephemeral: true,
         })

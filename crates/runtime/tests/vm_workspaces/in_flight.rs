@@ -22,6 +22,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_frame_on_its_way_confuses_no_copy() {
     let home = TestHome::new();
+    // The test gives the running machine disks that its QEMU would not see.
+    home.configure("[vm]\nisolation = \"off\"\n");
     let installation = Installation::open(paths(home.path())).unwrap();
     let request = StartRequest {
         id: WorkspaceId::from_uuid(uuid::Uuid::now_v7()),
@@ -68,7 +70,8 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     let launch = Launch {
         dir: &berth,
         hardware: record.hardware,
-        disk: DiskFile::File { path: copy, format },
+        user: None,
+        disk: DiskFile::File { path: copy, format, below: Vec::new(), own: None },
         memory: record.memory,
         ephemeral: true,
         spare_port: false,

@@ -6,21 +6,35 @@ use std::time::Duration;
 
 use agentiso_proto::RootDisk;
 
+use crate::VmError;
 use crate::confine::Confinement;
 use crate::hardware::Hardware;
-use crate::qemu::{Credentials, DiskFile, Memory, Qemu};
+use crate::in_place;
+use crate::isolation::Isolation;
+use crate::qemu::{DiskFile, Memory, Qemu};
+use crate::users::{User, Users};
 
 /// What is the same for all machines of this host.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The QEMU to use.
     pub qemu: Qemu,
-    /// The user QEMU runs as, if not ours.
-    pub run_as: Option<Credentials>,
+    /// The users QEMUs run as, if not as ours.
+    pub users: Option<Arc<Users>>,
     /// How long a machine may take until it answers, booted or restored, and for each step of its start after that.
     pub boot_limit: Duration,
     /// What holds machines to their limits, if anything is to.
     pub confinement: Option<Arc<Confinement>>,
+    /// What keeps QEMUs from everything of the host that they do not need, if the host allows it.
+    pub isolation: Option<Arc<Isolation>>,
+}
+
+impl Host {
+    /// A user for one machine, if it has to have another one than ours.
+    pub fn user(&self) -> Result<Option<User>, VmError> {
+        let claimed = in_place(|| self.users.as_ref().map(|users| users.claim()).transpose());
+        claimed.map_err(VmError::io("find a user id for the machine"))
+    }
 }
 
 /// A kernel and its initramfs.
@@ -41,6 +55,8 @@ pub struct Launch<'a> {
     pub dir: &'a Path,
     /// Its shape.
     pub hardware: Hardware,
+    /// The user its QEMU runs as, if not ours. It must own what is written.
+    pub user: Option<User>,
     /// Its disk.
     pub disk: DiskFile,
     /// Where its memory lives.
@@ -52,6 +68,19 @@ pub struct Launch<'a> {
 }
 
 impl Launch<'_> {
+    /// Files of ours that other machines may read too: what its memory and its disk stand on.
+    pub(super) fn bases(&self) -> impl Iterator<Item = &Path> {
+        let memory = match &self.memory {
+            Memory::Private(base) => Some(base.as_path()),
+            Memory::Anonymous | Memory::Shared(_) => None,
+        };
+        let disks = match &self.disk {
+            DiskFile::File { below, .. } => below.as_slice(),
+            DiskFile::Blank => &[],
+        };
+        memory.into_iter().chain(disks.iter().map(PathBuf::as_path))
+    }
+
     /// What its group is called: as its directory is, as far as a group may be.
     pub(super) fn group_name(&self) -> String {
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();

@@ -15,7 +15,7 @@ use crate::console::Console;
 use crate::disk_watch::DiskWatch;
 use crate::hardware::Hardware;
 use crate::link::{Guest, Resync, SessionOptions};
-use crate::qemu::{Memory, Process, ShortLog};
+use crate::qemu::{Credentials, Memory, Process, ShortLog};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Address, reach};
@@ -43,6 +43,9 @@ pub struct MachineRecord {
     pub memory: Memory,
     /// Where its agent is.
     address: Address,
+    /// The user and the group its QEMU runs as, if not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<(u32, u32)>,
     /// The group that limits it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<PathBuf>,
@@ -102,7 +105,8 @@ impl Machine {
         let started = self.process.started().map_err(VmError::io("look at the QEMU process"))?;
         let (hardware, memory, address) = (self.hardware, self.memory.clone(), self.address);
         let group = self.process.group().map(|group| group.path().to_owned());
-        Ok(MachineRecord { pid: self.process.pid(), started, hardware, memory, address, group })
+        let user = self.user.map(|user| (user.uid, user.gid));
+        Ok(MachineRecord { pid: self.process.pid(), started, hardware, memory, address, user, group })
     }
 
     /// Lets it run on by itself. It must not have been started as an ephemeral one.
@@ -168,7 +172,8 @@ struct Reached {
 impl Reached {
     fn with(self, process: Process, dir: &Path, record: &MachineRecord, patience: Duration) -> Machine {
         let Self { qmp, disk, console, guest } = self;
-        let MachineRecord { hardware, memory, address, .. } = record.clone();
+        let MachineRecord { hardware, memory, address, user, .. } = record.clone();
+        let user = user.map(|(uid, gid)| Credentials { uid, gid, kvm_gid: None });
         let (dir, spare_port, _key) = (dir.to_owned(), None, None);
         let _log = ShortLog::keep(dir.join("qemu.log"));
         Machine {
@@ -179,6 +184,7 @@ impl Reached {
             dir,
             hardware,
             memory,
+            user,
             guest,
             address,
             spare_port,

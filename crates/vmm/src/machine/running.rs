@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::disk_watch::DiskWatch;
 use crate::hardware::Hardware;
 use crate::link::{Guest, LinkError, Resync, SessionOptions};
-use crate::qemu::{Boot, BootSource, Memory, Process, ShortLog};
+use crate::qemu::{Boot, BootSource, Credentials, Memory, Process, ShortLog};
 use crate::qmp::Qmp;
 use crate::transport::{Address, KeyOffer};
 use crate::{VmError, in_place, tsc_khz};
@@ -40,6 +40,7 @@ pub struct Machine {
     pub(super) dir: PathBuf,
     pub(super) hardware: Hardware,
     pub(super) memory: Memory,
+    pub(super) user: Option<Credentials>,
     pub(super) guest: Guest,
     pub(super) address: Address,
     pub(super) spare_port: Option<UnixStream>,
@@ -73,8 +74,8 @@ impl Standstill {
 impl Machine {
     /// A machine whose agent has been met.
     pub(super) fn new(started: Started, guest: Guest) -> Self {
-        let Started { process, qmp, console, disk, dir, hardware, memory, transport, spare_port, patience } =
-            started;
+        let Started { process, qmp, console, disk, dir, hardware, memory, user, .. } = started;
+        let Started { transport, spare_port, patience, .. } = started;
         let (address, _key) = (transport.address(), transport.key_offer());
         let _log = ShortLog::keep(dir.join("qemu.log"));
         Self {
@@ -85,6 +86,7 @@ impl Machine {
             dir,
             hardware,
             memory,
+            user,
             guest,
             address,
             spare_port,

@@ -13,11 +13,13 @@ use crate::VmError;
 use crate::console::Console;
 use crate::disk_watch::{DiskWatch, is_full};
 use crate::hardware::{Hardware, LinkKind};
+use crate::isolation::Files;
 use crate::link::{Guest, LinkError, SessionOptions};
-use crate::qemu::{BootSource, CommandLine, Confine, Memory, Process, Spawn};
+use crate::qemu::{BootSource, CommandLine, Confine, Credentials, Isolate, Memory, Process, Spawn};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Address, Serial, Transport, Vsock};
+use crate::users::User;
 
 /// Before a connection that was lost at once is made again: whoever ends all of them is not asked all the time.
 const BEFORE_ANOTHER: Duration = Duration::from_millis(2);
@@ -31,6 +33,7 @@ pub(super) struct Started {
     pub dir: PathBuf,
     pub hardware: Hardware,
     pub memory: Memory,
+    pub user: Option<Credentials>,
     pub transport: Box<dyn Transport>,
     pub spare_port: Option<UnixStream>,
     pub patience: Duration,
@@ -44,6 +47,13 @@ impl Started {
         let console_stream = console.stream()?;
         let transport = open_transport(launch.hardware.link, &sockets)?;
         let spare = if launch.spare_port { Some(Socket::new(&sockets, "spare.sock")?) } else { None };
+        let (hardware, user) = (launch.hardware, launch.user.as_ref().map(User::credentials));
+        let files = Files { hardware, boot: &boot, memory: &launch.memory, disk: &launch.disk }.shown();
+        if let Some(users) = &host.users {
+            let shared = launch.bases().try_for_each(|base| users.share(base));
+            shared.map_err(VmError::io("let the machine read what it stands on"))?;
+        }
+        let isolate = host.isolation.as_deref().map(|by| Isolate { by, files });
         let command = CommandLine {
             qemu: &host.qemu,
             hardware: launch.hardware,
@@ -63,7 +73,8 @@ impl Started {
             arguments: command.arguments(),
             inherited,
             stderr: launch.dir.join("qemu.log"),
-            run_as: host.run_as,
+            run_as: user,
+            isolate,
             ephemeral: launch.ephemeral,
             confine: host.confinement.as_deref().map(|by| Confine {
                 by,
@@ -71,14 +82,17 @@ impl Started {
                 hardware: launch.hardware,
             }),
         })?;
+        if let Some(user) = &launch.user {
+            user.belongs_to(process.pid()).map_err(VmError::io("note the machine's user id"))?;
+        }
         tracing::debug!(pid = process.pid(), "QEMU started");
         let console = Console::record(&launch.dir.join("console.log"), console_stream)
             .map_err(VmError::io("open the console log"))?;
         let spare_port = spare.map(|socket| socket.stream()).transpose()?;
         let qmp = Qmp::new(monitor.stream()?);
         let (disk, dir) = (DiskWatch::over(qmp.events()), launch.dir.to_owned());
-        let (hardware, memory, patience) = (launch.hardware, launch.memory.clone(), host.boot_limit);
-        Ok(Self { process, qmp, console, disk, dir, hardware, memory, transport, spare_port, patience })
+        let (memory, patience) = (launch.memory.clone(), host.boot_limit);
+        Ok(Self { process, qmp, console, disk, dir, hardware, memory, user, transport, spare_port, patience })
     }
 
     pub async fn crash(&self, status: String) -> VmError {

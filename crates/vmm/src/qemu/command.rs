@@ -61,10 +61,23 @@ pub enum DiskFile {
         path: PathBuf,
         /// Its format, as QEMU calls it.
         format: &'static str,
+        /// What it stands on, nearest first.
+        below: Vec<PathBuf>,
+        /// The disks that QEMU is to see, if others may follow this one.
+        own: Option<OwnDisks>,
     },
     /// Nothing but zeros, and larger than any real disk: what a template is made with. A clone believes in that
     /// size until it is told its own, so it never takes a real disk for too small.
     Blank,
+}
+
+/// A directory with all disks one machine uses. What is put there later, its QEMU can open.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OwnDisks {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The paths at which QEMU sees it.
+    pub at: Vec<PathBuf>,
 }
 
 /// Everything a command line is made from.
@@ -169,7 +182,7 @@ impl CommandLine<'_> {
             line.option("-device", "virtserialport,chardev=spare,name=spare");
         }
         match &self.disk {
-            DiskFile::File { path, format } => {
+            DiskFile::File { path, format, .. } => {
                 // Flushes may be lost with the host, never with QEMU: the page cache holds what was written.
                 // A full host stops the guest and says so; any other error is for the guest to see.
                 let node = node_name(path);
@@ -273,7 +286,8 @@ mod tests {
 
     fn line(qemu: &Qemu, accel: Accel, memory: Memory, boot: BootSource) -> String {
         let hardware = Hardware { accel, link: LinkKind::Serial, vcpus: 1, memory_mb: 256 };
-        let disk = DiskFile::File { path: "/m/a,b.qcow2".into(), format: "qcow2" };
+        let disk =
+            DiskFile::File { path: "/m/a,b.qcow2".into(), format: "qcow2", below: Vec::new(), own: None };
         let link = vec![("-device", "virtio-serial-device".to_owned())];
         let (monitor_fd, console_fd) = (10, 11);
         let command =

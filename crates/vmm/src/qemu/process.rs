@@ -15,9 +15,11 @@ use tokio::io::unix::AsyncFd;
 
 use super::gate::{Gate, Gatekeeper};
 use super::spawner;
+use super::way_in::{Traveller, WayIn};
 use crate::VmError;
 use crate::confine::{Confinement, Group};
 use crate::hardware::Hardware;
+use crate::isolation::{Isolation, Shown};
 
 /// How much of QEMU's own complaints is shown.
 const STDERR_TAIL: u64 = 2048;
@@ -46,10 +48,21 @@ pub struct Spawn<'a> {
     pub stderr: PathBuf,
     /// Another user to become first.
     pub run_as: Option<Credentials>,
+    /// All it is to see of the host, beside the program itself.
+    pub isolate: Option<Isolate<'a>>,
     /// Ends with this process.
     pub ephemeral: bool,
     /// The group it is put into.
     pub confine: Option<Confine<'a>>,
+}
+
+/// What a process is to see.
+#[derive(Debug)]
+pub struct Isolate<'a> {
+    /// Who does it.
+    pub by: &'a Isolation,
+    /// What it is shown.
+    pub files: Vec<Shown>,
 }
 
 /// What a process is to be held to.
@@ -76,7 +89,7 @@ pub struct Process {
 
 impl Process {
     /// Starts QEMU in a session of its own.
-    pub fn spawn(spawn: Spawn<'_>) -> Result<Self, VmError> {
+    pub fn spawn(mut spawn: Spawn<'_>) -> Result<Self, VmError> {
         let stderr = OpenOptions::new().create(true).append(true).mode(0o600).open(&spawn.stderr);
         let stderr = stderr.map_err(VmError::io(format!("open {}", spawn.stderr.display())))?;
         let mut command = Command::new(spawn.program);
@@ -88,11 +101,22 @@ impl Process {
                 Gatekeeper::new().map(|(keeper, gate)| (Some(keeper), Some(gate))).map_err(starting())?
             }
         };
-        prepare(&mut command, &spawn, gate);
-        let (child, group) = match (&spawn.confine, gatekeeper) {
-            (Some(confine), Some(gatekeeper)) => start_confined(command, confine, gatekeeper)?,
-            _ => (spawner::spawn(command).wait().map_err(starting())?, None),
+        let (way_in, traveller) = match spawn.isolate.take() {
+            None => (None, None),
+            Some(Isolate { by, files }) => {
+                let (way_in, traveller) = by.entry(files).and_then(WayIn::new).map_err(isolating(None))?;
+                (Some(way_in), Some(traveller))
+            }
         };
+        prepare(&mut command, &spawn, gate, traveller);
+        let started = match (&spawn.confine, gatekeeper) {
+            (Some(confine), Some(gatekeeper)) => start_confined(command, confine, gatekeeper),
+            _ => spawner::spawn(command).wait().map(|child| (child, None)).map_err(starting()),
+        };
+        let (child, group) = started.map_err(|error| match (error, way_in.and_then(WayIn::failed_to)) {
+            (VmError::Io { cause, .. }, Some(step)) => isolating(Some(step))(cause),
+            (error, _) => error,
+        })?;
         let pid = child.id();
         let mut guard = KillOnDrop(Some(child));
         let pidfd = watch(pid).map_err(VmError::io("watch the QEMU process"))?;
@@ -276,7 +300,15 @@ pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
     Ok(started.filter(|_| !over))
 }
 
-fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>) {
+/// Why a QEMU that was to be isolated did not start.
+fn isolating(step: Option<String>) -> impl FnOnce(io::Error) -> VmError {
+    VmError::io(match step {
+        Some(step) => format!("isolate QEMU from its host: could not {step}"),
+        None => "isolate QEMU from its host".to_owned(),
+    })
+}
+
+fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, traveller: Option<Traveller>) {
     let inherited: Vec<RawFd> = spawn.inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let (run_as, ephemeral) = (spawn.run_as, spawn.ephemeral);
     let parent = rustix::process::getpid();
@@ -291,11 +323,17 @@ fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>) {
             // SAFETY: this request only takes numbers.
             unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         }
+        // What else is open here by mistake, or was when we were started, is not for QEMU. An older kernel cannot do this.
+        // SAFETY: this call takes numbers, and only marks descriptors to be closed by exec.
+        unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) };
         for &fd in &inherited {
             // SAFETY: the caller of `Process::spawn` holds these descriptors open until the fork is over, and the
             // child has its own copies.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
             rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+        }
+        if let Some(traveller) = &traveller {
+            traveller.go()?;
         }
         if let Some(Credentials { uid, gid, kvm_gid }) = run_as {
             let gid = rustix::thread::Gid::from_raw(gid);

@@ -14,6 +14,7 @@ use crate::VmError;
 use crate::hardware::Hardware;
 use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk};
 use crate::qemu::{DiskFile, Memory};
+use crate::users::User;
 
 /// Commands a warm template has run once, so that their files are in memory. Those an image lacks are left out.
 pub(super) const WARM_UP: [&[&str]; 10] = [
@@ -48,15 +49,16 @@ pub async fn make_base(
     hardware: Hardware,
 ) -> Result<Template, VmError> {
     let key = base_key(host, kernel, &hardware);
-    let partial = begin(templates, host, &key).await?;
+    let user = host.user()?;
+    let partial = begin(templates, user.as_ref(), &key).await?;
     if let Some(made_meanwhile) = templates.get(&key) {
         return Ok(made_meanwhile);
     }
-    let launch = shared_memory(&partial, hardware, DiskFile::Blank, None)?;
+    let launch = shared_memory(&partial, hardware, user.clone(), DiskFile::Blank, None)?;
     let machine = Machine::boot(host, launch, kernel).await?;
     machine.at_start("its first answer", machine.guest().ping()).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
-    try_out(&partial, host, hardware, DiskFile::Blank).await?;
+    try_out(&partial, host, hardware, user, DiskFile::Blank).await?;
     publish(partial, vec![RAM, DEVICE], format!("base {hardware:?}"), None).await
 }
 
@@ -71,21 +73,22 @@ pub async fn make_warm(
 ) -> Result<Template, VmError> {
     let (base_key, base) = base;
     let key = warm_key(base_key, &image.identity, image.bytes, disks);
-    let partial = begin(templates, host, &key).await?;
+    let user = host.user()?;
+    let partial = begin(templates, user.as_ref(), &key).await?;
     if let Some(made_meanwhile) = templates.get(&key) {
         return Ok(made_meanwhile);
     }
     let source = DiskSource::Raw(image.raw.clone());
-    let disk = layer(disks, &partial.dir.join(DISK), &source, image.bytes, host)?;
-    let launch = shared_memory(&partial, hardware, disk, Some(&base.ram()))?;
+    let disk = layer(disks, &partial.dir.join(DISK), &source, image.bytes, user.as_ref())?;
+    let launch = shared_memory(&partial, hardware, user.clone(), disk, Some(&base.ram()))?;
     let machine = Machine::restore(host, launch, RestoreFrom::template(base.device())).await?;
     machine.announce_disk_size(image.bytes).await?;
     machine.at_start("mounting its image", machine.guest().configure(mount_root())).await?;
     machine.at_start("its first commands", warm_up(&machine)).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
     let trial = DiskSource::Layer(partial.dir.join(DISK));
-    let trial = layer(disks, &partial.dir.join("trial"), &trial, image.bytes, host)?;
-    try_out(&partial, host, hardware, trial).await?;
+    let trial = layer(disks, &partial.dir.join("trial"), &trial, image.bytes, user.as_ref())?;
+    try_out(&partial, host, hardware, user, trial).await?;
     let description = format!("warm {} {hardware:?}", image.raw.display());
     publish(partial, vec![RAM, DEVICE, DISK], description, Some(image.raw.clone())).await
 }
@@ -102,8 +105,8 @@ fn mount_root() -> Configure {
 }
 
 /// Waiting for another maker may take seconds, so it must not hold a thread of the runtime.
-async fn begin(templates: &Templates, host: &Host, key: &str) -> Result<Partial, VmError> {
-    let (templates, key, owner) = (templates.clone(), key.to_owned(), host.run_as);
+async fn begin(templates: &Templates, user: Option<&User>, key: &str) -> Result<Partial, VmError> {
+    let (templates, key, owner) = (templates.clone(), key.to_owned(), user.map(User::credentials));
     let begun = tokio::task::spawn_blocking(move || templates.begin(&key, owner)).await;
     begun.map_err(|error| VmError::io("make a template")(io::Error::other(error)))?
 }
@@ -121,6 +124,7 @@ async fn publish(
 fn shared_memory<'a>(
     partial: &'a Partial,
     hardware: Hardware,
+    user: Option<User>,
     disk: DiskFile,
     start_from: Option<&Path>,
 ) -> Result<Launch<'a>, VmError> {
@@ -139,6 +143,7 @@ fn shared_memory<'a>(
     Ok(Launch {
         dir: &partial.dir,
         hardware,
+        user,
         disk,
         memory: Memory::Shared(ram),
         ephemeral: true,
@@ -151,11 +156,12 @@ fn layer(
     path: &Path,
     source: &DiskSource,
     bytes: u64,
-    host: &Host,
+    user: Option<&User>,
 ) -> Result<DiskFile, VmError> {
     disks.create(path, source, bytes)?;
-    disks.admit(path, host.run_as.map(|owner| (owner.uid, owner.gid)))?;
-    Ok(DiskFile::File { path: path.to_owned(), format: disks.qemu_format() })
+    disks.admit(path, user.map(User::owner))?;
+    let (below, format) = (disks.below(path)?, disks.qemu_format());
+    Ok(DiskFile::File { path: path.to_owned(), format, below, own: None })
 }
 
 async fn warm_up(machine: &Machine) -> Result<(), crate::link::LinkError> {
@@ -169,11 +175,18 @@ async fn warm_up(machine: &Machine) -> Result<(), crate::link::LinkError> {
 }
 
 /// A template that no clone can be made from is not published.
-async fn try_out(partial: &Partial, host: &Host, hardware: Hardware, disk: DiskFile) -> Result<(), VmError> {
+async fn try_out(
+    partial: &Partial,
+    host: &Host,
+    hardware: Hardware,
+    user: Option<User>,
+    disk: DiskFile,
+) -> Result<(), VmError> {
     let template = partial.as_template();
     remove_sockets(&partial.dir).map_err(VmError::io("clean the template directory"))?;
     let memory = Memory::Private(template.ram());
-    let launch = Launch { dir: &partial.dir, hardware, disk, memory, ephemeral: true, spare_port: false };
+    let launch =
+        Launch { dir: &partial.dir, hardware, user, disk, memory, ephemeral: true, spare_port: false };
     let machine = Machine::restore(host, launch, RestoreFrom::template(template.device())).await?;
     machine.at_start("being cloned", machine.guest().ready()).await?;
     machine.kill().await;

@@ -1,8 +1,8 @@
 //! The directory of templates.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::manifest::{Condition, Manifest};
 use crate::VmError;
 use crate::qemu::Credentials;
+use crate::users::make_base;
 
 pub(super) const RAM: &str = "ram";
 pub(super) const DEVICE: &str = "device";
@@ -61,6 +62,8 @@ pub(super) struct Partial {
     pub dir: PathBuf,
     target: PathBuf,
     lock_path: PathBuf,
+    /// The group that reads it, if it was made by another user.
+    group: Option<u32>,
     _lock: File,
 }
 
@@ -147,7 +150,9 @@ impl Templates {
             if let Some(Credentials { uid, gid, .. }) = owner {
                 std::os::unix::fs::chown(&dir, Some(uid), Some(gid))?;
             }
-            Ok(Partial { dir, target: self.root.join(key), lock_path: self.lock_path(key), _lock: lock })
+            let (target, lock_path, group) =
+                (self.root.join(key), self.lock_path(key), owner.map(|owner| owner.gid));
+            Ok(Partial { dir, target, lock_path, group, _lock: lock })
         };
         make().map_err(VmError::io("prepare a template directory"))
     }
@@ -219,6 +224,11 @@ impl Partial {
             if !files.iter().any(|name| entry.file_name() == *name) {
                 fs::remove_file(entry.path())?;
             }
+        }
+        if let Some(group) = self.group {
+            files.iter().try_for_each(|name| make_base(&self.dir.join(name), group))?;
+            std::os::unix::fs::chown(&self.dir, Some(0), Some(group))?;
+            fs::set_permissions(&self.dir, Permissions::from_mode(0o2710))?;
         }
         Manifest::of(&self.dir, files, description, image)?.write(&self.dir)?;
         remove_if_there(&self.target)?;

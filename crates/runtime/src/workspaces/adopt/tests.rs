@@ -41,7 +41,7 @@ impl World {
             Some(parent) => DiskSource::Layer(installation.disk_path(parent)),
             None => DiskSource::Raw(self.dir.path().join("base.raw")),
         };
-        installation.create_disk(&installation.disk_path(id), &source, GIB, None).unwrap();
+        installation.create_disk(&installation.disk_path(id), &source, GIB).unwrap();
         id
     }
 
