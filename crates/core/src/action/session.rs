@@ -150,6 +150,12 @@ pub struct ServerState {
     pub workspaces: BTreeMap<String, usize>,
     /// Machines that wait in the pool.
     pub pool: usize,
+    /// Machines that should.
+    #[serde(default)]
+    pub pool_wanted: usize,
+    /// Why so many.
+    #[serde(default)]
+    pub pool_why: String,
     /// This session's id.
     pub session_id: Option<String>,
     /// What this session uses.
