@@ -33,12 +33,12 @@ pub(super) async fn measure(
         aside.create_as("full", resources, false).await?;
         aside.run("full", &["/bin/sh", "-c", FILL]).await?;
         let began = Instant::now();
-        let taken = aside.snapshot("full", "now", true).await?;
+        let taken = aside.snapshot("full", "filled", true).await?;
         answer.push(ms(began.elapsed()));
         pause.push(ms(taken.pause));
         written.push(taken.memory.map_or(0, |memory| memory.bytes) as f64 / f64::from(1 << 20));
         let began = Instant::now();
-        aside.restore("full", "now").await?;
+        aside.restore("full", "filled").await?;
         restore.push(ms(began.elapsed()));
         aside.remove("full").await?;
         progress.advance(1);
