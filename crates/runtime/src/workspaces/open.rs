@@ -12,7 +12,7 @@ use super::held::Held;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
 use super::pool_upkeep::PoolRest;
-use super::shapes::Expected;
+use super::shapes::Demand;
 use super::turns::Turns;
 use crate::Installation;
 use crate::disk_store::DisksInUse;
@@ -28,7 +28,7 @@ pub struct Workspaces {
     pub(crate) held: Arc<Held>,
     pub(super) abandoned: Abandoned,
     pub(super) turns: Turns,
-    pub(super) expected: Expected,
+    pub(super) demand: Demand,
     pub(super) pool_rest: PoolRest,
 }
 
@@ -56,9 +56,9 @@ impl Workspaces {
         let (meta, held) = (Arc::new(meta), Arc::new(held));
         let abandoned = Abandoned::default();
         let turns = Turns::of_host();
-        let (expected, pool_rest) = (Expected::default(), PoolRest::default());
+        let (demand, pool_rest) = (Demand::default(), PoolRest::default());
         let installation = installation.clone();
-        let workspaces = Self { installation, meta, held, abandoned, turns, expected, pool_rest };
+        let workspaces = Self { installation, meta, held, abandoned, turns, demand, pool_rest };
         // Before anything is swept: a database that does not fit the disks must not cost one of them.
         workspaces.meet_files()?;
         workspaces.recover().await?;

@@ -195,12 +195,13 @@ impl Workspaces {
         undertaking.finish(|_| Ok(()))
     }
 
-    /// Waits a while for changes of workspaces that are under way: somebody waits for those.
+    /// Waits a while for changes of workspaces that are under way, and for the first commands of a new one: somebody
+    /// waits for those.
     async fn give_way(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + GIVE_WAY;
         while Instant::now() < deadline {
             let operations = self.meta.read(|read| read.operations())?;
-            if !operations.iter().any(|one| one.owner.is_alive()) {
+            if !self.demand.is_fresh() && !operations.iter().any(|one| one.owner.is_alive()) {
                 return Ok(());
             }
             tokio::time::sleep(RETRY).await;

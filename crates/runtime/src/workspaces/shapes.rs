@@ -1,7 +1,7 @@
 //! Which machines the pool should have ready.
 
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentiso_core::{ImageName, Resources};
@@ -22,6 +22,8 @@ const RECENT: usize = 4;
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
 /// How long after an agent has come machines of the default shape are kept ready.
 const EXPECTED: Duration = Duration::from_secs(24 * 3600);
+/// How long after a create its workspace has the processors for itself.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// A shape that was asked for.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -31,28 +33,40 @@ struct Asked {
     at: Timestamp,
 }
 
-/// When somebody came who is likely to create workspaces.
+/// When somebody came who is likely to create workspaces, and when somebody last did.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expected(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct Demand(Arc<Mutex<Times>>);
 
-impl Expected {
-    fn note(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    expected: Option<Instant>,
+    created: Option<Instant>,
+}
+
+impl Demand {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lately(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|at| at.elapsed() < EXPECTED)
+    fn is_expected(&self) -> bool {
+        self.times().expected.is_some_and(|at| at.elapsed() < EXPECTED)
+    }
+
+    /// Whether somebody created a workspace so short a time ago that its first commands are likely to run now.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.times().created.is_some_and(|at| at.elapsed() < FRESH)
     }
 }
 
 impl Workspaces {
     /// Notes that somebody came who is likely to create workspaces: machines of the default shape are made ready.
     pub fn expect_creates(&self) {
-        self.expected.note();
+        self.demand.times().expected = Some(Instant::now());
     }
 
     /// Notes that a machine of this shape was asked for.
     pub(super) fn remember_shape(&self, request: &CreateRequest) {
+        self.demand.times().created = Some(Instant::now());
         if self.installation.config.pool.size > 0 {
             in_place(|| self.write_shape(request.image.clone(), request.resources));
         }
@@ -90,7 +104,7 @@ impl Workspaces {
         let mut asked = self.asked();
         asked.retain(|one| now.duration_since(one.at) < LATELY);
         let mut shapes: Vec<PoolShape> = Vec::new();
-        if (self.expected.lately() || !asked.is_empty())
+        if (self.demand.is_expected() || !asked.is_empty())
             && let Ok(image) = config.defaults.image_name()
         {
             shapes.push(PoolShape { image, resources: config.defaults.resources() });

@@ -178,6 +178,7 @@ async fn a_create_that_was_killed_with_a_machine_in_its_hands_leaves_nothing_of_
     for dir in ["disks", "bases", "workspaces"] {
         assert_eq!(home.files(dir), Vec::<String>::new());
     }
+    again.expect_creates();
     assert!(again.needs_maintenance());
     assert!(!home.create("one").await.from_pool);
 }
