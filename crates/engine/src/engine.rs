@@ -1,7 +1,7 @@
 //! All workspaces of an installation, with all that is needed to let many clients at them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{State, WorkspaceStart};
@@ -13,7 +13,7 @@ use agentiso_runtime::config::{Config, Isolation};
 use agentiso_runtime::guest::Guest;
 use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
 use tokio::sync::broadcast;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
@@ -40,6 +40,8 @@ pub struct Engine {
     pub(crate) sampler: Sampler,
     /// What is counted.
     pub metrics: Metrics,
+    /// Merging disks and filling the pool.
+    pub(crate) maintenance: Mutex<Option<JoinHandle<()>>>,
     began: Instant,
     installation: Installation,
 }
@@ -74,6 +76,7 @@ impl Engine {
             forwards: Forwards::new(own_ports),
             sampler: Sampler::default(),
             metrics: Metrics::new(),
+            maintenance: Mutex::default(),
             began: Instant::now(),
             installation: installation.clone(),
             workspaces,
@@ -227,8 +230,13 @@ impl Engine {
 
     /// Ends the engine's own work.
     pub async fn shut_down(self: &Arc<Self>, how: Shutdown) {
+        self.end_maintenance().await;
         if let Shutdown::StopMachines(limit) = how {
             self.stop_all(limit).await;
+        }
+        // Without a daemon nobody can take them.
+        if let Err(failure) = self.workspaces.empty_pool() {
+            tracing::warn!(%failure, "machines of the pool could not be ended");
         }
         self.forwards.close_all();
         self.save_activity();

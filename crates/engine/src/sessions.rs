@@ -148,6 +148,7 @@ impl Engine {
     /// Notes that the client of a session is there, for as long as what is returned.
     pub fn attend(self: &Arc<Self>, session: SessionId) -> Presence {
         *locked(&self.sessions.present).entry(session).or_default() += 1;
+        self.workspaces.expect_creates();
         Presence { engine: Arc::clone(self), session, kept: false }
     }
 
@@ -165,6 +166,7 @@ impl Engine {
             last_active: now,
         };
         self.meta().write(|tx| tx.insert_session(&session))?;
+        self.workspaces.expect_creates();
         Ok(NewSession { id, token })
     }
 

@@ -13,6 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::act::Record;
 use crate::events::EventKind;
+use crate::rooms::locked;
 use crate::{Caller, Engine, timeline};
 
 /// Between two looks at what is due.
@@ -27,6 +28,8 @@ const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// How long those who are at work on a workspace whose machine was killed may take to notice, before others whose time
 /// is up are looked at.
 const TURN: Duration = Duration::from_secs(2);
+/// How long what is done in the background may take to be given up when the daemon ends.
+const GIVING_UP: Duration = Duration::from_secs(10);
 /// An agent that does not answer for so long may be at work.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Who does what nobody asked for, in the timeline.
@@ -62,7 +65,7 @@ impl Engine {
     /// Merging disks and filling the pool may take a while, and nothing waits for it.
     pub(crate) fn start_maintenance(self: &Arc<Self>) {
         let engine = Arc::downgrade(self);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -77,6 +80,16 @@ impl Engine {
                 }
             }
         });
+        *locked(&self.maintenance) = Some(task);
+    }
+
+    /// Gives up what is done in the background: what was half done is undone.
+    pub(crate) async fn end_maintenance(&self) {
+        let Some(task) = locked(&self.maintenance).take() else { return };
+        task.abort();
+        if tokio::time::timeout(GIVING_UP, task).await.is_err() {
+            tracing::warn!("what is done in the background is left to the next daemon");
+        }
     }
 
     /// Writes down who and what was active since the last time.

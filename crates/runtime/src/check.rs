@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::config::QemuIsolation;
 use crate::paths::Paths;
 use crate::workspaces::Workspaces;
+use crate::workspaces::pool_budget::{Allowed, Budget, HostMemory, budget};
 use crate::{Installation, devices};
 
 /// Free space below which images and templates are likely to fail.
@@ -105,6 +106,7 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     findings.push(disks(installation));
     findings.push(images(installation));
     findings.push(templates(installation));
+    findings.push(pool(installation));
     findings.extend(memory_images(installation));
     findings.extend(lost(&installation.paths));
 }
@@ -346,6 +348,21 @@ fn images(installation: &Installation) -> Finding {
             Finding::ok(name, names.join(", "))
         }
     }
+}
+
+/// What the daemon keeps ready.
+fn pool(installation: &Installation) -> Finding {
+    let settings = &installation.config.pool;
+    let Budget { allowed, why } = budget(settings, HostMemory::read().ok());
+    let detail = match allowed {
+        Allowed::Nothing => format!("no machines are kept ready: {why}"),
+        Allowed::Present(_) | Allowed::Memory(_) => {
+            format!("{} machines of each size in use are kept ready: {why}", settings.size)
+        }
+    };
+    let fix = "to have one all the same set pool.memory_mb, the MiB that its machines may have together";
+    let small = allowed == Allowed::Nothing && settings.size > 0;
+    Finding { fix: small.then(|| fix.to_owned()), ..Finding::ok("pool", detail) }
 }
 
 fn templates(installation: &Installation) -> Finding {

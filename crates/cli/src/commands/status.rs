@@ -29,5 +29,9 @@ pub(super) fn describe(out: &mut Stream, state: &ServerState) -> io::Result<()> 
     writeln!(out, "home        {}", state.home)?;
     writeln!(out, "workspaces  {states}")?;
     writeln!(out, "size        {} MiB of memory, {} GiB of disk", used.memory_mb, used.disk_gb)?;
-    writeln!(out, "pool        {} ready", state.pool)
+    let (ready, wanted, why) = (state.pool, state.pool_wanted, &state.pool_why);
+    match (ready, wanted) {
+        (0, 0) => writeln!(out, "pool        none: {why}"),
+        _ => writeln!(out, "pool        {ready} of {wanted} ready: {why}"),
+    }
 }

@@ -149,6 +149,12 @@ pub struct ServerState {
     pub workspaces: BTreeMap<String, usize>,
     /// Machines in the warm pool.
     pub pool: usize,
+    /// Machines that should.
+    #[serde(default)]
+    pub pool_wanted: usize,
+    /// Why so many.
+    #[serde(default)]
+    pub pool_why: String,
     /// This session's id.
     pub session_id: Option<String>,
     /// What this session uses.

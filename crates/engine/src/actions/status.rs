@@ -104,8 +104,8 @@ impl Perform for ServerStatus {
 
     async fn perform(self, context: &Context) -> Result<ServerState, Failure> {
         let engine = &context.engine;
-        let (usage, pool) =
-            engine.meta().read(|read| Ok((read.usage(context.caller.session)?, read.pool()?.len())))?;
+        let usage = engine.meta().read(|read| read.usage(context.caller.session))?;
+        let pool = engine.workspaces.pool_state()?;
         Ok(ServerState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -113,7 +113,9 @@ impl Perform for ServerStatus {
             home: engine.installation().paths.home.display().to_string(),
             config: engine.installation().paths.config_file.display().to_string(),
             workspaces: engine.states_seen_by(Some(&context.caller))?,
-            pool,
+            pool: pool.ready,
+            pool_wanted: pool.wanted,
+            pool_why: pool.why,
             session_id: context.caller.session.map(|id| id.to_string()),
             usage: agentiso_core::action::QuotaUse {
                 workspaces: usage.workspaces,

@@ -48,10 +48,20 @@ impl Aside {
     }
 
     pub async fn create(&self, name: &str, pool: bool) -> Result<WorkspaceView, Failure> {
+        self.create_as(name, self.resources(), pool).await
+    }
+
+    /// Makes a workspace of any size.
+    pub async fn create_as(
+        &self,
+        name: &str,
+        resources: Resources,
+        pool: bool,
+    ) -> Result<WorkspaceView, Failure> {
         let request = CreateRequest {
             name: Some(name.parse::<WorkspaceName>()?),
             image: self.workspaces.installation.config.defaults.image_name()?,
-            resources: self.resources(),
+            resources,
             cold: false,
             pool,
         };

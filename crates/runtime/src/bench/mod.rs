@@ -4,6 +4,7 @@
 
 mod aside;
 mod execs;
+mod full_cache;
 mod memory;
 mod neighbours;
 mod report;
@@ -63,7 +64,8 @@ impl Installation {
         report.extend(execs::measure(self, options, progress).await?);
         report.extend(transfer::measure(self, options, progress).await?);
         if !options.short {
-            report.extend(memory::measure(self, progress).await?);
+            report.extend(full_cache::measure(aside, options, progress).await?);
+            report.extend(memory::measure(self, report.accel, progress).await?);
         }
         Ok(report)
     }

@@ -117,7 +117,7 @@ pub struct RateLimit {
 pub struct Pool {
     /// How many of each shape.
     pub size: u32,
-    /// MiB of memory all of them together may have.
+    /// MiB of memory all of them together may have; 0: as much as suits the host.
     pub memory_mb: u32,
 }
 
@@ -357,7 +357,7 @@ impl Default for RateLimit {
 
 impl Default for Pool {
     fn default() -> Self {
-        Self { size: 0, memory_mb: 1024 }
+        Self { size: 2, memory_mb: 0 }
     }
 }
 

@@ -203,13 +203,15 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "pool",
-        help: "Machines that are ready before anyone asks for them, of the default size and of those created lately.",
+        help: "Machines that are ready before anyone asks for them, of the default size and of those created lately. \
+               They are made when an agent connects or after a create, and kept for a day.",
         keys: &[
-            key("size", "0", "How many of each size and image; 0: none."),
+            key("size", "2", "How many of each size and image; 0: none."),
             key(
                 "memory_mb",
-                "1024",
-                "MiB of memory all of them together may have; what does not fit is not kept ready.",
+                "0",
+                "MiB of memory all of them together may have. 0: an eighth of the host's, at most 2048, and none on \
+                 hosts with less than 12 GiB or while less than an eighth is available.",
             ),
         ],
     },

@@ -11,6 +11,8 @@ use super::abandoned::Abandoned;
 use super::held::Held;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
+use super::pool_upkeep::PoolRest;
+use super::shapes::Demand;
 use super::turns::Turns;
 use crate::Installation;
 use crate::disk_store::DisksInUse;
@@ -26,6 +28,8 @@ pub struct Workspaces {
     pub(crate) held: Arc<Held>,
     pub(super) abandoned: Abandoned,
     pub(super) turns: Turns,
+    pub(super) demand: Demand,
+    pub(super) pool_rest: PoolRest,
 }
 
 impl Workspaces {
@@ -39,6 +43,10 @@ impl Workspaces {
         let workspaces = Self::open_holding(installation, Held::all()).await?;
         installation.sweep_disks();
         installation.keep_reserve();
+        // What a machine of the pool was made for may have changed since: the first look is a thorough one.
+        if !workspaces.meta.read(|read| read.pool())?.is_empty() {
+            workspaces.leave_for_later()?;
+        }
         Ok(workspaces)
     }
 
@@ -48,7 +56,9 @@ impl Workspaces {
         let (meta, held) = (Arc::new(meta), Arc::new(held));
         let abandoned = Abandoned::default();
         let turns = Turns::of_host();
-        let workspaces = Self { installation: installation.clone(), meta, held, abandoned, turns };
+        let (demand, pool_rest) = (Demand::default(), PoolRest::default());
+        let installation = installation.clone();
+        let workspaces = Self { installation, meta, held, abandoned, turns, demand, pool_rest };
         // Before anything is swept: a database that does not fit the disks must not cost one of them.
         workspaces.meet_files()?;
         workspaces.recover().await?;

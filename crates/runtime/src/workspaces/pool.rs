@@ -23,11 +23,18 @@ use super::{CreateRequest, WorkspaceView, Workspaces};
 use crate::start::{BerthDisk, Identity, Ingredients, OnWake, Tier, image_identity};
 
 /// Commands a machine runs before it waits: what comes first in a workspace is then translated and in memory.
-const REHEARSAL: [&[&str]; 3] = [
+const REHEARSAL: [&[&str]; 4] = [
     &["/bin/true"],
     &["/bin/echo", "ready"],
     &["/bin/sh", "-c", "cd /; pwd; id; uname -a; ls -l; cat /etc/os-release; test -e /root && echo ready"],
+    &[
+        BASH,
+        "-c",
+        "cd /; pwd; ls -l | head -n 3; for word in a b; do echo \"$word\"; done; [[ -e /root ]] && echo ready",
+    ],
 ];
+/// The shell that runs the command lines of agents, where the image has it.
+const BASH: &str = "/bin/bash";
 /// Some paths are only taken by what is not the first of its kind.
 const REHEARSALS: usize = 2;
 /// How often a machine that turns out to be gone is replaced by the next one.
@@ -117,6 +124,10 @@ impl Workspaces {
     pub async fn add_to_pool(&self, shape: &PoolShape, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
         let image = self.installation.images()?.get(&shape.image)?;
         let with = self.installation.ingredients(&image, &shape.resources, progress).await?;
+        // Nobody waits for this machine, so it can wait for its template. Without one it is made another way.
+        if let Err(error) = self.installation.warm_template(&with, progress).await {
+            tracing::warn!(error = %agentiso_core::chain(&error), "no warm template");
+        }
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let _disks = self.use_disks()?;
         let disk = DiskId::from_uuid(Uuid::now_v7());
@@ -183,8 +194,15 @@ impl Workspaces {
     }
 }
 
-/// Runs the commands of the rehearsal.
+/// Asks what is asked before the first command, and runs the commands of the rehearsal.
 async fn rehearse(machine: &Machine) -> Result<(), VmError> {
+    let ask = async {
+        let guest = machine.guest();
+        // What the guest refuses was rehearsed too.
+        let _ = (guest.env().await, guest.stat(BASH.as_bytes(), true).await, guest.status().await);
+        Ok(())
+    };
+    machine.during("its rehearsal", super::snapshot::CALM_LIMIT, ask).await?;
     for argv in REHEARSAL {
         let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
         let run = async {

@@ -1,6 +1,6 @@
 //! Keeping the pool as it should be.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentiso_core::Failure;
@@ -11,6 +11,7 @@ use super::intent::Intent;
 use super::machine::MachineState;
 use super::maintain::Maintained;
 use super::pool::PoolShape;
+use super::pool_budget::Allowed;
 use super::recover::end;
 use super::{Workspaces, undertaking};
 use crate::start::image_identity;
@@ -18,6 +19,53 @@ use crate::start::image_identity;
 /// How long a machine for the pool waits for commands that are at work.
 const GIVE_WAY: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(25);
+/// How long no machine is made for the pool after one could not be; twice as long each time, up to the second.
+const FIRST_REST: Duration = Duration::from_secs(10);
+const LONGEST_REST: Duration = Duration::from_secs(600);
+
+/// How the pool stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PoolState {
+    /// Machines that are ready.
+    pub ready: usize,
+    /// Machines that should be.
+    pub wanted: usize,
+    /// Why so many, for a person.
+    pub why: String,
+}
+
+/// A machine that could not be made is not tried again at once: whatever keeps it from starting may last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PoolRest(Arc<Mutex<Option<Resting>>>);
+
+#[derive(Clone, Debug)]
+struct Resting {
+    until: Instant,
+    length: Duration,
+    reason: String,
+}
+
+impl PoolRest {
+    fn lock(&self) -> MutexGuard<'_, Option<Resting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to rest, or rests longer than the last time.
+    fn begin(&self, reason: String, now: Instant) {
+        let mut resting = self.lock();
+        let length = resting.as_ref().map_or(FIRST_REST, |last| (last.length * 2).min(LONGEST_REST));
+        *resting = Some(Resting { until: now + length, length, reason });
+    }
+
+    fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// Why no machine is made now, if none is.
+    fn reason(&self, now: Instant) -> Option<String> {
+        self.lock().as_ref().filter(|resting| now < resting.until).map(|resting| resting.reason.clone())
+    }
+}
 
 /// A shape that is kept ready.
 struct Kept {
@@ -30,12 +78,15 @@ impl Workspaces {
     /// Whether the pool lacks machines or has some that nobody wants, as far as a glance tells.
     pub(super) fn pool_needs_upkeep(&self) -> Result<bool, Failure> {
         let pool = self.meta.read(|read| read.pool())?;
-        if self.installation.config.pool.size == 0 {
+        if self.pool_budget().allowed == Allowed::Nothing {
             return Ok(!pool.is_empty());
+        }
+        if self.pool_rest.reason(Instant::now()).is_some() {
+            return Ok(false);
         }
         let images = self.installation.images()?;
         let mut wanted = 0;
-        for (shape, count) in self.wanted_shapes() {
+        for (shape, count) in self.wanted_shapes(&pool) {
             let identity = image_identity(&images.get(&shape.image)?);
             let fits = |one: &&PoolMachine| {
                 (&one.image, one.resources) == (&shape.image, shape.resources)
@@ -49,6 +100,23 @@ impl Workspaces {
             wanted += have;
         }
         Ok(wanted != pool.len())
+    }
+
+    /// How the pool stands.
+    pub fn pool_state(&self) -> Result<PoolState, Failure> {
+        let pool = self.meta.read(|read| read.pool())?;
+        let wanted = self.wanted_shapes(&pool).iter().map(|(_, count)| *count as usize).sum();
+        let budget = self.pool_budget();
+        let why = if budget.allowed == Allowed::Nothing {
+            budget.why
+        } else if let Some(reason) = self.pool_rest.reason(Instant::now()) {
+            format!("the last one could not be made: {reason}")
+        } else if wanted == 0 {
+            "filled when an agent connects or a workspace is created".to_owned()
+        } else {
+            budget.why
+        };
+        Ok(PoolState { ready: pool.len(), wanted, why })
     }
 
     /// Ends every machine of the pool.
@@ -65,8 +133,22 @@ impl Workspaces {
         done: &mut Maintained,
         progress: &Arc<dyn Progress>,
     ) -> Result<(), Failure> {
+        let resting = self.pool_rest.reason(Instant::now()).is_some();
+        if resting && self.pool_budget().allowed != Allowed::Nothing {
+            return Ok(());
+        }
+        let kept = self.fill_pool(done, progress).await;
+        match &kept {
+            Ok(()) => self.pool_rest.end(),
+            Err(failure) => self.pool_rest.begin(failure.message().to_owned(), Instant::now()),
+        }
+        kept
+    }
+
+    async fn fill_pool(&self, done: &mut Maintained, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
+        let pool = self.meta.read(|read| read.pool())?;
         let mut kept = Vec::new();
-        for (shape, count) in self.wanted_shapes() {
+        for (shape, count) in self.wanted_shapes(&pool) {
             let image = self.installation.images()?.get(&shape.image)?;
             let with = self.installation.ingredients(&image, &shape.resources, progress).await?;
             kept.push(Kept { key: self.shape_key(&with), shape, count: count as usize });
@@ -113,13 +195,13 @@ impl Workspaces {
         undertaking.finish(|_| Ok(()))
     }
 
-    /// Waits a while for commands that are at work, whose time is dearer.
+    /// Waits a while for changes of workspaces that are under way, and for the first commands of a new one: somebody
+    /// waits for those.
     async fn give_way(&self) -> Result<(), Failure> {
-        let me = std::process::id();
         let deadline = Instant::now() + GIVE_WAY;
         while Instant::now() < deadline {
             let operations = self.meta.read(|read| read.operations())?;
-            if !operations.iter().any(|one| one.owner.pid != me && one.owner.is_alive()) {
+            if !self.demand.is_fresh() && !operations.iter().any(|one| one.owner.is_alive()) {
                 return Ok(());
             }
             tokio::time::sleep(RETRY).await;
@@ -146,4 +228,26 @@ fn unwanted(pool: &[PoolMachine], kept: &[Kept]) -> Vec<PoolMachine> {
 
 fn is_alive(machine: &PoolMachine) -> bool {
     MachineState::from_value(&machine.machine).is_ok_and(|state| state.record.is_alive())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_after_a_failure_grows_and_ends_with_a_success() {
+        let (rest, start) = (PoolRest::default(), Instant::now());
+        assert_eq!(rest.reason(start), None);
+        let mut now = start;
+        for seconds in [10, 20, 40, 80, 160, 320, 600, 600] {
+            rest.begin("no room".to_owned(), now);
+            let last = now + Duration::from_secs(seconds) - Duration::from_millis(1);
+            assert_eq!(rest.reason(last).as_deref(), Some("no room"), "{seconds}");
+            now += Duration::from_secs(seconds);
+            assert_eq!(rest.reason(now), None, "{seconds}");
+        }
+        rest.end();
+        rest.begin("again".to_owned(), now);
+        assert_eq!(rest.reason(now + FIRST_REST), None);
+    }
 }

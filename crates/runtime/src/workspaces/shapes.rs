@@ -1,12 +1,17 @@
 //! Which machines the pool should have ready.
 
 use std::fs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use agentiso_core::{ImageName, Resources};
+use agentiso_meta::PoolMachine;
+use agentiso_vmm::in_place;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::pool::PoolShape;
+use super::pool_budget::{Allowed, Budget, HostMemory, budget};
 use super::{CreateRequest, Workspaces};
 
 /// The file with what was asked for lately.
@@ -15,6 +20,10 @@ const FILE: &str = "shapes.json";
 const RECENT: usize = 4;
 /// What nobody has asked for in this time is not kept ready.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
+/// How long after an agent has come machines of the default shape are kept ready.
+const EXPECTED: Duration = Duration::from_secs(24 * 3600);
+/// How long after a create its workspace has the processors for itself.
+const FRESH: Duration = Duration::from_secs(2);
 
 /// A shape that was asked for.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -24,13 +33,46 @@ struct Asked {
     at: Timestamp,
 }
 
+/// When somebody came who is likely to create workspaces, and when somebody last did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Demand(Arc<Mutex<Times>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    expected: Option<Instant>,
+    created: Option<Instant>,
+}
+
+impl Demand {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_expected(&self) -> bool {
+        self.times().expected.is_some_and(|at| at.elapsed() < EXPECTED)
+    }
+
+    /// Whether somebody created a workspace so short a time ago that its first commands are likely to run now.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.times().created.is_some_and(|at| at.elapsed() < FRESH)
+    }
+}
+
 impl Workspaces {
+    /// Notes that somebody came who is likely to create workspaces: machines of the default shape are made ready.
+    pub fn expect_creates(&self) {
+        self.demand.times().expected = Some(Instant::now());
+    }
+
     /// Notes that a machine of this shape was asked for.
     pub(super) fn remember_shape(&self, request: &CreateRequest) {
-        if self.installation.config.pool.size == 0 {
-            return;
+        self.demand.times().created = Some(Instant::now());
+        if self.installation.config.pool.size > 0 {
+            in_place(|| self.write_shape(request.image.clone(), request.resources));
         }
-        let (image, resources) = (request.image.clone(), request.resources);
+    }
+
+    fn write_shape(&self, image: ImageName, resources: Resources) {
         let asked = remembered(self.asked(), Asked { image, resources, at: Timestamp::now() });
         let dir = self.installation.paths.maintenance_dir();
         let (path, partial) = (dir.join(FILE), dir.join(format!(".{FILE}.{}", std::process::id())));
@@ -44,17 +86,32 @@ impl Workspaces {
         }
     }
 
-    /// The shapes to keep ready, each with how many: the configured one, and what was asked for lately.
-    pub(super) fn wanted_shapes(&self) -> Vec<(PoolShape, u32)> {
+    /// What the pool may do on this host now.
+    pub(crate) fn pool_budget(&self) -> Budget {
+        budget(&self.installation.config.pool, HostMemory::read().ok())
+    }
+
+    /// The shapes to keep ready, each with how many: the configured one, if anyone is likely to ask for it, and what
+    /// was asked for lately.
+    pub(super) fn wanted_shapes(&self, pool: &[PoolMachine]) -> Vec<(PoolShape, u32)> {
         let config = &self.installation.config;
+        let (memory_mb, grows) = match self.pool_budget().allowed {
+            Allowed::Nothing => return Vec::new(),
+            Allowed::Present(memory_mb) => (memory_mb, false),
+            Allowed::Memory(memory_mb) => (memory_mb, true),
+        };
+        let now = Timestamp::now();
+        let mut asked = self.asked();
+        asked.retain(|one| now.duration_since(one.at) < LATELY);
         let mut shapes: Vec<PoolShape> = Vec::new();
-        if let Ok(image) = config.defaults.image_name() {
+        if (self.demand.is_expected() || !asked.is_empty())
+            && let Ok(image) = config.defaults.image_name()
+        {
             shapes.push(PoolShape { image, resources: config.defaults.resources() });
         }
-        let now = Timestamp::now();
-        for Asked { image, resources, at } in self.asked() {
+        for Asked { image, resources, .. } in asked {
             let shape = PoolShape { image, resources };
-            if now.duration_since(at) < LATELY && !shapes.contains(&shape) {
+            if !shapes.contains(&shape) {
                 shapes.push(shape);
             }
         }
@@ -62,8 +119,16 @@ impl Workspaces {
         shapes
             .retain(|shape| self.installation.images().is_ok_and(|images| images.get(&shape.image).is_ok()));
         let memory: Vec<u32> = shapes.iter().map(|shape| shape.resources.memory_mb).collect();
-        let counts = allot(&memory, config.pool.size, config.pool.memory_mb);
-        shapes.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
+        let counts = allot(&memory, config.pool.size, memory_mb);
+        let there = |shape: &PoolShape| {
+            let same = |one: &&PoolMachine| one.image == shape.image && one.resources == shape.resources;
+            pool.iter().filter(same).count() as u32
+        };
+        let allowed = |(shape, count): (PoolShape, u32)| {
+            let count = if grows { count } else { count.min(there(&shape)) };
+            (shape, count)
+        };
+        shapes.into_iter().zip(counts).map(allowed).filter(|(_, count)| *count > 0).collect()
     }
 
     fn asked(&self) -> Vec<Asked> {

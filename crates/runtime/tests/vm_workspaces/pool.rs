@@ -12,8 +12,12 @@ use crate::common::*;
 
 async fn with_pool(settings: &str) -> Home {
     let home = TestHome::new();
-    home.configure(&format!("[defaults]\nmemory_mb = 256\n[pool]\n{settings}\n"));
-    Home::of(home).await
+    // By default the host's memory decides, which is not the same everywhere.
+    let budget = if settings.contains("memory_mb") { "" } else { "memory_mb = 1024" };
+    home.configure(&format!("[defaults]\nmemory_mb = 256\n[pool]\n{settings}\n{budget}\n"));
+    let home = Home::of(home).await;
+    home.workspaces.expect_creates();
+    home
 }
 
 async fn fill(home: &Home) -> Maintained {
@@ -79,6 +83,39 @@ async fn what_was_asked_for_lately_is_kept_ready_as_far_as_the_memory_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_kept_ready_until_somebody_is_likely_to_ask() {
+    let home = TestHome::new();
+    home.configure("[defaults]\nmemory_mb = 256\n[pool]\nsize = 1\nmemory_mb = 512\n");
+    let home = Home::of(home).await;
+    assert!(!home.workspaces.needs_maintenance());
+    let state = home.workspaces.pool_state().unwrap();
+    assert_eq!((state.ready, state.wanted), (0, 0));
+    assert!(state.why.contains("when an agent connects"), "{}", state.why);
+    home.create("one").await;
+    assert!(home.workspaces.needs_maintenance());
+    assert_eq!(fill(&home).await.made_ready, 1);
+    let state = home.workspaces.pool_state().unwrap();
+    assert_eq!((state.ready, state.wanted), (1, 1));
+    assert!(state.why.contains("512 MiB"), "{}", state.why);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_was_made_for_another_configuration_is_replaced() {
+    let mut home = with_pool("size = 1").await;
+    fill(&home).await;
+    let before = home.home.processes();
+    home.home.configure("[defaults]\nmemory_mb = 320\n[pool]\nsize = 1\nmemory_mb = 512\n");
+    home.workspaces = open(home.home.path()).await;
+    home.workspaces.expect_creates();
+    assert!(home.workspaces.needs_maintenance());
+    assert_eq!(fill(&home).await, Maintained { made_ready: 1, dismissed: 1, ..Maintained::default() });
+    let after = home.home.processes();
+    assert_eq!(after.len(), 1);
+    assert_ne!(before, after);
+    empty_pool(home).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_creates_at_once_never_get_the_same_machine() {
     let home = with_pool("size = 2").await;
     assert_eq!(fill(&home).await.made_ready, 2);
@@ -141,6 +178,7 @@ async fn a_create_that_was_killed_with_a_machine_in_its_hands_leaves_nothing_of_
     for dir in ["disks", "bases", "workspaces"] {
         assert_eq!(home.files(dir), Vec::<String>::new());
     }
+    again.expect_creates();
     assert!(again.needs_maintenance());
     assert!(!home.create("one").await.from_pool);
 }

@@ -134,7 +134,8 @@ impl PageMap {
         kept.map(|entry| entry.run.count).sum()
     }
 
-    fn check(&self) -> Result<(), MapError> {
+    /// Whether its entries fit each other and the guest.
+    pub(super) fn check(&self) -> Result<(), MapError> {
         let mut free_from = 0;
         for Entry { run, place } in &self.entries {
             let end = run.first.checked_add(run.count).ok_or(MapError::Nonsense)?;

@@ -118,13 +118,17 @@ fn scan(
         // that live until the call returns.
         let count = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut argument) };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
-        for region in &regions[..count] {
+        let regions = &regions[..count];
+        for region in regions {
             found(region.start, region.end, region.categories);
         }
-        if argument.walk_end <= at {
+        // With more than 512 regions the kernel says where it was when it wrote the last 512 of them, and not how far it
+        // came after that. What it has told of is not asked for again.
+        let next = regions.last().map_or(0, |last| last.end).max(argument.walk_end);
+        if next <= at {
             return Err(io::Error::other("the kernel's scan of the guest's memory made no progress"));
         }
-        at = argument.walk_end;
+        at = next;
     }
     Ok(())
 }
@@ -203,6 +207,28 @@ mod tests {
             })
             .unwrap();
             assert_eq!(pages, [3, 4, 5, 40]);
+        }
+    }
+
+    #[test]
+    fn every_page_of_a_scattered_memory_is_told_once() {
+        // The kernel collects 512 regions at a time, and a call returns at most `REGIONS`.
+        for regions in [511, 512, 513, 600, 1100, REGIONS - 1, REGIONS, REGIONS + 1, REGIONS + 700] {
+            let file = tempfile::tempfile().unwrap();
+            let pages = 2 * regions;
+            file.set_len((pages * PAGE) as u64).unwrap();
+            let address = private_mapping(&file, pages);
+            for page in (0..pages).step_by(2) {
+                // SAFETY: within the mapping made above.
+                unsafe { address.add(page * PAGE).write_volatile(9) };
+            }
+            let pagemap = File::open("/proc/self/pagemap").unwrap();
+            let start = address as u64;
+            let mut told = Vec::new();
+            let found = |from, to| told.push(((from - start) / PAGE as u64, (to - from) / PAGE as u64));
+            own_pages(&pagemap, start..start + (pages * PAGE) as u64, found).unwrap();
+            let expected: Vec<(u64, u64)> = (0..pages as u64).step_by(2).map(|page| (page, 1)).collect();
+            assert!(told == expected, "{regions} regions: {} were told", told.len());
         }
     }
 }

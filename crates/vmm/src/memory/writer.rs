@@ -161,6 +161,8 @@ impl ImageWriter {
     /// were put are dropped.
     pub fn finish(mut self, device: &[u8], own: &[Run]) -> io::Result<(MemoryImage, Written)> {
         let map = self.map(device, own)?;
+        // What could not be read back is not written.
+        map.check()?;
         let used: Vec<Run> = map.pages_of(self.id);
         let used_pages: u64 = used.iter().map(|run| run.count).sum();
         if used_pages < u64::from(self.next) {
