@@ -51,7 +51,7 @@ pub(super) fn names(text: &str, tool: &str) -> bool {
 }
 
 /// Single actions that the selection has in a bundle only, as the bundle calls them.
-fn translated(text: &str, selection: &Selection) -> String {
+pub(super) fn translated(text: &str, selection: &Selection) -> String {
     let mut text = text.to_owned();
     for bundle in TABLE.iter().filter(|tool| selection.shows(tool)) {
         let Does::Several(words) = &bundle.does else { continue };

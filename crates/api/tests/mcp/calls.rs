@@ -289,7 +289,8 @@ async fn a_request_with_wrong_parameters_is_not_taken_for_an_unknown_one() {
         ("tools/call", json!({"name": "exec", "arguments": []}), -32602),
         ("resources/read", json!({}), -32602),
         ("tools/fall", json!({}), -32601),
-        ("prompts/get", json!({"name": "a"}), -32601),
+        ("prompts/get", json!({"name": 7}), -32602),
+        ("completion/complete", json!({}), -32601),
     ] {
         let answer = raw.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params})).await;
         assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
