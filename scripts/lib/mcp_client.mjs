@@ -27,7 +27,8 @@ async function call(name, args) {
 
 writeFileSync(results, '');
 await call('workspace_create', { name: workspace });
-const text = await call('exec', { workspace_id: workspace, command, timeout_secs: 900 });
-const job = /job_id (\d+)/.exec(text);
-if (job) await call('exec', { workspace_id: workspace, command: '', job_id: Number(job[1]), timeout_secs: 900 });
+let text = await call('exec', { workspace_id: workspace, command, timeout_secs: 900 });
+for (let job; (job = /still running .* job_id (\d+)/.exec(text)); ) {
+  text = await call('exec', { workspace_id: workspace, command: '', job_id: Number(job[1]), timeout_secs: 900 });
+}
 await client.close();

@@ -30,9 +30,10 @@ async def main():
 
             await call("workspace_create", name=WORKSPACE)
             text = await call("exec", workspace_id=WORKSPACE, command=COMMAND, timeout_secs=900)
-            job = re.search(r"job_id (\d+)", text)
-            if job:
-                await call("exec", workspace_id=WORKSPACE, command="", job_id=int(job.group(1)), timeout_secs=900)
+            while job := re.search(r"still running .* job_id (\d+)", text):
+                text = await call(
+                    "exec", workspace_id=WORKSPACE, command="", job_id=int(job.group(1)), timeout_secs=900
+                )
 
 
 asyncio.run(main())

@@ -59,8 +59,8 @@ impl<B: Backend> Server<B> {
         let may_become_task = tasks::may_become_one(&request, &self.tasks, &context);
         let time_to_live = tasks::time_to_live(&request);
         let token = context.meta.get_progress_token();
-        if token.is_none() && !may_become_task {
-            patience::limit(&mut request);
+        if !may_become_task {
+            patience::limit(&mut request, token.is_some());
         }
         let (progress, mut reports) = progress::channel();
         let call = Call { action: request.entry.about.name, arguments: request.arguments, progress };

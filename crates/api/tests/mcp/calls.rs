@@ -275,8 +275,31 @@ async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_give
     // This client sends a token with every call.
     client.call_tool(call("exec", exec())).await.unwrap();
     let mut expected = exec();
+    expected["background_after_secs"] = json!(240);
     expected["max_output_bytes"] = json!(30_000);
     assert_eq!(fake.calls(), [("exec", expected)]);
+}
+
+#[tokio::test]
+async fn waiting_for_a_job_ends_before_the_client_gives_up() {
+    let wait =
+        |seconds: Value| json!({"workspace_id": "a", "job_id": 1, "wait": "exit", "wait_secs": seconds});
+    for (asked, silent, informed) in [
+        (json!(20), json!(20), json!(20)),
+        (json!(100), json!(45), json!(100)),
+        (json!(3600), json!(45), json!(240)),
+        // What is too much is refused, not shortened.
+        (json!(9999), json!(9999), json!(9999)),
+    ] {
+        let fake = Fake::default();
+        let params = json!({"name": "exec_poll", "arguments": wait(asked.clone())});
+        let call_it = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        Raw::connect(&fake).await.ask(&call_it).await;
+        assert_eq!(fake.calls()[0].1["wait_secs"], silent, "{asked}");
+        let client = connected(fake.clone()).await;
+        client.call_tool(call("exec_poll", wait(asked.clone()))).await.unwrap();
+        assert_eq!(fake.calls()[0].1["wait_secs"], informed, "{asked}");
+    }
 }
 
 #[tokio::test]

@@ -80,7 +80,8 @@ async fn the_newest_revision_needs_no_handshake() {
     let result =
         client.call_tool(call("exec", json!({"workspace_id": "a", "command": "true"}))).await.unwrap();
     assert_eq!(result.is_error, Some(false));
-    let passed_on = json!({"workspace_id": "a", "command": "true", "max_output_bytes": 30_000});
+    let passed_on = json!({"workspace_id": "a", "command": "true", "max_output_bytes": 30_000,
+        "background_after_secs": 240});
     assert_eq!(fake.calls(), [("exec", passed_on)]);
 }
 

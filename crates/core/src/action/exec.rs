@@ -38,8 +38,8 @@ pub struct Exec {
     /// 8388608.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
-    /// Seconds after which it continues as a background job; 0 for never. If absent, 45 for MCP clients that ask for no
-    /// progress.
+    /// Seconds after which it continues as a background job; 0 for never. If absent, 240 for MCP clients, 45 for those
+    /// without progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_after_secs: Option<u64>,
     /// A job that exec returned: waits for it again, and does not run the command a second time.
