@@ -28,7 +28,7 @@ async function call(name, args) {
 writeFileSync(results, '');
 await call('workspace_create', { name: workspace });
 let text = await call('exec', { workspace_id: workspace, command, timeout_secs: 900 });
-for (let job; (job = /still running .* job_id (\d+)/.exec(text)); ) {
+for (let job; (job = /call exec again with job_id (\d+)/.exec(text)); ) {
   text = await call('exec', { workspace_id: workspace, command: '', job_id: Number(job[1]), timeout_secs: 900 });
 }
 await client.close();

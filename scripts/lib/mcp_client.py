@@ -30,7 +30,7 @@ async def main():
 
             await call("workspace_create", name=WORKSPACE)
             text = await call("exec", workspace_id=WORKSPACE, command=COMMAND, timeout_secs=900)
-            while job := re.search(r"still running .* job_id (\d+)", text):
+            while job := re.search(r"call exec again with job_id (\d+)", text):
                 text = await call(
                     "exec", workspace_id=WORKSPACE, command="", job_id=int(job.group(1)), timeout_secs=900
                 )

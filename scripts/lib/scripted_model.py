@@ -38,8 +38,8 @@ def next_step(tools, results):
         return (*tools["workspace_create"], {"name": WORKSPACE})
     if len(results) == 1:
         return (*tools["exec"], {"workspace_id": WORKSPACE, "command": COMMAND, "timeout_secs": 900})
-    job = re.search(r"job_id\W+(\d+)", results[-1])
-    if job and "still running" in results[-1] and len(results) < MOST_CALLS:
+    job = re.search(r"call exec again with job_id (\d+)", results[-1])
+    if job and len(results) < MOST_CALLS:
         arguments = {"workspace_id": WORKSPACE, "command": "", "job_id": int(job.group(1)), "timeout_secs": 900}
         return (*tools["exec"], arguments)
     return "done"

@@ -221,8 +221,8 @@ mod tests {
         assert_eq!(properties["workspace_id"]["description"], "Id or name.");
         assert_eq!(
             properties["name"]["description"],
-            "For create: Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is not to \
-             be had. For restore, delete: The snapshot. For diff: The earlier point: a snapshot."
+            "For create: Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is \
+             reserved. For restore, delete: The snapshot. For diff: The earlier point: a snapshot."
         );
         assert_eq!(properties.get("snapshot_name"), None);
     }

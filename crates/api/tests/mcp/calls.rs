@@ -280,6 +280,31 @@ async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_give
     assert_eq!(fake.calls(), [("exec", expected)]);
 }
 
+/// Some clients show their model only the fields of a result, others only its text: either says what to do next.
+#[tokio::test]
+async fn what_to_do_next_is_in_the_fields_and_in_the_text_and_names_only_shown_tools() {
+    let outcome = |job: Value, hint: &str| {
+        json!({"exit_code": null, "stdout": "a\n", "stderr": "", "timed_out": job.is_null(), "signal": null,
+            "duration_ms": 45_000, "stdout_bytes": 2, "stderr_bytes": 0, "truncated": false, "job_id": job,
+            "hint": hint})
+    };
+    let up = "raise timeout_secs, or run it with exec_background";
+    let wait = "the command continues as background job 3; call exec again with job_id 3 to wait for it";
+    for (set, outcome, expected) in [
+        (ToolSet::Standard, outcome(Value::Null, up), up),
+        (ToolSet::Core, outcome(Value::Null, up), "raise timeout_secs"),
+        (ToolSet::Core, outcome(json!(3), wait), wait),
+    ] {
+        let fake = Fake::default();
+        fake.reply("exec", Reply::Outcome(outcome));
+        let client = connect(Client::default(), fake, set, ClientLifecycleMode::Initialize).await;
+        let result = client.call_tool(call("exec", exec())).await.unwrap();
+        assert_eq!(result.structured_content.unwrap()["hint"], expected);
+        let text = &result.content[0].as_text().unwrap().text;
+        assert!(text.ends_with(&format!("\n[hint: {expected}]")), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn waiting_for_a_job_ends_before_the_client_gives_up() {
     let wait =

@@ -46,7 +46,7 @@ pub struct WorkspaceFork {
     /// Starts the forks anew on the snapshot's disk, without its memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk_only: bool,
-    /// A word of the caller's: the same call with the same key, within a day, makes nothing and gives the same answer.
+    /// Idempotency key: repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }

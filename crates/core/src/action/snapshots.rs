@@ -27,9 +27,9 @@ pub struct SnapshotBrief {
 pub struct SnapshotCreate {
     /// Id or name.
     pub workspace_id: String,
-    /// Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is not to be had.
+    /// Its name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is reserved.
     pub name: String,
-    /// Memory too, so that it can be gone back to to the very instruction.
+    /// Saves memory and running processes too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_memory: Option<bool>,
     /// What it is for.

@@ -253,7 +253,7 @@ pub struct WorkspaceCreate {
     /// Starts a machine even if the pool has one ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_pool: bool,
-    /// A word of the caller's: the same call with the same key, within a day, makes nothing and gives the same answer.
+    /// Idempotency key: repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
