@@ -1,7 +1,7 @@
 //! The MCP endpoint of the daemon with the fixtures of the official conformance suite, for `scripts/test-clients`.
 //!
-//! The endpoint, its lists and its errors are those of the product; only the fixture tools and resources, which exist
-//! nowhere else, are answered here. Nothing behind it does any work.
+//! The endpoint, its lists and its errors are those of the product; only the fixture tools, resources and prompts, which
+//! exist nowhere else, are answered here. Nothing behind it does any work.
 
 #![allow(clippy::print_stdout, reason = "says where it listens")]
 
@@ -15,10 +15,12 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::routing::any;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
-    ResourceTemplate, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Role,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -69,6 +71,7 @@ fn fixture_tools() -> Vec<Tool> {
         "test_tool_with_progress",
         "test_logging_tool",
         "test_streaming_elicitation",
+        "test_missing_capability",
     ]
     .map(|name| tool(name, plain()))
     .into();
@@ -127,6 +130,42 @@ fn fixture_content(name: &str) -> Option<Vec<ContentBlock>> {
     })
 }
 
+fn fixture_prompts() -> Vec<Prompt> {
+    [
+        ("test_simple_prompt", &[][..]),
+        ("test_prompt_with_arguments", &["arg1", "arg2"]),
+        ("test_prompt_with_embedded_resource", &["resourceUri"]),
+        ("test_prompt_with_image", &[]),
+    ]
+    .map(|(name, arguments)| {
+        let arguments = arguments.iter().map(|name| PromptArgument::new(*name).with_required(true));
+        Prompt::new(name, Some("A fixture."), Some(arguments.collect()))
+    })
+    .into()
+}
+
+fn fixture_prompt(name: &str, arguments: &Map<String, Value>) -> Option<Vec<ContentBlock>> {
+    let given = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    Some(match name {
+        "test_simple_prompt" => vec![ContentBlock::text("This is a simple prompt for testing.")],
+        "test_prompt_with_arguments" => {
+            let (first, second) = (given("arg1"), given("arg2"));
+            vec![ContentBlock::text(format!("Prompt with arguments: arg1='{first}', arg2='{second}'"))]
+        }
+        "test_prompt_with_embedded_resource" => vec![
+            ContentBlock::resource(
+                ResourceContents::text("Embedded resource content for testing.", given("resourceUri"))
+                    .with_mime_type("text/plain"),
+            ),
+            ContentBlock::text("Please process the embedded resource above."),
+        ],
+        "test_prompt_with_image" => {
+            vec![ContentBlock::image(PNG, "image/png"), ContentBlock::text("Please analyze the image above.")]
+        }
+        _ => return None,
+    })
+}
+
 fn fixture_resource(uri: &str) -> Option<ResourceContents> {
     Some(match uri {
         "test://static-text" => {
@@ -170,6 +209,13 @@ impl ServerHandler for Fixtures {
             let text = "This tool intentionally returns an error for testing";
             return Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into());
         }
+        if request.name == "test_missing_capability"
+            && context.client_capabilities().is_none_or(|client| client.sampling.is_none())
+        {
+            let mut required = ClientCapabilities::default();
+            required.sampling = Some(Default::default());
+            return Err(ErrorData::missing_required_client_capability(required));
+        }
         if request.name == "test_tool_with_progress"
             && let Some(token) = context.meta.get_progress_token()
         {
@@ -182,6 +228,30 @@ impl ServerHandler for Fixtures {
         match fixture_content(&request.name) {
             Some(content) => Ok(CallToolResult::success(content).into()),
             None => self.0.call_tool(request, context).await,
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let mut listed = self.0.list_prompts(request, context).await?;
+        listed.prompts.extend(fixture_prompts());
+        Ok(listed)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        match fixture_prompt(&request.name, &request.arguments.clone().unwrap_or_default()) {
+            Some(content) => {
+                let messages = content.into_iter().map(|content| PromptMessage::new(Role::User, content));
+                Ok(GetPromptResult::new(messages.collect()).into())
+            }
+            None => self.0.get_prompt(request, context).await,
         }
     }
 

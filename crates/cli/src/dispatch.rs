@@ -38,12 +38,14 @@ pub fn main() -> ExitCode {
         _ => false,
     };
     let failed = if runs_a_command { COMMAND_FAILED } else { FAILED };
+    // A server has ended its session by then, and a read of standard input that never returns is all that is left.
+    let clean_up = if matches!(cli.verb, Verb::Serve(_)) { Duration::ZERO } else { CLEAN_UP };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(dispatch(cli, output));
             // Work that was interrupted may still be cleaning up after itself.
-            runtime.shutdown_timeout(CLEAN_UP);
+            runtime.shutdown_timeout(clean_up);
             done
         }
         Err(error) => {

@@ -54,7 +54,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("gpg --batch --passphrase '@' -c a", &[ODD, PLAIN]),
     ("aws configure set aws_secret_access_key @", &[TOKEN]),
     ("git config --global github.token @", &[ODD, TOKEN]),
-    ("npm config set //registry.npmjs.org/:_authToken @", &[ODD, TOKEN]),
+    ("npm config set //registry.example/:_authToken @", &[ODD, TOKEN]),
     ("kubectl create secret generic s --from-literal=password=@", &[ODD, PLAIN]),
     ("curl -H 'Authorization: token @' https://example.com", &[ODD, TOKEN]),
     ("curl -H 'Authorization: Bearer @' https://example.com", &[ODD, TOKEN, PLAIN]),

@@ -1,4 +1,5 @@
-//! The Model Context Protocol: every action as a tool, files, logs and diffs as resources.
+//! The Model Context Protocol: every action as a tool, files, logs and diffs as resources, the guide's patterns as
+//! prompts.
 //!
 //! Tools are data: `table` says which there are and which actions they are, and schemas, documentation and the
 //! reading of arguments all follow from it.
@@ -10,6 +11,7 @@ mod http;
 mod instructions;
 mod patience;
 mod progress;
+mod prompts;
 pub mod reference;
 mod resources;
 mod results;

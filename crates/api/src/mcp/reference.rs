@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+use super::prompts;
 use super::table::ToolSet;
 use super::tools::{self, Tool};
 use crate::catalogue::Entry;
@@ -27,6 +28,23 @@ pub fn page() -> String {
     for tool in tools::all() {
         page.push('\n');
         page.push_str(&section(tool));
+    }
+    page.push_str(
+        "\n## Prompts\n\nThe patterns of the [guide](guide.md), for clients that offer prompts (Claude Code as `/` commands).\n\
+         Each is offered with the sets that list all of its tools.\n\n| prompt | arguments | |\n|---|---|---|\n",
+    );
+    for prompt in prompts::of(&ToolSet::Full.into()) {
+        let arguments: Vec<String> = prompt
+            .arguments
+            .iter()
+            .flatten()
+            .map(|argument| match argument.required {
+                Some(true) => format!("`{}`", argument.name),
+                _ => format!("`{}` (optional)", argument.name),
+            })
+            .collect();
+        let about = prompt.description.as_deref().unwrap_or_default();
+        let _ = writeln!(page, "| `{}` | {} | {about} |", prompt.name, arguments.join(", "));
     }
     page
 }

@@ -14,6 +14,7 @@ use crate::brief::in_brief;
 pub(super) fn of(outcome: Result<Answer, Failure>, selection: &Selection) -> CallToolResult {
     match outcome {
         Ok(answer) => {
+            let answer = with_hint_for(selection, answer);
             let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
             result.structured_content = Some(answer.structured);
             result
@@ -25,6 +26,24 @@ pub(super) fn of(outcome: Result<Answer, Failure>, selection: &Selection) -> Cal
             result
         }
     }
+}
+
+/// An answer whose hint names only tools of the selection.
+fn with_hint_for(selection: &Selection, mut answer: Answer) -> Answer {
+    let Some(hint) = answer.structured["hint"].as_str().map(str::to_owned) else { return answer };
+    let line = format!("\n[hint: {hint}]");
+    let before = answer.text.strip_suffix(&line).map(str::to_owned);
+    match shown::clauses(&hint, selection) {
+        Some(hint) => {
+            answer.text = before.map_or(answer.text, |text| format!("{text}\n[hint: {hint}]"));
+            answer.structured["hint"] = Value::String(hint);
+        }
+        None => {
+            answer.text = before.unwrap_or(answer.text);
+            answer.structured["hint"] = Value::Null;
+        }
+    }
+    answer
 }
 
 /// A failure of a resource, for which there is only the protocol's own kind of error.

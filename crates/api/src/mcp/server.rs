@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CustomRequest, CustomResult,
-    ErrorCode, GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::TaskManager;
@@ -15,7 +17,7 @@ use tokio::time::sleep;
 
 use super::arguments::{self, Request};
 use super::selection::Selection;
-use super::{instructions, patience, progress, resources, results, tasks, tools};
+use super::{instructions, patience, progress, prompts, resources, results, tasks, tools};
 use crate::{Backend, Call};
 
 /// Speaks the Model Context Protocol for a backend, in all its revisions. It keeps nothing about a client but the
@@ -57,8 +59,8 @@ impl<B: Backend> Server<B> {
         let may_become_task = tasks::may_become_one(&request, &self.tasks, &context);
         let time_to_live = tasks::time_to_live(&request);
         let token = context.meta.get_progress_token();
-        if token.is_none() && !may_become_task {
-            patience::limit(&mut request);
+        if !may_become_task {
+            patience::limit(&mut request, token.is_some());
         }
         let (progress, mut reports) = progress::channel();
         let call = Call { action: request.entry.about.name, arguments: request.arguments, progress };
@@ -80,8 +82,12 @@ impl<B: Backend> Server<B> {
 
 impl<B: Backend> ServerHandler for Server<B> {
     fn get_info(&self) -> ServerConfig {
-        let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_tasks().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .enable_tasks()
+            .build();
         let mut implementation = Implementation::new("agentiso", env!("CARGO_PKG_VERSION"));
         implementation.title = Some("agentiso".to_owned());
         ServerConfig::new(capabilities)
@@ -179,6 +185,36 @@ impl<B: Backend> ServerHandler for Server<B> {
         }
     }
 
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let list = ListPromptsResult::with_all_items(prompts::of(&self.selection));
+        Ok(match takes_cache_hints(&context) {
+            true => list.with_ttl_ms(LASTS_MS).with_cache_scope(CacheScope::Private),
+            false => list,
+        })
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let given = request.arguments.unwrap_or_default();
+        prompts::get(&request.name, &given, &self.selection).map(Into::into)
+    }
+
+    /// The library would answer without offering it.
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
     /// What the library could not read as the request its method names.
     async fn on_custom_request(
         &self,
@@ -206,6 +242,8 @@ const METHODS: &[&str] = &[
     "resources/list",
     "resources/templates/list",
     "resources/read",
+    "prompts/list",
+    "prompts/get",
     "tasks/get",
     "tasks/update",
     "tasks/cancel",

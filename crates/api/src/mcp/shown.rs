@@ -14,21 +14,28 @@ const CLAUSES: &[&str] = &["; ", ", or "];
 /// A failure whose remedy names only tools of the selection.
 pub(super) fn failure(failure: Failure, selection: &Selection) -> Failure {
     let Some(remedy) = failure.remedy() else { return failure };
-    let remedy = translated(remedy, selection);
-    let mut clauses = vec![remedy.as_str()];
+    match clauses(remedy, selection) {
+        Some(remedy) => failure.with_remedy(remedy),
+        None => failure.without_remedy(),
+    }
+}
+
+/// The clauses of an advice that name only tools of the selection, if there are any.
+pub(super) fn clauses(advice: &str, selection: &Selection) -> Option<String> {
+    let advice = translated(advice, selection);
+    let mut clauses = vec![advice.as_str()];
     for separator in CLAUSES {
         clauses = clauses.into_iter().flat_map(|clause| clause.split(separator)).collect();
     }
+    let count = clauses.len();
     let is_for_a_terminal = |clause: &str| clause.contains("agentiso ");
     let named: Vec<&str> = clauses.into_iter().filter(|clause| !names_others(clause, selection)).collect();
     let for_tools: Vec<&str> = named.iter().copied().filter(|clause| !is_for_a_terminal(clause)).collect();
     let kept = if for_tools.is_empty() { named } else { for_tools };
-    if kept.join("; ") == remedy {
-        return failure.with_remedy(remedy);
-    }
-    match kept.is_empty() {
-        true => failure.without_remedy(),
-        false => failure.with_remedy(kept.join("; ")),
+    match kept.len() {
+        0 => None,
+        all if all == count => Some(advice),
+        _ => Some(kept.join("; ")),
     }
 }
 
@@ -51,7 +58,7 @@ pub(super) fn names(text: &str, tool: &str) -> bool {
 }
 
 /// Single actions that the selection has in a bundle only, as the bundle calls them.
-fn translated(text: &str, selection: &Selection) -> String {
+pub(super) fn translated(text: &str, selection: &Selection) -> String {
     let mut text = text.to_owned();
     for bundle in TABLE.iter().filter(|tool| selection.shows(tool)) {
         let Does::Several(words) = &bundle.does else { continue };
@@ -109,6 +116,9 @@ mod tests {
         assert_eq!(remedy(text, ToolSet::Standard).unwrap(), "workspace_start");
         assert_eq!(remedy(text, ToolSet::Core).unwrap(), "start it: agentiso start web");
         assert_eq!(remedy("look at workspace_logs", ToolSet::Core), None);
+        let text = "raise timeout_secs, or run it with exec_background";
+        assert_eq!(remedy(text, ToolSet::Standard).unwrap(), text);
+        assert_eq!(remedy(text, ToolSet::Core).unwrap(), "raise timeout_secs");
         assert_eq!(remedy("agentiso image pull NAME", ToolSet::Core).unwrap(), "agentiso image pull NAME");
     }
 

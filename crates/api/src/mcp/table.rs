@@ -101,6 +101,18 @@ const fn alias(name: &'static str, form: Form) -> Spec {
     Spec { name, sets: FLAT, does: Does::One(form) }
 }
 
+/// What is said of how much a tool returns: the defaults of other interfaces matter to nobody here.
+const POLLED: (&str, &str) =
+    ("max_output_bytes", "Most bytes returned of each; 15000 if absent, at most 1048576.");
+
+const EXEC: Form = Form {
+    described: &[(
+        "max_output_bytes",
+        "Most bytes of output returned, stdout and stderr together; 30000 if absent, at most 8388608.",
+    )],
+    ..as_is("exec")
+};
+
 const EXEC_BACKGROUND: Bundle = Bundle {
     title: "Run commands in the background",
     description: "Runs commands in the background: builds, test suites, servers. start returns a job_id at once; poll \
@@ -111,18 +123,21 @@ const EXEC_BACKGROUND: Bundle = Bundle {
         (
             "start",
             Form {
-                described: &[("stdin", "Keeps its standard input open for write.")],
+                described: &[
+                    ("command", "The command line, as for exec."),
+                    ("stdin", "Keeps its standard input open for write."),
+                ],
                 ..as_is("exec_start")
             },
         ),
-        ("poll", as_is("exec_poll")),
+        ("poll", Form { described: &[POLLED], unlisted: &["wait", "wait_secs"], ..as_is("exec_poll") }),
         (
             "wait",
             Form {
-                described: &[(
-                    "wait",
-                    "Waits for its `exit`, the default, or for `output` beyond the offsets.",
-                )],
+                described: &[
+                    ("wait", "Waits for its `exit`, the default, or for `output` beyond the offsets."),
+                    POLLED,
+                ],
                 defaults: &[("wait", "exit")],
                 ..as_is("exec_poll")
             },
@@ -209,7 +224,7 @@ pub(super) static TABLE: &[Spec] = &[
     one("workspace_update", FLAT),
     one("workspace_fork", USUALLY),
     one("workspace_adopt", FLAT),
-    one("exec", ALWAYS),
+    Spec { name: "exec", sets: ALWAYS, does: Does::One(EXEC) },
     Spec { name: "exec_background", sets: USUALLY, does: Does::Several(EXEC_BACKGROUND) },
     one("set_env", USUALLY),
     one("file_read", ALWAYS),

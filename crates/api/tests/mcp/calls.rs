@@ -275,8 +275,56 @@ async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_give
     // This client sends a token with every call.
     client.call_tool(call("exec", exec())).await.unwrap();
     let mut expected = exec();
+    expected["background_after_secs"] = json!(240);
     expected["max_output_bytes"] = json!(30_000);
     assert_eq!(fake.calls(), [("exec", expected)]);
+}
+
+/// Some clients show their model only the fields of a result, others only its text: either says what to do next.
+#[tokio::test]
+async fn what_to_do_next_is_in_the_fields_and_in_the_text_and_names_only_shown_tools() {
+    let outcome = |job: Value, hint: &str| {
+        json!({"exit_code": null, "stdout": "a\n", "stderr": "", "timed_out": job.is_null(), "signal": null,
+            "duration_ms": 45_000, "stdout_bytes": 2, "stderr_bytes": 0, "truncated": false, "job_id": job,
+            "hint": hint})
+    };
+    let up = "raise timeout_secs, or run it with exec_background";
+    let wait = "the command continues as background job 3; call exec again with job_id 3 to wait for it";
+    for (set, outcome, expected) in [
+        (ToolSet::Standard, outcome(Value::Null, up), up),
+        (ToolSet::Core, outcome(Value::Null, up), "raise timeout_secs"),
+        (ToolSet::Core, outcome(json!(3), wait), wait),
+    ] {
+        let fake = Fake::default();
+        fake.reply("exec", Reply::Outcome(outcome));
+        let client = connect(Client::default(), fake, set, ClientLifecycleMode::Initialize).await;
+        let result = client.call_tool(call("exec", exec())).await.unwrap();
+        assert_eq!(result.structured_content.unwrap()["hint"], expected);
+        let text = &result.content[0].as_text().unwrap().text;
+        assert!(text.ends_with(&format!("\n[hint: {expected}]")), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn waiting_for_a_job_ends_before_the_client_gives_up() {
+    let wait =
+        |seconds: Value| json!({"workspace_id": "a", "job_id": 1, "wait": "exit", "wait_secs": seconds});
+    for (asked, silent, informed) in [
+        (json!(20), json!(20), json!(20)),
+        (json!(100), json!(45), json!(100)),
+        (json!(3600), json!(45), json!(240)),
+        // What is too much is refused, not shortened.
+        (json!(9999), json!(9999), json!(9999)),
+    ] {
+        let fake = Fake::default();
+        let params = json!({"name": "exec_poll", "arguments": wait(asked.clone())});
+        let call_it = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        Raw::connect(&fake).await.ask(&call_it).await;
+        assert_eq!(fake.calls()[0].1["wait_secs"], silent, "{asked}");
+        let client = connected(fake.clone()).await;
+        client.call_tool(call("exec_poll", wait(asked.clone()))).await.unwrap();
+        assert_eq!(fake.calls()[0].1["wait_secs"], informed, "{asked}");
+    }
 }
 
 #[tokio::test]
@@ -289,7 +337,8 @@ async fn a_request_with_wrong_parameters_is_not_taken_for_an_unknown_one() {
         ("tools/call", json!({"name": "exec", "arguments": []}), -32602),
         ("resources/read", json!({}), -32602),
         ("tools/fall", json!({}), -32601),
-        ("prompts/get", json!({"name": "a"}), -32601),
+        ("prompts/get", json!({"name": 7}), -32602),
+        ("completion/complete", json!({}), -32601),
     ] {
         let answer = raw.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params})).await;
         assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");

@@ -235,8 +235,8 @@ async fn every_call_of_the_guide_is_the_action_it_means() {
         assert!(result.structured_content.is_some(), "{tool}");
         let mut calls = fake.calls();
         for (_, given) in &mut calls {
-            // What bounds a result is added for whoever does not give it.
-            for field in ["max_output_bytes", "max_bytes"] {
+            // What bounds a result and its time is added for those who do not give it.
+            for field in ["max_output_bytes", "max_bytes", "background_after_secs"] {
                 if expected.get(field).is_none() {
                     given.as_object_mut().unwrap().remove(field);
                 }

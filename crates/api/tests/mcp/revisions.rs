@@ -2,15 +2,18 @@
 
 use agentiso_api::mcp::ToolSet;
 use agentiso_core::Code;
-use rmcp::model::{ErrorCode, ProtocolVersion, ReadResourceRequestParams, ResourceContents};
+use rmcp::model::{
+    ArgumentInfo, CompleteRequestParams, ContentBlock, ErrorCode, GetPromptRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, Reference, ResourceContents,
+};
 use rmcp::{ClientLifecycleMode, ServiceError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, call, connect, connected, newest};
 use crate::fake::{Fake, Reply};
 
 #[tokio::test]
-async fn an_old_client_is_greeted_and_finds_tools_resources_and_no_prompts() {
+async fn an_old_client_is_greeted_and_finds_tools_resources_and_prompts() {
     let client = connected(Fake::default()).await;
     let info = client.peer_info().unwrap();
     assert_eq!(info.protocol_version, ProtocolVersion::V_2025_06_18);
@@ -18,7 +21,54 @@ async fn an_old_client_is_greeted_and_finds_tools_resources_and_no_prompts() {
     assert!(info.instructions.as_ref().unwrap().contains("workspace_create"));
     assert!(client.list_all_tools().await.unwrap().iter().any(|tool| tool.name == "snapshot"));
     assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 4);
-    assert_eq!(info.capabilities.prompts, None);
+    assert!(info.capabilities.prompts.is_some());
+    assert!(
+        client.list_all_prompts().await.unwrap().iter().any(|prompt| prompt.name == "compare_approaches")
+    );
+}
+
+#[tokio::test]
+async fn a_prompt_is_filled_in_and_one_that_cannot_be_is_refused() {
+    for lifecycle in [ClientLifecycleMode::Initialize, newest()] {
+        let client = connect(Client::default(), Fake::default(), ToolSet::Core, lifecycle).await;
+        let Value::Object(given) = json!({"task": "build it"}) else { panic!("an object") };
+        let asked = GetPromptRequestParams::new("try_safely").with_arguments(given);
+        let prompt = client.get_prompt(asked).await.unwrap();
+        let ContentBlock::Text(text) = &prompt.messages[0].content else { panic!("no text: {prompt:?}") };
+        assert!(text.text.contains("build it") && text.text.contains("workspace_create"), "{}", text.text);
+        for name in ["try_safely", "nothing", "compare_approaches"] {
+            let Err(ServiceError::McpError(error)) =
+                client.get_prompt(GetPromptRequestParams::new(name)).await
+            else {
+                panic!("{name} was filled in");
+            };
+            assert_eq!(error.code, ErrorCode::INVALID_PARAMS, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_offered_is_not_answered() {
+    let client = connected(Fake::default()).await;
+    let info = client.peer_info().unwrap();
+    assert!(info.capabilities.completions.is_none() && info.capabilities.logging.is_none());
+    let argument = ArgumentInfo::new("task", "");
+    let asked = CompleteRequestParams::new(Reference::for_prompt("try_safely"), argument);
+    let Err(ServiceError::McpError(error)) = client.complete(asked).await else {
+        panic!("completed without offering it");
+    };
+    assert_eq!(error.code, ErrorCode::METHOD_NOT_FOUND);
+}
+
+#[tokio::test]
+async fn lists_that_do_not_change_may_be_kept() {
+    let client = connect(Client::default(), Fake::default(), ToolSet::Core, newest()).await;
+    let (tools, prompts, templates) = (
+        client.list_tools(None).await.unwrap(),
+        client.list_prompts(None).await.unwrap(),
+        client.list_resource_templates(None).await.unwrap(),
+    );
+    assert!(tools.ttl_ms > Some(0) && prompts.ttl_ms > Some(0) && templates.ttl_ms > Some(0));
 }
 
 #[tokio::test]
@@ -30,7 +80,8 @@ async fn the_newest_revision_needs_no_handshake() {
     let result =
         client.call_tool(call("exec", json!({"workspace_id": "a", "command": "true"}))).await.unwrap();
     assert_eq!(result.is_error, Some(false));
-    let passed_on = json!({"workspace_id": "a", "command": "true", "max_output_bytes": 30_000});
+    let passed_on = json!({"workspace_id": "a", "command": "true", "max_output_bytes": 30_000,
+        "background_after_secs": 240});
     assert_eq!(fake.calls(), [("exec", passed_on)]);
 }
 

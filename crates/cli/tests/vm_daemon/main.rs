@@ -14,6 +14,7 @@ mod sleeper;
 
 mod activation;
 mod commands;
+mod endings;
 mod files;
 mod forks;
 mod forwards;

@@ -109,6 +109,7 @@ fn a_command_that_takes_longer_than_its_client_waits_goes_on_as_a_job_and_loses_
     let first = user.act("exec", exec.clone());
     let id = first["job_id"].clone();
     assert!(id.is_u64() && first["exit_code"].is_null(), "{first}");
+    assert!(first["hint"].as_str().unwrap().contains("call exec again with job_id"), "{first}");
     assert_eq!((&first["stdout"], &first["timed_out"]), (&json!("begin\ninput\n"), &json!(false)), "{first}");
 
     let mut again = exec;

@@ -39,8 +39,8 @@ pub struct Exec {
     /// 8388608.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
-    /// Seconds after which it continues as a background job; 0 for never. If absent, 45 for MCP clients that ask for no
-    /// progress.
+    /// Seconds after which it continues as a background job; 0 for never. If absent, 240 for MCP clients, 45 for those
+    /// without progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_after_secs: Option<u64>,
     /// A job that exec returned: waits for it again, and does not run the command a second time.
@@ -85,7 +85,7 @@ pub struct Executed {
     /// The same for standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_file: Option<String>,
-    /// What to try instead, if the cause of a failure is known.
+    /// What to do next, if it still runs, its time was up, or the cause of its failure is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -99,11 +99,8 @@ impl Outcome for Executed {
             text.push_str(&self.stderr);
         }
         let end = match (self.timed_out, self.exit_code) {
-            _ if self.job_id.is_some() => self.still_running(),
-            (true, _) => format!(
-                "timed out after {} ms; raise timeout_secs, or run it with exec_background",
-                self.duration_ms
-            ),
+            _ if self.job_id.is_some() => format!("still running after {} s", self.duration_ms / 1000),
+            (true, _) => format!("timed out after {} ms", self.duration_ms),
             (false, Some(code)) => format!("exit code {code}"),
             (false, None) => "ended".to_owned(),
         };
@@ -134,12 +131,14 @@ impl Outcome for Executed {
 }
 
 impl Executed {
-    fn still_running(&self) -> String {
-        let id = self.job_id.unwrap_or_default();
-        format!(
-            "still running after {} s, now as background job {id}; call exec again with job_id {id} to wait for it",
-            self.duration_ms / 1000
-        )
+    /// What to do about a command that has not ended by itself. Some clients show their model no text but the fields.
+    pub fn what_next(&self) -> Option<String> {
+        if let Some(id) = self.job_id {
+            return Some(format!(
+                "the command continues as background job {id}; call exec again with job_id {id} to wait for it"
+            ));
+        }
+        self.timed_out.then(|| "raise timeout_secs, or run it with exec_background".to_owned())
     }
 }
 

@@ -90,7 +90,7 @@ fn executed(
         Ending::Job(id) => (None, Some(*id)),
     };
     let timed_out = exit.is_some_and(|exit| exit.timed_out);
-    Executed {
+    let executed = Executed {
         exit_code: exit.filter(|_| !timed_out).map(|exit| code_and_signal(exit).0),
         truncated: stdout.cut || stderr.cut,
         stdout: stdout.text,
@@ -105,7 +105,8 @@ fn executed(
         stdout_file: stdout.file,
         stderr_file: stderr.file,
         hint: None,
-    }
+    };
+    Executed { hint: executed.what_next(), ..executed }
 }
 
 /// An exit code as a shell has it, and the signal if one ended the command.
