@@ -9,8 +9,8 @@ use crate::tree::{program, said, top};
 
 /// What the script itself runs with.
 const TOOLS: [&str; 17] = [
-    "awk", "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "find", "grep", "id", "mkdir", "mktemp",
-    "rm", "sleep", "uname", "sh",
+    "awk", "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "find", "grep", "id", "mkdir",
+    "mktemp", "rm", "sleep", "uname", "sh",
 ];
 
 /// Waits in a shell script, for at most a minute, until a file is there.
