@@ -204,9 +204,9 @@ impl Explain for MetaError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::WorkspaceNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
-            Self::WorkspaceNotFound { .. } => {
-                Some("list them with 'agentiso ls' or workspace_list; an id can be shortened to 6 of its last 8 digits".to_owned())
-            }
+            Self::WorkspaceNotFound { .. } => Some(
+                "list them with workspace_list; an id can be shortened to 6 of its last 8 digits".to_owned(),
+            ),
             Self::WorkspaceAmbiguous { .. } => Some("give the name, or more digits of the id".to_owned()),
             Self::WorkspaceExists { .. } | Self::SnapshotExists { .. } => {
                 Some("choose another name, or remove that one first".to_owned())
