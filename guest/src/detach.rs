@@ -106,6 +106,12 @@ impl Patron for Detachable {
 
     fn input_refused(&self) {}
 
+    fn input_read(&self, bytes: u64) {
+        if self.job.get().is_none() {
+            self.stream.input_read(bytes);
+        }
+    }
+
     fn cancel(&self) {
         match self.job.get() {
             Some(job) => job.cancel(),

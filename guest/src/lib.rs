@@ -58,6 +58,7 @@ mod serve;
 mod session;
 mod spawn;
 mod status;
+mod stdin;
 mod stdio;
 mod stream;
 mod supervise;

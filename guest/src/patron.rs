@@ -21,6 +21,9 @@ pub(crate) trait Patron: Send + Sync {
     /// The command reads no more input.
     fn input_refused(&self);
 
+    /// The command has read so many bytes of its input.
+    fn input_read(&self, _bytes: u64) {}
+
     /// The command is to end.
     fn cancel(&self);
 

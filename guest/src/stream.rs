@@ -282,6 +282,11 @@ impl Patron for Stream {
     /// What the host still sends is taken in and discarded.
     fn input_refused(&self) {}
 
+    fn input_read(&self, bytes: u64) {
+        // If the session is over, nobody counts.
+        let _ = self.respond(&Response::InputRead { bytes });
+    }
+
     fn cancel(&self) {
         self.change(|state| state.cancelled = true);
     }

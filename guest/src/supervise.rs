@@ -18,8 +18,9 @@ use crate::{
     frames::Scratch,
     groups::Group,
     kill::kill_tree,
-    patron::{Input, Patron},
+    patron::Patron,
     spawn::Child,
+    stdin::Stdin,
     stdio::{self, Ours},
 };
 
@@ -27,8 +28,6 @@ use crate::{
 const TERMINAL_BUFFER: usize = 64 * 1024;
 /// Output left at the end, up to this, goes out together with the exit status.
 const SMALL: usize = 16 * 1024;
-/// What a terminal takes as the end of its input: twice, since the first only ends a line that was begun.
-const TERMINAL_END: &[u8] = &[4, 4];
 
 /// A command and what is needed to watch over it.
 pub(crate) struct Supervised<'a> {
@@ -60,7 +59,7 @@ pub(crate) fn until_exit(
         started,
         deadline,
         is_terminal,
-        stdin: Stdin { fd: ours.stdin, held: Vec::new(), written: 0, is_terminal, said_over: false },
+        stdin: Stdin::new(ours.stdin, is_terminal),
         outputs: [
             Output { fd: Some(ours.stdout), channel: Channel::Stdout },
             Output { fd: ours.stderr, channel: Channel::Stderr },
@@ -77,6 +76,7 @@ pub(crate) fn until_exit(
     watched?;
     usage.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     supervisor.drain();
+    supervisor.stdin.report(patron);
     Ok(Exit { status, timed_out: supervisor.timed_out, cancelled: supervisor.cancelled, usage })
 }
 
@@ -132,9 +132,10 @@ impl Supervisor<'_> {
                 fds.push(PollFd::new(fd, PollFlags::IN));
             }
         }
-        if let Some(fd) = self.stdin.fd.as_ref().filter(|_| self.stdin.is_held_up()) {
+        let awaited = self.stdin.awaited().map(|fd| {
             fds.push(PollFd::new(fd, PollFlags::OUT));
-        }
+            fds.len() - 1
+        });
         let timeout = self.until_deadline();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -143,8 +144,12 @@ impl Supervisor<'_> {
         let happened = |index: usize| !fds[index].revents().is_empty();
         let (ended, woken) = (happened(0), happened(1));
         let ready = listened.map(|index| index.is_some_and(happened));
+        let taken = awaited.map(|index| fds[index].revents());
         if woken {
             self.bell.silence();
+        }
+        if let Some(events) = taken {
+            self.stdin.happened(events, self.patron);
         }
         for index in 0..ready.len() {
             if ready[index] {
@@ -185,6 +190,7 @@ impl Supervisor<'_> {
                 // The command may have gone by itself.
                 let _ = rustix::process::kill_process_group(self.foreground(), signal);
             }
+            Control::ReportInput => self.stdin.count(),
             Control::Detach { timeout_ms } => {
                 if self.patron.detach() {
                     self.deadline = deadline(self.started, timeout_ms);
@@ -280,61 +286,6 @@ impl Supervisor<'_> {
 /// When a command that may take so long has to end.
 pub(crate) fn deadline(started: Instant, timeout_ms: Option<u64>) -> Option<Instant> {
     timeout_ms.and_then(|limit| started.checked_add(Duration::from_millis(limit)))
-}
-
-/// The command's input.
-struct Stdin {
-    fd: Option<OwnedFd>,
-    held: Vec<u8>,
-    written: usize,
-    is_terminal: bool,
-    /// The terminal was told that its input is over.
-    said_over: bool,
-}
-
-impl Stdin {
-    /// Whether input waits for the command to take it.
-    fn is_held_up(&self) -> bool {
-        self.written < self.held.len()
-    }
-
-    /// Writes what the command takes without waiting. What nobody reads any more is discarded.
-    fn feed(&mut self, patron: &dyn Patron) {
-        loop {
-            if let Some(fd) = self.fd.as_ref().filter(|_| self.written < self.held.len()) {
-                match rustix::io::write(fd, &self.held[self.written..]) {
-                    Ok(count) => self.written += count,
-                    Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => return,
-                    Err(_) => {
-                        self.fd = None;
-                        patron.input_refused();
-                    }
-                }
-                continue;
-            }
-            self.written = 0;
-            self.held = match patron.try_receive() {
-                Input::Data(data) => data,
-                Input::Pending => Vec::new(),
-                // A terminal's input cannot be closed, only said to be over.
-                Input::Eof if self.is_terminal && self.fd.is_some() && !self.said_over => {
-                    self.said_over = true;
-                    TERMINAL_END.to_vec()
-                }
-                Input::Eof => {
-                    self.fd = None;
-                    Vec::new()
-                }
-            };
-            if self.held.is_empty() {
-                return;
-            }
-            if self.fd.is_none() {
-                self.held.clear();
-            }
-        }
-    }
 }
 
 /// Waits for the command's process, which has ended or will.

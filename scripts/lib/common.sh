@@ -44,13 +44,7 @@ install_missing() {
     echo "all there"
     return
   fi
-  have apt-get || fail "this script installs packages with apt-get; please install: ${missing_packages[*]}"
-  local line="apt-get update && apt-get install --no-install-recommends ${missing_packages[*]}"
-  [ "${#missing_packages[@]}" -gt 0 ] || line="apt-get update"
-  if [ "$(id -u)" -ne 0 ] && ! have sudo; then
-    fail "packages are missing and there is no sudo. As root, run:
-    $line"
-  fi
+  may_install
   if apt_lists_empty; then
     echo "fetching the package lists"
     apt_get update
@@ -67,6 +61,17 @@ install_missing() {
   then install them from the source that the packages you have come from (apt-cache policy qemu-utils), and run
   this script again."
   missing_packages=()
+}
+
+# Stops unless packages can be installed here. A password that sudo wants is asked for now.
+may_install() {
+  have apt-get || fail "this script installs packages with apt-get; please install: ${missing_packages[*]}"
+  local line="apt-get update && apt-get install --no-install-recommends ${missing_packages[*]}"
+  [ "${#missing_packages[@]}" -gt 0 ] || line="apt-get update"
+  [ "$(id -u)" -ne 0 ] || return 0
+  have sudo || fail "packages are missing and there is no sudo. As root, run:
+    $line"
+  sudo -v
 }
 
 # Installs packages and removes none, whatever they conflict with.
@@ -112,14 +117,22 @@ apt_key() {
       if (meant && key) { print key; exit } }'
 }
 
-# What agentiso itself needs to run and to be built.
-need_product_packages() {
+# What agentiso is built with.
+need_compiler() {
   have cc || missing_packages+=(gcc libc6-dev)
+}
+
+# Builds agentiso in the profile that is compiled soonest and names the program in `built`.
+build_quickly() {
+  cargo build --profile quick --locked --bin agentiso
+  built="${CARGO_TARGET_DIR:-$PWD/target}/quick/agentiso"
+}
+
+# What agentiso needs to run.
+need_product_packages() {
   need qemu-system-x86_64 qemu-system-x86
   need mke2fs e2fsprogs
   need mmdebstrap mmdebstrap
-  need xz xz-utils
-  need zstd zstd
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing_packages+=(ca-certificates)
   # An ordinary user builds images in a user namespace with ids of its own.
   [ "$(id -u)" -eq 0 ] || need newuidmap uidmap

@@ -1,5 +1,6 @@
 //! From what was typed to the verb that does it.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,11 +16,14 @@ use crate::commands::{
     jobs, kernel, label, logs, man, read, recover, rename, run, serve, shell, snapshot, stats, status,
     timeline, workspace, write,
 };
+use crate::misread::{failure_of, wants_json};
 use crate::output::Output;
 use crate::ui::Stream;
 
 /// The exit code for failures of agentiso itself.
 const FAILED: u8 = 1;
+/// The exit code for a command line that makes no sense.
+const MISREAD: u8 = 2;
 /// The exit code of what was interrupted, as a shell has it.
 const INTERRUPTED: u8 = 130;
 /// How long interrupted work may take to clean up after itself.
@@ -29,7 +33,11 @@ const CLEAN_UP: Duration = Duration::from_secs(25);
 pub fn main() -> ExitCode {
     // What a shell asks for when it completes is not in the arguments.
     CompleteEnv::with_factory(Cli::command).complete();
-    let cli = Cli::parse_from(modern(std::env::args_os().collect()));
+    let words = modern(std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(&words) {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error, &words),
+    };
     log_to_stderr(&cli.verb);
     let output = Output { json: cli.json, quiet: cli.quiet };
     let runs_a_command = match &cli.verb {
@@ -59,6 +67,16 @@ pub fn main() -> ExitCode {
             ExitCode::from(if failure.code() == Code::Cancelled { INTERRUPTED } else { failed })
         }
     }
+}
+
+/// Says what is wrong with the command line, or shows the help that was asked for.
+fn misread(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    if error.use_stderr() && wants_json(words) {
+        let output = Output { json: true, quiet: false };
+        output.failure(&failure_of(error));
+        return ExitCode::from(MISREAD);
+    }
+    error.exit()
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {

@@ -5,6 +5,7 @@ pub mod commands;
 mod completions;
 mod daemon;
 mod dispatch;
+mod misread;
 mod output;
 mod terminal;
 pub mod ui;

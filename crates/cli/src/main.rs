@@ -1,4 +1,4 @@
-//! `agentiso`: Linux machines in which mistakes are cheap.
+//! `agentiso`: Linux machines for AI agents, in which mistakes are cheap.
 
 fn main() -> std::process::ExitCode {
     agentiso_cli::main()

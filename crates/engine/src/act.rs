@@ -1,5 +1,6 @@
 //! The door: one way in for every action of every client.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -197,7 +198,8 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
     // The user of this machine is told that the daemon goes on.
     let undone = !context.caller.is_operator() && action.is_undone_when_abandoned();
     let (answer, answered) = oneshot::channel();
-    tokio::spawn(async move {
+    // Boxed, because what runs a task is compiled for every type of future.
+    let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
         let room = context.subjects.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
         let _ending = match (&room, &context.subjects.workspace) {
             (Some(room), Some(workspace)) if action.kills() => {
@@ -232,6 +234,7 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
             A::undo(outcome, &context).await;
         }
     });
+    tokio::spawn(work);
     answered
         .await
         .map_err(|_| Failure::new(Code::Internal, format!("{} ended with a fault", A::ABOUT.name)))?

@@ -153,6 +153,9 @@ pub struct Interaction {
     /// Whether the client sends input.
     #[serde(default)]
     pub stdin: bool,
+    /// Reports how much of the input the command reads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub report_input: bool,
     /// Milliseconds after which it is ended.
     #[serde(default)]
     pub timeout_ms: Option<u64>,

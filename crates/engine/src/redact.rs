@@ -19,10 +19,14 @@ const LOOKED_AT: usize = 8 * 1024;
 
 /// What may be remembered of an action.
 pub(crate) fn redacted<A: Action>(action: &A) -> Value {
-    let mut kept = match serde_json::to_value(action) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
+    match serde_json::to_value(action) {
+        Ok(Value::Object(fields)) => redacted_fields(fields),
+        _ => redacted_fields(Map::new()),
+    }
+}
+
+/// Apart, so that it is compiled once and not for every action.
+fn redacted_fields(mut kept: Map<String, Value>) -> Value {
     kept.remove("workspace_id");
     let values: Vec<String> =
         VARIABLES.iter().filter_map(|field| kept.get(*field)).flat_map(secrets_in).collect();

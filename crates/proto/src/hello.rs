@@ -12,7 +12,7 @@ pub const WELCOME_LEN: usize = 48;
 /// Oldest protocol version this code speaks.
 pub const VERSION_MIN: u16 = 1;
 /// Newest protocol version this code speaks.
-pub const VERSION_MAX: u16 = 4;
+pub const VERSION_MAX: u16 = 5;
 
 /// Starts a Hello. Its first byte is no frame kind and does not recur in it.
 pub(crate) const HELLO_MAGIC: [u8; 16] = *b"\xa7isoHELLO\r\n\x1a\x01\xf3\x9e\x42";

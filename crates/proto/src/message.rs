@@ -2,8 +2,8 @@
 //!
 //! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a
 //! version, and `tests/frozen.rs` compares every message with bytes written down once. Later versions only added
-//! messages: version 2 the requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on, and
-//! version 4 [`Control::Detach`]. All else is as it was in version 1.
+//! messages: version 2 the requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on,
+//! version 4 [`Control::Detach`], and version 5 [`Control::ReportInput`]. All else is as it was in version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -276,6 +276,10 @@ pub enum Control {
         /// Milliseconds since the start of the command after which it is ended; no limit if absent.
         timeout_ms: Option<u64>,
     },
+    /// Asks how much of its input the command reads: [`Response::InputRead`] comes when it has read the first piece, of
+    /// at most a page, and once more before [`Response::Exited`]. For input that was sent after this; a command with a
+    /// terminal, or without input, reports nothing.
+    ReportInput,
 }
 
 /// What the guest answers.
@@ -353,6 +357,11 @@ pub enum Response {
     Detached {
         /// The job.
         id: u32,
+    },
+    /// How much of its input the command has read so far.
+    InputRead {
+        /// Bytes since its start.
+        bytes: u64,
     },
 }
 

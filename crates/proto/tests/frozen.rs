@@ -213,6 +213,7 @@ fn searches_have_these_bytes() {
     frozen(&Response::GrepDone(summary), "12 01 02 01");
     frozen(&Response::Clock { nanos: 300 }, "13 ac02");
     frozen(&Response::Detached { id: 300 }, "14 ac02");
+    frozen(&Response::InputRead { bytes: 300 }, "15 ac02");
 }
 
 #[test]
@@ -221,6 +222,7 @@ fn controls_have_these_bytes() {
     frozen(&Control::Signal(15), "01 1e");
     frozen(&Control::Detach { timeout_ms: None }, "02 00");
     frozen(&Control::Detach { timeout_ms: Some(300) }, "02 01 ac02");
+    frozen(&Control::ReportInput, "03");
 }
 
 fn metadata(kind: FileKind) -> Metadata {

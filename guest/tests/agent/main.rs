@@ -10,6 +10,7 @@ mod exec_ending;
 mod files;
 mod flow;
 mod host;
+mod input;
 mod jobs;
 mod search;
 mod session;

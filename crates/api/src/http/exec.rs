@@ -5,7 +5,8 @@
 //!          binary input
 //!          text   ExecControl                    {"eof":true} {"resize":[80,24]} {"signal":2}
 //!  server: binary a channel's byte and output    1: output, 2: errors
-//!          text   ExecWord                       {"started":{..}} at first, {"taken":N} as input is read,
+//!          text   ExecWord                       {"started":{..}} at first, {"taken":N} as there is room for more
+//!                                                input, {"read":N} if the spec has "report_input",
 //!                                                {"exit":{..}} or {"error":{..}} at last
 //! ```
 //!
@@ -63,9 +64,14 @@ pub enum ExecWord {
         workspace_id: String,
         /// Name of its workspace.
         workspace: String,
+        /// Whether [`ExecWord::Read`] will come, as was asked.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reports_input: bool,
     },
     /// So many more bytes of input were taken.
     Taken(usize),
+    /// The command has read so many bytes of its input in all: comes when it has read the first piece, and before its end.
+    Read(u64),
     /// It has ended.
     Exit {
         /// Its exit code, if it had one.
@@ -133,11 +139,15 @@ async fn run(
     let spec: ExecSpec = serde_json::from_str(&first).map_err(|error| {
         Failure::new(Code::InvalidArgument, format!("the first message makes no sense: {error}"))
     })?;
+    let report_input = spec.report_input && spec.stdin && spec.tty.is_none();
     let mut running = state.engine.interact(caller, workspace, spec).await?;
+    // An older agent cannot; its client is told.
+    let reports_input = report_input && running.process.control().report_input().await.is_ok();
     let (mut sink, mut stream) = socket.split();
     let started = ExecWord::Started {
         workspace_id: running.workspace_id.clone(),
         workspace: running.workspace_name.clone(),
+        reports_input,
     };
     if sink.send(text(&started)).await.is_err() {
         return Ok(None);
@@ -154,6 +164,7 @@ async fn run(
             event = running.next() => match event {
                 Ok(Some(ProcessEvent::Stdout(bytes))) => output(STDOUT, &bytes),
                 Ok(Some(ProcessEvent::Stderr(bytes))) => output(STDERR, &bytes),
+                Ok(Some(ProcessEvent::InputRead(bytes))) => text(&ExecWord::Read(bytes)),
                 Ok(Some(ProcessEvent::Exited(exit))) => break exit,
                 Ok(Some(_)) => continue,
                 Ok(None) => {

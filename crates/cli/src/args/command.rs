@@ -21,7 +21,7 @@ macro_rules! exit_codes {
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     exit_codes!(),
-    "\n\nFlags of agentiso come before the command. Everything from the command's name on is the command's.\n\n\
+    "\n\nPut agentiso's flags before the command. Everything after the command's name is passed to the command.\n\n\
      Examples:\n  \
      agentiso run uname -a\n  \
      agentiso run --tty bash\n  \
@@ -40,14 +40,15 @@ pub struct Run {
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     exit_codes!(),
-    "\n\nFlags of agentiso come before the command. Everything from the command's name on is the command's.\n\
+    "\n\nPut agentiso's flags before the command. Everything after the command's name is passed to the command.\n\
      Processes the command leaves in the background keep running. An interrupt ends the command, not the workspace.\n\
+     Of standard input, exec takes only what the command reads; the rest is left for the next command.\n\
      With --json, output that is not text is in base64, and stdout_encoding or stderr_encoding says so.\n\n\
      Examples:\n  \
      agentiso exec web ls -la /srv\n  \
      agentiso exec web --workdir /srv --env DEBUG=1 ./server\n  \
      agentiso exec web tee /etc/motd < motd\n  \
-     while read -r name; do agentiso exec -n web id \"$name\"; done < names"
+     while read -r name; do agentiso exec web id \"$name\"; done < names"
 ))]
 pub struct Exec {
     /// The workspace
@@ -83,7 +84,7 @@ pub struct Command {
     /// Gives the command a terminal
     #[arg(long, short)]
     pub tty: bool,
-    /// Leaves standard input alone: the command reads an empty one
+    /// Does not read standard input; the command's input is empty
     #[arg(long, short = 'n', conflicts_with = "tty")]
     pub no_stdin: bool,
     /// The command and its arguments
@@ -94,7 +95,7 @@ pub struct Command {
 /// How a command runs, in the foreground or as a job.
 #[derive(Args, Debug)]
 pub struct Conditions {
-    /// Sets an environment variable; NAME alone passes on the value it has here
+    /// Sets an environment variable; NAME alone takes its value from this environment
     #[arg(long, short, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
     /// Directory in the machine to run the command in

@@ -6,25 +6,25 @@ use clap::{Args, Subcommand};
 /// What can be done with the daemon.
 #[derive(Debug, Subcommand)]
 pub enum DaemonVerb {
-    /// Start the daemon, unless it runs; every command that needs it does so by itself
+    /// Start the daemon; commands that need it start it automatically
     #[command(after_help = "Example:\n  agentiso daemon start")]
     Start,
-    /// End the daemon; machines go on unless --machines
+    /// Stop the daemon; machines keep running unless --machines
     #[command(after_help = "Examples:\n  agentiso daemon stop\n  agentiso daemon stop --machines")]
     Stop {
         /// Stops all machines first
         #[arg(long)]
         machines: bool,
     },
-    /// End the daemon and start it again; machines go on
+    /// Restart the daemon; machines keep running
     #[command(after_help = "Example:\n  agentiso daemon restart")]
     Restart,
-    /// Show whether the daemon runs, since when, and where its log is
+    /// Show whether the daemon is running, since when, and where its log is
     #[command(
         after_help = "The exit code is 1 if it does not run.\n\nExample:\n  agentiso daemon status --json"
     )]
     Status,
-    /// Run the daemon here, until it is interrupted
+    /// Run the daemon in the foreground until it is interrupted
     #[command(after_help = "Example:\n  agentiso daemon run --metrics-port 9464")]
     Run(DaemonRun),
 }
@@ -43,17 +43,17 @@ pub struct DaemonRun {
 /// Flags of `serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "An MCP client starts this and speaks to it over its standard input and output.\n\
-                        The machines stay when it ends.\n\n\
+                        Machines keep running when it ends.\n\n\
                         Example, for a client's configuration:\n  \
                         {\"mcpServers\": {\"agentiso\": {\"command\": \"agentiso\", \"args\": [\"serve\"]}}}\n\n\
                         To see what a client sees:\n  \
                         agentiso serve --tools core")]
 pub struct Serve {
-    /// Which tools are listed: core, standard or full, and single tools after commas, as in core,snapshot_diff; the
-    /// others can be called all the same
+    /// Tools to list: core, standard or full, optionally with single tools after commas, as in core,snapshot_diff;
+    /// tools that are not listed can still be called
     #[arg(long, value_name = "TOOLS", default_value = "standard", value_parser = selection)]
     pub tools: Selection,
-    /// Starts the daemon, should it not run, with metrics on this port of 127.0.0.1
+    /// If the daemon is not running, starts it with metrics on this port of 127.0.0.1
     #[arg(long, value_name = "PORT")]
     pub metrics_port: Option<u16>,
 }

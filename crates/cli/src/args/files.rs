@@ -9,6 +9,7 @@ use super::values::{paths, workspaces};
 /// Flags of `cp`.
 #[derive(Args, Debug)]
 #[command(
+    override_usage = "agentiso cp [OPTIONS] <SRC>... <DST>",
     after_help = "WS:PATH is a path in a workspace, below the home directory of its root user unless it begins with a \
                         slash.\nA path here that has a colon in it is written with a slash before the colon: ./a:b.\n\n\
                         Directories are copied with everything in them. If the destination is a directory, the copy \
@@ -25,8 +26,8 @@ use super::values::{paths, workspaces};
                         tar c . | agentiso cp - web:/tmp/here.tar"
 )]
 pub struct Cp {
-    /// What to copy, and at last where to; - is standard input or output
-    #[arg(value_name = "SRC... DST", required = true, num_args = 2.., add = paths())]
+    /// Sources and, last, the destination; - is standard input or output
+    #[arg(value_name = "PATH", required = true, num_args = 2.., add = paths())]
     pub paths: Vec<PathBuf>,
 }
 
@@ -43,13 +44,10 @@ pub struct Read {
 
 /// Flags of `write`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Whoever reads the file meanwhile sees the old content or the new. Up to 16 MiB; cp takes \
-                        more.\n\n\
+#[command(after_help = "The file is replaced atomically. Up to 16 MiB; use cp for larger files.\n\n\
                         Examples:\n  \
                         agentiso write web /etc/motd < motd\n  \
-                        echo 'echo hello' | agentiso write web /usr/local/bin/hello --mode 755"
-)]
+                        echo 'echo hello' | agentiso write web /usr/local/bin/hello --mode 755")]
 pub struct Write {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
@@ -66,7 +64,7 @@ pub struct Write {
 
 /// Flags of `edit`.
 #[derive(Args, Debug)]
-#[command(after_help = "OLD must be there exactly once, unless --all.\n\n\
+#[command(after_help = "OLD must occur exactly once, unless --all.\n\n\
                         Examples:\n  \
                         agentiso edit web /etc/app.toml 'port = 80' 'port = 8080'\n  \
                         agentiso edit web /etc/hosts old-name new-name --all")]
@@ -76,13 +74,13 @@ pub struct Edit {
     pub workspace: String,
     /// Absolute path in the workspace
     pub path: String,
-    /// The text to replace, exactly
+    /// The exact text to replace
     #[arg(allow_hyphen_values = true)]
     pub old: String,
-    /// What to put in its place
+    /// The replacement text
     #[arg(allow_hyphen_values = true)]
     pub new: String,
-    /// Replaces it wherever it is
+    /// Replaces every occurrence
     #[arg(long)]
     pub all: bool,
 }

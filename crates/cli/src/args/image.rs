@@ -45,7 +45,7 @@ pub enum ImageVerb {
         #[command(flatten)]
         only: Names,
     },
-    /// Show what is known about an image
+    /// Show details of an image
     #[command(after_help = "Example:\n  agentiso image info debian")]
     Info {
         /// The image

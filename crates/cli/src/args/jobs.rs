@@ -8,7 +8,7 @@ use super::values::{Names, workspaces};
 /// Verbs of `jobs`.
 #[derive(Debug, Subcommand)]
 pub enum JobVerb {
-    /// Start a command and leave it running; a single word is a line for the shell
+    /// Start a command and leave it running; a single argument is run by the shell
     Start(StartJob),
     /// List the jobs of a workspace
     #[command(
@@ -33,7 +33,7 @@ pub enum JobVerb {
         #[arg(long, short)]
         follow: bool,
     },
-    /// Send a signal to a job and all it started
+    /// Send a signal to a job and all its child processes
     #[command(after_help = "Examples:\n  agentiso jobs kill web 1\n  agentiso jobs kill web 1 TERM")]
     Kill {
         /// The job.

@@ -15,7 +15,7 @@ pub struct Logs {
     /// The last so many lines
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub lines: u32,
-    /// Goes on until it is interrupted
+    /// Keeps printing new output until it is interrupted
     #[arg(long, short, conflicts_with = "json")]
     pub follow: bool,
 }
@@ -38,10 +38,12 @@ pub struct Stats {
 
 /// Flags of `timeline`.
 #[derive(Args, Debug)]
-#[command(after_help = "What was done by any client, newest first. Secrets and contents are not in it.\n\n\
-                        Examples:\n  agentiso timeline\n  agentiso timeline web -n 5")]
+#[command(
+    after_help = "Actions of all clients, newest first. Secrets and file contents are not recorded.\n\n\
+                        Examples:\n  agentiso timeline\n  agentiso timeline web -n 5"
+)]
 pub struct Timeline {
-    /// The workspace, by its id also one that is gone [default: all]
+    /// The workspace; a removed one by its id [default: all]
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: Option<String>,
     /// The last so many events

@@ -37,11 +37,17 @@ pub use self::workspace::{
     Start, State, Stop, Suspend, Switch, Update,
 };
 
-/// Linux machines in which mistakes are cheap.
+/// Linux machines for AI agents, in which mistakes are cheap.
 #[derive(Debug, Parser)]
-#[command(name = "agentiso", version, about, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "agentiso",
+    version,
+    about = "Linux machines for AI agents, in which mistakes are cheap",
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub struct Cli {
-    /// Prints results, and errors, as JSON on standard output
+    /// Prints results and errors as JSON on standard output
     #[arg(long, global = true)]
     pub json: bool,
     /// Shows no progress
@@ -58,30 +64,30 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Run a command in a new machine that is gone when the command ends
+    /// Run a command in a new machine, and remove the machine when the command ends
     Run(Run),
-    /// Make a workspace: a machine that stays, with its disk
+    /// Create a workspace: a machine that keeps running, with a disk of its own
     Create(Create),
     /// List workspaces, forks below their sources
     #[command(visible_aliases = ["list", "ps"])]
     Ls(Ls),
-    /// Show what is known about a workspace
+    /// Show details of a workspace
     #[command(after_help = "Examples:\n  agentiso info web\n  agentiso info web --json | jq .pid")]
     Info(One),
     /// Start stopped workspaces
     Start(Start),
-    /// Stop workspaces; their disks stay
+    /// Stop workspaces; their disks are kept
     Stop(Stop),
-    /// Write the memory of workspaces to disk and end their machines; resume continues where they were
+    /// Save the memory of workspaces to disk and stop their machines; resume continues them
     Suspend(Suspend),
     /// Continue suspended workspaces, with all their processes
     Resume(Resume),
-    /// Remove workspaces with their snapshots; forks of them stay
+    /// Remove workspaces with their snapshots; their forks are kept
     #[command(visible_alias = "delete")]
     Rm(Rm),
     /// Remove stopped workspaces
     Prune(Prune),
-    /// Change the size, times and restart of a workspace
+    /// Change memory, processors, time limits or automatic restart of a workspace
     Update(Update),
     /// Run a command in a workspace
     Exec(Exec),
@@ -116,16 +122,16 @@ pub enum Verb {
     Forward(ForwardVerb),
     /// Show what a workspace's machine printed on its console
     Logs(Logs),
-    /// Show what running workspaces use of the host, live
+    /// Show live resource usage of running workspaces
     Stats(Stats),
-    /// Show what was done to a workspace, or to all
+    /// Show the history of actions in one workspace, or in all
     Timeline(Timeline),
-    /// Show how the daemon is and what is used
+    /// Show daemon status and resource usage
     #[command(after_help = "Example:\n  agentiso status")]
     Status,
-    /// Speak MCP with the client that started this
+    /// Serve MCP over standard input and output
     Serve(Serve),
-    /// Start, stop and look at the daemon that works for all commands
+    /// Start, stop and inspect the background daemon
     #[command(subcommand)]
     Daemon(DaemonVerb),
     /// Prepare kernel, image, template and configuration; safe to repeat
@@ -133,14 +139,14 @@ pub enum Verb {
     /// Show everything agentiso needs, found or not, with reasons and fixes
     #[command(after_help = "The exit code is 1 if machines cannot run.\n\nExample:\n  agentiso check")]
     Check,
-    /// List or take back workspaces whose disks the database does not know
+    /// List or re-adopt workspaces that are missing from the database
     Recover(Recover),
-    /// Measure how fast machines start, run commands and carry data here
+    /// Measure the speed of machine starts, commands and transfers on this host
     Bench(Bench),
     /// Build, import, pull, list and remove images
     #[command(subcommand)]
     Image(ImageVerb),
-    /// Print what makes a shell complete agentiso's words, names of workspaces too
+    /// Print a shell completion script
     Completions(Completions),
     /// Write manual pages
     Man(Man),
@@ -155,7 +161,7 @@ pub enum Verb {
                         Examples:\n  agentiso recover\n  agentiso recover --apply"
 )]
 pub struct Recover {
-    /// Takes everything back that can be
+    /// Re-adopts everything that can be
     #[arg(long)]
     pub apply: bool,
 }
@@ -169,10 +175,10 @@ pub struct Init {
     /// Image to prepare [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME")]
     pub image: Option<String>,
-    /// ZFS pool to keep disks in, in a dataset of their own called agentiso
+    /// ZFS pool for disks; they are kept in its dataset agentiso
     #[arg(long, value_name = "NAME")]
     pub zfs_pool: Option<String>,
-    /// Makes that pool [default name: agentiso] of an empty device, or of a file that is made
+    /// Creates that pool [default name: agentiso] on an empty device, or in a new file
     #[arg(long, value_name = "FILE|DEVICE")]
     pub pool_path: Option<PathBuf>,
     /// Size of that file in GiB; only what is written takes space [default: most of what is free, 100 at most]

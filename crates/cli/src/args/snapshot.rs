@@ -23,7 +23,7 @@ pub enum SnapshotVerb {
         #[command(flatten)]
         only: Names,
     },
-    /// Take a workspace back to a snapshot; newer snapshots stay
+    /// Roll a workspace back to a snapshot; newer snapshots are kept
     Restore(Restore),
     /// Show what changed between two snapshots, or since one, file by file
     Diff(Compare),

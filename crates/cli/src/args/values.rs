@@ -8,7 +8,7 @@ use crate::completions::{image_names, places, snapshot_names, workspace_names};
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Names {
-    /// Prints only names or numbers, one per line; also -q behind the verb
+    /// Prints only names or numbers, one per line; -q after the verb does the same
     #[arg(long)]
     pub names: bool,
 }

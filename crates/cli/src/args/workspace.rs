@@ -77,19 +77,19 @@ pub struct Create {
     /// Starts a machine even if the pool has one ready
     #[arg(long)]
     pub no_pool: bool,
-    /// A word to find it by; may be given more than once
+    /// Label to set; may be given more than once
     #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
     pub labels: Vec<(String, String)>,
     /// Removes it after this long: 90s, 10m, 1h, 2d
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub ttl: Option<u64>,
-    /// Stops it when nobody has used it for this long
+    /// Stops it after this long without use
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub idle_stop: Option<u64>,
     /// Starts it again when the host or the daemon starts, unless it was stopped on purpose
     #[arg(long)]
     pub restart: bool,
-    /// Sets a variable for every command in it; NAME alone passes on the value it has here
+    /// Sets a variable for every command in it; NAME alone takes its value from this environment
     #[arg(long, short, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
     /// Forwards a port of 127.0.0.1 to a port of the workspace; PORT alone takes a free port of the host
@@ -108,10 +108,10 @@ pub struct Create {
                         agentiso ls -q                            only the names\n  \
                         agentiso ls --json | jq -r '.workspaces[].name'")]
 pub struct Ls {
-    /// Only those with this label; may be given more than once
+    /// Only workspaces with this label; may be given more than once
     #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
     pub labels: Vec<(String, String)>,
-    /// Only those in this state
+    /// Only workspaces in this state
     #[arg(long, short, value_enum)]
     pub state: Option<State>,
     /// How it is printed.
@@ -122,11 +122,11 @@ pub struct Ls {
 /// The state of a workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum State {
-    /// Its machine runs
+    /// Its machine is running
     Running,
     /// It has no machine
     Stopped,
-    /// Its machine waits on the disk
+    /// Its memory is saved on disk
     Suspended,
 }
 
@@ -149,23 +149,23 @@ pub struct Stop {
     /// Which workspaces.
     #[command(flatten)]
     pub which: Selection,
-    /// Switches it off instead of asking it to power off
+    /// Kills the machine instead of asking it to power off
     #[arg(long, short)]
     pub force: bool,
-    /// Switches it off if it has not powered off after this long [default: the configured time]
+    /// Kills the machine if it has not powered off after this long [default: the configured time]
     #[arg(long, value_name = "TIME", value_parser = seconds_or_zero, conflicts_with = "force")]
     pub timeout: Option<u64>,
 }
 
 /// Flags of `rm`.
 #[derive(Args, Debug)]
-#[command(after_help = "Nothing is removed if one of the workspaces runs, unless --force.\n\n\
+#[command(after_help = "Nothing is removed if one of the workspaces is running, unless --force.\n\n\
                         Examples:\n  \
                         agentiso rm web\n  \
                         agentiso rm --force web web-1 web-2\n  \
                         agentiso rm --force --label team=blue")]
 pub struct Rm {
-    /// Also removes workspaces that run
+    /// Also removes running workspaces
     #[arg(long, short)]
     pub force: bool,
     /// Which workspaces.
@@ -176,7 +176,7 @@ pub struct Rm {
 /// Flags of `prune`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Asks before it removes anything, unless --force. Workspaces that run or are suspended stay.\n\n\
+    after_help = "Asks before it removes anything, unless --force. Running and suspended workspaces are kept.\n\n\
                         Examples:\n  \
                         agentiso prune --dry-run\n  \
                         agentiso prune --force --unused-for 7d\n  \
@@ -192,7 +192,7 @@ pub struct Prune {
     /// Shows what would be removed, and removes nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Does not ask
+    /// Does not ask for confirmation
     #[arg(long, short)]
     pub force: bool,
 }
@@ -229,7 +229,7 @@ pub struct Changes {
     /// Removes it after this long from now: 90s, 10m, 1h, 2d
     #[arg(long, value_name = "TIME", value_parser = seconds_or_zero)]
     pub ttl: Option<u64>,
-    /// Stops it when nobody has used it for this long
+    /// Stops it after this long without use
     #[arg(long, value_name = "TIME", value_parser = seconds_or_zero)]
     pub idle_stop: Option<u64>,
     /// Whether it is started when the host or the daemon starts, unless it was stopped on purpose
@@ -240,19 +240,21 @@ pub struct Changes {
 /// On or off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Switch {
-    /// It is
+    /// Starts with the host or the daemon
     Yes,
-    /// It is not
+    /// Does not
     No,
 }
 
 /// Flags of `fork`.
 #[derive(Args, Debug)]
-#[command(after_help = "The source goes on. The exit code is 1 if any of the forks could not be made.\n\n\
+#[command(
+    after_help = "The source keeps running. The exit code is 1 if any of the forks could not be made.\n\n\
                         Examples:\n  \
                         agentiso fork web\n  \
                         agentiso fork web before-upgrade --name attempt\n  \
-                        agentiso fork web --count 20 --all-or-nothing")]
+                        agentiso fork web --count 20 --all-or-nothing"
+)]
 pub struct Fork {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
@@ -264,19 +266,19 @@ pub struct Fork {
     #[arg(long, short)]
     pub name: Option<String>,
     /// How many, 1 to 100
-    #[arg(long, short, value_name = "N", default_value_t = 1)]
+    #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub count: u32,
     /// If one cannot be made, makes none
     #[arg(long)]
     pub all_or_nothing: bool,
-    /// Starts the fork anew on the snapshot's disk, without its memory
+    /// Boots the fork from the snapshot's disk, without its memory
     #[arg(long, requires = "snapshot")]
     pub disk_only: bool,
 }
 
 /// Flags of `rename`.
 #[derive(Args, Debug)]
-#[command(after_help = "Its host name inside follows at once. Its id stays.\n\nExample:\n  \
+#[command(after_help = "The machine's host name changes at once. The id stays the same.\n\nExample:\n  \
                         agentiso rename web-1 candidate")]
 pub struct Rename {
     /// The workspace
@@ -289,8 +291,8 @@ pub struct Rename {
 /// Flags of `grow`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "It must run, and need not be restarted. Snapshots keep the size they have: restoring an earlier \
-                        one makes the disk as small again.\n\nExample:\n  agentiso grow web 20G"
+    after_help = "The workspace must be running; no restart is needed. Restoring an earlier snapshot also \
+                        restores its smaller disk.\n\nExample:\n  agentiso grow web 20G"
 )]
 pub struct Grow {
     /// The workspace
@@ -311,7 +313,7 @@ pub struct Label {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// Labels to set, and with a - behind their name those to remove
+    /// Labels to set; KEY- removes a label
     #[arg(value_name = "KEY=VALUE | KEY-")]
     pub changes: Vec<String>,
 }
@@ -365,14 +367,14 @@ pub enum ForwardVerb {
 #[derive(Args, Debug)]
 #[command(after_help = "Every later command gets them. They are kept in memory only, and never shown.\n\n\
                         Examples:\n  \
-                        agentiso env web                          the names there are\n  \
-                        agentiso env web STAGE=test TOKEN         TOKEN as it is set here\n  \
+                        agentiso env web                          list the names\n  \
+                        agentiso env web STAGE=test TOKEN         TOKEN takes its value from this environment\n  \
                         agentiso env web STAGE-")]
 pub struct Env {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// Variables to set, NAME alone with the value it has here, and with a - behind their name those to remove
+    /// Variables to set, NAME alone takes its value from this environment; NAME- removes a variable
     #[arg(value_name = "NAME[=VALUE] | NAME-")]
     pub changes: Vec<String>,
 }

@@ -28,7 +28,7 @@ pub async fn daemon(here: &Installation, verb: DaemonVerb, output: Output) -> Re
             let stopped = stop(here, machines).await?;
             output.result(&json!({ "stopped": stopped }), |out| match stopped {
                 true => writeln!(out, "Stopped the daemon."),
-                false => writeln!(out, "The daemon is not running."),
+                false => writeln!(out, "No daemon is running."),
             })?;
             Ok(0)
         }
@@ -69,7 +69,7 @@ async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
     let log = log_file(&here.paths.home);
     let Some(client) = client_if_running(&here.paths).await? else {
         output.result(&json!({ "running": false, "log": log }), |out| {
-            writeln!(out, "The daemon is not running for {}.", here.paths.home.display())
+            writeln!(out, "No daemon is running for {}.", here.paths.home.display())
         })?;
         return Ok(1);
     };

@@ -24,6 +24,7 @@ pub async fn shell(here: &Installation, flags: args::Shell, output: Output) -> R
         workdir: flags.workdir,
         user: flags.user,
         stdin: true,
+        report_input: false,
         tty: Some(terminal::size()),
         ..ExecSpec::default()
     };

@@ -8,15 +8,45 @@ use std::{fs, thread};
 use crate::common::{text, with_input};
 use crate::place::Place;
 
-#[test]
-fn a_loop_over_lines_survives_commands_and_bytes_say_how_they_are_encoded() {
-    let place = Place::with("web");
-    let agentiso = place.command(&[]).get_program().to_str().unwrap().to_owned();
-    let script = format!("while read -r line; do {agentiso} --quiet exec -n web echo \"got $line\"; done");
+/// Runs a shell script in which `$AGENTISO` is the program, with this input.
+fn sh(place: &Place, script: &str, input: &[u8]) -> String {
     let mut shell = Command::new("sh");
-    shell.args(["-c", &script]).env("AGENTISO_HOME", place.path());
-    assert_eq!(text(&with_input(shell, b"one\ntwo\nthree\n").stdout), "got one\ngot two\ngot three");
+    shell.args(["-c", script]).env("AGENTISO_HOME", place.path());
+    shell.env("AGENTISO", place.command(&[]).get_program()).current_dir(place.path());
+    text(&with_input(shell, input).stdout)
+}
 
+#[test]
+fn a_command_takes_only_what_it_reads_of_an_input_that_it_shares_with_a_loop() {
+    let place = Place::with("web");
+    let lines = b"one\ntwo\nthree\nfour\n";
+    fs::write(place.path().join("list"), lines).unwrap();
+    let all = "got one\ngot two\ngot three\ngot four";
+    for each in ["exec -n web", "exec web"] {
+        let each = format!("while read -r line; do \"$AGENTISO\" --quiet {each} echo \"got $line\"; done");
+        // From a pipe, and from a file.
+        assert_eq!(sh(&place, &each, lines), all, "{each}");
+        assert_eq!(sh(&place, &format!("{{ {each}; }} < list"), b""), all, "{each}");
+    }
+    // A command that reads a line takes that line, and one that reads everything takes everything.
+    let pairs = "while read -r line; do \"$AGENTISO\" --quiet exec web sh -c \"read -r next; echo $line \\$next\"; done";
+    assert_eq!(sh(&place, pairs, lines), "one two\nthree four");
+    assert_eq!(sh(&place, &format!("{{ {pairs}; }} < list"), b""), "one two\nthree four");
+    let rest = "read -r line; \"$AGENTISO\" --quiet exec web cat; echo end; cat";
+    assert_eq!(sh(&place, rest, lines), "two\nthree\nfour\nend");
+    assert_eq!(sh(&place, &format!("{{ {rest}; }} < list"), b""), "two\nthree\nfour\nend");
+    // So does `run`.
+    let run = "read -r line; \"$AGENTISO\" --quiet run true; cat";
+    assert_eq!(sh(&place, run, lines), "two\nthree\nfour");
+    // Much input arrives whole, from a pipe and from a file.
+    let much = "head -c 3000000 /dev/zero > zeros; cat zeros | \"$AGENTISO\" --quiet exec web wc -c; \
+                \"$AGENTISO\" --quiet exec web wc -c < zeros";
+    assert_eq!(sh(&place, much, b""), "3000000\n3000000");
+}
+
+#[test]
+fn bytes_say_how_they_are_encoded() {
+    let place = Place::with("web");
     let said = place.output(&["--json", "exec", "web", "printf", r"\377\000"]).stdout;
     let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
     assert_eq!((&said["stdout"], &said["stdout_encoding"]), (&"/wA=".into(), &"base64".into()));

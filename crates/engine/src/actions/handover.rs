@@ -86,7 +86,7 @@ pub(super) async fn run(
                 Some(ProcessEvent::Stderr(bytes)) => output.err(&bytes).await,
                 Some(ProcessEvent::Exited(exit)) => return Ok(Ending::Exited(exit)),
                 Some(ProcessEvent::Detached { job }) => return Ok(Ending::Job(job)),
-                Some(ProcessEvent::Started { .. }) => {}
+                Some(ProcessEvent::Started { .. } | ProcessEvent::InputRead(_)) => {}
                 None => return Err(Failure::new(Code::GuestFailed, "the command ended without a word")),
             },
             () = &mut feed, if feeding => feeding = false,

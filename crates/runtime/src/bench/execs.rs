@@ -89,7 +89,10 @@ pub(super) async fn run(machine: &Machine, argv: &[&str]) -> Result<(Exit, Vec<u
             match event {
                 ProcessEvent::Stdout(bytes) => printed.extend_from_slice(&bytes),
                 ProcessEvent::Exited(exit) => return Ok(Some((exit, printed))),
-                ProcessEvent::Started { .. } | ProcessEvent::Stderr(_) | ProcessEvent::Detached { .. } => {}
+                ProcessEvent::Started { .. }
+                | ProcessEvent::Stderr(_)
+                | ProcessEvent::InputRead(_)
+                | ProcessEvent::Detached { .. } => {}
             }
         }
         Ok(None)

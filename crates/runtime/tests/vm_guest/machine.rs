@@ -91,7 +91,7 @@ pub async fn finish(mut process: Process) -> Result<Ran, LinkError> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         match process.next().await? {
-            Some(ProcessEvent::Started { .. }) => {}
+            Some(ProcessEvent::Started { .. } | ProcessEvent::InputRead(_)) => {}
             Some(ProcessEvent::Stdout(bytes)) => stdout.extend_from_slice(&bytes),
             Some(ProcessEvent::Stderr(bytes)) => stderr.extend_from_slice(&bytes),
             Some(ProcessEvent::Exited(exit)) => return Ok(Ran { exit, stdout, stderr }),

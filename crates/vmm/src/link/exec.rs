@@ -49,6 +49,8 @@ pub enum ProcessEvent {
     Stdout(Bytes),
     /// It wrote to its standard error.
     Stderr(Bytes),
+    /// It has read so many bytes of its input since its start. Only after [`ProcessControl::report_input`].
+    InputRead(u64),
     /// It ended. Nothing follows.
     Exited(Exit),
     /// It goes on as a job. Nothing follows.
@@ -74,6 +76,9 @@ impl Process {
             }
             (Event::Data(Channel::Stdout, bytes), Stage::Running) => ProcessEvent::Stdout(bytes.into()),
             (Event::Data(Channel::Stderr, bytes), Stage::Running) => ProcessEvent::Stderr(bytes.into()),
+            (Event::Response(Response::InputRead { bytes }), Stage::Running) => {
+                ProcessEvent::InputRead(bytes)
+            }
             (Event::Last(Response::Exited(exit)), Stage::Running) => {
                 self.stage = Stage::Over;
                 ProcessEvent::Exited(exit)
@@ -147,6 +152,13 @@ impl ProcessControl {
     pub async fn detach(&self, timeout_ms: Option<u64>) -> Result<(), LinkError> {
         self.guest.needs_version(4).await?;
         self.control(Control::Detach { timeout_ms }).await
+    }
+
+    /// Asks how much of the input written from now on the command reads. [`ProcessEvent::InputRead`] comes when it has
+    /// read the first piece, at most a page, and once more before it ends. Not with a terminal.
+    pub async fn report_input(&self) -> Result<(), LinkError> {
+        self.guest.needs_version(5).await?;
+        self.control(Control::ReportInput).await
     }
 
     /// Tells the command's terminal its new size.

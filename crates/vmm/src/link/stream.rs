@@ -266,7 +266,8 @@ fn lists_cost(response: &Response) -> usize {
         | Response::FindDone { .. }
         | Response::GrepDone(_)
         | Response::Clock { .. }
-        | Response::Detached { .. } => 0,
+        | Response::Detached { .. }
+        | Response::InputRead { .. } => 0,
     }
 }
 

@@ -3,10 +3,12 @@
 use agentiso_core::{Capture, Failure};
 use agentiso_engine::{NotStarted, Refused};
 use agentiso_runtime::Machine;
-use agentiso_runtime::guest::{Exec, Exit, LinkError, Process, ProcessEvent, Stdin};
+use agentiso_runtime::guest::{Exec, Exit, LinkError, Process, ProcessControl, ProcessEvent, Stdin};
+use tokio::sync::mpsc;
 
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
-use super::keeper::{Keeper, read_input};
+use super::input::Input;
+use super::keeper::Keeper;
 use super::signals::{Signals, Wish};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};
@@ -43,7 +45,7 @@ pub async fn attend(
     };
     let mut keeper = Keeper::new(output);
     let attended = tokio::select! {
-        ended = converse(process, signals, &mut keeper) => ended,
+        ended = converse(process, with_terminal, signals, &mut keeper) => ended,
         crash = machine.crashed() => return Err(crash.into()),
     };
     drop(raw_mode);
@@ -71,13 +73,33 @@ enum Conversation {
 
 async fn converse(
     mut process: Process,
+    with_terminal: bool,
     signals: &mut Signals,
     keeper: &mut Keeper,
 ) -> Result<Conversation, LinkError> {
     let control = process.control();
-    if let Some(stdin) = process.take_stdin() {
-        tokio::spawn(feed(stdin));
+    let mut input = None;
+    if let Some(stdin) = process.take_stdin()
+        && let Ok(mut source) = Input::of_process()
+    {
+        let reported = !with_terminal && source.can_be_left() && control.report_input().await.is_ok();
+        tokio::spawn(feed(stdin, source.start(reported)));
+        input = Some(source);
     }
+    let ended = hear(&mut process, &control, signals, keeper, &mut input).await;
+    if let Some(input) = input {
+        input.leave();
+    }
+    ended
+}
+
+async fn hear(
+    process: &mut Process,
+    control: &ProcessControl,
+    signals: &mut Signals,
+    keeper: &mut Keeper,
+    input: &mut Option<Input>,
+) -> Result<Conversation, LinkError> {
     let mut asked_to_end = false;
     loop {
         tokio::select! {
@@ -90,6 +112,11 @@ async fn converse(
                 Some(ProcessEvent::Stderr(bytes)) => {
                     if keeper.keep(1, &bytes).is_err() {
                         return Ok(Conversation::NobodyListens);
+                    }
+                }
+                Some(ProcessEvent::InputRead(bytes)) => {
+                    if let Some(input) = input {
+                        input.was_read(bytes);
                     }
                 }
                 Some(ProcessEvent::Started { .. } | ProcessEvent::Detached { .. }) => {}
@@ -112,8 +139,7 @@ async fn converse(
 }
 
 /// Passes standard input on until it ends or the command does.
-async fn feed(mut stdin: Stdin) {
-    let mut pieces = read_input();
+async fn feed(mut stdin: Stdin, mut pieces: mpsc::Receiver<Vec<u8>>) {
     while let Some(piece) = pieces.recv().await {
         if stdin.write(&piece).await.is_err() {
             return;

@@ -2,6 +2,7 @@
 
 mod conversation;
 mod exit;
+mod input;
 mod keeper;
 mod remote;
 mod report;

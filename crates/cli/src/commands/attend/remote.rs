@@ -21,7 +21,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::conversation::{Outcome, SIGPIPE};
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
-use super::keeper::{Keeper, read_input};
+use super::input::Input;
+use super::keeper::Keeper;
 use super::signals::{Signals, Wish};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};
@@ -48,11 +49,21 @@ pub async fn attend_in_workspace(
 ) -> Result<(Outcome, Whereabouts), Failure> {
     let raw_mode =
         if spec.tty.is_some() && terminal::input_is_terminal() { RawMode::enter().ok() } else { None };
-    let (mut to, mut from) = client.exec(workspace, spec).await?.split();
+    // An input that is not to be read is not looked at either.
+    let input = if spec.stdin { Input::of_process().ok() } else { None };
+    let report_input = spec.tty.is_none() && input.as_ref().is_some_and(Input::can_be_left);
+    let spec = ExecSpec { report_input, ..spec.clone() };
+    let (mut to, mut from) = client.exec(workspace, &spec).await?.split();
     let mut talk =
-        Talk { keeper: Keeper::new(output), whereabouts: None, room: INPUT_WINDOW, has_input: spec.stdin };
+        Talk { keeper: Keeper::new(output), whereabouts: None, room: INPUT_WINDOW, input, pieces: None };
+    if spec.stdin && talk.input.is_none() {
+        say(&mut to, ExecControl::Eof(true)).await;
+    }
     let ended = talk.converse(&mut to, &mut from, signals).await;
     drop(raw_mode);
+    if let Some(input) = talk.input.take() {
+        input.leave();
+    }
     let whereabouts = talk.whereabouts.unwrap_or_default();
     let outcome = match ended? {
         End::Exited(exit) => Outcome::Ended { exit, captured: talk.keeper.captured() },
@@ -80,8 +91,10 @@ struct Talk {
     whereabouts: Option<Whereabouts>,
     /// How much input the daemon has room for.
     room: usize,
-    /// Whether the command gets our standard input. If not, it is not read at all.
-    has_input: bool,
+    /// Our standard input, if the command gets it.
+    input: Option<Input>,
+    /// Pieces of it, from the command's start to the input's end.
+    pieces: Option<mpsc::Receiver<Vec<u8>>>,
 }
 
 impl Talk {
@@ -91,21 +104,20 @@ impl Talk {
         from: &mut From,
         signals: &mut Signals,
     ) -> Result<End, Failure> {
-        let mut input = self.has_input.then(read_input);
         let mut asked_to_end = false;
         loop {
-            let takes_input = self.whereabouts.is_some() && self.room >= INPUT_PIECE;
+            let takes_input = self.pieces.is_some() && self.room >= INPUT_PIECE;
             tokio::select! {
                 message = from.next() => if let Some(end) = self.hear(message)? {
                     return Ok(end);
                 },
-                piece = next_piece(&mut input), if takes_input && input.is_some() => match piece {
+                piece = next_piece(&mut self.pieces), if takes_input => match piece {
                     Some(piece) => {
                         self.room = self.room.saturating_sub(piece.len());
                         send(to, Message::Binary(piece.into())).await;
                     }
                     None => {
-                        input = None;
+                        self.pieces = None;
                         say(to, ExecControl::Eof(true)).await;
                     }
                 },
@@ -147,12 +159,19 @@ impl Talk {
 
     fn take(&mut self, word: ExecWord) -> Result<Option<End>, Failure> {
         match word {
-            ExecWord::Started { workspace_id, workspace } => {
+            ExecWord::Started { workspace_id, workspace, reports_input } => {
+                self.pieces = self.input.as_mut().map(|input| input.start(reports_input));
                 self.whereabouts = Some(Whereabouts { id: workspace_id, name: workspace });
                 Ok(None)
             }
             ExecWord::Taken(count) => {
                 self.room += count;
+                Ok(None)
+            }
+            ExecWord::Read(bytes) => {
+                if let Some(input) = &mut self.input {
+                    input.was_read(bytes);
+                }
                 Ok(None)
             }
             ExecWord::Exit { code, signal, timed_out, usage } => {
@@ -180,9 +199,9 @@ impl Talk {
     }
 }
 
-async fn next_piece(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
-    match input {
-        Some(input) => input.recv().await,
+async fn next_piece(pieces: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match pieces {
+        Some(pieces) => pieces.recv().await,
         None => std::future::pending().await,
     }
 }

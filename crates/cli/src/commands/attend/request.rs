@@ -23,6 +23,7 @@ pub fn command(flags: &Command, output: Output) -> Result<ExecSpec, Failure> {
         workdir: workdir.clone(),
         user: user.clone(),
         stdin: !flags.no_stdin,
+        report_input: false,
         tty: flags.tty.then(terminal::size),
         timeout_ms: timeout.map(|seconds| seconds.saturating_mul(1000)),
     })

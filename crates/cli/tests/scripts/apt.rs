@@ -1,11 +1,9 @@
 //! What the scripts do to a host's packages, with an apt-get that only says what it was asked for.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
-
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{Command, Output};
+
+use crate::tree::{program, top};
 
 /// A host with package lists and an apt-get that fails whenever it is called with one of these words.
 struct Host {
@@ -15,23 +13,18 @@ struct Host {
 impl Host {
     fn new(refuses: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let program = |name: &str, script: String| {
-            let path = dir.path().join(name);
-            fs::write(&path, script).unwrap();
-            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-        };
         let log = dir.path().join("log").display().to_string();
         let lists = dir.path().join("etc/sources.list.d");
         program(
-            "apt-get",
-            format!(
+            &dir.path().join("apt-get"),
+            &format!(
                 "#!/bin/sh\necho \"$*\" >> {log}\n\
                  [ ! -e {0}/agentiso-backports.sources ] || cat {0}/agentiso-backports.sources >> {log}.source\n\
                  case \"$*\" in *update*) exit 0 ;; {refuses}) exit 100 ;; esac\n",
                 lists.display()
             ),
         );
-        program("sudo", "#!/bin/sh\nexec \"$@\"\n".to_owned());
+        program(&dir.path().join("sudo"), "#!/bin/sh\n[ \"$1\" = -v ] || exec \"$@\"\n");
         fs::create_dir_all(&lists).unwrap();
         fs::write(
             lists.join("main.sources"),
@@ -47,10 +40,9 @@ impl Host {
         let script = "set -euo pipefail; . scripts/lib/common.sh; apt_lists_empty() { return 1; }; \
                       etc_apt=\"$FAKE/etc\"; os_release=\"$FAKE/os-release\"; PATH=\"$FAKE:$PATH\"; \
                       missing_packages=(qemu-system-x86); install_missing";
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         Command::new("bash")
             .args(["-c", script])
-            .current_dir(top)
+            .current_dir(top())
             .env("FAKE", self.dir.path())
             .output()
             .unwrap()

@@ -1,0 +1,187 @@
+//! What people read: the help of every verb, and what is said about common mistakes, without a machine.
+//!
+//! Snapshots are in `snapshots/`. After a change on purpose, `INSTA_UPDATE=always cargo test -p agentiso-cli --test
+//! surface` writes them anew; read the difference before you commit it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+
+use std::fmt::Write;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use agentiso_cli::args::Cli;
+use clap::CommandFactory;
+
+/// Writes the help of a verb and of all verbs below it.
+fn help(command: &clap::Command, path: &str, text: &mut String) {
+    let shown = command.clone().term_width(100).render_long_help();
+    writeln!(text, "$ {path} --help\n{shown}").unwrap();
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set()) {
+        help(verb, &format!("{path} {}", verb.get_name()), text);
+    }
+}
+
+/// Global flags are the same everywhere; the top says what they are.
+fn without_globals(command: clap::Command) -> clap::Command {
+    let hide = |arg: clap::Arg| {
+        let is_global = ["json", "quiet", "config", "help"].contains(&arg.get_id().as_str());
+        arg.hide(is_global)
+    };
+    command.mut_args(hide).mut_subcommands(without_globals)
+}
+
+#[test]
+fn the_help_of_every_verb_is_as_it_was() {
+    let mut cli = Cli::command();
+    cli.build();
+    let shown = cli.clone().term_width(100).render_long_help().to_string();
+    insta::assert_snapshot!("help", shown);
+    let cli = without_globals(cli);
+    for verb in cli.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set()) {
+        let mut text = String::new();
+        help(verb, &format!("agentiso {}", verb.get_name()), &mut text);
+        insta::assert_snapshot!(format!("help_{}", verb.get_name()), text);
+    }
+}
+
+/// An empty installation. Its daemon ends with it.
+struct Home {
+    directory: tempfile::TempDir,
+    said: String,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap(), said: String::new() }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
+        command.args(words).env_clear().stdin(Stdio::null());
+        command
+            .env("AGENTISO_HOME", self.directory.path())
+            .env("PATH", "/usr/bin:/bin")
+            .env("COLUMNS", "100");
+        command
+    }
+
+    /// Runs agentiso and writes down what it says.
+    fn say(&mut self, words: &[&str]) {
+        let output = self.command(words).output().unwrap();
+        writeln!(self.said, "$ agentiso {}", words.join(" ")).unwrap();
+        let home = self.directory.path().to_str().unwrap();
+        for stream in [output.stdout, output.stderr] {
+            self.said.push_str(&String::from_utf8(stream).unwrap().replace(home, "HOME"));
+        }
+        writeln!(self.said, "[exit code {}]\n", output.status.code().unwrap()).unwrap();
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Without a daemon there is none to end.
+        let _ = self.command(&["daemon", "stop"]).output();
+    }
+}
+
+#[test]
+fn wrong_words_are_answered_with_what_is_right() {
+    let mut home = Home::new();
+    for words in [
+        &["lss"][..],
+        &["exec"],
+        &["exec", "web"],
+        &["exec", "--env", "=x", "web", "true"],
+        &["exec", "--tty", "-n", "web", "sh"],
+        &["--json", "exec", "--tty", "web", "sh"],
+        &["exec", "--timeout", "soon", "web", "true"],
+        &["create", "--memory", "lots"],
+        &["create", "--vcpus", "none"],
+        &["create", "--label", "team"],
+        &["create", "--forward", "web"],
+        &["create", "--ttl", "-1"],
+        &["create", "extra"],
+        &["ls", "--state", "asleep"],
+        &["stop"],
+        &["stop", "web", "--all"],
+        &["rm"],
+        &["update", "web"],
+        &["fork", "web", "--count", "0"],
+        &["fork", "web", "--count", "101"],
+        &["snapshot", "take", "web", "x"],
+        &["snapshot", "create", "web"],
+        &["forward", "add", "web", "99999"],
+        &["grow", "web", "small"],
+        &["jobs", "kill", "web", "one"],
+        &["cp", "here"],
+        &["cp", "/nowhere", "/elsewhere"],
+        &["image", "pull"],
+        &["serve", "--tools", "everything"],
+        &["serve", "--tools", "core,snapshot_dif"],
+        &["completions", "csh"],
+        &["init", "--pool-size", "5"],
+        &["bench", "--rounds", "many"],
+        &["--config", "/nowhere.toml", "ls"],
+        &["--json", "create", "--memory", "lots"],
+        &["--json", "snapshot", "create", "web"],
+    ] {
+        home.say(words);
+    }
+    insta::assert_snapshot!("wrong_words", home.said);
+}
+
+#[test]
+fn what_is_not_there_is_named_with_what_to_do() {
+    let mut home = Home::new();
+    for words in [
+        &["image", "ls"][..],
+        &["image", "info", "debian"],
+        &["image", "rm", "debian"],
+        &["image", "build", "debain"],
+        &["image", "import", "/nowhere.tar"],
+        &["image", "kernel", "ls"],
+        &["run", "true"],
+        &["daemon", "status"],
+        &["daemon", "stop"],
+        &["ls"],
+        &["create", "--name", "web"],
+        &["create", "--memory", "0"],
+        &["create", "--name", "0192f0c1"],
+        &["info", "web"],
+        &["start", "web"],
+        &["stop", "web"],
+        &["suspend", "web"],
+        &["resume", "web"],
+        &["rm", "web"],
+        &["prune", "--force"],
+        &["update", "web", "--memory", "2G"],
+        &["exec", "web", "true"],
+        &["shell", "web"],
+        &["jobs", "ls", "web"],
+        &["cp", "web:/etc/motd", "."],
+        &["read", "web", "/etc/motd"],
+        &["write", "web", "/etc/motd"],
+        &["edit", "web", "/etc/motd", "a", "b"],
+        &["snapshot", "ls", "web"],
+        &["fork", "web"],
+        &["rename", "web", "db"],
+        &["grow", "web", "20G"],
+        &["label", "web"],
+        &["env", "web"],
+        &["forward", "ls", "web"],
+        &["logs", "web"],
+        &["stats", "--once"],
+        &["recover"],
+    ] {
+        home.say(words);
+    }
+    insta::assert_snapshot!("not_there", home.said);
+}
+
+#[test]
+fn a_wrong_key_in_the_configuration_is_named_with_the_right_one() {
+    let mut home = Home::new();
+    fs::write(home.directory.path().join("config.toml"), "[defaults]\nmemry_mb = 512\n").unwrap();
+    home.say(&["ls"]);
+    insta::assert_snapshot!("wrong_key", home.said);
+}

@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# The files of an installation, laid out below a directory as they are below a prefix. `scripts/install` installs such
+# a tree, `scripts/package` packs one.
+
+# The version in Cargo.toml.
+agentiso_version() {
+  sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml
+}
+
+# stage BINARY DIRECTORY: the program, manual pages, completions, systemd units and documentation.
+stage() {
+  local binary="$1" tree="$2" file
+  install -D -m 755 "$binary" "$tree/bin/agentiso"
+  strip --strip-unneeded "$tree/bin/agentiso" 2>/dev/null || true
+  mkdir -p "$tree"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
+  "$tree/bin/agentiso" man --quiet "$tree/share/man/man1"
+  "$tree/bin/agentiso" completions bash >"$tree/share/bash-completion/completions/agentiso"
+  "$tree/bin/agentiso" completions zsh >"$tree/share/zsh/site-functions/_agentiso"
+  "$tree/bin/agentiso" completions fish >"$tree/share/fish/vendor_completions.d/agentiso.fish"
+  for file in service socket; do
+    install -D -m 644 "deploy/agentiso.$file" "$tree/lib/systemd/system/agentiso.$file"
+    install -D -m 644 "deploy/agentiso-user.$file" "$tree/lib/systemd/user/agentiso.$file"
+  done
+  install -D -m 644 -t "$tree/share/doc/agentiso" README.md CHANGELOG.md LICENSE
+  install -D -m 644 -t "$tree/share/doc/agentiso/docs" docs/*
+}
