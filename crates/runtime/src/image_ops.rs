@@ -70,7 +70,7 @@ impl Installation {
         }
         let pending = self.images()?.begin(name, replace)?;
         let fs_bytes = self.config.defaults.resources().disk_bytes();
-        let source = self.open_origin(origin, &pending, progress).await?;
+        let source = self.open_origin(origin, &pending, fs_bytes, progress).await?;
         let kind = source.describe();
         let rootfs = pending.rootfs();
         blocking({
@@ -128,13 +128,15 @@ impl Installation {
         &self,
         origin: &ImageOrigin,
         pending: &PendingImage,
+        max_bytes: u64,
         progress: &Arc<dyn Progress>,
     ) -> Result<Box<dyn RootfsSource>, Failure> {
         let scratch = pending.scratch()?;
         match origin {
             ImageOrigin::Reference(reference) => {
                 let source: OciSource =
-                    pull(reference, &scratch, docker_config().as_deref(), progress.as_ref()).await?;
+                    pull(reference, &scratch, docker_config().as_deref(), max_bytes, progress.as_ref())
+                        .await?;
                 Ok(Box::new(source))
             }
             ImageOrigin::Path(path) => {
