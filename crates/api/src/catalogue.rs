@@ -121,6 +121,13 @@ macro_rules! every_action {
             GitCommit,
             GitPush,
             GitDiff,
+            ImageList,
+            ImageInfo,
+            ImagePull,
+            ImageImport,
+            ImageBuild,
+            ImageCommit,
+            ImageRemove,
             Timeline,
             ServerStatus,
         ]

@@ -128,6 +128,10 @@ async fn dispatch_image(here: &Installation, verb: ImageVerb, output: Output) ->
         ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
         ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
         ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
+        ImageVerb::Commit { workspace, name, replace } => {
+            image::commit(here, workspace, name, replace, output).await
+        }
+        ImageVerb::Export { name, file, format } => image::export(here, &name, &file, format, output).await,
         ImageVerb::Ls { only } => image::ls(here, only, output),
         ImageVerb::Info { name } => image::info(here, &name, output),
         ImageVerb::Kernel(verb) => dispatch_kernel(here, verb, output).await,

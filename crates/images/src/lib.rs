@@ -13,6 +13,7 @@ pub mod ext4;
 pub mod initramfs;
 pub mod kernel;
 mod lines;
+pub mod pack;
 mod partial;
 pub mod source;
 mod sparse;

@@ -118,7 +118,7 @@ impl Installation {
             // Only recipes can be made from nothing.
             Err(_) if image.as_str().parse::<Recipe>().is_ok() => {
                 let origin = ImageOrigin::Recipe(image.to_string());
-                self.make_image(image, &origin, false, progress).await.map(drop)
+                self.make_image(image, &origin, false, true, progress).await.map(drop)
             }
             Err(missing) => Err(missing.into()),
         }

@@ -22,6 +22,13 @@ pub(super) static ROUTES: &[Route] = routes! {
     GET "/v1/stats" "workspace_stats";
     GET "/v1/timeline" "timeline";
     POST "/v1/adopt" "workspace_adopt";
+    GET "/v1/images" "image_list";
+    GET "/v1/images/{name}" "image_info";
+    DELETE "/v1/images/{name}" "image_remove";
+    POST "/v1/images/pull" "image_pull";
+    POST "/v1/images/import" "image_import";
+    POST "/v1/images/build" "image_build";
+    POST "/v1/images/commit" "image_commit";
     GET "/v1/workspaces" "workspace_list";
     POST "/v1/workspaces" "workspace_create";
     GET "/v1/workspaces/{workspace_id}" "workspace_info";

@@ -22,7 +22,7 @@ use clap::{Args, Parser, Subcommand};
 pub use self::command::{Command, Conditions, Exec, Run, Shell};
 pub use self::daemon::{DaemonRun, DaemonVerb, Serve};
 pub use self::files::{Cp, Edit, Read, Write};
-pub use self::image::{ImageVerb, NewImage};
+pub use self::image::{ExportFormat, ImageVerb, NewImage};
 pub use self::jobs::{JobVerb, OneJob, StartJob};
 pub use self::kernel::{BuildKernel, KernelVerb, WhichKernel};
 pub use self::look::{Logs, Stats, Timeline};
@@ -137,7 +137,7 @@ pub enum Verb {
     Recover(Recover),
     /// Measure how fast machines start, run commands and carry data here
     Bench(Bench),
-    /// Build, import, pull, list and remove images
+    /// Build, import, pull, commit, export, list and remove images
     #[command(subcommand)]
     Image(ImageVerb),
     /// Print what makes a shell complete agentiso's words, names of workspaces too

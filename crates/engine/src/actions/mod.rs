@@ -10,6 +10,7 @@ mod git_checks;
 mod git_state;
 mod handover;
 mod hints;
+mod images;
 mod jobs;
 mod lifecycle;
 mod network;

@@ -43,6 +43,29 @@ pub struct Config {
     pub sessions: Sessions,
     /// How often a session may call.
     pub rate_limit: RateLimit,
+    /// What agents may do with images.
+    pub images: Images,
+}
+
+/// What agents may do with images.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Images {
+    /// What agents may do with images.
+    pub agents: ImageAccess,
+}
+
+/// What agents may do with images. The user of the command line may do everything.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageAccess {
+    /// Nothing but start from those they know by name.
+    Off,
+    /// List and show them.
+    #[default]
+    List,
+    /// Pull, import, build, commit and remove them, too.
+    Manage,
 }
 
 /// The daemon and its doors.

@@ -187,6 +187,16 @@ pub(super) const SECTIONS: &[Section] = &[
         ],
     },
     Section {
+        name: "images",
+        help: "What agents may do with images. The user of the command line may do everything.",
+        keys: &[key(
+            "agents",
+            "\"list\"",
+            "\"off\" (nothing), \"list\" (list and show them) or \"manage\" (also pull, import, build, commit and \
+             remove: agents then fill the host's disk, reach registries from the host and choose what others start from).",
+        )],
+    },
+    Section {
         name: "pool",
         help: "Machines that are ready before anyone asks for them, of the default size and of those created lately.",
         keys: &[

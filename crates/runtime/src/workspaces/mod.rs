@@ -18,6 +18,7 @@ mod attach;
 mod base;
 mod capture;
 mod chains;
+mod commit;
 mod compare;
 mod create;
 #[cfg(test)]
