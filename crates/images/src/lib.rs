@@ -8,6 +8,7 @@
 //! All functions block, except [`source::pull`], unless they say otherwise.
 
 pub mod access;
+pub mod archive;
 pub mod debian;
 pub mod ext4;
 pub mod initramfs;

@@ -226,7 +226,7 @@ pub struct WorkspaceCreate {
     /// Image to start from; the configured one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_image: Option<String>,
-    /// Virtual processors; the configured number if absent.
+    /// Virtual processors; if absent the configured number, else 2 under KVM and 1 under emulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcpus: Option<u32>,
     /// Memory in MiB; the configured size if absent.

@@ -25,4 +25,4 @@ pub use path::{PathFault, normalise};
 pub use registry::pull;
 pub use tar::{TarSource, parse_pax};
 
-pub(crate) use tar::{Member, MemberKind, TarReader};
+pub(crate) use tar::{Member, MemberKind, TarReader, stream_tar};

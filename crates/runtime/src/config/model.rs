@@ -177,12 +177,15 @@ pub struct Defaults {
     /// The image; checked to be a valid name when the file is read.
     #[serde(deserialize_with = "image_name")]
     pub image: String,
-    /// Virtual processors.
+    /// Virtual processors; 0 for as many as suit the acceleration.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mb: u32,
     /// Size of the root file system in GiB.
     pub disk_gb: u32,
+    /// As many virtual processors as suit the acceleration, if that is known.
+    #[serde(skip)]
+    suitable_vcpus: Option<u32>,
 }
 
 /// How machines are run.
@@ -272,8 +275,8 @@ pub struct Templates {
 
 impl Default for Defaults {
     fn default() -> Self {
-        let Resources { vcpus, memory_mb, disk_gb } = Resources::default();
-        Self { image: "debian".to_owned(), vcpus, memory_mb, disk_gb }
+        let Resources { memory_mb, disk_gb, .. } = Resources::default();
+        Self { image: "debian".to_owned(), vcpus: 0, memory_mb, disk_gb, suitable_vcpus: None }
     }
 }
 
@@ -365,7 +368,11 @@ impl Default for Pool {
 impl Defaults {
     /// The size of a machine nobody asked a particular size for.
     pub fn resources(&self) -> Resources {
-        Resources { vcpus: self.vcpus, memory_mb: self.memory_mb, disk_gb: self.disk_gb }
+        let vcpus = match self.vcpus {
+            0 => self.suitable_vcpus.unwrap_or(Resources::default().vcpus),
+            configured => configured,
+        };
+        Resources { vcpus, memory_mb: self.memory_mb, disk_gb: self.disk_gb }
     }
 
     /// The default image as a name.
@@ -397,11 +404,21 @@ pub(super) struct Nonsense {
 }
 
 impl Config {
+    /// Learns how guests run here, which decides how many processors a machine gets that nobody chose for it: two where
+    /// they are the host's own, one where a processor is emulated and a second one only slows the first.
+    pub(crate) fn suit(&mut self, accel: agentiso_vmm::Accel) {
+        let suitable = match accel {
+            agentiso_vmm::Accel::Kvm => 2,
+            agentiso_vmm::Accel::Tcg => 1,
+        };
+        self.defaults.suitable_vcpus = Some(suitable.min(self.limits.max_vcpus));
+    }
+
     /// Finds the first value that makes no sense by itself or beside the others.
     pub(super) fn nonsense(&self) -> Option<Nonsense> {
         let (defaults, limits) = (&self.defaults, &self.limits);
         let sizes = [
-            ("vcpus", "max_vcpus", defaults.vcpus, limits.max_vcpus, 1),
+            ("vcpus", "max_vcpus", defaults.vcpus.max(1), limits.max_vcpus, 1),
             ("memory_mb", "max_memory_mb", defaults.memory_mb, limits.max_memory_mb, MIN_MEMORY_MB),
             ("disk_gb", "max_disk_gb", defaults.disk_gb, limits.max_disk_gb, 1),
         ];

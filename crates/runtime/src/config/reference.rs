@@ -34,7 +34,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "\"debian\"",
                 "The image machines start from; `agentiso image ls` lists those there are.",
             ),
-            key("vcpus", "1", "Virtual processors."),
+            key("vcpus", "0", "Virtual processors; 0: 2 under KVM, 1 where processors are emulated."),
             key("memory_mb", "512", "Memory in MiB, at least 128."),
             key("disk_gb", "10", "Size of the root file system in GiB; only what is written takes space."),
         ],
