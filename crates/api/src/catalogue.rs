@@ -89,6 +89,8 @@ macro_rules! every_action {
             WorkspaceFork,
             WorkspaceAdopt,
             WorkspaceIp,
+            WorkspaceExport,
+            WorkspaceImport,
             Exec,
             JobStart,
             JobPoll,

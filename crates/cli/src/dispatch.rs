@@ -9,7 +9,7 @@ use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
-use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, modern};
+use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, WorkspaceVerb, modern};
 use crate::commands::{
     COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, grow, image, init,
     jobs, kernel, label, logs, man, read, recover, rename, run, serve, shell, snapshot, stats, status,
@@ -107,6 +107,7 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
         Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
         Verb::Recover(flags) => recover::recover(here, flags, output).await,
         Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
+        Verb::Workspace(verb) => dispatch_workspace(here, verb, output).await,
         Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
         Verb::Check | Verb::Completions(_) | Verb::Man(_) => Ok(0),
     }
@@ -119,6 +120,13 @@ async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Outp
         SnapshotVerb::Restore(flags) => snapshot::restore(here, flags, output).await,
         SnapshotVerb::Diff(flags) => snapshot::diff(here, flags, output).await,
         SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, workspace, name, output).await,
+    }
+}
+
+async fn dispatch_workspace(here: &Installation, verb: WorkspaceVerb, output: Output) -> Result<u8, Failure> {
+    match verb {
+        WorkspaceVerb::Export { workspace, file } => workspace::export(here, workspace, &file, output).await,
+        WorkspaceVerb::Import { file, name } => workspace::import(here, &file, name, output).await,
     }
 }
 

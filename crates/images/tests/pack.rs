@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs::{self, File};

@@ -54,7 +54,8 @@ impl Installation {
 }
 
 /// A failure on the way into an archive.
-struct Trouble(Failure);
+#[derive(Debug)]
+pub(crate) struct Trouble(pub(crate) Failure);
 
 impl From<std::io::Error> for Trouble {
     fn from(error: std::io::Error) -> Self {

@@ -11,8 +11,8 @@ use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
-    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, LinkChoice, LinkKind, choose_link, last_known,
-    probe,
+    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, LinkChoice, LinkKind, choose_link,
+    last_known, probe,
 };
 
 use crate::config::{self, Config};

@@ -31,6 +31,7 @@ pub(super) static ROUTES: &[Route] = routes! {
     POST "/v1/images/commit" "image_commit";
     GET "/v1/workspaces" "workspace_list";
     POST "/v1/workspaces" "workspace_create";
+    POST "/v1/workspaces/import" "workspace_import";
     GET "/v1/workspaces/{workspace_id}" "workspace_info";
     PATCH "/v1/workspaces/{workspace_id}" "workspace_update";
     DELETE "/v1/workspaces/{workspace_id}" "workspace_destroy";
@@ -41,6 +42,7 @@ pub(super) static ROUTES: &[Route] = routes! {
     POST "/v1/workspaces/{workspace_id}/rename" "workspace_rename";
     POST "/v1/workspaces/{workspace_id}/grow" "workspace_grow";
     POST "/v1/workspaces/{workspace_id}/fork" "workspace_fork";
+    POST "/v1/workspaces/{workspace_id}/export" "workspace_export";
     GET "/v1/workspaces/{workspace_id}/logs" "workspace_logs";
     GET "/v1/workspaces/{workspace_id}/ip" "workspace_ip";
     GET "/v1/workspaces/{workspace_id}/timeline" "timeline";

@@ -228,6 +228,8 @@ pub(super) static TABLE: &[Spec] = &[
     one("workspace_update", FLAT),
     one("workspace_fork", USUALLY),
     one("workspace_adopt", FLAT),
+    one("workspace_export", FLAT),
+    one("workspace_import", FLAT),
     one("exec", ALWAYS),
     Spec { name: "exec_background", sets: USUALLY, does: Does::Several(EXEC_BACKGROUND) },
     one("set_env", USUALLY),

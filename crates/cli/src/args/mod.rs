@@ -34,7 +34,7 @@ pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
 pub use self::values::Names;
 pub use self::workspace::{
     Changes, Create, Env, Fork, ForwardVerb, Grow, Label, Ls, One, Prune, Rename, Resume, Rm, Selection,
-    Start, State, Stop, Suspend, Switch, Update,
+    Start, State, Stop, Suspend, Switch, Update, WorkspaceVerb,
 };
 
 /// Linux machines in which mistakes are cheap.
@@ -137,6 +137,9 @@ pub enum Verb {
     Recover(Recover),
     /// Measure how fast machines start, run commands and carry data here
     Bench(Bench),
+    /// Write workspaces to archives, and make workspaces from them
+    #[command(subcommand)]
+    Workspace(WorkspaceVerb),
     /// Build, import, pull, commit, export, list and remove images
     #[command(subcommand)]
     Image(ImageVerb),

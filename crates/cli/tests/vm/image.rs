@@ -16,7 +16,7 @@ fn ok(output: &Output) {
 }
 
 /// A root with nothing but a static busybox.
-fn busybox_root(dir: &Path) {
+pub fn busybox_root(dir: &Path) {
     for name in ["bin", "etc", "data"] {
         std::fs::create_dir(dir.join(name)).unwrap();
     }
@@ -139,8 +139,11 @@ fn a_workspace_becomes_an_image_running_or_stopped_and_the_image_travels() {
     place.text(&["image", "import", "--name", "tiny", root.to_str().unwrap()]);
     place.json(&["create", "--name", "web", "--image", "tiny", "--disk", "2"]);
     // Nothing is flushed by hand: the image has what programs were told is written.
-    place.sh("web", "echo new > /data/new; busybox chmod 4711 /data/new; busybox ln /data/new /data/linked; \
-                     busybox chown 7:8 /data/new; busybox rm /data/same; busybox mkfifo /data/pipe");
+    place.sh(
+        "web",
+        "echo new > /data/new; busybox ln /data/new /data/linked; busybox chown 7:8 /data/new; \
+                     busybox chmod 4711 /data/new; busybox rm /data/same; busybox mkfifo /data/pipe",
+    );
     let made = place.json(&["image", "commit", "web", "running"]);
     assert_eq!((&made["name"], &made["source"]), (&"running".into(), &"workspace web".into()));
     assert_eq!(place.sh("web", "cat /data/new"), "new", "the workspace goes on");
@@ -157,11 +160,16 @@ fn a_workspace_becomes_an_image_running_or_stopped_and_the_image_travels() {
     let piped = place.output(&["image", "export", "--format", "oci", "running", "-"]);
     assert!(piped.status.success(), "{}", text(&piped.stderr));
     std::fs::write(&oci, piped.stdout).unwrap();
-    place.refused(&["image", "export", "none", work.path().join("x").to_str().unwrap()]).is("image_not_found", &[]);
+    place
+        .refused(&["image", "export", "none", work.path().join("x").to_str().unwrap()])
+        .is("image_not_found", &[]);
     place.text(&["image", "import", "--name", "from-oci", oci.to_str().unwrap()]);
     assert_eq!(run("from-oci"), expected);
-    assert!(text(&Command::new("tar").arg("-tf").arg(&tar).output().unwrap().stdout).contains("./data/linked"));
-    let files: Vec<_> = std::fs::read_dir(work.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        text(&Command::new("tar").arg("-tf").arg(&tar).output().unwrap().stdout).contains("./data/linked")
+    );
+    let files: Vec<_> =
+        std::fs::read_dir(work.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(files.len(), 3, "{files:?}");
 
     place.text(&["stop", "web"]);

@@ -20,5 +20,6 @@ mod recover;
 mod run;
 mod settings;
 mod snapshots;
+mod travel;
 mod verbs;
 mod workspaces;

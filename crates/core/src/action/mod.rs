@@ -5,6 +5,7 @@
 
 mod about;
 mod adopt;
+mod archive;
 mod exec;
 mod files;
 mod fork;
@@ -20,6 +21,7 @@ mod workspace;
 
 pub use about::{About, Action, Effect, Outcome, Rate};
 pub use adopt::*;
+pub use archive::*;
 pub use exec::*;
 pub use files::*;
 pub use fork::*;

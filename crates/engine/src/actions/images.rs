@@ -21,7 +21,7 @@ static MAKING: Semaphore = Semaphore::const_new(2);
 
 impl Context {
     /// Refuses an agent what the operator does not allow.
-    fn require_image_access(&self, needed: ImageAccess) -> Result<(), Failure> {
+    pub(super) fn require_image_access(&self, needed: ImageAccess) -> Result<(), Failure> {
         if self.caller.is_operator() || self.engine.config().images.agents >= needed {
             return Ok(());
         }
@@ -32,6 +32,13 @@ impl Context {
         Err(Failure::new(Code::NotPermitted, message).with_remedy(format!(
             "ask the operator; agents = \"{value}\" in [images] of the configuration allows it"
         )))
+    }
+
+    /// Removes an image that no workspace needs.
+    pub(super) async fn remove_image(&self, name: ImageName) -> Result<(), Failure> {
+        let installation = self.engine.installation().clone();
+        let removed = tokio::task::spawn_blocking(move || installation.remove_images(&[name]));
+        removed.await.map_err(|error| Failure::new(Code::Internal, format!("removing the image: {error}")))?
     }
 
     async fn make_image(
@@ -54,7 +61,7 @@ impl Context {
     }
 }
 
-async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
+pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
     MAKING.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 
@@ -196,7 +203,7 @@ impl Perform for ImageRemove {
     async fn perform(self, context: &Context) -> Result<ImageRemoved, Failure> {
         context.require_image_access(ImageAccess::Manage)?;
         let name: ImageName = self.name.parse()?;
-        context.engine.installation().remove_images(std::slice::from_ref(&name))?;
+        context.remove_image(name.clone()).await?;
         Ok(ImageRemoved { name: name.to_string(), removed: true })
     }
 

@@ -1,6 +1,7 @@
 //! Each action, carried out.
 
 mod adopt;
+mod archive;
 mod create;
 mod exec;
 mod files;

@@ -69,7 +69,9 @@ impl Recipe {
     /// What it is, in a few words.
     pub fn summary(self) -> &'static str {
         match self {
-            Self::Debian => "Debian with git, python, pip, node, npm, gcc, make, curl, jq, ripgrep, nano and vi",
+            Self::Debian => {
+                "Debian with git, python, pip, node, npm, gcc, make, curl, jq, ripgrep, nano and vi"
+            }
             Self::DebianSlim => "a small Debian: shell, coreutils, git, python3, curl",
             Self::DebianDev => "debian with build-essential, pkg-config and python3-dev",
         }

@@ -537,6 +537,22 @@ mod tests {
     }
 
     #[test]
+    fn processors_nobody_chose_suit_the_acceleration() {
+        let vcpus = |config: &str, accel| {
+            let mut config = crate::config::parse(config, std::path::Path::new("c")).unwrap();
+            config.suit(accel);
+            config.defaults.resources().vcpus
+        };
+        use agentiso_vmm::Accel::{Kvm, Tcg};
+        assert_eq!((vcpus("", Kvm), vcpus("", Tcg)), (2, 1));
+        for accel in [Kvm, Tcg] {
+            assert_eq!(vcpus("[defaults]\nvcpus = 3\n", accel), 3);
+            assert_eq!(vcpus("[limits]\nmax_vcpus = 1\n", accel), 1);
+        }
+        assert_eq!(Config::default().defaults.resources().vcpus, 1, "where nothing is known yet");
+    }
+
+    #[test]
     fn accepted_defaults_are_machines_the_limits_allow() {
         for memory_mb in [0, 1, 127, 128, 8192, 8193, u32::MAX] {
             for vcpus in [0, 1, 8, 9] {

@@ -21,6 +21,7 @@ mod chains;
 mod commit;
 mod compare;
 mod create;
+mod export;
 #[cfg(test)]
 mod faults;
 mod fork;
@@ -56,6 +57,7 @@ pub use agentiso_vmm::Limits;
 pub use attach::Attached;
 pub use compare::{CompareRequest, Point};
 pub use create::CreateRequest;
+pub use export::Exported;
 pub use fork::{ForkOutcome, ForkRequest, ForkSource, Forked};
 pub use logs::Logs;
 pub use maintain::Maintained;
