@@ -10,7 +10,7 @@ use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 
-use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, modern};
+use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, WorkspaceVerb, modern};
 use crate::commands::{
     COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, grow, image, init,
     jobs, kernel, label, logs, man, read, recover, rename, run, serve, shell, snapshot, stats, status,
@@ -127,6 +127,7 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
         Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
         Verb::Recover(flags) => recover::recover(here, flags, output).await,
         Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
+        Verb::Workspace(verb) => dispatch_workspace(here, verb, output).await,
         Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
         Verb::Check | Verb::Completions(_) | Verb::Man(_) => Ok(0),
     }
@@ -142,12 +143,23 @@ async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Outp
     }
 }
 
+async fn dispatch_workspace(here: &Installation, verb: WorkspaceVerb, output: Output) -> Result<u8, Failure> {
+    match verb {
+        WorkspaceVerb::Export { workspace, file } => workspace::export(here, workspace, &file, output).await,
+        WorkspaceVerb::Import { file, name } => workspace::import(here, &file, name, output).await,
+    }
+}
+
 async fn dispatch_image(here: &Installation, verb: ImageVerb, output: Output) -> Result<(), Failure> {
     let make = |origin, new| image::make(here, origin, new, output);
     match verb {
         ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
         ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
         ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
+        ImageVerb::Commit { workspace, name, replace } => {
+            image::commit(here, workspace, name, replace, output).await
+        }
+        ImageVerb::Export { name, file, format } => image::export(here, &name, &file, format, output).await,
         ImageVerb::Ls { only } => image::ls(here, only, output),
         ImageVerb::Info { name } => image::info(here, &name, output),
         ImageVerb::Kernel(verb) => dispatch_kernel(here, verb, output).await,

@@ -95,6 +95,8 @@ pub enum Code {
     UserNotFound,
     /// The path on the host is not one an agent may touch.
     PathNotAllowed,
+    /// The operator does not let agents do this.
+    NotPermitted,
     /// The port is taken, reserved or not one that may be used.
     PortUnavailable,
     /// Workspaces have no network.
@@ -170,6 +172,7 @@ impl Code {
             Self::EditMismatch,
             Self::UserNotFound,
             Self::PathNotAllowed,
+            Self::NotPermitted,
             Self::PortUnavailable,
             Self::NetworkUnavailable,
             Self::GitFailed,
@@ -232,6 +235,7 @@ impl Code {
             Self::EditMismatch => "edit_mismatch",
             Self::UserNotFound => "user_not_found",
             Self::PathNotAllowed => "path_not_allowed",
+            Self::NotPermitted => "not_permitted",
             Self::PortUnavailable => "port_unavailable",
             Self::NetworkUnavailable => "network_unavailable",
             Self::GitFailed => "git_failed",

@@ -1,4 +1,4 @@
-//! What changed between two ext4 disks, file by file, read on the host without mounting them.
+//! What changed between two ext4 disks, and what is on one, file by file, read on the host without mounting them.
 //!
 //! [`compare`] walks both trees in step and never believes a time stamp: two files are the same when their
 //! metadata is and their bytes are, and bytes are only left unread where both disks keep them at the very same
@@ -13,9 +13,11 @@ mod error;
 mod ext4;
 mod file;
 mod text;
+mod walk;
 
 pub use change::{Aspect, Change, ChangeKind, Changes, EntryInfo, EntryKind, Time, Totals};
 pub use compare::{Options, compare, visit};
 pub use error::{DiffError, Ext4Error};
 pub use file::{FileContent, read_file};
 pub use text::{TextDiff, text_diff};
+pub use walk::{Found, Visitor, WalkError, walk};

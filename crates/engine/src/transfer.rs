@@ -5,6 +5,7 @@
 //! kernel, whatever links are in the way. What comes out of a guest is hostile: it is written into a new directory, no link in it is ever followed,
 //! and it gets its name only when it is complete.
 
+mod archive;
 mod budget;
 mod host;
 mod receive;

@@ -8,11 +8,13 @@
 //! All functions block, except [`source::pull`], unless they say otherwise.
 
 pub mod access;
+pub mod archive;
 pub mod debian;
 pub mod ext4;
 pub mod initramfs;
 pub mod kernel;
 mod lines;
+pub mod pack;
 mod partial;
 pub mod source;
 mod sparse;

@@ -404,7 +404,7 @@ impl Drop for Registry {
 
 fn pull_here(reference: &str, scratch: &Path, config: Option<&Path>) -> Result<OciSource, SourceError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(pull(reference, scratch, config, &Silent))
+    runtime.block_on(pull(reference, scratch, config, 1 << 30, &Silent))
 }
 
 #[test]

@@ -10,6 +10,6 @@ pub(crate) use edit::with_keys;
 pub use error::ConfigError;
 pub use load::{load, parse};
 pub use model::{
-    Accel, Cgroup, Config, Daemon, Defaults, DiskBackend, Disks, Holding, Isolation, Link, Pool,
+    Accel, Cgroup, Config, Daemon, Defaults, DiskBackend, Disks, Holding, ImageAccess, Isolation, Link, Pool,
     QemuIsolation, RateLimit, Sessions, Templates, Vm,
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, ImageName};
 use agentiso_images::source::{ImportLimits, OciSource, RootfsSource, open, pull};
-use agentiso_images::store::{Image, ImageMeta, PendingImage};
+use agentiso_images::store::{Image, ImageMeta, ImageSource, PendingImage, SourceKind};
 use agentiso_images::{debian, ext4};
 use agentiso_meta::Meta;
 
@@ -20,6 +20,13 @@ pub enum ImageOrigin {
     Recipe(String),
     /// A tarball, a directory, or an OCI or docker archive.
     Path(PathBuf),
+    /// An archive that is open already, and the path it was found at.
+    Open {
+        /// Where it can be read.
+        file: PathBuf,
+        /// Where it was found.
+        path: PathBuf,
+    },
     /// A registry.
     Reference(String),
 }
@@ -29,7 +36,7 @@ impl ImageOrigin {
     pub fn default_name(&self) -> Result<ImageName, Failure> {
         let raw = match self {
             Self::Recipe(recipe) => recipe.clone(),
-            Self::Path(path) => stem(path),
+            Self::Path(path) | Self::Open { path, .. } => stem(path),
             Self::Reference(reference) => {
                 let name =
                     reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
@@ -56,21 +63,47 @@ fn stem(path: &Path) -> String {
     name
 }
 
+/// The recipes images can be built from: name and summary of each.
+pub fn recipes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    debian::Recipe::ALL.into_iter().map(|recipe| (recipe.name(), recipe.summary()))
+}
+
 impl Installation {
-    /// Makes an image. On failure, or when dropped half way, nothing of it is left.
+    /// Makes an image. On failure, or when dropped half way, nothing of it is left. `login` says whether the user's own
+    /// logins for registries are used.
     pub async fn make_image(
         &self,
         name: &ImageName,
         origin: &ImageOrigin,
         replace: bool,
+        login: bool,
         progress: &Arc<dyn Progress>,
     ) -> Result<Image, Failure> {
+        let pending = self.begin_image(name, replace)?;
+        let fs_bytes = self.config.defaults.resources().disk_bytes();
+        let docker_config = login.then(docker_config).flatten();
+        let source = self.open_origin(origin, &pending, docker_config, fs_bytes, progress).await?;
+        self.finish_image(pending, source, fs_bytes, replace, progress).await
+    }
+
+    /// Starts a new image, which is refused if it has the name of one that is to stay.
+    pub(crate) fn begin_image(&self, name: &ImageName, replace: bool) -> Result<PendingImage, Failure> {
         if replace {
             self.require_unused_image(name)?;
         }
-        let pending = self.images()?.begin(name, replace)?;
-        let fs_bytes = self.config.defaults.resources().disk_bytes();
-        let source = self.open_origin(origin, &pending, progress).await?;
+        Ok(self.images()?.begin(name, replace)?)
+    }
+
+    /// Fills a new image from a source and makes it visible.
+    pub(crate) async fn finish_image(
+        &self,
+        pending: PendingImage,
+        source: Box<dyn RootfsSource>,
+        fs_bytes: u64,
+        replace: bool,
+        progress: &Arc<dyn Progress>,
+    ) -> Result<Image, Failure> {
+        let name = pending.name().clone();
         let kind = source.describe();
         let rootfs = pending.rootfs();
         blocking({
@@ -97,11 +130,26 @@ impl Installation {
         };
         if replace {
             // Somebody may have made a workspace of the old one meanwhile.
-            self.require_unused_image(name)?;
+            self.require_unused_image(&name)?;
         }
         let image = blocking(move || pending.commit(&meta)).await??;
         progress.done(&format!("{} files", image.meta.entries));
         Ok(image)
+    }
+
+    /// Removes images: all of them, or none if one is needed or not there.
+    pub fn remove_images(&self, names: &[ImageName]) -> Result<(), Failure> {
+        self.make_room();
+        let store = self.images()?;
+        for name in names {
+            store.get(name)?;
+            self.require_unused_image(name)?;
+        }
+        for name in names {
+            store.remove(name)?;
+        }
+        self.keep_reserve();
+        Ok(())
     }
 
     /// Refuses an image that workspaces were made of: their disks stand on it, so it has to stay as it is.
@@ -128,18 +176,26 @@ impl Installation {
         &self,
         origin: &ImageOrigin,
         pending: &PendingImage,
+        docker_config: Option<PathBuf>,
+        max_bytes: u64,
         progress: &Arc<dyn Progress>,
     ) -> Result<Box<dyn RootfsSource>, Failure> {
         let scratch = pending.scratch()?;
         match origin {
             ImageOrigin::Reference(reference) => {
                 let source: OciSource =
-                    pull(reference, &scratch, docker_config().as_deref(), progress.as_ref()).await?;
+                    pull(reference, &scratch, docker_config.as_deref(), max_bytes, progress.as_ref()).await?;
                 Ok(Box::new(source))
             }
             ImageOrigin::Path(path) => {
                 let path = path.clone();
                 Ok(blocking(move || open(&path, &scratch)).await??)
+            }
+            ImageOrigin::Open { file, path } => {
+                let (file, reference) = (file.clone(), path.display().to_string());
+                let source = blocking(move || open(&file, &scratch)).await??;
+                let origin = ImageSource { reference, ..source.describe() };
+                Ok(Box::new(Described { source, origin }))
             }
             ImageOrigin::Recipe(recipe) => {
                 let recipe: debian::Recipe = recipe.parse()?;
@@ -149,7 +205,8 @@ impl Installation {
                 let cancelled = cancel.0.clone();
                 blocking(move || debian::build(recipe, &built, &cancelled, progress.as_ref())).await??;
                 let source = blocking(move || open(&tar, &scratch)).await??;
-                Ok(Box::new(Described { source, recipe }))
+                let origin = ImageSource { kind: SourceKind::Debian, reference: recipe.to_string() };
+                Ok(Box::new(Described { source, origin }))
             }
         }
     }
@@ -165,18 +222,15 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A tarball that we built ourselves from a recipe.
+/// A source that came from elsewhere than it says.
 struct Described {
     source: Box<dyn RootfsSource>,
-    recipe: debian::Recipe,
+    origin: ImageSource,
 }
 
 impl RootfsSource for Described {
-    fn describe(&self) -> agentiso_images::store::ImageSource {
-        agentiso_images::store::ImageSource {
-            kind: agentiso_images::store::SourceKind::Debian,
-            reference: self.recipe.to_string(),
-        }
+    fn describe(&self) -> ImageSource {
+        self.origin.clone()
     }
 
     fn size_hint(&self) -> u64 {

@@ -49,7 +49,9 @@ impl Installation {
         let acceleration = self.acceleration(&host, &kernel).await;
         progress.done(&format!("{}: {}", acceleration.accel, acceleration.reason));
         self.have_image(image, progress).await?;
-        let resources = self.config.defaults.resources();
+        let mut config = self.config.clone();
+        config.suit(acceleration.accel);
+        let resources = config.defaults.resources();
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let request = StartRequest { id, image: image.clone(), resources, cold: false };
         let running = self.start(&request, progress).await?;
@@ -118,7 +120,7 @@ impl Installation {
             // Only recipes can be made from nothing.
             Err(_) if image.as_str().parse::<Recipe>().is_ok() => {
                 let origin = ImageOrigin::Recipe(image.to_string());
-                self.make_image(image, &origin, false, progress).await.map(drop)
+                self.make_image(image, &origin, false, true, progress).await.map(drop)
             }
             Err(missing) => Err(missing.into()),
         }

@@ -12,7 +12,7 @@ use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
     Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind,
-    NotIsolated, REGISTRY, Users, choose_link, ids_exist, probe,
+    NotIsolated, REGISTRY, Users, choose_link, ids_exist, last_known, probe,
 };
 
 use crate::config::{self, Config};
@@ -38,7 +38,8 @@ pub struct Installation {
 impl Installation {
     /// Reads the configuration and opens the data directory, creating it if it is missing.
     pub fn open(paths: Paths) -> Result<Self, Failure> {
-        let config = config::load(&paths.config_file, paths.config_named)?;
+        let mut config = config::load(&paths.config_file, paths.config_named)?;
+        config.suit(last_known(wanted(&config), &paths.cache_dir()));
         modes::restrict();
         // Root's QEMU runs as another user, whose group may read what it needs. Without that user nothing starts.
         let is_root = rustix::process::geteuid().is_root();
@@ -178,12 +179,7 @@ impl Installation {
 
     /// How guests run here, by a probe whose answer is remembered.
     pub async fn acceleration(&self, host: &Host, kernel: &GuestKernel) -> Acceleration {
-        let wanted = match self.config.vm.accel {
-            config::Accel::Auto => None,
-            config::Accel::Kvm => Some(Accel::Kvm),
-            config::Accel::Tcg => Some(Accel::Tcg),
-        };
-        probe(host, kernel, wanted, &self.paths.cache_dir()).await
+        probe(host, kernel, wanted(&self.config), &self.paths.cache_dir()).await
     }
 
     /// The shape of a machine on this host.
@@ -226,6 +222,15 @@ impl Installation {
             format!("could not {doing} in {}: {error}", self.paths.home.display()),
         )
         .with_remedy("check that the data directory is writable and has space, or set AGENTISO_HOME")
+    }
+}
+
+/// The acceleration that the configuration insists on.
+fn wanted(config: &Config) -> Option<Accel> {
+    match config.vm.accel {
+        config::Accel::Auto => None,
+        config::Accel::Kvm => Some(Accel::Kvm),
+        config::Accel::Tcg => Some(Accel::Tcg),
     }
 }
 

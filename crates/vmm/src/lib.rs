@@ -29,7 +29,7 @@ pub use machine::{
     Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
     MachineRecord, Prepared, RestoreFrom, Standby, Standstill, TakeMemory, TakenMemory, root_disk,
 };
-pub use probe::{Acceleration, LinkChoice, choose_link, missing_device, probe};
+pub use probe::{Acceleration, LinkChoice, choose_link, last_known, missing_device, probe};
 pub use qmp::{Event, Qmp, QmpError};
 pub use tsc::tsc_khz;
 pub use users::{REGISTRY, User, Users, ids_exist, make_base};

@@ -76,6 +76,16 @@ pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cac
     answer
 }
 
+/// How guests ran when that was last found out, without finding it out again: KVM only if it was that and its device can
+/// still be opened.
+pub fn last_known(wanted: Option<Accel>, cache: &Path) -> Accel {
+    let remembered = || {
+        device_standing(KVM_DEVICE).ok()?;
+        read(&cache.join("acceleration.json")).map(|last: Remembered<Acceleration>| last.answer.accel)
+    };
+    wanted.or_else(remembered).unwrap_or(Accel::Tcg)
+}
+
 /// Decides how host and guest talk, in the same way.
 pub async fn choose_link(
     host: &Host,

@@ -78,7 +78,9 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::NotADirectory
         | Code::NotARepository => StatusCode::BAD_REQUEST,
         Code::Unauthorized => StatusCode::UNAUTHORIZED,
-        Code::NotOwner | Code::PathNotAllowed | Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::NotOwner | Code::PathNotAllowed | Code::NotPermitted | Code::PermissionDenied => {
+            StatusCode::FORBIDDEN
+        }
         Code::WorkspaceNotFound
         | Code::SnapshotNotFound
         | Code::ImageNotFound

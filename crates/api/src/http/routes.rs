@@ -22,8 +22,16 @@ pub(super) static ROUTES: &[Route] = routes! {
     GET "/v1/stats" "workspace_stats";
     GET "/v1/timeline" "timeline";
     POST "/v1/adopt" "workspace_adopt";
+    GET "/v1/images" "image_list";
+    GET "/v1/images/{name}" "image_info";
+    DELETE "/v1/images/{name}" "image_remove";
+    POST "/v1/images/pull" "image_pull";
+    POST "/v1/images/import" "image_import";
+    POST "/v1/images/build" "image_build";
+    POST "/v1/images/commit" "image_commit";
     GET "/v1/workspaces" "workspace_list";
     POST "/v1/workspaces" "workspace_create";
+    POST "/v1/workspaces/import" "workspace_import";
     GET "/v1/workspaces/{workspace_id}" "workspace_info";
     PATCH "/v1/workspaces/{workspace_id}" "workspace_update";
     DELETE "/v1/workspaces/{workspace_id}" "workspace_destroy";
@@ -34,6 +42,7 @@ pub(super) static ROUTES: &[Route] = routes! {
     POST "/v1/workspaces/{workspace_id}/rename" "workspace_rename";
     POST "/v1/workspaces/{workspace_id}/grow" "workspace_grow";
     POST "/v1/workspaces/{workspace_id}/fork" "workspace_fork";
+    POST "/v1/workspaces/{workspace_id}/export" "workspace_export";
     GET "/v1/workspaces/{workspace_id}/logs" "workspace_logs";
     GET "/v1/workspaces/{workspace_id}/ip" "workspace_ip";
     GET "/v1/workspaces/{workspace_id}/timeline" "timeline";

@@ -178,6 +178,25 @@ const PORT_FORWARD: Bundle = Bundle {
     otherwise: Some(("add", "guest_port")),
 };
 
+const IMAGE: Bundle = Bundle {
+    title: "Use images",
+    description: "Images are what new workspaces start from (base_image of workspace_create). list shows them and the \
+                  recipes that can be built; info shows one. pull fetches one from a registry, import reads an archive \
+                  in the host's transfer directory, build makes one from Debian packages, commit makes one of a \
+                  workspace's disk, remove deletes one that no workspace needs: these need the operator's permission \
+                  and may take minutes.",
+    words: &[
+        ("list", as_is("image_list")),
+        ("info", as_is("image_info")),
+        ("pull", as_is("image_pull")),
+        ("import", as_is("image_import")),
+        ("build", as_is("image_build")),
+        ("commit", as_is("image_commit")),
+        ("remove", as_is("image_remove")),
+    ],
+    otherwise: None,
+};
+
 const BATCH_FORK: Form = Form {
     about: Some((
         "Fork a workspace many times",
@@ -224,6 +243,8 @@ pub(super) static TABLE: &[Spec] = &[
     one("workspace_update", FLAT),
     one("workspace_fork", USUALLY),
     one("workspace_adopt", FLAT),
+    one("workspace_export", FLAT),
+    one("workspace_import", FLAT),
     Spec { name: "exec", sets: ALWAYS, does: Does::One(EXEC) },
     Spec { name: "exec_background", sets: USUALLY, does: Does::Several(EXEC_BACKGROUND) },
     one("set_env", USUALLY),
@@ -246,6 +267,7 @@ pub(super) static TABLE: &[Spec] = &[
     one("git_commit", USUALLY),
     one("git_push", USUALLY),
     one("git_diff", USUALLY),
+    Spec { name: "image", sets: FLAT, does: Does::Several(IMAGE) },
     one("timeline", FLAT),
     one("server_status", USUALLY),
     one("snapshot_create", FLAT_CORE),

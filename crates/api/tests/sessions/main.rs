@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
 mod house;
+mod images;
 mod ownership;
 mod subjects;

@@ -48,6 +48,8 @@ const PLAIN: &[&str] = &[
     "path",
     "paths",
     "pattern",
+    "recipe",
+    "reference",
     "remote",
     "state_filter",
     "stdin",

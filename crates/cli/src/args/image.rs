@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::KernelVerb;
-use super::values::{Names, images};
+use super::values::{Names, images, workspaces};
 
 /// Verbs of `image`.
 #[derive(Debug, Subcommand)]
@@ -37,6 +37,35 @@ pub enum ImageVerb {
         /// How the image is called.
         #[command(flatten)]
         new: NewImage,
+    },
+    /// Make an image of a workspace's files as they are now
+    #[command(
+        after_help = "The workspace may run: it stands still for an instant. Memory, variables and snapshots are \
+                            not part of an image.\n\nExample:\n  agentiso image commit web web-ready"
+    )]
+    Commit {
+        /// The workspace: its name, its id, or at least 6 digits of its short id
+        #[arg(value_name = "WS", add = workspaces())]
+        workspace: String,
+        /// Name of the image
+        name: String,
+        /// Replaces an image of that name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Write an image to a file that `image import` and other tools read
+    #[command(after_help = "Examples:\n  agentiso image export debian debian.tar\n  \
+                            agentiso image export web --format oci web.tar\n  \
+                            agentiso image export debian - | zstd > debian.tar.zst")]
+    Export {
+        /// The image
+        #[arg(add = images())]
+        name: String,
+        /// The file; - for standard output
+        file: PathBuf,
+        /// What to write: a tarball of its files, or an OCI archive, which keeps its environment and command
+        #[arg(long, value_enum, default_value_t)]
+        format: ExportFormat,
     },
     /// List images
     #[command(visible_alias = "list", after_help = "Example:\n  agentiso image ls")]
@@ -73,4 +102,14 @@ pub struct NewImage {
     /// Replaces an image of that name
     #[arg(long)]
     pub replace: bool,
+}
+
+/// What an image is written as.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum ExportFormat {
+    /// A tarball of its files
+    #[default]
+    Tar,
+    /// An OCI archive
+    Oci,
 }

@@ -22,7 +22,7 @@ use clap::{Args, Parser, Subcommand};
 pub use self::command::{Command, Conditions, Exec, Run, Shell};
 pub use self::daemon::{DaemonRun, DaemonVerb, Serve};
 pub use self::files::{Cp, Edit, Read, Write};
-pub use self::image::{ImageVerb, NewImage};
+pub use self::image::{ExportFormat, ImageVerb, NewImage};
 pub use self::jobs::{JobVerb, OneJob, StartJob};
 pub use self::kernel::{BuildKernel, KernelVerb, WhichKernel};
 pub use self::look::{Logs, Stats, Timeline};
@@ -34,7 +34,7 @@ pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
 pub use self::values::Names;
 pub use self::workspace::{
     Changes, Create, Env, Fork, ForwardVerb, Grow, Label, Ls, One, Prune, Rename, Resume, Rm, Selection,
-    Start, State, Stop, Suspend, Switch, Update,
+    Start, State, Stop, Suspend, Switch, Update, WorkspaceVerb,
 };
 
 /// Linux machines for AI agents, in which mistakes are cheap.
@@ -143,7 +143,10 @@ pub enum Verb {
     Recover(Recover),
     /// Measure the speed of machine starts, commands and transfers on this host
     Bench(Bench),
-    /// Build, import, pull, list and remove images
+    /// Write workspaces to archives, and make workspaces from them
+    #[command(subcommand)]
+    Workspace(WorkspaceVerb),
+    /// Build, import, pull, commit, export, list and remove images
     #[command(subcommand)]
     Image(ImageVerb),
     /// Print a shell completion script

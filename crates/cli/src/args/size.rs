@@ -11,7 +11,7 @@ pub struct Size {
     /// Image to start from [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME", add = images())]
     pub image: Option<String>,
-    /// Virtual processors
+    /// Virtual processors [default: 2 under KVM, 1 where processors are emulated]
     #[arg(long, value_name = "N")]
     pub vcpus: Option<u32>,
     /// Memory: 512M, 2G; a plain number is in MiB

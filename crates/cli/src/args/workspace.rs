@@ -1,5 +1,7 @@
 //! Flags of verbs on workspaces as a whole.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::Size;
@@ -27,6 +29,35 @@ pub struct Selection {
     /// All workspaces
     #[arg(long, conflicts_with_all = ["workspaces", "labels"])]
     pub all: bool,
+}
+
+/// Verbs of `workspace`.
+#[derive(Debug, Subcommand)]
+pub enum WorkspaceVerb {
+    /// Write a workspace's files, size and labels to an archive
+    #[command(
+        after_help = "The workspace may run: it stands still for an instant. Memory, variables, snapshots and \
+                            forwards are not exported.\n\nExample:\n  agentiso workspace export web web.agentiso"
+    )]
+    Export {
+        /// The workspace: its name, its id, or at least 6 digits of its short id
+        #[arg(value_name = "WS", add = workspaces())]
+        workspace: String,
+        /// The archive; what is there is replaced
+        file: PathBuf,
+    },
+    /// Make a workspace from an archive that export wrote, and start it
+    #[command(
+        after_help = "Its files become an image of its own, NAME-import, which stays when the workspace is \
+                            removed.\n\nExample:\n  agentiso workspace import web.agentiso --name copy"
+    )]
+    Import {
+        /// The archive
+        file: PathBuf,
+        /// Name of the workspace [default: the one in the archive]
+        #[arg(long, short)]
+        name: Option<String>,
+    },
 }
 
 /// Flags of `start`.

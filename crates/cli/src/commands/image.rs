@@ -1,12 +1,16 @@
 //! `agentiso image`: what machines start from.
 
 use std::io::Write;
+use std::path::Path;
 
 use agentiso_core::Failure;
-use agentiso_runtime::{ImageMeta, ImageOrigin, Installation};
+use agentiso_core::action::ImageCommit;
+use agentiso_runtime::{ArchiveFormat, ImageMeta, ImageOrigin, Installation};
 use serde_json::json;
 
-use crate::args::{Names, NewImage};
+use super::Daemon;
+use super::archive_file::Target;
+use crate::args::{ExportFormat, Names, NewImage};
 use crate::output::Output;
 use crate::ui::{Table, bytes};
 
@@ -22,12 +26,52 @@ pub async fn make(
         None => origin.default_name()?,
     };
     let progress = output.progress();
-    let image = super::interruptible(installation.make_image(&name, &origin, new.replace, &progress)).await?;
+    let image =
+        super::interruptible(installation.make_image(&name, &origin, new.replace, true, &progress)).await?;
     drop(progress);
     output.result(&image.meta, |out| {
         writeln!(out, "Image {name}: {} in {} files.", bytes(image.meta.content_bytes), image.meta.entries)?;
         writeln!(out, "Try: agentiso run --image {name} -- CMD")
     })
+}
+
+/// Makes an image of a workspace. The daemon does it, because the workspace is its own; it ends with this process.
+pub async fn commit(
+    here: &Installation,
+    workspace: String,
+    name: String,
+    replace: bool,
+    output: Output,
+) -> Result<(), Failure> {
+    let wish = ImageCommit { workspace_id: workspace, name, replace };
+    let made = Daemon::reach(here, output).await?.ask("Still copying files", &wish).await?;
+    output.result(&made, |out| {
+        writeln!(out, "Image {}: {} in {} files.", made.name, bytes(made.content_bytes), made.files)?;
+        writeln!(out, "Try: agentiso create --image {}", made.name)
+    })
+}
+
+/// Writes an image to a file or to standard output.
+pub async fn export(
+    installation: &Installation,
+    name: &str,
+    file: &Path,
+    format: ExportFormat,
+    output: Output,
+) -> Result<(), Failure> {
+    let format = match format {
+        ExportFormat::Tar => ArchiveFormat::Tar,
+        ExportFormat::Oci => ArchiveFormat::Oci,
+    };
+    let name = name.parse()?;
+    let (target, out) = Target::open(file)?;
+    let progress = output.progress();
+    let exported = super::interruptible(installation.export_image(&name, format, out, &progress)).await?;
+    drop(progress);
+    let (image, out) = exported;
+    let Some(size) = target.finish(out)? else { return Ok(()) };
+    let result = json!({ "name": name, "file": file, "bytes": size, "files": image.meta.entries });
+    output.result(&result, |out| writeln!(out, "Wrote {name} to {} ({}).", file.display(), bytes(size)))
 }
 
 /// Lists images.
@@ -50,7 +94,7 @@ pub fn ls(installation: &Installation, only: Names, output: Output) -> Result<()
         }
         table.write(out)?;
         if images.is_empty() && out.is_terminal() {
-            writeln!(out, "No images yet. Try: agentiso image build debian")?;
+            writeln!(out, "No images yet. Try: agentiso init")?;
         }
         Ok(())
     })
@@ -78,18 +122,8 @@ pub fn info(installation: &Installation, name: &str, output: Output) -> Result<(
 
 /// Removes images.
 pub fn rm(installation: &Installation, names: &[String], output: Output) -> Result<(), Failure> {
-    installation.make_room();
-    let store = installation.images()?;
     let names = names.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>()?;
-    // All are there and can go, or none is removed.
-    for name in &names {
-        store.get(name)?;
-        installation.require_unused_image(name)?;
-    }
-    for name in &names {
-        store.remove(name)?;
-    }
-    installation.keep_reserve();
+    installation.remove_images(&names)?;
     output.result(&json!({ "removed": names }), |out| {
         names.iter().try_for_each(|name| writeln!(out, "Removed {name}."))
     })

@@ -1,5 +1,6 @@
 //! One verb, one file.
 
+mod archive_file;
 mod attend;
 pub mod bench;
 pub mod check;

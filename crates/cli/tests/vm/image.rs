@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::{agentiso, run, text};
+use crate::place::Place;
 use agentiso_testing::TestHome;
 
 fn image(home: &TestHome, arguments: &[&str]) -> Output {
@@ -15,7 +16,7 @@ fn ok(output: &Output) {
 }
 
 /// A root with nothing but a static busybox.
-fn busybox_root(dir: &Path) {
+pub fn busybox_root(dir: &Path) {
     for name in ["bin", "etc", "data"] {
         std::fs::create_dir(dir.join(name)).unwrap();
     }
@@ -104,6 +105,76 @@ fn an_image_from_a_registry_runs_with_its_own_settings() {
     let info = image(&home, &["--json", "info", "tiny-1.0"]);
     let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
     assert!(info["digest"].as_str().unwrap().starts_with("sha256:"), "{info}");
+}
+
+#[test]
+fn the_default_image_has_what_agents_expect() {
+    let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+    ok(&image(&home, &["build", "debian"]));
+    let script = "
+        for tool in git python python3 pip node npm gcc g++ make curl jq rg nano vi less; do
+            command -v $tool > /dev/null || echo missing: $tool
+        done
+        set -e
+        python -m venv /tmp/venv && /tmp/venv/bin/pip --version > /dev/null
+        echo 'int main(void) { return 42; }' > /tmp/answer.c
+        cd /tmp && make --silent answer && ./answer || echo gcc $?
+        node -e 'console.log(\"node\", 6 * 7)'
+        npm --version > /dev/null && echo npm
+        python -c 'print(\"python\", 6 * 7)'
+        echo '{\"jq\": 42}' | jq -c .
+        rg --count answer /tmp/answer.c || echo none";
+    let output = run(&home, &["--image", "debian", "--memory", "1024"], &["sh", "-c", script]);
+    let expected = "gcc 42\nnode 42\nnpm\npython 42\n{\"jq\":42}\nnone";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_workspace_becomes_an_image_running_or_stopped_and_the_image_travels() {
+    let place = Place::without_images();
+    let work = tempfile::tempdir().unwrap();
+    let root = work.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    busybox_root(&root);
+    place.text(&["image", "import", "--name", "tiny", root.to_str().unwrap()]);
+    place.json(&["create", "--name", "web", "--image", "tiny", "--disk", "2"]);
+    // Nothing is flushed by hand: the image has what programs were told is written.
+    place.sh(
+        "web",
+        "echo new > /data/new; busybox ln /data/new /data/linked; busybox chown 7:8 /data/new; \
+                     busybox chmod 4711 /data/new; busybox rm /data/same; busybox mkfifo /data/pipe",
+    );
+    let made = place.json(&["image", "commit", "web", "running"]);
+    assert_eq!((&made["name"], &made["source"]), (&"running".into(), &"workspace web".into()));
+    assert_eq!(place.sh("web", "cat /data/new"), "new", "the workspace goes on");
+    place.refused(&["image", "commit", "web", "running"]).is("image_exists", &["running"]);
+
+    let look = "cat /data/new /data/word; echo; stat -c '%a %u %g %h %F' /data/linked; stat -c %F /data/pipe; ls /data";
+    let expected = "new\nfrom the image\n4711 7 8 2 regular file\nfifo\nlinked\nnew\npipe\nword";
+    let run = |image: &str| place.text(&["run", "--image", image, "--", "sh", "-c", look]);
+    assert_eq!(run("running"), expected);
+
+    let (tar, oci) = (work.path().join("out.tar"), work.path().join("out-oci.tar"));
+    let written = place.json(&["image", "export", "running", tar.to_str().unwrap()]);
+    assert_eq!(written["bytes"], std::fs::metadata(&tar).unwrap().len());
+    let piped = place.output(&["image", "export", "--format", "oci", "running", "-"]);
+    assert!(piped.status.success(), "{}", text(&piped.stderr));
+    std::fs::write(&oci, piped.stdout).unwrap();
+    place
+        .refused(&["image", "export", "none", work.path().join("x").to_str().unwrap()])
+        .is("image_not_found", &[]);
+    place.text(&["image", "import", "--name", "from-oci", oci.to_str().unwrap()]);
+    assert_eq!(run("from-oci"), expected);
+    assert!(
+        text(&Command::new("tar").arg("-tf").arg(&tar).output().unwrap().stdout).contains("./data/linked")
+    );
+    let files: Vec<_> =
+        std::fs::read_dir(work.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files.len(), 3, "{files:?}");
+
+    place.text(&["stop", "web"]);
+    place.text(&["image", "commit", "web", "stopped"]);
+    assert_eq!(run("stopped"), expected);
 }
 
 /// A real registry on this machine.

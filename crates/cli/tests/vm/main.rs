@@ -21,5 +21,6 @@ mod recover;
 mod run;
 mod settings;
 mod snapshots;
+mod travel;
 mod verbs;
 mod workspaces;

@@ -24,6 +24,11 @@ impl Place {
         Self { home: TestHome::new() }
     }
 
+    /// An installation without workspaces and without images: what it makes of either is its own.
+    pub fn without_images() -> Self {
+        Self { home: TestHome::sharing(&["kernel", "templates", "cache"]) }
+    }
+
     /// An installation with one running workspace.
     pub fn with(name: &str) -> Self {
         let place = Self::new();

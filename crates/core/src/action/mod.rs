@@ -5,10 +5,12 @@
 
 mod about;
 mod adopt;
+mod archive;
 mod exec;
 mod files;
 mod fork;
 mod git;
+mod images;
 mod network;
 mod session;
 mod settings;
@@ -20,10 +22,12 @@ mod workspace;
 
 pub use about::{About, Action, Effect, Outcome, Rate};
 pub use adopt::*;
+pub use archive::*;
 pub use exec::*;
 pub use files::*;
 pub use fork::*;
 pub use git::*;
+pub use images::*;
 pub use network::*;
 pub use session::*;
 pub use settings::*;

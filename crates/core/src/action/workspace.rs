@@ -227,7 +227,7 @@ pub struct WorkspaceCreate {
     /// Image. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_image: Option<String>,
-    /// Virtual CPUs. Default: from the configuration.
+    /// Virtual CPUs. Default: from the configuration, else 2 under KVM and 1 under emulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcpus: Option<u32>,
     /// Memory in MiB. Default: from the configuration.

@@ -10,3 +10,4 @@ mod journal;
 mod renames;
 mod scale;
 mod trees;
+mod walk;

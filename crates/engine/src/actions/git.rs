@@ -73,7 +73,7 @@ impl Context {
         let said = Said { code: code_and_signal(&exit).0, stdout, stderr };
         match said.code {
             NO_GIT => Err(Failure::new(Code::ToolMissing, "git is not installed in this workspace")
-                .with_remedy("use an image that has it, debian-dev for example")),
+                .with_remedy("use an image that has it, debian for example")),
             NO_REPOSITORY => {
                 let path =
                     variables.iter().find(|(name, _)| *name == "AGENTISO_REPO").map_or("", |(_, path)| path);

@@ -1,6 +1,7 @@
 //! Each action, carried out.
 
 mod adopt;
+mod archive;
 mod create;
 mod exec;
 mod files;
@@ -10,6 +11,7 @@ mod git_checks;
 mod git_state;
 mod handover;
 mod hints;
+mod images;
 mod jobs;
 mod lifecycle;
 mod network;

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::DebianError;
 
-/// Enough to work with: a shell, files, processes, the network, git, python.
-const BASE: [&str; 12] = [
+/// Enough for scripts: a shell, files, processes, the network, git, python.
+const SLIM: [&str; 12] = [
     "bash",
     "ca-certificates",
     "coreutils",
@@ -20,27 +20,48 @@ const BASE: [&str; 12] = [
     "python3-venv",
     "xz-utils",
 ];
-/// Enough to build things with.
-const DEVELOPMENT: [&str; 6] =
-    ["build-essential", "nodejs", "npm", "pkg-config", "python3-dev", "python3-pip"];
+/// What agents expect to find: compilers, node, package managers, search, editors.
+const USUAL: [&str; 16] = [
+    "file",
+    "g++",
+    "gcc",
+    "jq",
+    "libc6-dev",
+    "make",
+    "nano",
+    "nodejs",
+    "npm",
+    "patch",
+    "python-is-python3",
+    "python3-pip",
+    "ripgrep",
+    "unzip",
+    "vim-tiny",
+    "zip",
+];
+/// What building packages with native parts needs.
+const DEVELOPMENT: [&str; 3] = ["build-essential", "pkg-config", "python3-dev"];
 
 /// A kind of image we know how to build.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Recipe {
-    /// A small Debian: shell, coreutils, git, python, curl.
+    /// What agents expect to find: git, python, pip, node, npm, gcc, make, jq, ripgrep, editors.
     Debian,
-    /// The same with compilers, make, node and npm.
+    /// A small Debian: shell, coreutils, git, python, curl.
+    DebianSlim,
+    /// The usual one with what building native packages needs.
     DebianDev,
 }
 
 impl Recipe {
     /// All recipes.
-    pub const ALL: [Self; 2] = [Self::Debian, Self::DebianDev];
+    pub const ALL: [Self; 3] = [Self::Debian, Self::DebianSlim, Self::DebianDev];
 
     /// Its name, which is also the usual name of its image.
     pub fn name(self) -> &'static str {
         match self {
             Self::Debian => "debian",
+            Self::DebianSlim => "debian-slim",
             Self::DebianDev => "debian-dev",
         }
     }
@@ -48,26 +69,22 @@ impl Recipe {
     /// What it is, in a few words.
     pub fn summary(self) -> &'static str {
         match self {
-            Self::Debian => "a small Debian: shell, coreutils, git, python3, curl",
-            Self::DebianDev => "debian with compilers, make, node and npm",
+            Self::Debian => {
+                "Debian with git, python, pip, node, npm, gcc, make, curl, jq, ripgrep, nano and vi"
+            }
+            Self::DebianSlim => "a small Debian: shell, coreutils, git, python3, curl",
+            Self::DebianDev => "debian with build-essential, pkg-config and python3-dev",
         }
     }
 
     /// The packages asked for by name; what they need comes along.
     pub fn packages(self) -> impl Iterator<Item = &'static str> {
-        let more: &[&str] = match self {
-            Self::Debian => &[],
-            Self::DebianDev => &DEVELOPMENT,
+        let (usual, more): (&[&str], &[&str]) = match self {
+            Self::DebianSlim => (&[], &[]),
+            Self::Debian => (&USUAL, &[]),
+            Self::DebianDev => (&USUAL, &DEVELOPMENT),
         };
-        BASE.iter().chain(more).copied()
-    }
-
-    /// A file system size, in bytes, that leaves room to work.
-    pub fn fs_bytes(self) -> u64 {
-        match self {
-            Self::Debian => 2 << 30,
-            Self::DebianDev => 4 << 30,
-        }
+        SLIM.iter().chain(usual).chain(more).copied()
     }
 }
 
@@ -103,9 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn the_development_recipe_has_all_of_the_small_one() {
-        let all: Vec<_> = Recipe::DebianDev.packages().collect();
-        assert!(Recipe::Debian.packages().all(|package| all.contains(&package)));
-        assert!(all.contains(&"npm"));
+    fn each_recipe_has_all_of_the_smaller_one() {
+        let [slim, usual, dev] = [Recipe::DebianSlim, Recipe::Debian, Recipe::DebianDev]
+            .map(|recipe| recipe.packages().collect::<Vec<_>>());
+        assert!(slim.iter().all(|package| usual.contains(package)));
+        assert!(usual.iter().all(|package| dev.contains(package)));
+        assert!(usual.contains(&"npm") && !slim.contains(&"npm"));
     }
 }

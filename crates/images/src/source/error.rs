@@ -84,16 +84,16 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    pub(super) fn io(doing: &'static str, what: impl ToString) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, what: impl ToString) -> impl FnOnce(io::Error) -> Self {
         let what = what.to_string();
         move |source| Self::Io { doing, what, source }
     }
 
-    pub(super) fn rejected(origin: &str, reason: impl Into<String>) -> Self {
+    pub(crate) fn rejected(origin: &str, reason: impl Into<String>) -> Self {
         Self::Rejected { origin: origin.to_owned(), reason: reason.into() }
     }
 
-    pub(super) fn corrupt(origin: &str) -> impl Fn(io::Error) -> Self + use<> {
+    pub(crate) fn corrupt(origin: &str) -> impl Fn(io::Error) -> Self + use<> {
         let origin = origin.to_owned();
         move |source| Self::Corrupt { origin: origin.clone(), source }
     }

@@ -4,6 +4,7 @@
 //! ordered: parents first, link targets first, and a path that holds something else already is emptied with a
 //! `Removed` before its new entry, so only a directory may meet a directory.
 
+mod checked;
 mod dir;
 mod error;
 mod intake;
@@ -14,6 +15,7 @@ mod path;
 mod registry;
 mod tar;
 
+pub use checked::CheckedSink;
 pub use dir::DirectorySource;
 pub use error::SourceError;
 pub use intake::ImportLimits;
@@ -23,4 +25,4 @@ pub use path::{PathFault, normalise};
 pub use registry::pull;
 pub use tar::{TarSource, parse_pax};
 
-pub(crate) use tar::{Member, MemberKind, TarReader};
+pub(crate) use tar::{Member, MemberKind, TarReader, stream_tar};

@@ -21,6 +21,22 @@ pub enum SourceKind {
     OciArchive,
     /// A registry.
     Registry,
+    /// The disk of a workspace.
+    Workspace,
+}
+
+impl SourceKind {
+    /// Its name, as `image.json` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Debian => "debian",
+            Self::Tar => "tar",
+            Self::Directory => "directory",
+            Self::OciArchive => "oci_archive",
+            Self::Registry => "registry",
+            Self::Workspace => "workspace",
+        }
+    }
 }
 
 /// Where an image came from, and under which name it was found there.

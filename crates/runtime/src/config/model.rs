@@ -43,6 +43,29 @@ pub struct Config {
     pub sessions: Sessions,
     /// How often a session may call.
     pub rate_limit: RateLimit,
+    /// What agents may do with images.
+    pub images: Images,
+}
+
+/// What agents may do with images.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Images {
+    /// What agents may do with images.
+    pub agents: ImageAccess,
+}
+
+/// What agents may do with images. The user of the command line may do everything.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageAccess {
+    /// Nothing but start from those they know by name.
+    Off,
+    /// List and show them.
+    #[default]
+    List,
+    /// Pull, import, build, commit and remove them, too.
+    Manage,
 }
 
 /// The daemon and its doors.
@@ -154,12 +177,15 @@ pub struct Defaults {
     /// The image; checked to be a valid name when the file is read.
     #[serde(deserialize_with = "image_name")]
     pub image: String,
-    /// Virtual processors.
+    /// Virtual processors; 0 for as many as suit the acceleration.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mb: u32,
     /// Size of the root file system in GiB.
     pub disk_gb: u32,
+    /// As many virtual processors as suit the acceleration, if that is known.
+    #[serde(skip)]
+    suitable_vcpus: Option<u32>,
 }
 
 /// How machines are run.
@@ -268,8 +294,8 @@ pub struct Templates {
 
 impl Default for Defaults {
     fn default() -> Self {
-        let Resources { vcpus, memory_mb, disk_gb } = Resources::default();
-        Self { image: "debian".to_owned(), vcpus, memory_mb, disk_gb }
+        let Resources { memory_mb, disk_gb, .. } = Resources::default();
+        Self { image: "debian".to_owned(), vcpus: 0, memory_mb, disk_gb, suitable_vcpus: None }
     }
 }
 
@@ -364,7 +390,11 @@ impl Default for Pool {
 impl Defaults {
     /// The size of a machine nobody asked a particular size for.
     pub fn resources(&self) -> Resources {
-        Resources { vcpus: self.vcpus, memory_mb: self.memory_mb, disk_gb: self.disk_gb }
+        let vcpus = match self.vcpus {
+            0 => self.suitable_vcpus.unwrap_or(Resources::default().vcpus),
+            configured => configured,
+        };
+        Resources { vcpus, memory_mb: self.memory_mb, disk_gb: self.disk_gb }
     }
 
     /// The default image as a name.
@@ -396,11 +426,21 @@ pub(super) struct Nonsense {
 }
 
 impl Config {
+    /// Learns how guests run here, which decides how many processors a machine gets that nobody chose for it: two where
+    /// they are the host's own, one where a processor is emulated and a second one only slows the first.
+    pub(crate) fn suit(&mut self, accel: agentiso_vmm::Accel) {
+        let suitable = match accel {
+            agentiso_vmm::Accel::Kvm => 2,
+            agentiso_vmm::Accel::Tcg => 1,
+        };
+        self.defaults.suitable_vcpus = Some(suitable.min(self.limits.max_vcpus));
+    }
+
     /// Finds the first value that makes no sense by itself or beside the others.
     pub(super) fn nonsense(&self) -> Option<Nonsense> {
         let (defaults, limits) = (&self.defaults, &self.limits);
         let sizes = [
-            ("vcpus", "max_vcpus", defaults.vcpus, limits.max_vcpus, 1),
+            ("vcpus", "max_vcpus", defaults.vcpus.max(1), limits.max_vcpus, 1),
             ("memory_mb", "max_memory_mb", defaults.memory_mb, limits.max_memory_mb, MIN_MEMORY_MB),
             ("disk_gb", "max_disk_gb", defaults.disk_gb, limits.max_disk_gb, 1),
         ];
@@ -525,6 +565,22 @@ mod tests {
         }
         let alone = crate::config::parse("[disks]\nbackend = \"zfs\"\n", std::path::Path::new("c"));
         assert!(alone.unwrap_err().to_string().contains("zfs_dataset"));
+    }
+
+    #[test]
+    fn processors_nobody_chose_suit_the_acceleration() {
+        let vcpus = |config: &str, accel| {
+            let mut config = crate::config::parse(config, std::path::Path::new("c")).unwrap();
+            config.suit(accel);
+            config.defaults.resources().vcpus
+        };
+        use agentiso_vmm::Accel::{Kvm, Tcg};
+        assert_eq!((vcpus("", Kvm), vcpus("", Tcg)), (2, 1));
+        for accel in [Kvm, Tcg] {
+            assert_eq!(vcpus("[defaults]\nvcpus = 3\n", accel), 3);
+            assert_eq!(vcpus("[limits]\nmax_vcpus = 1\n", accel), 1);
+        }
+        assert_eq!(Config::default().defaults.resources().vcpus, 1, "where nothing is known yet");
     }
 
     #[test]

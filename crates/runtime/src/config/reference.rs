@@ -34,7 +34,7 @@ pub(super) const SECTIONS: &[Section] = &[
                 "\"debian\"",
                 "The image machines start from; `agentiso image ls` lists those there are.",
             ),
-            key("vcpus", "1", "Virtual processors."),
+            key("vcpus", "0", "Virtual processors; 0: 2 under KVM, 1 where processors are emulated."),
             key("memory_mb", "512", "Memory in MiB, at least 128."),
             key("disk_gb", "10", "Size of the root file system in GiB; only what is written takes space."),
         ],
@@ -200,6 +200,16 @@ pub(super) const SECTIONS: &[Section] = &[
             key("exec_per_minute", "600", "Calls that run commands."),
             key("default_per_minute", "3000", "All other calls."),
         ],
+    },
+    Section {
+        name: "images",
+        help: "What agents may do with images. The user of the command line may do everything.",
+        keys: &[key(
+            "agents",
+            "\"list\"",
+            "\"off\" (nothing), \"list\" (list and show them) or \"manage\" (also pull, import, build, commit and \
+             remove: agents then fill the host's disk, reach registries from the host and choose what others start from).",
+        )],
     },
     Section {
         name: "pool",

@@ -81,7 +81,8 @@ impl Workspaces {
         Ok((self.view_of(request.before).await?, self.view_of(request.after).await?))
     }
 
-    async fn view_of(&self, point: Point) -> Result<Box<dyn DiskView>, Failure> {
+    /// The disk at a point. It stays as it is, whatever becomes of the workspace.
+    pub(super) async fn view_of(&self, point: Point) -> Result<Box<dyn DiskView>, Failure> {
         match point {
             Point::Snapshot(id) => {
                 let snapshot = self.meta.read(|read| read.snapshot(id))?;

@@ -18,8 +18,10 @@ mod attach;
 mod base;
 mod capture;
 mod chains;
+mod commit;
 mod compare;
 mod create;
+mod export;
 #[cfg(test)]
 mod faults;
 mod fork;
@@ -57,6 +59,7 @@ pub use agentiso_vmm::Limits;
 pub use attach::Attached;
 pub use compare::{CompareRequest, Point};
 pub use create::CreateRequest;
+pub use export::Exported;
 pub use fork::{ForkOutcome, ForkRequest, ForkSource, Forked};
 pub use logs::Logs;
 pub use maintain::Maintained;

@@ -1,5 +1,6 @@
 //! Workspaces: making, looking, starting, stopping, removing.
 
+mod archive;
 mod create;
 mod info;
 mod labels;
@@ -10,6 +11,7 @@ mod rm;
 mod selection;
 mod update;
 
+pub use self::archive::{export, import};
 pub use self::create::create;
 pub use self::info::info;
 pub(super) use self::labels::labels_in_words;

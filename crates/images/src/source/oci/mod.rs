@@ -11,3 +11,4 @@ pub use names::{LayerName, layer_name};
 pub use source::OciSource;
 
 pub(super) use manifest::choose;
+pub(super) use verified::{digest_of, digest_text, sha256_hex};

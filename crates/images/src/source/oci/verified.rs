@@ -24,7 +24,7 @@ impl<R: Read> Verified<R> {
     /// Reads the rest, then returns the length and digest of everything.
     pub(super) fn finish(mut self) -> io::Result<(u64, String)> {
         io::copy(&mut self, &mut io::sink())?;
-        Ok((self.length, written(&self.hasher.finalize())))
+        Ok((self.length, digest_text(&self.hasher.finalize())))
     }
 }
 
@@ -38,18 +38,19 @@ impl<R: Read> Read for Verified<R> {
 }
 
 /// The digest of some bytes, as `sha256:…`.
-pub(super) fn digest_of(bytes: &[u8]) -> String {
-    written(&Sha256::digest(bytes))
+pub(in crate::source) fn digest_of(bytes: &[u8]) -> String {
+    digest_text(&Sha256::digest(bytes))
 }
 
 /// The hexadecimal part of a digest of the only kind we accept.
-pub(super) fn sha256_hex(digest: &str) -> Option<&str> {
+pub(in crate::source) fn sha256_hex(digest: &str) -> Option<&str> {
     let hex = digest.strip_prefix("sha256:")?;
     let is_hex = hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_hex.then_some(hex)
 }
 
-fn written(hash: &[u8]) -> String {
+/// A hash as `sha256:…`.
+pub(in crate::source) fn digest_text(hash: &[u8]) -> String {
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

@@ -13,4 +13,5 @@ pub(crate) use members::{Member, MemberKind};
 pub use pax::parse_pax;
 pub(crate) use reader::TarReader;
 pub use source::TarSource;
+pub(crate) use source::stream_tar;
 pub(super) use source::{Counted, attributes, entry_kind};

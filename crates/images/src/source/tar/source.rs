@@ -56,25 +56,36 @@ impl RootfsSource for TarSource {
         let file = File::open(&self.path).map_err(SourceError::io("read", &origin))?;
         progress.step("reading the tarball", Some(self.length));
         let input = unpack::reader(Counted { inner: file, progress }).map_err(&corrupt)?;
-        let mut tar = TarReader::new(input);
-        let mut intake = Intake::new(sink, limits, &origin);
-        let mut members = 0u64;
-        while let Some(member) = tar.next().map_err(&corrupt)? {
-            members += 1;
-            let Some(kind) = entry_kind(&member) else { continue };
-            intake.add(&member.path, kind, attributes(&member), &mut tar.content(&member))?;
-        }
-        if !tar.has_end_mark() {
-            let reason =
-                if members == 0 { "it is not a tar archive" } else { "it has no end: it was cut short" };
-            return Err(corrupt(io::Error::new(io::ErrorKind::UnexpectedEof, reason)));
-        }
-        // The checksums of a compressed archive come at its very end.
-        io::copy(&mut tar.into_inner().take(TRAILER_MAX), &mut io::sink()).map_err(&corrupt)?;
-        let (entries, bytes) = intake.totals();
-        progress.done(&format!("{entries} entries"));
-        Ok(Summary { entries, bytes, digest: None, defaults: None })
+        let summary = stream_tar(input, sink, limits, &origin)?;
+        progress.done(&format!("{} entries", summary.entries));
+        Ok(summary)
     }
+}
+
+/// Passes everything in a tarball on to the sink, checked and in order.
+pub(crate) fn stream_tar(
+    input: impl Read,
+    sink: &mut dyn RootfsSink,
+    limits: ImportLimits,
+    origin: &str,
+) -> Result<Summary, SourceError> {
+    let corrupt = SourceError::corrupt(origin);
+    let mut tar = TarReader::new(input);
+    let mut intake = Intake::new(sink, limits, origin);
+    let mut members = 0u64;
+    while let Some(member) = tar.next().map_err(&corrupt)? {
+        members += 1;
+        let Some(kind) = entry_kind(&member) else { continue };
+        intake.add(&member.path, kind, attributes(&member), &mut tar.content(&member))?;
+    }
+    if !tar.has_end_mark() {
+        let reason = if members == 0 { "it is not a tar archive" } else { "it has no end: it was cut short" };
+        return Err(corrupt(io::Error::new(io::ErrorKind::UnexpectedEof, reason)));
+    }
+    // The checksums of a compressed archive come at its very end.
+    io::copy(&mut tar.into_inner().take(TRAILER_MAX), &mut io::sink()).map_err(&corrupt)?;
+    let (entries, bytes) = intake.totals();
+    Ok(Summary { entries, bytes, digest: None, defaults: None })
 }
 
 /// What a member becomes; `None` if it is no part of a file system.

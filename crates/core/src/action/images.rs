@@ -1,0 +1,261 @@
+//! Images: what workspaces start from.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+
+/// Lists images.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageList {}
+action!(no workspace: ImageList -> ImageListed, "image_list", "List images", Reads, Default, idempotent: true;
+    "Lists the images that workspaces can start from, the default one, and the recipes that images can be built from.");
+
+/// The images there are.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ImageListed {
+    /// The image of a workspace that names none.
+    pub default_image: String,
+    /// The images, by name.
+    pub images: Vec<ImageBrief>,
+    /// What can be built.
+    pub recipes: Vec<ImageRecipe>,
+    /// Whether the caller may pull, import, build, commit and remove images.
+    pub may_change: bool,
+}
+
+/// An image in a list.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ImageBrief {
+    /// Its name.
+    pub name: String,
+    /// Where it came from: a recipe, a path, a reference or a workspace.
+    pub source: String,
+    /// When it was made.
+    pub created_at: String,
+    /// Bytes of its files.
+    pub content_bytes: u64,
+    /// How many files, directories and links it has.
+    pub files: u64,
+}
+
+/// A recipe for an image.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ImageRecipe {
+    /// Its name, which is also the usual name of its image.
+    pub name: String,
+    /// What the image has.
+    pub summary: String,
+}
+
+/// Shows an image.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageInfo {
+    /// The image.
+    pub name: String,
+}
+action!(no workspace: ImageInfo -> ImageDetails, "image_info", "Show an image", Reads, Default, idempotent: true;
+    "Shows where an image came from, how large it is, what it says about how it is run, and which of your workspaces \
+     started from it.");
+
+/// What is known about an image.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ImageDetails {
+    /// Its name.
+    pub name: String,
+    /// What kind of source it came from: debian, tar, directory, oci_archive, registry or workspace.
+    pub source_kind: String,
+    /// Where it came from.
+    pub source: String,
+    /// When it was made.
+    pub created_at: String,
+    /// Bytes of its files.
+    pub content_bytes: u64,
+    /// How many files, directories and links it has.
+    pub files: u64,
+    /// Size of its file system in bytes.
+    pub file_system_bytes: u64,
+    /// Digest of the manifest it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Its own environment, as NAME=value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Its own working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workdir: Option<String>,
+    /// Its own user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its own command, which nothing runs by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Names of the caller's workspaces that started from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<String>,
+}
+
+/// Pulls an image from a registry.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImagePull {
+    /// Reference: name, name:tag, registry/name:tag or name@digest.
+    pub reference: String,
+    /// Name of the image; made from the reference if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Replaces an image of that name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+}
+action!(no workspace: ImagePull -> ImageMade, "image_pull", "Pull an image", Changes, Create, open_world: true;
+    "Pulls an OCI image for linux/amd64 from a registry and makes an image of it. Needs the operator's permission. A call \
+     that is cancelled leaves nothing.");
+
+/// Imports an image from an archive.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageImport {
+    /// Absolute path of a tarball, or an OCI or docker archive, in the host's transfer directory.
+    pub host_path: String,
+    /// Name of the image; made from the file's name if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Replaces an image of that name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+}
+action!(no workspace: ImageImport -> ImageMade, "image_import", "Import an image", Changes, Create;
+    "Makes an image of a root file system in a tarball (gzip, xz, zstd or plain), or of an OCI or docker archive. Needs \
+     the operator's permission. A call that is cancelled leaves nothing.");
+
+/// Builds an image from packages.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageBuild {
+    /// What to build; list shows the recipes.
+    pub recipe: String,
+    /// Name of the image; the recipe's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Replaces an image of that name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+}
+action!(no workspace: ImageBuild -> ImageMade, "image_build", "Build an image", Changes, Create, open_world: true;
+    "Builds an image from Debian packages, which the host downloads. Needs the operator's permission. A call that is \
+     cancelled leaves nothing.");
+
+/// Makes an image of a workspace.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageCommit {
+    /// Id or name.
+    pub workspace_id: String,
+    /// Name of the image.
+    pub name: String,
+    /// Replaces an image of that name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
+}
+action!(ImageCommit -> ImageMade, "image_commit", "Make an image of a workspace", Changes, Create;
+    "Makes an image of a workspace's files as they are now. A running workspace stands still for an instant and goes on; \
+     memory, processes, variables and snapshots are not part of an image. Needs the operator's permission.");
+
+/// An image that was made.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ImageMade {
+    /// Its name: base_image of workspace_create.
+    pub name: String,
+    /// Where it came from.
+    pub source: String,
+    /// Bytes of its files.
+    pub content_bytes: u64,
+    /// How many files, directories and links it has.
+    pub files: u64,
+    /// How long it took.
+    pub took_ms: u64,
+}
+
+/// Removes an image.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageRemove {
+    /// The image.
+    pub name: String,
+}
+action!(no workspace: ImageRemove -> ImageRemoved, "image_remove", "Remove an image", Destroys, Default;
+    "Removes an image. Refused while workspaces need it. Needs the operator's permission.");
+
+/// An image that was removed.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ImageRemoved {
+    /// Its name.
+    pub name: String,
+    /// Always true.
+    pub removed: bool,
+}
+
+impl Outcome for ImageListed {
+    fn text(&self) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        for image in &self.images {
+            let default = if image.name == self.default_image { ", the default" } else { "" };
+            let (size, files) = (image.content_bytes >> 20, image.files);
+            lines
+                .push(format!("{}: {size} MiB in {files} files, from {}{default}", image.name, image.source));
+        }
+        if lines.is_empty() {
+            lines.push("no images".to_owned());
+        }
+        for recipe in &self.recipes {
+            lines.push(format!("recipe {}: {}", recipe.name, recipe.summary));
+        }
+        if !self.may_change {
+            lines.push("only the operator may add or remove images".to_owned());
+        }
+        lines.join("\n")
+    }
+}
+
+impl Outcome for ImageDetails {
+    fn text(&self) -> String {
+        let mut text = format!(
+            "image {}: {} MiB in {} files, file system {} MiB, made {} from {} ({})",
+            self.name,
+            self.content_bytes >> 20,
+            self.files,
+            self.file_system_bytes >> 20,
+            self.created_at,
+            self.source,
+            self.source_kind
+        );
+        let mut add = |what: &str, value: &str| {
+            if !value.is_empty() {
+                text.push_str(&format!("\n{what}: {value}"));
+            }
+        };
+        add("digest", self.digest.as_deref().unwrap_or_default());
+        add("environment", &self.env.join(" "));
+        add("working directory", self.workdir.as_deref().unwrap_or_default());
+        add("user", self.user.as_deref().unwrap_or_default());
+        add("command", &self.command.join(" "));
+        add("workspaces", &self.workspaces.join(", "));
+        text
+    }
+}
+
+impl Outcome for ImageMade {
+    fn text(&self) -> String {
+        let (size, files, seconds) = (self.content_bytes >> 20, self.files, self.took_ms / 1000);
+        format!("image {}: {size} MiB in {files} files, made from {} in {seconds} s", self.name, self.source)
+    }
+}
+
+impl Outcome for ImageRemoved {
+    fn text(&self) -> String {
+        format!("image {} removed", self.name)
+    }
+}

@@ -1,0 +1,213 @@
+//! Images: what workspaces start from.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use agentiso_core::action::{
+    ImageBrief, ImageBuild, ImageCommit, ImageDetails, ImageImport, ImageInfo, ImageList, ImageListed,
+    ImageMade, ImagePull, ImageRecipe, ImageRemove, ImageRemoved,
+};
+use agentiso_core::{Code, Failure, ImageName};
+use agentiso_runtime::config::ImageAccess;
+use agentiso_runtime::{Image, ImageOrigin, recipes};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::act::Context;
+use crate::views::{shown, took_ms};
+use crate::{Access, Perform};
+
+/// Images made at a time: each needs a machine, the network or the processor for minutes.
+static MAKING: Semaphore = Semaphore::const_new(2);
+
+impl Context {
+    /// Refuses an agent what the operator does not allow.
+    pub(super) fn require_image_access(&self, needed: ImageAccess) -> Result<(), Failure> {
+        if self.caller.is_operator() || self.engine.config().images.agents >= needed {
+            return Ok(());
+        }
+        let (message, value) = match needed {
+            ImageAccess::Manage => ("only the operator may add, replace or remove images", "manage"),
+            _ => ("agents may not list images here", "list"),
+        };
+        Err(Failure::new(Code::NotPermitted, message).with_remedy(format!(
+            "ask the operator; agents = \"{value}\" in [images] of the configuration allows it"
+        )))
+    }
+
+    /// Removes an image that no workspace needs.
+    pub(super) async fn remove_image(&self, name: ImageName) -> Result<(), Failure> {
+        let installation = self.engine.installation().clone();
+        let removed = tokio::task::spawn_blocking(move || installation.remove_images(&[name]));
+        removed.await.map_err(|error| Failure::new(Code::Internal, format!("removing the image: {error}")))?
+    }
+
+    async fn make_image(
+        &self,
+        origin: ImageOrigin,
+        name: Option<&str>,
+        replace: bool,
+    ) -> Result<ImageMade, Failure> {
+        let name = match name {
+            Some(name) => name.parse()?,
+            None => origin.default_name()?,
+        };
+        let began = Instant::now();
+        let _turn = turn().await?;
+        // An agent must not pull what only its operator can see.
+        let login = self.caller.is_operator();
+        let made =
+            self.engine.installation().make_image(&name, &origin, replace, login, &self.progress).await?;
+        Ok(shown_made(&made, began))
+    }
+}
+
+pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
+    MAKING.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
+}
+
+fn shown_made(image: &Image, began: Instant) -> ImageMade {
+    ImageMade {
+        name: image.meta.name.to_string(),
+        source: image.meta.source.reference.clone(),
+        content_bytes: image.meta.content_bytes,
+        files: image.meta.entries,
+        took_ms: took_ms(began),
+    }
+}
+
+impl Perform for ImageList {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<ImageListed, Failure> {
+        context.require_image_access(ImageAccess::List)?;
+        let engine = &context.engine;
+        let images = engine.installation().images()?.list()?;
+        let briefs = images.into_iter().map(|image| ImageBrief {
+            name: image.meta.name.to_string(),
+            source: image.meta.source.reference,
+            created_at: shown(image.meta.created),
+            content_bytes: image.meta.content_bytes,
+            files: image.meta.entries,
+        });
+        let recipe = |(name, summary): (&str, &str)| ImageRecipe {
+            name: name.to_owned(),
+            summary: summary.to_owned(),
+        };
+        Ok(ImageListed {
+            default_image: engine.config().defaults.image.clone(),
+            images: briefs.collect(),
+            recipes: recipes().map(recipe).collect(),
+            may_change: context.require_image_access(ImageAccess::Manage).is_ok(),
+        })
+    }
+}
+
+impl Perform for ImageInfo {
+    const ACCESS: Access = Access::Looks;
+
+    async fn perform(self, context: &Context) -> Result<ImageDetails, Failure> {
+        context.require_image_access(ImageAccess::List)?;
+        let engine = &context.engine;
+        let name: ImageName = self.name.parse()?;
+        let meta = engine.installation().images()?.get(&name)?.meta;
+        let mut workspaces = engine.briefs(Some(&context.caller))?;
+        workspaces
+            .retain(|one| one.base_image == name.as_str() && (one.owned || context.caller.is_operator()));
+        let defaults = meta.defaults.unwrap_or_default();
+        Ok(ImageDetails {
+            name: meta.name.to_string(),
+            source_kind: meta.source.kind.name().to_owned(),
+            source: meta.source.reference,
+            created_at: shown(meta.created),
+            content_bytes: meta.content_bytes,
+            files: meta.entries,
+            file_system_bytes: meta.fs_bytes,
+            digest: meta.digest,
+            env: defaults.env,
+            workdir: defaults.workdir,
+            user: defaults.user,
+            command: defaults.cmd,
+            workspaces: workspaces.into_iter().map(|one| one.name).collect(),
+        })
+    }
+}
+
+impl Perform for ImagePull {
+    const ACCESS: Access = Access::Works;
+
+    async fn perform(self, context: &Context) -> Result<ImageMade, Failure> {
+        context.require_image_access(ImageAccess::Manage)?;
+        let origin = ImageOrigin::Reference(self.reference);
+        context.make_image(origin, self.name.as_deref(), self.replace).await
+    }
+
+    fn changed(outcome: &ImageMade) -> Option<String> {
+        Some(format!("pulled image {}", outcome.name))
+    }
+}
+
+impl Perform for ImageImport {
+    const ACCESS: Access = Access::Works;
+
+    async fn perform(self, context: &Context) -> Result<ImageMade, Failure> {
+        context.require_image_access(ImageAccess::Manage)?;
+        let source = context.host_source(&self.host_path)?;
+        let path = PathBuf::from(&self.host_path);
+        let origin = match source.path() == path {
+            true => ImageOrigin::Path(path),
+            false => ImageOrigin::Open { file: source.path().to_owned(), path },
+        };
+        let made = context.make_image(origin, self.name.as_deref(), self.replace).await;
+        made.map_err(|failure| source.explained(failure, &self.host_path))
+    }
+
+    fn changed(outcome: &ImageMade) -> Option<String> {
+        Some(format!("imported image {}", outcome.name))
+    }
+}
+
+impl Perform for ImageBuild {
+    const ACCESS: Access = Access::Works;
+
+    async fn perform(self, context: &Context) -> Result<ImageMade, Failure> {
+        context.require_image_access(ImageAccess::Manage)?;
+        context.make_image(ImageOrigin::Recipe(self.recipe), self.name.as_deref(), self.replace).await
+    }
+
+    fn changed(outcome: &ImageMade) -> Option<String> {
+        Some(format!("built image {}", outcome.name))
+    }
+}
+
+impl Perform for ImageCommit {
+    const ACCESS: Access = Access::Works;
+
+    async fn perform(self, context: &Context) -> Result<ImageMade, Failure> {
+        context.require_image_access(ImageAccess::Manage)?;
+        let name: ImageName = self.name.parse()?;
+        let (engine, workspace) = (&context.engine, context.workspace()?.id);
+        let began = Instant::now();
+        let _turn = turn().await?;
+        let made = engine.workspaces.commit_image(workspace, &name, self.replace, &context.progress).await?;
+        Ok(shown_made(&made, began))
+    }
+
+    fn changed(outcome: &ImageMade) -> Option<String> {
+        Some(format!("made image {}", outcome.name))
+    }
+}
+
+impl Perform for ImageRemove {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<ImageRemoved, Failure> {
+        context.require_image_access(ImageAccess::Manage)?;
+        let name: ImageName = self.name.parse()?;
+        context.remove_image(name.clone()).await?;
+        Ok(ImageRemoved { name: name.to_string(), removed: true })
+    }
+
+    fn changed(outcome: &ImageRemoved) -> Option<String> {
+        Some(format!("removed image {}", outcome.name))
+    }
+}

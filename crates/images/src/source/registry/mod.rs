@@ -1,0 +1,12 @@
+//! Pulling images from registries.
+//!
+//! A registry is hostile until its bytes match their digests: every answer has a size limit and a deadline, tokens,
+//! error texts and manifests included.
+
+mod answer;
+mod auth;
+mod client;
+mod login;
+mod pull;
+
+pub use pull::pull;
