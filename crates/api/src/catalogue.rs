@@ -88,6 +88,7 @@ macro_rules! every_action {
             WorkspaceResume,
             WorkspaceFork,
             WorkspaceAdopt,
+            WorkspaceGrant,
             WorkspaceIp,
             Exec,
             JobStart,
@@ -122,6 +123,7 @@ macro_rules! every_action {
             GitPush,
             GitDiff,
             Timeline,
+            SessionList,
             ServerStatus,
         ]
     };

@@ -11,7 +11,7 @@ use crate::MetaError;
 use crate::id_like::rename_id_like;
 
 /// The format this version writes.
-pub(crate) const FORMAT: i64 = 5;
+pub(crate) const FORMAT: i64 = 6;
 
 /// One migration per format, oldest first. A released one is never changed; new ones are added at the end.
 fn migrations() -> Migrations<'static> {
@@ -24,6 +24,8 @@ fn migrations() -> Migrations<'static> {
         M::up(include_str!("0004.sql")),
         // Adds tables and triggers alone.
         M::up(include_str!("0005.sql")),
+        // The same.
+        M::up(include_str!("0006.sql")),
     ])
 }
 

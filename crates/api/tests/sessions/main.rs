@@ -2,6 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
+mod clients;
+mod ends;
+mod grants;
 mod house;
+mod http;
 mod ownership;
 mod subjects;
+mod variables;

@@ -49,6 +49,7 @@ const PLAIN: &[&str] = &[
     "paths",
     "pattern",
     "remote",
+    "session_id",
     "state_filter",
     "stdin",
     "url",
