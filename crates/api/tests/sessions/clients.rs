@@ -121,8 +121,7 @@ async fn the_user_is_the_user_and_a_session_needs_a_secret_worth_the_name() {
     let house = House::new().await;
     let network = Network::of(&house);
     house.workspace("web", None);
-    let json_alone = ("accept", "application/json");
-    let status = network.send("GET", "/v1/status", &[json_alone], None).await;
+    let status = network.send("GET", "/v1/status", &[], None).await;
     let status: Value = serde_json::from_str(&text(status).await).unwrap();
     assert_eq!(status["session_id"], Value::Null);
     for secret in [

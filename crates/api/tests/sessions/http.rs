@@ -49,8 +49,10 @@ impl Network {
             .method(method)
             .uri(path)
             .header("host", "localhost")
-            .header("accept", "application/json, text/event-stream")
             .header("content-type", "application/json");
+        if path == "/mcp" {
+            request = request.header("accept", "application/json, text/event-stream");
+        }
         if !headers.iter().any(|(name, _)| *name == "authorization") {
             request = request.header("authorization", format!("Bearer {TOKEN}"));
         }
@@ -99,7 +101,7 @@ impl Client {
         match self {
             Self::Rest(secret) => {
                 let path = format!("/v1/actions/{action}");
-                let headers = [("agentiso-session", secret.as_str()), ("accept", "application/json")];
+                let headers = [("agentiso-session", secret.as_str())];
                 let response = network.send("POST", &path, &headers, Some(arguments)).await;
                 let is_ok = response.status() == StatusCode::OK;
                 let answer: Value = serde_json::from_str(&text(response).await).unwrap();

@@ -24,6 +24,7 @@ mod hostile;
 mod limits;
 mod mcp_over_http;
 mod mcp_tasks;
+mod owners;
 mod reconnect;
 mod rest;
 mod secrets;
