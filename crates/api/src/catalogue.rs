@@ -88,6 +88,7 @@ macro_rules! every_action {
             WorkspaceResume,
             WorkspaceFork,
             WorkspaceAdopt,
+            WorkspaceGrant,
             WorkspaceIp,
             WorkspaceExport,
             WorkspaceImport,
@@ -131,6 +132,7 @@ macro_rules! every_action {
             ImageCommit,
             ImageRemove,
             Timeline,
+            SessionList,
             ServerStatus,
         ]
     };

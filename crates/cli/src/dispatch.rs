@@ -12,9 +12,9 @@ use clap_complete::CompleteEnv;
 
 use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, WorkspaceVerb, modern};
 use crate::commands::{
-    COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, grow, image, init,
-    jobs, kernel, label, logs, man, read, recover, rename, run, serve, shell, snapshot, stats, status,
-    timeline, workspace, write,
+    COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, grant, grow,
+    image, init, jobs, kernel, label, logs, man, read, recover, rename, run, serve, sessions, shell,
+    snapshot, stats, status, timeline, workspace, write,
 };
 use crate::misread::{failure_of, wants_json};
 use crate::output::Output;
@@ -114,6 +114,8 @@ async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8
         Verb::Snapshot(verb) => dispatch_snapshot(here, verb, output).await,
         Verb::Fork(flags) => fork::fork(here, flags, output).await,
         Verb::Rename(flags) => rename::rename(here, flags, output).await,
+        Verb::Grant(flags) => grant::grant(here, flags, output).await,
+        Verb::Sessions => sessions::sessions(here, output).await,
         Verb::Grow(flags) => grow::grow(here, flags, output).await,
         Verb::Label(flags) => label::label(here, flags, output).await,
         Verb::Env(flags) => env::env(here, flags, output).await,

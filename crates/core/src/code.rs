@@ -67,6 +67,8 @@ pub enum Code {
     SnapshotInUse,
     /// The memory of a snapshot does not fit this host: another QEMU, kernel or processor.
     SnapshotIncompatible,
+    /// No session has that id.
+    SessionNotFound,
     /// Another session owns the workspace.
     NotOwner,
     /// The session, or the installation, would have more than it may.
@@ -158,6 +160,7 @@ impl Code {
             Self::SnapshotExists,
             Self::SnapshotInUse,
             Self::SnapshotIncompatible,
+            Self::SessionNotFound,
             Self::NotOwner,
             Self::QuotaExceeded,
             Self::RateLimited,
@@ -221,6 +224,7 @@ impl Code {
             Self::SnapshotExists => "snapshot_exists",
             Self::SnapshotInUse => "snapshot_in_use",
             Self::SnapshotIncompatible => "snapshot_incompatible",
+            Self::SessionNotFound => "session_not_found",
             Self::NotOwner => "not_owner",
             Self::QuotaExceeded => "quota_exceeded",
             Self::RateLimited => "rate_limited",

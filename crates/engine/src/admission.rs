@@ -96,10 +96,13 @@ struct Resolving<'a> {
 impl Resolving<'_> {
     fn add(&mut self, reference: Subject<'_>, record: &mut Record) -> Result<(), Failure> {
         match reference {
-            Subject::Workspace(asked) => {
+            Subject::Workspace(asked) | Subject::Removed(asked) => {
                 let workspace = self.find(asked)?;
                 record.about(&workspace);
-                self.require_use(&workspace, asked)?;
+                let removed = matches!(reference, Subject::Removed(_));
+                if self.require_use(&workspace, asked)? == Decision::Adopt && !removed {
+                    self.orphans.push(workspace.id);
+                }
                 self.subjects.used.push(workspace.id);
                 self.subjects.workspace = Some(workspace);
             }
@@ -117,7 +120,7 @@ impl Resolving<'_> {
             Subject::Claimed(asked) => {
                 let workspace = self.find(asked)?;
                 if self.isolates() {
-                    self.require_use(&workspace, asked)?;
+                    self.use_or_adopt(&workspace, asked)?;
                 }
                 self.subjects.claimed = Some(workspace);
             }
@@ -157,7 +160,7 @@ impl Resolving<'_> {
             None => (self.workspace()?, text),
             Some((asked, name)) => {
                 let other = self.find(asked)?;
-                self.require_use(&other, asked)?;
+                self.use_or_adopt(&other, asked)?;
                 self.subjects.used.push(other.id);
                 (other.id, name)
             }
@@ -172,7 +175,7 @@ impl Resolving<'_> {
     fn find_past(&mut self, asked: &str) -> Result<WorkspaceId, Failure> {
         match self.find(asked) {
             Ok(workspace) => {
-                self.require_use(&workspace, asked)?;
+                self.use_or_adopt(&workspace, asked)?;
                 Ok(workspace.id)
             }
             Err(failure) => match asked.parse() {
@@ -182,16 +185,19 @@ impl Resolving<'_> {
         }
     }
 
-    fn require_use(&mut self, workspace: &Workspace, asked: &str) -> Result<(), Failure> {
+    fn use_or_adopt(&mut self, workspace: &Workspace, asked: &str) -> Result<(), Failure> {
+        if self.require_use(workspace, asked)? == Decision::Adopt {
+            self.orphans.push(workspace.id);
+        }
+        Ok(())
+    }
+
+    fn require_use(&self, workspace: &Workspace, asked: &str) -> Result<Decision, Failure> {
         let owner = self.engine.meta().read(|read| read.settings(workspace.id))?.owner;
         match decide(self.caller.session, owner, self.engine.config().sessions.isolation) {
-            Decision::Allow => Ok(()),
-            Decision::Adopt => {
-                self.orphans.push(workspace.id);
-                Ok(())
-            }
             Decision::Deny if self.isolates() => Err(unknown(asked)),
             Decision::Deny => Err(not_owner(workspace)),
+            allowed => Ok(allowed),
         }
     }
 }
@@ -201,7 +207,7 @@ fn unknown(asked: &str) -> Failure {
     MetaError::WorkspaceNotFound { asked: asked.to_owned(), nearest: None }.into()
 }
 
-fn not_owner(workspace: &Workspace) -> Failure {
+pub(crate) fn not_owner(workspace: &Workspace) -> Failure {
     let message = format!("the workspace {:?} belongs to another session", workspace.name.as_str());
     Failure::new(Code::NotOwner, message)
         .with_remedy("if its owner has gone, call workspace_adopt with force; or use another workspace")

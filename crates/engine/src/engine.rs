@@ -81,6 +81,7 @@ impl Engine {
             installation: installation.clone(),
             workspaces,
         });
+        engine.end_fleeting_sessions()?;
         engine.come_back().await?;
         engine.start_upkeep();
         engine.start_maintenance();
@@ -120,6 +121,9 @@ impl Engine {
         } else {
             // It may have ended while nobody watched.
             self.note_end(id, None).await;
+            if let Err(failure) = self.forget_lost_variables(id) {
+                tracing::warn!(name = %workspace.name, %failure, "names of its variables are still kept");
+            }
         }
         if let Err(failure) = self.finish_suspending(id, running).await {
             tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");
@@ -180,7 +184,7 @@ impl Engine {
     }
 
     /// Whether a caller sees and reaches only what it owns.
-    pub(crate) fn isolates(&self, caller: &Caller) -> bool {
+    pub fn isolates(&self, caller: &Caller) -> bool {
         !caller.is_operator() && self.config().sessions.isolation == Isolation::Strict
     }
 

@@ -78,12 +78,7 @@ impl Context {
     {
         let id = self.workspace()?.id;
         let room = self.engine.rooms.of(id);
-        let own = match self.engine.env_of(id, Some(guest)).await {
-            Ok(env) => env.names(),
-            // Agents of the first protocol version have no variables.
-            Err(failure) if failure.code() == Code::GuestFailed => Vec::new(),
-            Err(failure) => return Err(failure.into()),
-        };
+        let own = self.engine.env_of(id, Some(guest)).await?.names();
         let defaults = self.image_defaults();
         let mut shell = match command.uses_shell() {
             true => room.shell(guest).await?,

@@ -29,6 +29,8 @@ pub(crate) struct Room {
     ending: AtomicUsize,
     /// The variables its commands get.
     pub env: Mutex<Env>,
+    /// Held by whoever changes the variables of its machine.
+    pub(crate) env_turn: tokio::sync::Mutex<()>,
     /// The shell its machine has, if it was asked.
     pub(crate) shell: Mutex<Option<Shell>>,
     /// What ended its machine last, and when, if that was asked for.

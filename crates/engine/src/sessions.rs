@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
+use agentiso_core::{Code, Failure, SessionId};
 use agentiso_meta::{MAX_CLIENT, Session, SessionKind};
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -19,8 +20,19 @@ const TOKEN_BYTES: usize = 32;
 /// How long a client may be away before its session ends: it may be on its way back.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// What the user's own agent is called.
-const USERS_AGENT: &str = "mcp over http";
+/// How long the secret is that tells a client from others with the same token.
+const SECRET_LENGTHS: RangeInclusive<usize> = 16..=128;
+/// So many sessions there may be.
+const MOST_SESSIONS: u64 = 1000;
+
+/// How a client that has the user's token says which client it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Identity<'a> {
+    /// By something only it knows.
+    Secret(&'a str),
+    /// By what it calls itself.
+    Name(&'a str),
+}
 
 /// A session that has just begun.
 #[derive(Clone, Debug)]
@@ -58,15 +70,20 @@ impl Activity {
     }
 
     /// Why nothing may be taken from a session, however long it has been idle.
-    fn in_use(&self, session: SessionId) -> Option<&'static str> {
+    pub fn in_use(&self, session: SessionId) -> Option<&'static str> {
         if self.is_present(session) {
             return Some("whose client is connected");
         }
-        locked(&self.calls).contains_key(&session).then_some("that has a call running")
+        self.has_call(session).then_some("that has a call running")
+    }
+
+    /// Whether a call of a session is being carried out.
+    fn has_call(&self, session: SessionId) -> bool {
+        locked(&self.calls).contains_key(&session)
     }
 
     /// Whether a session's client is there.
-    fn is_present(&self, session: SessionId) -> bool {
+    pub fn is_present(&self, session: SessionId) -> bool {
         locked(&self.present).contains_key(&session)
     }
 
@@ -136,7 +153,7 @@ impl Drop for Presence {
         runtime.spawn(async move {
             tokio::time::sleep(ABSENCE).await;
             if !engine.sessions.is_present(session)
-                && let Err(failure) = engine.end_session(session)
+                && let Err(failure) = engine.end_session(session).await
             {
                 tracing::debug!(%failure, "a session had ended already");
             }
@@ -154,20 +171,19 @@ impl Engine {
 
     /// Begins a session.
     pub fn begin_session(&self, kind: SessionKind, client: &str) -> Result<NewSession, Failure> {
-        let id = SessionId::from_uuid(Uuid::new_v4());
         let token = new_token()?;
+        let id = self.begin(kind, client, hash(&token))?;
+        Ok(NewSession { id, token })
+    }
+
+    fn begin(&self, kind: SessionKind, client: &str, token_hash: [u8; 32]) -> Result<SessionId, Failure> {
+        self.make_room_for_session()?;
+        let id = SessionId::from_uuid(Uuid::new_v4());
         let now = crate::clock::now();
-        let session = Session {
-            id,
-            kind,
-            client: plain(client),
-            token_hash: hash(&token),
-            created: now,
-            last_active: now,
-        };
+        let session = Session { id, kind, client: plain(client), token_hash, created: now, last_active: now };
         self.meta().write(|tx| tx.insert_session(&session))?;
         self.workspaces.expect_creates();
-        Ok(NewSession { id, token })
+        Ok(id)
     }
 
     /// Who has a token.
@@ -185,65 +201,113 @@ impl Engine {
         self.meta().read(|read| read.session_if_known(id)).map_or(true, |found| found.is_some())
     }
 
-    /// Who an agent is that comes with the user's own token: the same one for as long as it owns anything, whichever
-    /// daemon runs.
-    pub fn agent_of_the_user(&self) -> Result<(SessionId, Caller), Failure> {
-        let _one_at_a_time = locked(&self.sessions.beginning);
-        let sessions = self.meta().read(|read| read.sessions())?;
-        // No client that names itself can have this kind.
-        let known =
-            sessions.into_iter().find(|one| one.kind == SessionKind::Local && one.client == USERS_AGENT);
-        let id = match known {
-            Some(session) => session.id,
-            None => self.begin_session(SessionKind::Local, USERS_AGENT)?.id,
-        };
-        Ok((id, Caller { session: Some(id), client: USERS_AGENT.to_owned() }))
+    /// The session of a client that has the user's token and says which client it is. It begins when it is first named.
+    pub fn client_known_by(&self, identity: Identity<'_>, client: &str) -> Result<Caller, Failure> {
+        let hash = identity.hash()?;
+        let known = || self.meta().read(|read| read.session_by_token(&hash));
+        let mut found = known()?.map(|session| session.id);
+        if found.is_none() {
+            let _one_at_a_time = locked(&self.sessions.beginning);
+            found = match known()? {
+                Some(session) => Some(session.id),
+                None => Some(self.begin(SessionKind::Http, client, hash)?),
+            };
+        }
+        Ok(Caller { session: found, client: plain(client) })
     }
 
-    /// Ends a session. What was its own is nobody's from then on.
-    pub fn end_session(&self, id: SessionId) -> Result<(), Failure> {
-        Ok(self.meta().write(|tx| tx.remove_session(id))?)
+    /// Ends a session. What was its own is nobody's from then on, and its files are removed.
+    pub async fn end_session(self: &Arc<Self>, id: SessionId) -> Result<(), Failure> {
+        self.meta().write(|tx| tx.remove_session(id))?;
+        self.clean_up_after_sessions().await;
+        Ok(())
     }
 
-    /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
-    pub(crate) fn adopt(
-        &self,
-        session: SessionId,
-        workspace: WorkspaceId,
-        idle: Duration,
-    ) -> Result<(), Failure> {
-        let _one_at_a_time = self.quota.turn();
-        let (found, owner) = self.meta().read(|read| {
-            let owner = read.settings(workspace)?.owner;
-            let owner = owner.map(|owner| read.session(owner)).transpose()?;
-            Ok((read.workspace(workspace)?, owner))
-        })?;
-        if owner.as_ref().is_some_and(|owner| owner.id == session) {
+    /// Ends the sessions that end with the daemon, when the next one starts.
+    pub(crate) fn end_fleeting_sessions(&self) -> Result<(), Failure> {
+        Ok(self.meta().write(|tx| {
+            let fleeting = tx.sessions()?.into_iter().filter(|one| one.kind == SessionKind::Fleeting);
+            fleeting.map(|session| tx.remove_session(session.id)).collect()
+        })?)
+    }
+
+    /// Removes the sessions that own nothing and have been silent since a moment.
+    pub(crate) fn prune_sessions(&self, silent_since: Timestamp) -> Result<(), Failure> {
+        let idle = self.meta().read(|read| read.sessions_without_workspaces())?;
+        for session in idle.iter().filter(|one| one.last_active < silent_since && self.may_go(one)) {
+            self.meta().write(|tx| tx.remove_session(session.id))?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that one session more is not too many: the longest silent one that owns nothing makes room.
+    fn make_room_for_session(&self) -> Result<(), Failure> {
+        if self.meta().read(|read| read.session_count())? < MOST_SESSIONS {
             return Ok(());
         }
-        if let Some(owner) = owner {
-            if let Some(reason) = self.sessions.in_use(owner.id) {
-                let name = found.name.as_str();
-                let message = format!("the workspace {name:?} belongs to a session {reason}");
-                return Err(Failure::new(Code::NotOwner, message)
-                    .with_remedy("use another workspace, or try again when its client has gone"));
-            }
-            let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
-            let idle_for = crate::clock::now().duration_since(last);
-            if Duration::try_from(idle_for).unwrap_or_default() < idle {
-                let message = format!(
-                    "the workspace {:?} belongs to a session that was active {} s ago",
-                    found.name.as_str(),
-                    idle_for.as_secs().max(0)
-                );
-                return Err(Failure::new(Code::NotOwner, message).with_remedy(format!(
-                    "try again with force when it has been idle for {} s",
-                    self.config().sessions.adopt_idle_secs
-                )));
-            }
+        let idle = self.meta().read(|read| read.sessions_without_workspaces())?;
+        match idle.iter().find(|session| self.may_go(session)) {
+            Some(session) => Ok(self.meta().write(|tx| tx.remove_session(session.id))?),
+            None => Err(Failure::new(
+                Code::QuotaExceeded,
+                format!("there are {MOST_SESSIONS} sessions, and all of them own workspaces or are in use"),
+            )
+            .with_remedy("end sessions, or destroy workspaces, that are not needed any more")),
         }
-        self.quota.require_own(self, session, crate::quota::Asked::of(&found.resources))?;
-        Ok(self.meta().write(|tx| tx.set_owner(workspace, Some(session)))?)
+    }
+
+    /// Whether nobody would miss a session that owns nothing.
+    fn may_go(&self, session: &Session) -> bool {
+        self.sessions.in_use(session.id).is_none() && self.sessions.last(session.id).is_none()
+    }
+
+    /// Removes the files of sessions that have ended.
+    pub(crate) async fn clean_up_after_sessions(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        let cleaned = tokio::task::spawn_blocking(move || engine.remove_files_of_ended()).await;
+        match cleaned {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(%failure, "files of ended sessions are still there"),
+            Err(error) => tracing::warn!(%error, "files of ended sessions are still there"),
+        }
+    }
+
+    fn remove_files_of_ended(&self) -> Result<(), Failure> {
+        for id in self.meta().read(|read| read.ended_sessions())? {
+            // A call that is still running may be about to write a file.
+            if self.sessions.has_call(id) {
+                continue;
+            }
+            self.remove_transfers(id)?;
+            self.meta().write(|tx| tx.forget_ended_session(id))?;
+        }
+        Ok(())
+    }
+}
+
+impl Identity<'_> {
+    /// What is stored of it. Nothing that is a token has the same.
+    fn hash(self) -> Result<[u8; 32], Failure> {
+        match self {
+            Self::Secret(secret) => {
+                let plain = secret.bytes().all(|byte| byte.is_ascii_graphic());
+                if !plain || !SECRET_LENGTHS.contains(&secret.len()) {
+                    let message = format!(
+                        "a client's own session needs {} to {} letters, digits or signs",
+                        SECRET_LENGTHS.start(),
+                        SECRET_LENGTHS.end()
+                    );
+                    return Err(Failure::new(Code::InvalidArgument, message).with_remedy(
+                        "send something nobody can guess, for example what `openssl rand -hex 16` prints",
+                    ));
+                }
+                Ok(blake3::derive_key("agentiso 2026 session of a client by its secret", secret.as_bytes()))
+            }
+            Self::Name(name) => Ok(blake3::derive_key(
+                "agentiso 2026 session of a client by its name",
+                plain(name).as_bytes(),
+            )),
+        }
     }
 }
 

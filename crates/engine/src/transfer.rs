@@ -16,8 +16,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::action::{Direction, FileTransfer, FileTransferred};
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, SessionId};
 
+use crate::Engine;
 use crate::act::Context;
 use host::Place;
 use session::Transfers;
@@ -95,10 +96,21 @@ impl Context {
 
     /// The directory agents may copy from and to. It is there when this returns.
     fn transfer_dir(&self) -> Result<PathBuf, Failure> {
-        let configured = self.engine.config().daemon.transfer_dir.clone();
-        let dir = configured.unwrap_or_else(|| self.engine.installation().paths.home.join("transfers"));
+        let dir = self.engine.transfer_dir();
         std::fs::create_dir_all(&dir).map_err(|error| trouble(&dir, &error))?;
         Ok(dir)
+    }
+}
+
+impl Engine {
+    fn transfer_dir(&self) -> PathBuf {
+        let configured = self.config().daemon.transfer_dir.clone();
+        configured.unwrap_or_else(|| self.installation().paths.home.join("transfers"))
+    }
+
+    /// Removes the files of a session that has ended. Blocks.
+    pub(crate) fn remove_transfers(&self, session: SessionId) -> Result<(), Failure> {
+        session::remove(&self.transfer_dir(), session)
     }
 }
 

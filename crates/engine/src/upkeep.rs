@@ -71,6 +71,7 @@ impl Engine {
             loop {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade() else { return };
+                engine.clean_up_after_sessions().await;
                 if !engine.workspaces.needs_maintenance() {
                     continue;
                 }
@@ -219,11 +220,11 @@ impl Engine {
     fn clean_books(&self) {
         timeline::prune(self.meta());
         self.rates.forget_idle();
+        if let Err(failure) = self.prune_sessions(crate::clock::now() - SESSIONS_KEPT) {
+            tracing::warn!(%failure, "could not remove sessions that are not used any more");
+        }
         let now = Timestamp::now();
-        let pruned = self.meta().write(|tx| {
-            tx.prune_sessions(now - SESSIONS_KEPT)?;
-            tx.prune_keys(now - KEYS_KEPT)
-        });
+        let pruned = self.meta().write(|tx| tx.prune_keys(now - KEYS_KEPT));
         if let Err(error) = pruned {
             tracing::warn!(%error, "could not clean the books");
         }

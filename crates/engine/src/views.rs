@@ -24,14 +24,31 @@ impl Engine {
         let settings = self.meta().read(|read| read.all_settings())?;
         let views = self.workspaces.list()?;
         let briefs = views.iter().map(|view| brief(view, settings.get(&view.id), caller));
-        let hides = caller.is_some_and(|caller| self.isolates(caller));
-        Ok(briefs.filter(|brief| brief.owned || !hides).collect())
+        let Some(caller) = caller.filter(|caller| self.isolates(caller)) else { return Ok(briefs.collect()) };
+        let owned = views.iter().zip(briefs).filter(|(_, brief)| brief.owned);
+        let owner_of = |id| settings.get(&id).and_then(|settings| settings.owner);
+        Ok(owned
+            .map(|(view, brief)| match &view.forked_from {
+                Some(from) if owner_of(from.id) != caller.session => without_source(brief),
+                _ => brief,
+            })
+            .collect())
+    }
+
+    /// Whether a caller must not be told what its workspace was forked from: that belongs to somebody else.
+    fn hides_source(&self, view: &WorkspaceView, caller: &Caller) -> Result<bool, Failure> {
+        let Some(from) = view.forked_from.as_ref().filter(|_| self.isolates(caller)) else {
+            return Ok(false);
+        };
+        let settings = self.meta().read(|read| read.all_settings())?;
+        Ok(settings.get(&from.id).and_then(|settings| settings.owner) != caller.session)
     }
 
     pub(crate) fn brief_of(&self, workspace: &Workspace, caller: &Caller) -> Result<WorkspaceBrief, Failure> {
         let settings = self.meta().read(|read| read.settings(workspace.id))?;
         let view = self.workspaces.info(workspace.id)?;
-        Ok(brief(&view, Some(&settings), Some(caller)))
+        let brief = brief(&view, Some(&settings), Some(caller));
+        Ok(if self.hides_source(&view, caller)? { without_source(brief) } else { brief })
     }
 
     pub(crate) async fn details_of(
@@ -49,14 +66,14 @@ impl Engine {
         let disk_used_bytes = self.workspaces.disk_used_bytes(workspace)?;
         let visible = |snapshot: &&Snapshot| !is_last_moment(&snapshot.name);
         Ok(WorkspaceDetails {
-            brief: brief(&view, Some(&settings), Some(caller)),
+            brief: self.brief_of(workspace, caller)?,
             stop_reason: view.stop_reason.clone(),
             tier: view.tier.clone(),
             accel: view.accel.map(|accel| accel.to_string()),
             pid: view.pid,
             limits: view.limits.as_ref().map(limits),
             from_pool: view.from_pool,
-            forked_from: forked_from(&view),
+            forked_from: if self.hides_source(&view, caller)? { None } else { forked_from(&view) },
             network: NetworkRules::default(),
             port_forwards: forwards
                 .iter()
@@ -136,6 +153,10 @@ pub(crate) fn brief(
         }),
         source_id: view.forked_from.as_ref().map(|from| from.id.to_string()),
     }
+}
+
+fn without_source(brief: WorkspaceBrief) -> WorkspaceBrief {
+    WorkspaceBrief { source: None, source_id: None, ..brief }
 }
 
 pub(crate) fn forked_from(view: &WorkspaceView) -> Option<ForkedFrom> {

@@ -23,6 +23,7 @@ mod snapshots;
 mod stored;
 mod timeline;
 mod usage;
+mod variables;
 mod verify;
 mod workspaces;
 
@@ -41,4 +42,5 @@ pub use settings::{NextSize, Settings};
 pub use snapshots::Snapshot;
 pub use timeline::{Event, EventFilter, MAX_DETAIL, NewEvent};
 pub use usage::Usage;
+pub use variables::Variable;
 pub use workspaces::{Lineage, Workspace, WorkspaceState};

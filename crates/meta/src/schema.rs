@@ -11,7 +11,7 @@ use crate::MetaError;
 use crate::id_like::rename_id_like;
 
 /// The format this version writes.
-pub(crate) const FORMAT: i64 = 6;
+pub(crate) const FORMAT: i64 = 7;
 
 /// One migration per format, oldest first. A released one is never changed; new ones are added at the end.
 fn migrations() -> Migrations<'static> {
@@ -26,6 +26,8 @@ fn migrations() -> Migrations<'static> {
         M::up(include_str!("0005.sql")),
         // Moves the rows of one table into another with the same references.
         M::up(include_str!("0006.sql")),
+        // Adds tables and a trigger alone.
+        M::up(include_str!("0007.sql")),
     ])
 }
 

@@ -35,8 +35,9 @@ pub enum SessionKind {
     Mcp,
     /// Over the REST interface.
     Http,
-    /// From the command line of the host.
-    Local,
+    /// As an MCP client over HTTP that says nothing about itself that it could say again: it ends with its
+    /// conversation, and with the daemon.
+    Fleeting,
 }
 
 impl SessionKind {
@@ -45,7 +46,8 @@ impl SessionKind {
         match self {
             Self::Mcp => "mcp",
             Self::Http => "http",
-            Self::Local => "local",
+            // What it was called when it was first stored.
+            Self::Fleeting => "local",
         }
     }
 }
@@ -55,7 +57,7 @@ impl FromSql for Stored<SessionKind> {
         match value.as_str()? {
             "mcp" => Ok(Self(SessionKind::Mcp)),
             "http" => Ok(Self(SessionKind::Http)),
-            "local" => Ok(Self(SessionKind::Local)),
+            "local" => Ok(Self(SessionKind::Fleeting)),
             _ => Err(FromSqlError::InvalidType),
         }
     }
@@ -76,6 +78,27 @@ impl Read<'_> {
     /// Returns the session whose token has a hash, if there is one.
     pub fn session_by_token(&self, hash: &[u8; 32]) -> Result<Option<Session>, MetaError> {
         self.one("SELECT * FROM sessions WHERE token_hash = ?1", [hash], read)
+    }
+
+    /// Returns the sessions that own nothing, those first that were active least recently.
+    pub fn sessions_without_workspaces(&self) -> Result<Vec<Session>, MetaError> {
+        self.all(
+            "SELECT * FROM sessions WHERE NOT EXISTS (SELECT 1 FROM settings WHERE owner = sessions.id)
+             ORDER BY last_active, id",
+            [],
+            read,
+        )
+    }
+
+    /// Returns how many sessions there are.
+    pub fn session_count(&self) -> Result<u64, MetaError> {
+        let count = self.one("SELECT count(*) FROM sessions", [], |row| row.get::<_, u32>(0))?;
+        Ok(count.unwrap_or_default().into())
+    }
+
+    /// Returns the sessions that were removed and whose files may still be there.
+    pub fn ended_sessions(&self) -> Result<Vec<SessionId>, MetaError> {
+        self.all("SELECT id FROM ended_sessions ORDER BY id", [], |row| get(row, "id"))
     }
 
     /// Returns every session, oldest first.
@@ -109,18 +132,16 @@ impl Tx<'_> {
         self.change_one("session", id, sql, (Stored(id), Stored(at)))
     }
 
-    /// Removes a session and its idempotency keys. Its workspaces stay and belong to nobody.
+    /// Removes a session and its idempotency keys. Its workspaces stay and belong to nobody. Its id is kept until
+    /// [`Self::forget_ended_session`].
     pub fn remove_session(&self, id: SessionId) -> Result<(), MetaError> {
         self.change_one("session", id, "DELETE FROM sessions WHERE id = ?1", [Stored(id)])
     }
 
-    /// Removes the sessions that own nothing and were last active before a moment; returns how many they were.
-    pub fn prune_sessions(&self, older_than: Timestamp) -> Result<usize, MetaError> {
-        Ok(self.execute(
-            "DELETE FROM sessions
-             WHERE last_active < ?1 AND NOT EXISTS (SELECT 1 FROM settings WHERE owner = sessions.id)",
-            [Stored(older_than)],
-        )?)
+    /// Notes that nothing is left of a session that was removed.
+    pub fn forget_ended_session(&self, id: SessionId) -> Result<(), MetaError> {
+        self.execute("DELETE FROM ended_sessions WHERE id = ?1", [Stored(id)])?;
+        Ok(())
     }
 }
 

@@ -85,6 +85,7 @@ pub fn status_of(code: Code) -> StatusCode {
         | Code::SnapshotNotFound
         | Code::ImageNotFound
         | Code::JobNotFound
+        | Code::SessionNotFound
         | Code::FileNotFound
         | Code::UserNotFound => StatusCode::NOT_FOUND,
         Code::WorkspaceExists

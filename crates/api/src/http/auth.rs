@@ -3,7 +3,7 @@
 use std::fmt;
 
 use agentiso_core::{Code, Failure};
-use agentiso_engine::Caller;
+use agentiso_engine::{Caller, Identity};
 use axum::extract::{FromRequestParts, Request, State as Extracted};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
@@ -17,6 +17,9 @@ use super::router::State;
 
 /// What a client calls itself, if it is more than its user agent.
 pub(crate) const CLIENT: &str = "x-agentiso-client";
+
+/// What a client sends besides the user's token, to be told from others that have it too: a secret of its own.
+const SESSION: &str = "agentiso-session";
 
 /// By which door a request came.
 #[derive(Clone, Debug)]
@@ -78,12 +81,12 @@ fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")));
     match (&state.door, token) {
-        (Door::Socket, None) => Ok(Caller::operator(client(headers))),
+        (Door::Socket, None) => user(state, headers),
         (Door::Socket, Some(token)) => session(state, headers, token),
         (Door::Network { token: own, names }, token) => {
             require_own_name(headers, names)?;
             match token {
-                Some(given) if own.is(given) => Ok(Caller::operator(client(headers))),
+                Some(given) if own.is(given) => user(state, headers),
                 Some(given) => session(state, headers, given),
                 None => Err(Failure::new(Code::Unauthorized, "a token is needed")
                     .with_remedy("send the token of daemon.token_file as Authorization: Bearer")),
@@ -92,9 +95,28 @@ fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
     }
 }
 
+/// The user, or a client of the user's that has a session of its own.
+fn user(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
+    let said = headers.get(CLIENT).and_then(|value| value.to_str().ok()).map(shown);
+    let client = said.unwrap_or_else(|| client(headers));
+    match headers.get(SESSION) {
+        None => Ok(Caller::operator(client)),
+        // What is no text is refused as what is no secret is.
+        Some(value) => {
+            state.engine.client_known_by(Identity::Secret(value.to_str().unwrap_or_default()), &client)
+        }
+    }
+}
+
 /// A session, by the name its client has told meanwhile.
 fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Failure> {
     let mut caller = state.engine.caller_of(token)?;
+    if headers.contains_key(SESSION) {
+        let message = "the token of a session says which session it is, so Agentiso-Session cannot";
+        return Err(Failure::new(Code::InvalidArgument, message).with_remedy(
+            "send one of the two: the session's token, or the user's token and Agentiso-Session",
+        ));
+    }
     if let Some(name) = headers.get(CLIENT).and_then(|value| value.to_str().ok()) {
         caller.client = shown(name);
     }

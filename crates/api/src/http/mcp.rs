@@ -1,18 +1,21 @@
 //! MCP over HTTP.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use agentiso_core::{Code, Failure, SessionId};
-use agentiso_engine::{Caller, Engine};
+use agentiso_engine::{Caller, Engine, Identity, Presence};
+use axum::body::Body;
 use axum::extract::{Request, State as Extracted};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use futures_util::StreamExt;
 
 use super::answer::Failed;
 use super::auth::Asking;
+use super::conversation::{Agent, Conversation};
 use super::router::State;
-use crate::dispatch::Direct;
-use crate::mcp::{Allowed, Endpoint, Server, ToolSet};
+use crate::mcp::{Allowed, Endpoint, Message, Server, ToolSet, session_of};
 
 /// What calls over MCP come in by.
 #[derive(Clone)]
@@ -20,15 +23,24 @@ pub struct McpDoor {
     allowed: Allowed,
     tools: ToolSet,
     /// None when it is closed.
-    desks: Arc<Mutex<Option<HashMap<SessionId, Desk>>>>,
+    desks: Arc<Mutex<Option<Desks>>>,
+    /// The conversations of older clients that have nothing but the user's token, by what the protocol calls them.
+    conversations: Arc<Mutex<HashMap<Arc<str>, Weak<Conversation>>>>,
 }
 
-/// Where one caller is served. The protocol's own sessions and tasks are kept here: whoever learns their names from
+/// Where clients are served: each session at its own, and older clients that have nothing but the user's token at one
+/// together.
+struct Desks {
+    of_the_user: Endpoint,
+    by_session: HashMap<SessionId, Desk>,
+}
+
+/// Where one session is served. The protocol's own sessions and tasks are kept here: whoever learns their names from
 /// somebody else can do nothing with them.
 #[derive(Clone)]
 struct Desk {
     endpoint: Endpoint,
-    server: Server<Direct>,
+    server: Server<Agent>,
 }
 
 impl McpDoor {
@@ -37,25 +49,25 @@ impl McpDoor {
         let origins =
             names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
         let allowed = Allowed { hosts: names.to_vec(), origins: origins.collect() };
-        Self { allowed, tools, desks: Arc::new(Mutex::new(Some(HashMap::new()))) }
+        let desks = Desks { of_the_user: Endpoint::new(allowed.clone()), by_session: HashMap::new() };
+        Self { allowed, tools, desks: Arc::new(Mutex::new(Some(desks))), conversations: Arc::default() }
     }
 
     /// Ends every open stream and every task.
     pub fn close(&self) {
-        for desk in self.desks().take().into_iter().flatten().map(|(_, desk)| desk) {
-            desk.close();
+        if let Some(Desks { of_the_user, by_session }) = locked(&self.desks).take() {
+            of_the_user.close();
+            by_session.values().for_each(Desk::close);
         }
     }
 
     /// The desk of a session.
-    fn desk(&self, session: SessionId, backend: &Direct) -> Result<Desk, Failure> {
-        let mut desks = self.desks();
-        let Some(desks) = desks.as_mut() else {
-            return Err(Failure::new(Code::DaemonUnavailable, "the daemon is ending"));
-        };
+    fn desk(&self, engine: &Arc<Engine>, session: SessionId, caller: &Caller) -> Result<Desk, Failure> {
+        let mut desks = locked(&self.desks);
+        let desks = &mut desks.as_mut().ok_or_else(ending)?.by_session;
         if !desks.contains_key(&session) {
             desks.retain(|known, desk| {
-                let stays = backend.engine.has_session(*known);
+                let stays = engine.has_session(*known);
                 if !stays {
                     desk.close();
                 }
@@ -64,14 +76,35 @@ impl McpDoor {
         }
         let new = || Desk {
             endpoint: Endpoint::new(self.allowed.clone()),
-            server: Server::new(backend.clone(), self.tools),
+            server: Server::new(Agent::known(engine, caller.clone()), self.tools),
         };
         Ok(desks.entry(session).or_insert_with(new).clone())
     }
 
-    fn desks(&self) -> MutexGuard<'_, Option<HashMap<SessionId, Desk>>> {
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where older clients are served that have nothing but the user's token.
+    fn users_endpoint(&self) -> Result<Endpoint, Failure> {
+        let desks = locked(&self.desks);
+        Ok(desks.as_ref().ok_or_else(ending)?.of_the_user.clone())
     }
+
+    /// Remembers a conversation for as long as it lasts.
+    fn remember(&self, name: Arc<str>, conversation: &Arc<Conversation>) {
+        let mut conversations = locked(&self.conversations);
+        conversations.retain(|_, known| known.strong_count() > 0);
+        conversations.insert(name, Arc::downgrade(conversation));
+    }
+
+    fn conversation(&self, name: &str) -> Option<Arc<Conversation>> {
+        locked(&self.conversations).get(name)?.upgrade()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ending() -> Failure {
+    Failure::new(Code::DaemonUnavailable, "the daemon is ending")
 }
 
 impl Desk {
@@ -86,17 +119,81 @@ pub(super) async fn mcp(
     Asking(caller): Asking,
     request: Request,
 ) -> Result<Response, Failed> {
-    let (session, caller) = agent(&state.engine, caller)?;
-    let backend = Direct { engine: Arc::clone(&state.engine), caller };
-    let desk = state.mcp.desk(session, &backend)?;
-    let server = desk.server.with_backend(backend);
-    Ok(desk.endpoint.answer(server, &state.bodies, request).await)
+    match caller.session {
+        Some(session) => Ok(answer_session(&state, session, caller, request).await?),
+        None => Ok(answer_user(&state, &caller, request).await?),
+    }
 }
 
-/// Whoever comes with the user's own token is still an agent, with a session like any other.
-fn agent(engine: &Engine, caller: Caller) -> Result<(SessionId, Caller), Failure> {
-    match caller.session {
-        Some(session) => Ok((session, caller)),
-        None => engine.agent_of_the_user(),
+/// Answers a client whose session is known.
+async fn answer_session(
+    state: &State,
+    session: SessionId,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, Failure> {
+    let desk = state.mcp.desk(&state.engine, session, &caller)?;
+    let server = desk.server.with_backend(Agent::known(&state.engine, caller));
+    let listens = request.method() == Method::GET;
+    let response = desk.endpoint.answer(server, &state.bodies, request).await;
+    Ok(match listens && response.status() == StatusCode::OK {
+        true => attended(response, state.engine.attend(session)),
+        false => response,
+    })
+}
+
+/// Answers a client that has the user's token and says nothing else: it is still an agent, with a session like any other.
+async fn answer_user(state: &State, caller: &Caller, request: Request) -> Result<Response, Failure> {
+    let (engine, door) = (&state.engine, &state.mcp);
+    let endpoint = door.users_endpoint()?;
+    let name = session_of(request.headers());
+    let listens = request.method() == Method::GET;
+    let conversation = Conversation::new(engine);
+    let response = endpoint
+        .answer_with(&state.bodies, request, |message: &Message| {
+            // One that has begun a conversation is served by the server it began with.
+            if message.begins_conversation() || name.is_some() || !message.needs_session() {
+                return Ok(Server::new(Agent::speaking(Arc::clone(&conversation)), door.tools));
+            }
+            let who = message.client().unwrap_or(&caller.client);
+            let caller = engine.client_known_by(Identity::Name(who), who)?;
+            let session =
+                caller.session.ok_or_else(|| Failure::new(Code::Internal, "a client without a session"))?;
+            let desk = door.desk(engine, session, &caller)?;
+            Ok(desk.server.with_backend(Agent::known(engine, caller)))
+        })
+        .await;
+    match (&name, session_of(response.headers())) {
+        (None, Some(begun)) => door.remember(begun, &conversation),
+        (Some(name), _) if listens && response.status() == StatusCode::OK => {
+            if let Some(conversation) = door.conversation(name) {
+                let session = conversation.session(&caller.client)?;
+                return Ok(attended(response, engine.attend(session)));
+            }
+        }
+        _ => {}
     }
+    Ok(response)
+}
+
+/// Somebody who listens. When they have gone their session stays: they may come back to it.
+struct Listening(Option<Presence>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Some(present) = self.0.take() {
+            present.keep();
+        }
+    }
+}
+
+/// A stream whose client is connected for as long as it is open.
+fn attended(response: Response, present: Presence) -> Response {
+    let listening = Listening(Some(present));
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().map(move |piece| {
+            let _ = &listening;
+            piece
+        }))
+    })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentiso_core::{Code, Failure};
 use agentiso_engine::Engine;
 use axum::extract::{Request, State as Extracted};
 use axum::http::HeaderMap;
@@ -13,7 +14,7 @@ use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
 use super::answer::Failed;
-use super::auth::{Door, require_own_name};
+use super::auth::{Asking, Door, require_own_name};
 use super::router::State;
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -32,7 +33,16 @@ pub fn metrics_router(engine: Arc<Engine>) -> Router {
         .with_state(engine)
 }
 
-pub(super) async fn metrics(Extracted(state): Extracted<State>) -> Result<impl IntoResponse, Failed> {
+pub(super) async fn metrics(
+    Extracted(state): Extracted<State>,
+    Asking(caller): Asking,
+) -> Result<impl IntoResponse, Failed> {
+    if state.engine.isolates(&caller) {
+        return Err(Failed(
+            Failure::new(Code::PermissionDenied, "metrics tell of all sessions")
+                .with_remedy("ask with the user's token"),
+        ));
+    }
     text(&state.engine)
 }
 

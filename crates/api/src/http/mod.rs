@@ -2,6 +2,7 @@
 
 mod answer;
 mod auth;
+mod conversation;
 mod events;
 mod exec;
 mod mcp;

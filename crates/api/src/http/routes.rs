@@ -21,6 +21,7 @@ pub(super) static ROUTES: &[Route] = routes! {
     GET "/v1/status" "server_status";
     GET "/v1/stats" "workspace_stats";
     GET "/v1/timeline" "timeline";
+    GET "/v1/sessions" "session_list";
     POST "/v1/adopt" "workspace_adopt";
     GET "/v1/images" "image_list";
     GET "/v1/images/{name}" "image_info";
@@ -43,6 +44,7 @@ pub(super) static ROUTES: &[Route] = routes! {
     POST "/v1/workspaces/{workspace_id}/grow" "workspace_grow";
     POST "/v1/workspaces/{workspace_id}/fork" "workspace_fork";
     POST "/v1/workspaces/{workspace_id}/export" "workspace_export";
+    POST "/v1/workspaces/{workspace_id}/grant" "workspace_grant";
     GET "/v1/workspaces/{workspace_id}/logs" "workspace_logs";
     GET "/v1/workspaces/{workspace_id}/ip" "workspace_ip";
     GET "/v1/workspaces/{workspace_id}/timeline" "timeline";

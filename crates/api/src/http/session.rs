@@ -74,7 +74,7 @@ pub(super) async fn end(
     Asking(caller): Asking,
 ) -> Result<Json<serde_json::Value>, Failed> {
     if let Some(session) = caller.session {
-        state.engine.end_session(session)?;
+        state.engine.end_session(session).await?;
     }
     Ok(Json(serde_json::json!({ "ended": caller.session.is_some() })))
 }

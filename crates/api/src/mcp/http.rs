@@ -50,9 +50,10 @@ pub struct Endpoint {
     config: StreamableHttpServerConfig,
 }
 
-/// As much of a message as tells how long it may be.
-#[derive(Deserialize)]
-struct Outline {
+/// As much of a message as must be known before it is carried out.
+#[derive(Default, Deserialize)]
+pub(crate) struct Message {
+    #[serde(default)]
     method: String,
     #[serde(default)]
     params: Params,
@@ -61,6 +62,19 @@ struct Outline {
 #[derive(Default, Deserialize)]
 struct Params {
     #[serde(default)]
+    name: String,
+    #[serde(default, rename = "_meta")]
+    meta: Meta,
+}
+
+#[derive(Default, Deserialize)]
+struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
+    client: Option<ClientInfo>,
+}
+
+#[derive(Deserialize)]
+struct ClientInfo {
     name: String,
 }
 
@@ -91,11 +105,16 @@ impl Endpoint {
         bodies: &Bodies,
         request: Request<Body>,
     ) -> Response<Body> {
-        let service = StreamableHttpService::new(
-            move || Ok(server.clone()),
-            self.sessions.clone(),
-            self.config.clone(),
-        );
+        self.answer_with(bodies, request, |_| Ok(server)).await
+    }
+
+    /// The same, with a server that depends on what is asked for.
+    pub(crate) async fn answer_with<S: ServerHandler + Clone + Sync>(
+        &self,
+        bodies: &Bodies,
+        request: Request<Body>,
+        server: impl FnOnce(&Message) -> Result<S, Failure>,
+    ) -> Response<Body> {
         let session = session_of(request.headers());
         if let Some(session) = &session {
             self.touch(session).await;
@@ -107,18 +126,26 @@ impl Endpoint {
                     .headers
                     .get(CONTENT_TYPE)
                     .is_some_and(|value| value.as_bytes().starts_with(b"application/json"));
-                let held = match self.read(&parts.headers, bodies, body, is_json).await {
-                    Ok(held) => held,
+                let (held, message) = match self.read(&parts.headers, bodies, body, is_json).await {
+                    Ok(read) => read,
                     Err(refusal) => return refusal,
+                };
+                let service = match server(&message) {
+                    Ok(server) => self.service(server),
+                    Err(failure) => return refused(&failure),
                 };
                 let is_small = held.is_small();
                 let Held { bytes, part } = held;
                 let request = Request::from_parts(parts, Body::from(bytes));
-                let answer = early::headers(async move {
+                let answer = async move {
                     let _part = part;
                     on_its_own(is_small, service.handle(request)).await
-                })
-                .await;
+                };
+                let answer = match message.begins_conversation() {
+                    // Its headers say which session it is.
+                    true => answer.await.map(Body::new),
+                    false => early::headers(answer).await,
+                };
                 if let Some(begun) = session_of(answer.headers()) {
                     self.touch(&begun).await;
                 }
@@ -136,6 +163,10 @@ impl Endpoint {
                 {
                     return refusal(StatusCode::NOT_FOUND, -32001, "there is no such session", None);
                 }
+                let service = match server(&Message::default()) {
+                    Ok(server) => self.service(server),
+                    Err(failure) => return refused(&failure),
+                };
                 let mut answer = service.handle(request).await.map(Body::new);
                 if answer.status() == StatusCode::ACCEPTED {
                     // By then it is done, and clients take nothing else for done.
@@ -143,8 +174,18 @@ impl Endpoint {
                 }
                 answer
             }
-            _ => service.handle(request).await.map(Body::new),
+            _ => match server(&Message::default()) {
+                Ok(server) => self.service(server).handle(request).await.map(Body::new),
+                Err(failure) => refused(&failure),
+            },
         }
+    }
+
+    fn service<S: ServerHandler + Clone + Sync>(
+        &self,
+        server: S,
+    ) -> StreamableHttpService<S, LocalSessionManager> {
+        StreamableHttpService::new(move || Ok(server.clone()), self.sessions.clone(), self.config.clone())
     }
 
     /// Reads a message that is no longer than what it is for allows.
@@ -154,19 +195,18 @@ impl Endpoint {
         bodies: &Bodies,
         body: Body,
         is_json: bool,
-    ) -> Result<Held, Response<Body>> {
+    ) -> Result<(Held, Message), Response<Body>> {
         let held = bodies.read(headers, body, LONGEST_MESSAGE).await.map_err(|failure| refused(&failure))?;
         if is_json && let Err(error) = held.parse::<IgnoredAny>().await {
             let why = format!("the body is not JSON: {error}");
             return Err(refusal(StatusCode::BAD_REQUEST, -32700, &why, None));
         }
-        if !held.is_small() {
-            let limit = held.parse::<Outline>().await.map_or(limit_of(""), |outline| outline.limit());
-            if held.bytes.len() > limit {
-                return Err(refused(&too_long(limit)));
-            }
+        // What is no message is refused by the library.
+        let message = held.parse::<Message>().await.unwrap_or_default();
+        if !held.is_small() && held.bytes.len() > message.limit() {
+            return Err(refused(&too_long(message.limit())));
         }
-        Ok(held)
+        Ok((held, message))
     }
 
     /// Notes that a session is used, and ends the oldest if there are too many.
@@ -196,7 +236,23 @@ impl Endpoint {
     }
 }
 
-impl Outline {
+impl Message {
+    /// Whether it is the first of an older client, which gets a session of the protocol's for it.
+    pub fn begins_conversation(&self) -> bool {
+        self.method == "initialize"
+    }
+
+    /// Whether it asks for something that a session may or may not do.
+    pub fn needs_session(&self) -> bool {
+        self.method == "tools/call"
+            || ["resources/", "tasks/"].iter().any(|kind| self.method.starts_with(kind))
+    }
+
+    /// What a client of the newest revision calls itself.
+    pub fn client(&self) -> Option<&str> {
+        self.params.meta.client.as_ref().map(|client| client.name.as_str())
+    }
+
     fn limit(&self) -> usize {
         if self.method != "tools/call" {
             return limit_of("");
@@ -206,7 +262,8 @@ impl Outline {
     }
 }
 
-fn session_of(headers: &HeaderMap) -> Option<Arc<str>> {
+/// The protocol's own session that a request or an answer names.
+pub(crate) fn session_of(headers: &HeaderMap) -> Option<Arc<str>> {
     headers.get(SESSION).and_then(|value| value.to_str().ok()).map(Arc::from)
 }
 
@@ -224,7 +281,9 @@ async fn on_its_own<T>(is_small: bool, work: impl Future<Output = T>) -> T {
 fn refused(failure: &Failure) -> Response<Body> {
     let status = match failure.code() {
         Code::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Code::RateLimited | Code::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
+        Code::DaemonUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     };
     let data = json!({"code": failure.code().as_str(), "remedy": failure.remedy()});

@@ -25,6 +25,7 @@ mod tasks;
 mod tools;
 
 pub use http::{Allowed, Endpoint};
+pub(crate) use http::{Message, session_of};
 pub use selection::Selection;
 pub use server::Server;
 pub use stdio::{ServeError, serve_stdio, serve_streams};

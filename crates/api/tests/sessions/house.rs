@@ -10,7 +10,7 @@ use agentiso_meta::{Disk, Meta, SessionKind, Settings, Snapshot, Workspace, Work
 use agentiso_runtime::Installation;
 use agentiso_runtime::paths::Paths;
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -21,6 +21,7 @@ pub const SNAPSHOT: &str = "first";
 pub struct House {
     pub engine: Arc<Engine>,
     pub meta: Meta,
+    pub installation: Installation,
     _dir: TempDir,
 }
 
@@ -58,13 +59,19 @@ impl House {
         let installation = Installation::open(paths).unwrap();
         let engine = Engine::open(&installation, Vec::new()).await.unwrap();
         let meta = Meta::open(&installation.paths.state_file()).unwrap();
-        Self { engine, meta, _dir: dir }
+        Self { engine, meta, installation, _dir: dir }
     }
 
     /// A new session's client.
     pub fn session(&self, client: &str) -> Caller {
         let begun = self.engine.begin_session(SessionKind::Mcp, client).unwrap();
         Caller { session: Some(begun.id), client: client.to_owned() }
+    }
+
+    /// The names of the variables that a workspace has for a caller.
+    pub async fn env_names(&self, caller: &Caller, workspace: &str) -> Value {
+        let nothing = json!({ "workspace_id": workspace, "vars": {} });
+        self.call(caller, "set_env", nothing).await.unwrap().structured["names"].clone()
     }
 
     /// Adds a stopped workspace with the snapshots [`SNAPSHOT`] and `NAME-only`.

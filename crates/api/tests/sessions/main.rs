@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
 
+mod clients;
+mod ends;
+mod grants;
 mod house;
+mod http;
 mod images;
 mod ownership;
 mod subjects;
+mod variables;

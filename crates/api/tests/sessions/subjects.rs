@@ -51,6 +51,7 @@ const PLAIN: &[&str] = &[
     "recipe",
     "reference",
     "remote",
+    "session_id",
     "state_filter",
     "stdin",
     "url",

@@ -33,8 +33,8 @@ pub use self::size::Size;
 pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
 pub use self::values::Names;
 pub use self::workspace::{
-    Changes, Create, Env, Fork, ForwardVerb, Grow, Label, Ls, One, Prune, Rename, Resume, Rm, Selection,
-    Start, State, Stop, Suspend, Switch, Update, WorkspaceVerb,
+    Changes, Create, Env, Fork, ForwardVerb, Grant, Grow, Label, Ls, One, Prune, Rename, Resume, Rm,
+    Selection, Start, State, Stop, Suspend, Switch, Update, WorkspaceVerb,
 };
 
 /// Linux machines for AI agents, in which mistakes are cheap.
@@ -111,6 +111,10 @@ pub enum Verb {
     Fork(Fork),
     /// Give a workspace another name
     Rename(Rename),
+    /// Give a workspace to a session of an agent
+    Grant(Grant),
+    /// List the sessions of agents
+    Sessions,
     /// Give a running workspace a larger disk
     Grow(Grow),
     /// Set, remove and show labels of a workspace

@@ -319,6 +319,20 @@ pub struct Rename {
     pub name: String,
 }
 
+/// Flags of `grant`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The session owns it from then on, and it counts against its quota. Variables that sessions had set are \
+                        cleared, those of the user stay.\n\nExample:\n  agentiso grant web 1f6c0a2e"
+)]
+pub struct Grant {
+    /// The workspace
+    #[arg(value_name = "WS", add = workspaces())]
+    pub workspace: String,
+    /// The session's id, or the beginning of it: `agentiso sessions` shows all
+    pub session: String,
+}
+
 /// Flags of `grow`.
 #[derive(Args, Debug)]
 #[command(

@@ -3,7 +3,7 @@
 //! The daemon answers all clients alike and names tools and their parameters. A person at a terminal has verbs and flags.
 
 /// Tools and parameters that messages and remedies name, and what does the same here. Longer names come first.
-const WORDS: [(&str, &str); 40] = [
+const WORDS: [(&str, &str); 42] = [
     ("workspace_create", "agentiso create"),
     ("workspace_destroy", "agentiso rm"),
     ("workspace_start", "agentiso start"),
@@ -14,6 +14,8 @@ const WORDS: [(&str, &str); 40] = [
     ("workspace_rename", "agentiso rename"),
     ("workspace_grow", "agentiso grow"),
     ("workspace_update", "agentiso update"),
+    ("workspace_grant", "agentiso grant"),
+    ("session_list", "agentiso sessions"),
     ("workspace_suspend", "agentiso suspend"),
     ("workspace_resume", "agentiso resume"),
     ("workspace_fork", "agentiso fork"),

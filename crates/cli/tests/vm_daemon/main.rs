@@ -25,6 +25,7 @@ mod hostile;
 mod limits;
 mod mcp_over_http;
 mod mcp_tasks;
+mod owners;
 mod pool;
 mod reconnect;
 mod rest;

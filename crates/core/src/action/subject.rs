@@ -8,6 +8,8 @@
 pub enum Subject<'a> {
     /// The workspace that the action works on. It comes first, and there is at most one.
     Workspace(&'a str),
+    /// The same, of an action that removes it. One that nobody owns need not become the caller's for that.
+    Removed(&'a str),
     /// A snapshot of that workspace, by its name.
     Snapshot(&'a str),
     /// A point in the history of that workspace (`SNAPSHOT` or `now`) or of another one (`WORKSPACE:SNAPSHOT` or

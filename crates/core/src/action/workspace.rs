@@ -336,9 +336,23 @@ of_one! {
     /// Destroys a workspace.
     WorkspaceDestroy
 }
-action!(WorkspaceDestroy -> WorkspaceDestroyed, "workspace_destroy", "Destroy a workspace", Destroys, Default,
-    idempotent: false;
-    "Destroys a workspace, running or not, with its disk and snapshots, for good. Its forks are not affected.");
+impl super::Action for WorkspaceDestroy {
+    type Outcome = WorkspaceDestroyed;
+    const ABOUT: super::About = super::About {
+        name: "workspace_destroy",
+        title: "Destroy a workspace",
+        description: "Destroys a workspace, running or not, with its disk and snapshots, for good. Its forks are not \
+                      affected.",
+        effect: super::Effect::Destroys,
+        idempotent: false,
+        open_world: false,
+        rate: super::Rate::Default,
+    };
+
+    fn subjects(&self) -> Vec<super::Subject<'_>> {
+        vec![super::Subject::Removed(&self.workspace_id)]
+    }
+}
 
 /// A workspace that is gone.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

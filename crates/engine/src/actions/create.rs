@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::act::Context;
+use crate::admission::not_owner;
 use crate::clock;
 use crate::events::EventKind;
 use crate::quota::Asked;
@@ -158,7 +159,8 @@ impl Context {
             let workspace = workspaces.into_iter().find(|workspace| Some(&workspace.name) == name)?;
             let settings = self.engine.meta().read(|read| read.settings(workspace.id)).ok()?;
             let state = if settings.suspended.is_some() { State::Suspended } else { workspace.state };
-            let is_ours = settings.owner.is_none() || settings.owner == self.caller.session;
+            let is_nobodys = settings.owner.is_none() && !self.engine.isolates(&self.caller);
+            let is_ours = is_nobodys || settings.owner == self.caller.session;
             is_ours.then(|| (workspace, state, settings.owner.is_some()))
         };
         let Some((workspace, state, owned)) = known() else { return failure };
@@ -251,7 +253,11 @@ impl Perform for WorkspaceDestroy {
         let workspace = context.workspace()?;
         let engine = &context.engine;
         let remove = RemoveRequest { workspace: workspace.id, force: true };
-        let owner = engine.events.owner_of(workspace.id);
+        let owner = engine.meta().read(|read| read.settings(workspace.id))?.owner;
+        // One that nobody owned may have been adopted while others were at work on it.
+        if !context.caller.is_operator() && owner.is_some() && owner != context.caller.session {
+            return Err(not_owner(workspace));
+        }
         engine.workspaces.remove(&remove).await?;
         engine.forget(workspace.id).await;
         let name = workspace.name.as_str();

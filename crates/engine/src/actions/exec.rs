@@ -12,7 +12,6 @@ use super::handover::{self, Ending, Handover};
 use super::hints;
 use crate::act::Context;
 use crate::command::{Command, Program, Shell, user};
-use crate::rooms::locked;
 use crate::spill::{Output, Shown};
 use crate::{Access, Perform};
 
@@ -178,16 +177,10 @@ impl Perform for SetEnv {
         }
         let id = context.workspace()?.id;
         let running = context.engine.workspaces.info(id)?.state == State::Running;
-        let room = context.engine.rooms.of(id);
-        if running {
-            let guest = context.guest().await?;
-            // What there was must be known before it is added to.
-            context.engine.env_of(id, Some(&guest)).await?;
-            guest.set_env(self.vars.clone().into_iter().collect()).await?;
-        }
-        let mut env = locked(&room.env);
-        env.change(&self.vars);
-        Ok(EnvSet { count: self.vars.len(), status: "set".to_owned(), names: env.names() })
+        let guest = if running { Some(context.guest().await?) } else { None };
+        let setter = context.caller.session;
+        let names = context.engine.set_variables(id, setter, &self.vars, guest.as_ref()).await?;
+        Ok(EnvSet { count: self.vars.len(), status: "set".to_owned(), names })
     }
 
     fn changed(outcome: &EnvSet) -> Option<String> {

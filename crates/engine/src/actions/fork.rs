@@ -9,6 +9,7 @@ use agentiso_runtime::workspaces::{ForkOutcome, ForkRequest, ForkSource, RemoveR
 use jiff::Timestamp;
 
 use crate::act::Context;
+use crate::env::Had;
 use crate::events::EventKind;
 use crate::quota::Asked;
 use crate::views::{shown, took_ms};
@@ -69,7 +70,12 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
     };
     let began = Instant::now();
     let outcome = engine.workspaces.fork(&request, &context.progress).await?;
-    let made = settle(context, source, &outcome).await;
+    let had = match (context.snapshot_if_any(), snapshot) {
+        (_, Some(snapshot)) if fork.disk_only || snapshot.memory.is_none() => Had::Nothing,
+        (Some(_), _) => Had::Past,
+        (None, _) => Had::Present,
+    };
+    let made = settle(context, source, &outcome, had).await;
     let from = ForkedFrom {
         source_workspace_id: source.id.to_string(),
         source_workspace_name: source.name.to_string(),
@@ -87,7 +93,7 @@ struct Made {
 }
 
 /// Gives the forks to the caller, with the variables of their source.
-async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome) -> Made {
+async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome, had: Had) -> Made {
     let engine = &context.engine;
     let mut made = Made { workers: Vec::new(), failures: Vec::new() };
     for (index, fork) in (1..).zip(&outcome.forks) {
@@ -105,7 +111,7 @@ async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome) ->
             }
         };
         let settled = match engine.own(context.caller.session, view.id) {
-            Ok(()) => engine.bequeath(source.id, view.id).await,
+            Ok(()) => engine.bequeath(source.id, view.id, had).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = settled {

@@ -9,6 +9,7 @@ use agentiso_core::action::{
 use agentiso_meta::Workspace;
 
 use crate::act::Context;
+use crate::env::Had;
 use crate::events::EventKind;
 use crate::quota::Asked;
 use crate::views::took_ms;
@@ -44,7 +45,7 @@ impl Context {
         }
         engine.apply_next_size(workspace)?;
         let view = engine.workspaces.start(workspace.id, &self.progress).await?;
-        engine.equip(workspace.id).await?;
+        engine.equip(workspace.id, Had::Nothing).await?;
         engine.change_settings(workspace.id, |settings| settings.stay_stopped = false)?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);

@@ -9,6 +9,7 @@ mod fork;
 mod git;
 mod git_checks;
 mod git_state;
+mod grant;
 mod handover;
 mod hints;
 mod images;

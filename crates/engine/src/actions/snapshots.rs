@@ -12,6 +12,7 @@ use agentiso_runtime::workspaces::{CompareRequest, Point, SnapshotRequest};
 
 use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
+use crate::env::Had;
 use crate::events::EventKind;
 use crate::quota::Asked;
 use crate::views::shown;
@@ -72,7 +73,7 @@ impl Perform for SnapshotRestore {
         // What it was suspended to is not where it is any more.
         engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == State::Running {
-            engine.equip(workspace.id).await?;
+            engine.equip(workspace.id, Had::Past).await?;
             engine.watch(workspace.id);
         }
         let note = Some(self.snapshot_name.clone());

@@ -12,6 +12,7 @@ use agentiso_runtime::workspaces::SnapshotRequest;
 use super::lifecycle::state_now;
 use crate::act::Context;
 use crate::admission::NOW;
+use crate::env::Had;
 use crate::events::EventKind;
 use crate::{Access, Engine, Perform};
 
@@ -112,7 +113,7 @@ impl Context {
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
         engine.workspaces.restore(workspace.id, last.id, false, &self.progress).await?;
         engine.forget_last_moment(workspace.id).await?;
-        engine.equip(workspace.id).await?;
+        engine.equip(workspace.id, Had::Present).await?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
         Ok(state_now(workspace, State::Running, began, Some("it goes on where it was".to_owned())))

@@ -8,7 +8,7 @@
 //! A session writes `TRANSFERS/file` and means its own; what it reads and does not have is the operator's.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -86,6 +86,24 @@ impl Transfers {
             directory = rustix::fs::openat(&directory, name, flags, Mode::empty())?;
         }
         Ok(())
+    }
+}
+
+/// Removes a session's own directory with all in it. No link is followed, neither on the way to it nor in it.
+pub(super) fn remove(shared: &Path, session: SessionId) -> Result<(), Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let all = shared.join(SESSIONS);
+    let directory = match rustix::fs::open(&all, flags, Mode::empty()) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(trouble(&all, &errno.into())),
+    };
+    let own = format!("/proc/self/fd/{}/{session}", directory.as_raw_fd());
+    match std::fs::remove_dir_all(own) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(trouble(&all.join(session.to_string()), &error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -173,5 +191,36 @@ mod tests {
             assert_eq!(refused.code(), Code::PathNotAllowed, "{path}");
         }
         assert_eq!(fs::read_dir(&two.own).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_session_takes_its_own_files_with_it_and_nothing_that_links_lead_to() {
+        let Fixture { dir, one, two } = fixture();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("precious"), "kept").unwrap();
+        write(&one, &dir.path().join("deep/result"), "one").unwrap();
+        write(&two, &dir.path().join("result"), "two").unwrap();
+        symlink(outside.path(), one.own.join("deep/link")).unwrap();
+        symlink(&two.own, one.own.join("beside")).unwrap();
+        fs::write(dir.path().join("operators"), "kept").unwrap();
+        let session = |number| SessionId::from_uuid(Uuid::from_u128(number));
+
+        remove(dir.path(), session(1)).unwrap();
+        assert!(!one.own.exists());
+        assert!(outside.path().join("precious").exists() && two.own.join("result").exists());
+        assert!(dir.path().join("operators").exists());
+        remove(dir.path(), session(1)).unwrap();
+
+        // A directory of sessions that is a link leads nowhere.
+        let other = tempfile::tempdir().unwrap();
+        symlink(dir.path().join(SESSIONS), other.path().join(SESSIONS)).unwrap();
+        remove(other.path(), session(2)).unwrap_err();
+        assert!(two.own.join("result").exists());
+        // Nor does one session's.
+        fs::remove_dir_all(&two.own).unwrap();
+        symlink(outside.path(), &two.own).unwrap();
+        remove(dir.path(), session(2)).unwrap();
+        assert!(outside.path().join("precious").exists());
+        assert!(fs::symlink_metadata(&two.own).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use agentiso_core::{Code, Explain};
-use agentiso_meta::{EventFilter, Meta, MetaError, WorkspaceState};
+use agentiso_meta::{EventFilter, Meta, MetaError, Variable, WorkspaceState};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
@@ -92,10 +92,13 @@ fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 6));
+    assert_eq!((rows(&path), format_of(&path)), (before, 7));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
+    // Nobody knows who set what its machine has.
+    let before = Variable { name: Variable::ANY.to_owned(), by_operator: false, waiting: false };
+    assert_eq!(meta.read(|state| state.variables(source.id)).unwrap(), [before]);
     let session = session();
     meta.write(|tx| {
         tx.insert_session(&session)?;
@@ -273,7 +276,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 6, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 7, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }

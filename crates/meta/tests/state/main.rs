@@ -17,4 +17,5 @@ mod settings;
 mod snapshots;
 mod timeline;
 mod usage;
+mod variables;
 mod workspaces;

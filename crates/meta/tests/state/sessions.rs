@@ -7,7 +7,7 @@ use crate::builders::{State, now, session};
 #[test]
 fn a_session_comes_back_as_it_went_in_by_id_and_by_token() {
     let state = State::new();
-    for kind in [SessionKind::Mcp, SessionKind::Http, SessionKind::Local] {
+    for kind in [SessionKind::Mcp, SessionKind::Http, SessionKind::Fleeting] {
         let client = "ü".repeat(MAX_CLIENT);
         let session = Session { kind, client, created: now() - SignedDuration::from_secs(9), ..session() };
         state.meta.write(|tx| tx.insert_session(&session)).unwrap();
@@ -68,31 +68,41 @@ fn what_a_removed_session_owned_stays_and_belongs_to_nobody() {
 }
 
 #[test]
-fn only_sessions_that_own_nothing_and_were_silent_are_pruned() {
+fn sessions_that_own_nothing_are_told_apart_the_longest_silent_first() {
     let state = State::new();
-    let limit = now();
     let [silent, owning, active] = [(); 3].map(|()| state.add_session().id);
     let web = state.add("web").id;
     state
         .meta
         .write(|tx| {
             tx.set_owner(web, Some(owning))?;
-            tx.touch_session(silent, limit - SignedDuration::from_micros(1))?;
-            tx.touch_session(owning, limit - SignedDuration::from_hours(1))?;
-            tx.touch_session(active, limit)
+            tx.touch_session(silent, now() - SignedDuration::from_hours(1))?;
+            tx.touch_session(owning, now() - SignedDuration::from_hours(2))?;
+            tx.touch_session(active, now())
         })
         .unwrap();
-    let left = || {
-        let sessions = state.meta.read(|state| state.sessions()).unwrap();
+    let idle = || {
+        let sessions = state.meta.read(|state| state.sessions_without_workspaces()).unwrap();
         sessions.into_iter().map(|session| session.id).collect::<Vec<_>>()
     };
-    assert_eq!(state.meta.write(|tx| tx.prune_sessions(limit)).unwrap(), 1);
-    assert!(!left().contains(&silent));
-    assert_eq!(left().len(), 2);
-
+    assert_eq!(idle(), [silent, active]);
     state.meta.write(|tx| tx.remove_workspace(web)).unwrap();
-    assert_eq!(state.meta.write(|tx| tx.prune_sessions(limit)).unwrap(), 1);
-    assert_eq!(left(), [active]);
+    assert_eq!(idle(), [owning, silent, active]);
+    assert_eq!(state.meta.read(|state| state.session_count()).unwrap(), 3);
+}
+
+#[test]
+fn a_removed_session_is_remembered_until_nothing_is_left_of_it() {
+    let state = State::new();
+    let (one, two) = (state.add_session().id, state.add_session().id);
+    let ended = || state.reopen().read(|state| state.ended_sessions()).unwrap();
+    assert!(ended().is_empty());
+    state.meta.write(|tx| tx.remove_session(one)).unwrap();
+    assert_eq!(ended(), [one]);
+    state.meta.write(|tx| tx.forget_ended_session(two)).unwrap();
+    assert_eq!(ended(), [one]);
+    state.meta.write(|tx| tx.forget_ended_session(one)).unwrap();
+    assert!(ended().is_empty());
 }
 
 #[test]

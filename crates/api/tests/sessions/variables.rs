@@ -1,0 +1,77 @@
+//! Whose variables a workspace has.
+
+use agentiso_core::Code;
+use agentiso_engine::Caller;
+use serde_json::json;
+
+use crate::house::House;
+
+async fn set(house: &House, caller: &Caller, name: &str) {
+    let vars = json!({ "workspace_id": "web", "vars": { name: "a value" } });
+    house.call(caller, "set_env", vars).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
+    let house = House::configured("[sessions]\nadopt_idle_secs = 0\n").await;
+    let (user, one, two) = (Caller::operator("test"), house.session("one"), house.session("two"));
+    let web = house.workspace("web", one.session);
+    let kept = || {
+        let variables = house.meta.read(|read| read.variables(web.id)).unwrap();
+        variables.into_iter().map(|variable| variable.name).collect::<Vec<_>>()
+    };
+    set(&house, &one, "OF_ONE").await;
+    set(&house, &user, "OF_USER").await;
+    assert_eq!(house.env_names(&one, "web").await, json!(["OF_ONE", "OF_USER"]));
+
+    house.call(&two, "workspace_adopt", json!({ "workspace_id": "web", "force": true })).await.unwrap();
+    assert_eq!(house.env_names(&two, "web").await, json!(["OF_USER"]));
+    assert_eq!(kept(), ["OF_USER"]);
+
+    // The same when nobody owned it in between, and when it is given.
+    set(&house, &two, "OF_TWO").await;
+    house.engine.end_session(two.session.unwrap()).await.unwrap();
+    assert_eq!(house.env_names(&user, "web").await, json!(["OF_TWO", "OF_USER"]));
+    assert_eq!(house.env_names(&one, "web").await, json!(["OF_USER"]));
+    set(&house, &one, "OF_ONE").await;
+    let three = house.session("three");
+    let grant = json!({ "workspace_id": "web", "session_id": three.session.unwrap().to_string() });
+    house.call(&user, "workspace_grant", grant).await.unwrap();
+    assert_eq!(house.env_names(&three, "web").await, json!(["OF_USER"]));
+
+    // What a session overwrites is its own.
+    set(&house, &three, "OF_USER").await;
+    house
+        .call(&user, "workspace_grant", json!({ "workspace_id": "web", "session_id": one.session.unwrap() }))
+        .await
+        .unwrap();
+    assert_eq!(house.env_names(&one, "web").await, json!([]));
+    assert_eq!(kept(), [""; 0]);
+}
+
+#[tokio::test]
+async fn names_go_with_the_daemon_that_knew_the_values() {
+    let house = House::new().await;
+    let one = house.session("one");
+    let web = house.workspace("web", one.session);
+    set(&house, &one, "LOST").await;
+    let _next = agentiso_engine::Engine::open(&house.installation, Vec::new()).await.unwrap();
+    assert!(house.meta.read(|read| read.variables(web.id)).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_workspace_has_only_so_many_variables() {
+    let house = House::new().await;
+    let one = house.session("one");
+    house.workspace("web", one.session);
+    let many = |count: usize, letter: &str| {
+        let vars = (0..count).map(|number| (format!("{letter}{number}"), json!("x")));
+        json!({ "workspace_id": "web", "vars": vars.collect::<serde_json::Map<_, _>>() })
+    };
+    house.call(&one, "set_env", many(256, "A")).await.unwrap();
+    let refused = house.call(&one, "set_env", many(1, "B")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    let long = json!({ "workspace_id": "web", "vars": { "A".repeat(256): null } });
+    assert_eq!(house.call(&one, "set_env", long).await.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(house.env_names(&one, "web").await.as_array().unwrap().len(), 256);
+}

@@ -1,0 +1,87 @@
+//! Giving workspaces to sessions.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::about::{Outcome, action};
+
+/// Gives a workspace to another session.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkspaceGrant {
+    /// Id or name of the workspace.
+    pub workspace_id: String,
+    /// Id of the session that gets it; server_status tells each session its own.
+    pub session_id: String,
+}
+action!(WorkspaceGrant -> WorkspaceGranted, "workspace_grant", "Give a workspace to another session", Changes, Default,
+    idempotent: true;
+    "Makes another session the owner of a workspace, if its quota allows. Variables that sessions had set are cleared; \
+     those of the user stay.");
+
+/// A workspace that has another owner.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct WorkspaceGranted {
+    /// Its id.
+    pub workspace_id: String,
+    /// Its name.
+    pub name: String,
+    /// The session that owns it now.
+    pub session_id: String,
+    /// What that session's client calls itself.
+    pub client: String,
+}
+
+impl Outcome for WorkspaceGranted {
+    fn text(&self) -> String {
+        format!("{} now belongs to session {} ({})", self.name, self.session_id, self.client)
+    }
+}
+
+/// Lists sessions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionList {}
+action!(no workspace: SessionList -> SessionListed, "session_list", "List sessions", Reads, Default, idempotent: true;
+    "Lists the sessions there are, with what their clients call themselves and how many workspaces they own. A session \
+     sees itself alone.");
+
+/// The sessions there are.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SessionListed {
+    /// How many.
+    pub count: usize,
+    /// The sessions, oldest first.
+    pub sessions: Vec<SessionBrief>,
+}
+
+/// One session.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SessionBrief {
+    /// Its id.
+    pub session_id: String,
+    /// What its client calls itself.
+    pub client: String,
+    /// When it began.
+    pub created_at: String,
+    /// When it last asked for anything.
+    pub last_active_at: String,
+    /// Whether its client is connected.
+    pub connected: bool,
+    /// How many workspaces it owns.
+    pub workspaces: u64,
+}
+
+impl Outcome for SessionListed {
+    fn text(&self) -> String {
+        let line = |one: &SessionBrief| {
+            let connected = if one.connected { ", connected" } else { "" };
+            format!(
+                "{} {}: {} workspaces, last active {}{connected}",
+                one.session_id, one.client, one.workspaces, one.last_active_at
+            )
+        };
+        let lines: Vec<String> = self.sessions.iter().map(line).collect();
+        if lines.is_empty() { "there are no sessions".to_owned() } else { lines.join("\n") }
+    }
+}

@@ -1,0 +1,61 @@
+//! The variables of workspaces: their names, and who set them. Values are never stored.
+
+use agentiso_core::WorkspaceId;
+use rusqlite::Row;
+
+use crate::stored::Stored;
+use crate::{MetaError, Read, Tx};
+
+/// A variable of a workspace, without its value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Variable {
+    /// What it is called; [`Variable::ANY`] stands for all that the machine has.
+    pub name: String,
+    /// Whether the user set it, and no session.
+    pub by_operator: bool,
+    /// Whether it was set while there was no machine: what a machine that comes back has under this name is older.
+    pub waiting: bool,
+}
+
+impl Variable {
+    /// All that the machine has: what was set before names were kept.
+    pub const ANY: &str = "*";
+}
+
+impl Read<'_> {
+    /// Returns the variables of a workspace, by name.
+    pub fn variables(&self, workspace: WorkspaceId) -> Result<Vec<Variable>, MetaError> {
+        let sql = "SELECT * FROM variables WHERE workspace = ?1 ORDER BY name";
+        self.all(sql, [Stored(workspace)], read)
+    }
+}
+
+impl Tx<'_> {
+    /// Replaces the variables of a workspace.
+    pub fn set_variables(&self, workspace: WorkspaceId, variables: &[Variable]) -> Result<(), MetaError> {
+        self.workspace(workspace)?;
+        self.execute("DELETE FROM variables WHERE workspace = ?1", [Stored(workspace)])?;
+        for Variable { name, by_operator, waiting } in variables {
+            self.execute(
+                "INSERT INTO variables (workspace, name, by_operator, waiting) VALUES (?1, ?2, ?3, ?4)",
+                (Stored(workspace), name, by_operator, waiting),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the variables of a workspace that sessions set.
+    pub fn forget_session_variables(&self, workspace: WorkspaceId) -> Result<(), MetaError> {
+        let sql = "DELETE FROM variables WHERE workspace = ?1 AND by_operator = 0";
+        self.execute(sql, [Stored(workspace)])?;
+        Ok(())
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Variable> {
+    Ok(Variable {
+        name: row.get("name")?,
+        by_operator: row.get("by_operator")?,
+        waiting: row.get("waiting")?,
+    })
+}
