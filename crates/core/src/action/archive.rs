@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::State;
 use super::workspace::Size;
 
 /// Writes a workspace to a file.
@@ -61,8 +62,8 @@ pub struct WorkspaceImported {
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// `running`.
-    pub state: String,
+    /// Its state.
+    pub state: State,
     /// The image that was made of its files.
     pub base_image: String,
     /// Its size.
