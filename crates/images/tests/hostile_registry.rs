@@ -73,7 +73,7 @@ impl Registry {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let reference = format!("{}/team/app:1", self.address);
         let pulled = runtime.block_on(pull(&reference, scratch.path(), None, LIMIT, &Silent));
-        let error = pulled.err().expect("it was accepted");
+        let error = pulled.expect_err("it was accepted");
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "something stayed behind");
         error
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Explain, ImageName};
 
+use crate::debian::Recipe;
 use crate::ext4::Ext4Error;
 
 /// Why the store could not do what it was asked.
@@ -82,10 +83,13 @@ impl Explain for StoreError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::NotFound { name, known } => {
-                let get = format!(
-                    "to add it, the operator runs `agentiso image pull {name}` (a registry image), `agentiso image \
-                     import` (an archive) or `agentiso image build` (a recipe)"
-                );
+                let get = match name.parse::<Recipe>() {
+                    Ok(recipe) => format!("to add it, the operator runs `agentiso image build {recipe}`"),
+                    Err(_) => format!(
+                        "to add it, the operator runs `agentiso image pull {name}` (a registry image), `agentiso \
+                         image import` (an archive) or `agentiso image build` (a recipe)"
+                    ),
+                };
                 Some(match agentiso_core::nearest(name, known.iter().map(String::as_str)) {
                     Some(near) => format!("did you mean {near:?}? {get}"),
                     None => get,
