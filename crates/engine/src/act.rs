@@ -12,10 +12,10 @@ use agentiso_runtime::guest::Guest;
 use agentiso_runtime::workspaces::Point;
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::access::{Access, Perform};
-use crate::admission::Subjects;
+use crate::admission::{Subjects, not_owner};
 use crate::redact::{redacted, without_known};
 use crate::rooms::{AtWork, locked};
 use crate::sessions::Calling;
@@ -37,6 +37,8 @@ pub struct Context {
     /// When the call was admitted.
     began: Instant,
     at_work: Arc<[AtWork]>,
+    /// Changes when the workspace is not the caller's any more; none if all workspaces are the caller's.
+    ownership: Option<watch::Receiver<u64>>,
     _calling: Option<Arc<Calling>>,
 }
 
@@ -114,6 +116,19 @@ impl Context {
         }
     }
 
+    /// Waits for the workspace to go to somebody else: a call inside it must not outlast that.
+    pub(crate) async fn lost(&self) -> Failure {
+        let lost = match self.ownership.clone() {
+            Some(mut ownership) => ownership.changed().await.is_ok(),
+            None => false,
+        };
+        if !lost {
+            return std::future::pending().await;
+        }
+        Failure::new(Code::NotOwner, "the call was cut off: the workspace is not this session's any more")
+            .with_remedy("use another workspace")
+    }
+
     /// Says why a machine is gone: that somebody ended it on purpose, or else what it printed last.
     pub(crate) fn explained(&self, failure: Failure) -> Failure {
         let mut rooms = self.at_work.iter().map(AtWork::room);
@@ -172,7 +187,16 @@ impl Engine {
         let subjects = self.resolve(caller, subjects, record)?;
         // Looking at a workspace does not use it: one that is only watched is idle.
         let used = subjects.used.iter().filter(|_| access != Access::Looks);
-        let at_work = used.map(|id| self.rooms.work_on(*id)).collect();
+        let at_work: Arc<[AtWork]> = used.map(|id| self.rooms.work_on(*id)).collect();
+        let owned = at_work.first().filter(|_| access == Access::Works && !caller.is_operator());
+        let ownership = owned.map(|at_work| at_work.room().ownership());
+        // Who lost it between the decision and now is not told by a change any more.
+        if ownership.is_some()
+            && let Some(workspace) = &subjects.workspace
+            && self.meta().read(|read| read.settings(workspace.id))?.owner != caller.session
+        {
+            return Err(not_owner(workspace));
+        }
         Ok(Context {
             engine: Arc::clone(self),
             caller: caller.clone(),
@@ -181,6 +205,7 @@ impl Engine {
             inside: Arc::default(),
             began: Instant::now(),
             at_work,
+            ownership,
             _calling: self.sessions.calling(caller).map(Arc::new),
         })
     }
@@ -191,6 +216,7 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
         let done = tokio::select! {
             done = action.perform(&context) => done,
             failure = context.standstill() => Err(failure),
+            failure = context.lost() => Err(failure),
         };
         return done.map_err(|failure| context.explained(failure));
     }

@@ -118,6 +118,7 @@ impl Room {
         env.values.retain(|name, _| kept.iter().any(|variable| variable.name == *name));
         env.settled = false;
         env.owners += 1;
+        self.leave_owner();
     }
 }
 

@@ -69,9 +69,13 @@ impl Engine {
             )?;
             let workspace = context.workspace()?;
             let command = asked.into_command()?;
-            let (engine, id) = (Arc::clone(self), workspace.id);
-            let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> =
-                Box::pin(async move { engine.workspaces.standstill(id).await });
+            let (engine, id, own) = (Arc::clone(self), workspace.id, context.clone());
+            let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> = Box::pin(async move {
+                tokio::select! {
+                    failure = engine.workspaces.standstill(id) => failure,
+                    failure = own.lost() => failure,
+                }
+            });
             let process = tokio::select! {
                 launched = context.start_command(&command) => launched?.started,
                 failure = &mut standstill => return Err(failure.into()),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use agentiso_core::WorkspaceId;
 use jiff::Timestamp;
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, watch};
 
 use crate::clock;
 use crate::command::Shell;
@@ -33,6 +33,8 @@ pub(crate) struct Room {
     pub(crate) env_turn: tokio::sync::Mutex<()>,
     /// The shell its machine has, if it was asked.
     pub(crate) shell: Mutex<Option<Shell>>,
+    /// Changes whenever it is its owner's no more.
+    owners: watch::Sender<u64>,
     /// What ended its machine last, and when, if that was asked for.
     ended: Mutex<Option<(Instant, &'static str)>>,
 }
@@ -112,6 +114,16 @@ impl Room {
     /// Waits until nobody changes the workspace as a whole, and keeps everyone from it.
     pub async fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.turn.read().await
+    }
+
+    /// Notes that the workspace is its owner's no more. Calls of that session end.
+    pub fn leave_owner(&self) {
+        self.owners.send_modify(|changes| *changes += 1);
+    }
+
+    /// What changes when the workspace is no more that of the session that owns it now.
+    pub fn ownership(&self) -> watch::Receiver<u64> {
+        self.owners.subscribe()
     }
 
     /// Waits for its turn to change the workspace as a whole.

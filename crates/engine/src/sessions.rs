@@ -218,7 +218,13 @@ impl Engine {
 
     /// Ends a session. What was its own is nobody's from then on, and its files are removed.
     pub async fn end_session(self: &Arc<Self>, id: SessionId) -> Result<(), Failure> {
-        self.meta().write(|tx| tx.remove_session(id))?;
+        let owned = self.meta().write(|tx| {
+            let owned = tx.owned_by(id)?;
+            tx.remove_session(id).map(|()| owned)
+        })?;
+        for workspace in owned {
+            self.rooms.of(workspace.id).leave_owner();
+        }
         self.clean_up_after_sessions().await;
         Ok(())
     }

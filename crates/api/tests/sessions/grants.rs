@@ -39,6 +39,12 @@ async fn a_workspace_is_given_by_its_owner_or_by_the_user_and_by_nobody_else() {
     let gone = house.call(&one, "workspace_ip", json!({ "workspace_id": "orphan" })).await.unwrap_err();
     assert_eq!(gone.code(), Code::WorkspaceNotFound);
 
+    // What the one before did is not told the next, what the user did is.
+    let past = house.call(&two, "timeline", json!({ "workspace_id": "orphan" })).await.unwrap().structured;
+    let actions: Vec<_> =
+        past["events"].as_array().unwrap().iter().map(|event| event["client"].clone()).collect();
+    assert_eq!(actions, ["test"], "{past}");
+
     // Nobody gets more than its quota.
     house.workspace("mine", one.session);
     let full = house.call(&user, "workspace_grant", grant(&id(&one))).await.unwrap_err();

@@ -170,7 +170,7 @@ fn were_cancelled(user: &Http, count: usize) {
 }
 
 #[test]
-fn whoever_has_the_users_token_is_one_agent_over_the_network() {
+fn clients_with_the_users_token_are_agents_of_their_own_over_the_network() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
@@ -180,20 +180,23 @@ fn whoever_has_the_users_token_is_one_agent_over_the_network() {
     place.run(&["daemon", "start"]);
     let token = fs::read_to_string(&file).unwrap();
     let remote = Http::at_port(port).with("authorization", &format!("Bearer {}", token.trim()));
-    let (mut one, mut again) = (McpHttp::begin(&remote), McpHttp::newest(&remote, json!({})));
+    let known = remote.clone().with("agentiso-session", "0123456789abcdef");
+    let (mut one, mut again) = (McpHttp::begin(&known), McpHttp::newest(&known, json!({})));
     one.call("workspace_create", json!({"name": "far"}));
-    let ran = again.call("exec", json!({"workspace_id": "far", "command": "hostname"}));
-    assert_eq!(ran["stdout"], "far\n");
-    // It is an agent, not the user: it owns what it makes, and others do not get at it.
+    let run = json!({"workspace_id": "far", "command": "hostname"});
+    assert_eq!(again.call("exec", run.clone())["stdout"], "far\n");
+    // It is an agent, not the user: it owns what it makes, and others with the same token do not get at it.
     assert_eq!(one.call("workspace_list", json!({"owned": true}))["count"], 1);
-    McpHttp::begin(&place.session("other"))
-        .refused("workspace_destroy", json!({"workspace_id": "far"}))
-        .is("not_owner", &["far"]);
+    for mut other in [McpHttp::begin(&remote), McpHttp::newest(&remote, json!({}))] {
+        other.refused("workspace_destroy", json!({"workspace_id": "far"})).is("not_owner", &["far"]);
+        other.refused("exec", run.clone()).is("not_owner", &["far"]);
+    }
     // It is the same one when the daemon comes back.
     place.kill_daemon();
     place.run(&["daemon", "start"]);
-    let mut later = McpHttp::begin(&remote);
-    assert_eq!(later.call("exec", json!({"workspace_id": "far", "command": "hostname"}))["stdout"], "far\n");
+    McpHttp::begin(&remote).refused("exec", run.clone()).is("not_owner", &["far"]);
+    let mut later = McpHttp::begin(&known);
+    assert_eq!(later.call("exec", run)["stdout"], "far\n");
     later.call("workspace_destroy", json!({"workspace_id": "far"}));
 }
 

@@ -396,7 +396,7 @@ pub struct SetEnv {
 action!(SetEnv -> EnvSet, "set_env", "Set variables", Changes, Default, idempotent: true;
     "Sets environment variables for every later command in the workspace, for example secrets. Values are never \
      logged or shown, and reach the disk only in snapshots with memory. They survive stop, restore and fork, but not \
-     a server restart while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
+     a change of owner, nor a server restart while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
 
 /// Variables that were set.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -70,10 +70,11 @@ impl Perform for Timeline {
         let filter = EventFilter { workspace, before: self.before, limit };
         let events = engine.meta().read(|read| read.events(filter))?;
         let mine = |event: &agentiso_meta::Event| {
-            // An agent sees what it did itself; what others did to other workspaces is none of its business.
-            context.caller.is_operator()
-                || workspace.is_some()
-                || event.done.session == context.caller.session
+            // An agent sees what it did itself; what others did to other workspaces is none of its business, and where
+            // sessions are isolated, neither is what other sessions did to its own before they were.
+            let own = event.done.session == context.caller.session;
+            let of_others = event.done.session.is_some() && engine.isolates(&context.caller);
+            context.caller.is_operator() || own || (workspace.is_some() && !of_others)
         };
         let events = events.into_iter().filter(mine).map(|event| TimelineEvent {
             id: event.id,

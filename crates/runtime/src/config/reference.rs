@@ -187,7 +187,7 @@ pub(super) const SECTIONS: &[Section] = &[
             key(
                 "isolation",
                 "\"shared\"",
-                "What sessions see: \"shared\" (all; what nobody owns is adopted by use) or \"strict\" (their own).",
+                "What sessions see: \"shared\" (all; what nobody owns is adopted by use) or \"strict\" (what they made or were given).",
             ),
         ],
     },
