@@ -38,11 +38,12 @@ pub enum TextDiff {
 /// Compares two files line by line; a missing one counts as empty.
 pub fn text_diff(before: Option<&[u8]>, after: Option<&[u8]>) -> TextDiff {
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-    if before == after {
-        return TextDiff::Same;
-    }
+    // First: of a larger file the caller may have read only the beginning, which says nothing about the rest.
     if before.len().max(after.len()) > MAX_INPUT {
         return TextDiff::TooLarge { limit: MAX_INPUT as u64 };
+    }
+    if before == after {
+        return TextDiff::Same;
     }
     let (Some(before), Some(after)) = (as_text(before), as_text(after)) else {
         return TextDiff::Binary;
@@ -100,6 +101,7 @@ mod tests {
     #[test]
     fn large_files_are_refused_and_long_differences_cut_at_a_line() {
         let huge = vec![b'x'; MAX_INPUT + 1];
+        assert_eq!(text_diff(Some(&huge), Some(&huge)), TextDiff::TooLarge { limit: MAX_INPUT as u64 });
         assert_eq!(text_diff(Some(&huge), None), TextDiff::TooLarge { limit: MAX_INPUT as u64 });
         let long = "a line with an ü\n".repeat(MAX_OUTPUT / 10);
         let TextDiff::Text { unified, truncated } = text_diff(None, Some(long.as_bytes())) else { panic!() };

@@ -98,9 +98,11 @@ impl Resolving<'_> {
         match reference {
             Subject::Workspace(asked) | Subject::Removed(asked) => {
                 let workspace = self.find(asked)?;
-                record.about(&workspace);
                 let removed = matches!(reference, Subject::Removed(_));
-                if self.require_use(&workspace, asked)? == Decision::Adopt && !removed {
+                let decision = self.require_use(&workspace, asked)?;
+                // Not before: a refused caller reads its own record, which must not say more than the refusal does.
+                record.about(&workspace);
+                if decision == Decision::Adopt && !removed {
                     self.orphans.push(workspace.id);
                 }
                 self.subjects.used.push(workspace.id);

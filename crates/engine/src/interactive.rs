@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::access::Access;
 use crate::act::{Context, Record};
-use crate::command::Interaction;
+use crate::command::{Interaction, Word};
 use crate::secrets::without_credentials;
 use crate::{Caller, Engine, NotStarted};
 
@@ -54,8 +54,7 @@ impl Engine {
         asked: Interaction,
     ) -> Result<Interactive, NotStarted> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
-        let words: Vec<String> = asked.argv.iter().map(|word| without_credentials(&word.shown())).collect();
-        let detail = json!({ "argv": words });
+        let detail = json!({ "command": shown_line(&asked.argv) });
         let detail = if detail.to_string().len() > agentiso_meta::MAX_DETAIL { json!({}) } else { detail };
         let mut record = Record::begin(self, caller, name, detail);
         let started = async {
@@ -93,5 +92,39 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+}
+
+/// A command in one line, without credentials. As one line, because a flag and its value are often two words.
+fn shown_line(argv: &[Word]) -> String {
+    let words = argv.iter().map(|word| {
+        let word = word.shown();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./@%+".contains(c);
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    });
+    without_credentials(&words.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_in_two_words_are_not_shown() {
+        let line = |words: &[&str]| {
+            shown_line(&words.iter().map(|word| Word::from(word.as_bytes().to_vec())).collect::<Vec<_>>())
+        };
+        for words in [
+            &["mysql", "--password", "hunter2bb"][..],
+            &["curl", "-u", "bob:hunter2bb", "https://example.org"],
+            &["sshpass", "-p", "hunter2bb", "ssh", "x"],
+            &["tool", "--token", "hunter2bb"],
+        ] {
+            assert!(!line(words).contains("hunter2bb"), "{}", line(words));
+        }
+        assert_eq!(line(&["sh", "-c", "echo it's"]), r"sh -c 'echo it'\''s'");
     }
 }

@@ -40,7 +40,7 @@ pub use pool::PoolMachine;
 pub use sessions::{MAX_CLIENT, Session, SessionKind};
 pub use settings::{NextSize, Settings};
 pub use snapshots::Snapshot;
-pub use timeline::{Event, EventFilter, MAX_DETAIL, NewEvent};
+pub use timeline::{By, Event, EventFilter, MAX_DETAIL, NewEvent};
 pub use usage::Usage;
 pub use variables::Variable;
 pub use workspaces::{Lineage, Workspace, WorkspaceState};

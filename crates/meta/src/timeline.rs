@@ -55,24 +55,46 @@ pub struct EventFilter {
     pub workspace: Option<WorkspaceId>,
     /// Only those before this place: the last one that was seen.
     pub before: Option<i64>,
-    /// How many at most.
+    /// Only those of some sessions.
+    pub by: By,
+    /// How many at most, of those that are wanted.
     pub limit: u32,
+}
+
+/// Whose events are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum By {
+    /// Everybody's.
+    Anyone,
+    /// Those of one session.
+    Session(SessionId),
+    /// Those of one session and of the user.
+    SessionOrUser(SessionId),
 }
 
 impl Read<'_> {
     /// Returns events, newest first.
     pub fn events(&self, filter: EventFilter) -> Result<Vec<Event>, MetaError> {
-        let EventFilter { workspace, before, limit } = filter;
+        let EventFilter { workspace, before, by, limit } = filter;
         let before = before.unwrap_or(i64::MAX);
+        let (session, or_user) = match by {
+            By::Anyone => (None, true),
+            By::Session(session) => (Some(Stored(session)), false),
+            By::SessionOrUser(session) => (Some(Stored(session)), true),
+        };
+        let whose = "(?1 IS NULL OR session = ?1 OR (?2 AND session IS NULL))";
         match workspace {
             Some(workspace) => self.all(
-                "SELECT * FROM timeline WHERE workspace = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
-                (Stored(workspace), before, limit),
+                &format!(
+                    "SELECT * FROM timeline WHERE {whose} AND id < ?3 AND workspace = ?5
+                     ORDER BY id DESC LIMIT ?4"
+                ),
+                (session, or_user, before, limit, Stored(workspace)),
                 read,
             ),
             None => self.all(
-                "SELECT * FROM timeline WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-                (before, limit),
+                &format!("SELECT * FROM timeline WHERE {whose} AND id < ?3 ORDER BY id DESC LIMIT ?4"),
+                (session, or_user, before, limit),
                 read,
             ),
         }

@@ -91,7 +91,8 @@ impl Make for WorkspaceCreate {
             labels: self.labels.clone(),
         };
         let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&resources))?;
-        let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool };
+        let owner = context.caller.session;
+        let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool, owner };
         let began = Instant::now();
         let view = match engine.workspaces.create(&request, &context.progress).await {
             Err(failure) if failure.code() == Code::WorkspaceExists => {
@@ -128,9 +129,9 @@ impl Engine {
     fn settle(&self, owner: Option<SessionId>, view: &WorkspaceView, wishes: Wishes) -> Result<(), Failure> {
         let Wishes { expires_at, idle_stop, labels } = wishes;
         let last_used = clock::now();
-        let settings = Settings {
+        let settings = |owner| Settings {
             owner,
-            labels,
+            labels: labels.clone(),
             expires_at,
             idle_stop,
             last_used,
@@ -139,15 +140,11 @@ impl Engine {
             stay_stopped: false,
             next_size: None,
         };
-        Ok(self.meta().write(|tx| tx.set_settings(view.id, &settings))?)
-    }
-
-    /// Makes a session the owner of what it has just made.
-    pub(crate) fn own(&self, owner: Option<SessionId>, workspace: WorkspaceId) -> Result<(), Failure> {
-        match owner {
-            Some(_) => Ok(self.meta().write(|tx| tx.set_owner(workspace, owner))?),
-            None => Ok(()),
-        }
+        Ok(self.meta().write(|tx| {
+            // What the user makes has no owner, and a session may have taken it already.
+            let owner = owner.or(tx.settings(view.id)?.owner);
+            tx.set_settings(view.id, &settings(owner))
+        })?)
     }
 }
 

@@ -67,6 +67,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         name,
         count,
         all_or_nothing: fork.all_or_nothing,
+        owner: context.caller.session,
     };
     let began = Instant::now();
     let outcome = engine.workspaces.fork(&request, &context.progress).await?;
@@ -92,7 +93,7 @@ struct Made {
     failures: Vec<ForkFailure>,
 }
 
-/// Gives the forks to the caller, with the variables of their source.
+/// Gives the forks the variables of their source.
 async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome, had: Had) -> Made {
     let engine = &context.engine;
     let mut made = Made { workers: Vec::new(), failures: Vec::new() };
@@ -110,11 +111,7 @@ async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome, ha
                 continue;
             }
         };
-        let settled = match engine.own(context.caller.session, view.id) {
-            Ok(()) => engine.bequeath(source.id, view.id, had).await,
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = settled {
+        if let Err(failure) = engine.bequeath(source.id, view.id, had).await {
             made.failures.push(failed(&failure));
             let remove = RemoveRequest { workspace: view.id, force: true };
             if let Err(failure) = engine.workspaces.remove(&remove).await {

@@ -153,7 +153,7 @@ async fn read(guest: &Guest, path: &str, offset: u64, limit: u64) -> Result<(Vec
         bytes.extend_from_slice(&piece);
     }
     // A file of the kernel's says it is empty and is not; one may have grown meanwhile.
-    let size = size.max(offset + bytes.len() as u64);
+    let size = if bytes.is_empty() { size } else { size.max(offset + bytes.len() as u64) };
     Ok((bytes, size))
 }
 

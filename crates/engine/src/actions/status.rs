@@ -5,7 +5,7 @@ use agentiso_core::action::{
     WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics, WorkspaceStats,
 };
 use agentiso_core::{Code, Failure};
-use agentiso_meta::EventFilter;
+use agentiso_meta::{By, EventFilter};
 
 use crate::act::Context;
 use crate::quota::quota;
@@ -67,16 +67,17 @@ impl Perform for Timeline {
         engine.timeline.flush().await;
         let workspace = context.past();
         let limit = self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
-        let filter = EventFilter { workspace, before: self.before, limit };
-        let events = engine.meta().read(|read| read.events(filter))?;
-        let mine = |event: &agentiso_meta::Event| {
-            // An agent sees what it did itself; what others did to other workspaces is none of its business, and where
-            // sessions are isolated, neither is what other sessions did to its own before they were.
-            let own = event.done.session == context.caller.session;
-            let of_others = event.done.session.is_some() && engine.isolates(&context.caller);
-            context.caller.is_operator() || own || (workspace.is_some() && !of_others)
+        // A session sees what it did itself and what was done to its workspaces. Where sessions are isolated, it does not
+        // see what other sessions did to its workspaces before.
+        let by = match context.caller.session {
+            None => By::Anyone,
+            Some(session) if workspace.is_none() => By::Session(session),
+            Some(session) if engine.isolates(&context.caller) => By::SessionOrUser(session),
+            Some(_) => By::Anyone,
         };
-        let events = events.into_iter().filter(mine).map(|event| TimelineEvent {
+        let filter = EventFilter { workspace, before: self.before, by, limit };
+        let events = engine.meta().read(|read| read.events(filter))?;
+        let events = events.into_iter().map(|event| TimelineEvent {
             id: event.id,
             at: shown(event.done.at),
             workspace_id: event.done.workspace.map(|id| id.to_string()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use agentiso_core::{Code, Explain};
-use agentiso_meta::{EventFilter, Meta, MetaError, Variable, WorkspaceState};
+use agentiso_meta::{By, EventFilter, Meta, MetaError, Variable, WorkspaceState};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
@@ -132,7 +132,7 @@ fn workspaces_whose_names_look_like_ids_are_renamed_everywhere() {
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(source.name.as_str(), format!("named-{victim}"));
     assert_eq!((fork.name.as_str(), fork.lineage.unwrap().name.as_str()), ("fork", "named-deadbeef"));
-    let filter = EventFilter { workspace: None, before: None, limit: 10 };
+    let filter = EventFilter { workspace: None, before: None, by: By::Anyone, limit: 10 };
     let events = meta.read(|state| state.events(filter)).unwrap();
     let told: Vec<_> = events
         .iter()

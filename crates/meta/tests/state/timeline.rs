@@ -1,13 +1,13 @@
 use std::time::Duration;
 
 use agentiso_core::{Code, Explain, WorkspaceId};
-use agentiso_meta::{Event, EventFilter, MAX_DETAIL, MetaError, NewEvent};
+use agentiso_meta::{By, Event, EventFilter, MAX_DETAIL, MetaError, NewEvent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::builders::{State, now, session};
 
-const ALL: EventFilter = EventFilter { workspace: None, before: None, limit: u32::MAX };
+const ALL: EventFilter = EventFilter { workspace: None, before: None, by: By::Anyone, limit: u32::MAX };
 
 fn event(action: &str, workspace: Option<WorkspaceId>) -> NewEvent {
     NewEvent {

@@ -64,6 +64,7 @@ impl Aside {
             resources,
             cold: false,
             pool,
+            owner: None,
         };
         self.workspaces.create(&request, &silent()).await
     }
@@ -91,6 +92,7 @@ impl Aside {
             name: Some(name.parse()?),
             count,
             all_or_nothing: true,
+            owner: None,
         };
         self.workspaces.fork(&request, &silent()).await
     }

@@ -43,6 +43,7 @@ pub(super) async fn measure(
         name: Some("crowd".parse()?),
         count: MANY,
         all_or_nothing: true,
+        owner: None,
     };
     let workspaces = aside.workspaces.clone();
     let forking = tokio::spawn(async move { workspaces.fork(&request, &silent()).await });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{DiskId, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
-use agentiso_meta::{Tx, Workspace, WorkspaceState};
+use agentiso_core::{DiskId, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName};
+use agentiso_meta::{MetaError, Tx, Workspace, WorkspaceState};
 use agentiso_vmm::Machine;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -29,6 +29,8 @@ pub struct CreateRequest {
     pub cold: bool,
     /// Takes a ready machine from the pool if there is one that fits.
     pub pool: bool,
+    /// The session it belongs to from the instant it exists: a workspace without an owner is free to take.
+    pub owner: Option<SessionId>,
 }
 
 impl Workspaces {
@@ -82,7 +84,7 @@ impl Workspaces {
         let parent = self.parent_of(disk)?;
         let write_down = |tx: &Tx<'_>| {
             insert_disk(tx, disk, parent)?;
-            tx.insert_workspace(&workspace)
+            insert_owned(tx, &workspace, request.owner)
         };
         if request.cold || started.tier == Tier::WarmTemplate {
             undertaking.finish(write_down)?;
@@ -148,4 +150,14 @@ pub(crate) fn now() -> Timestamp {
 /// A tier as the database has it.
 pub(crate) fn tier_name(tier: Tier) -> String {
     tier.as_str().to_owned()
+}
+
+/// Adds a workspace together with its owner, so that no other session can see it without one.
+pub(super) fn insert_owned(
+    tx: &Tx<'_>,
+    workspace: &Workspace,
+    owner: Option<SessionId>,
+) -> Result<(), MetaError> {
+    tx.insert_workspace(workspace)?;
+    owner.map_or(Ok(()), |owner| tx.set_owner(workspace.id, Some(owner)))
 }

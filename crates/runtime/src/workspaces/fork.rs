@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
 use agentiso_proto::HookReport;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::base::insert_disk;
-use super::create::{now, tier_name};
+use super::create::{insert_owned, now, tier_name};
 use super::intent::{BerthName, Intent, Switch};
 use super::restore::Revived;
 use super::undertaking::Undertaking;
@@ -47,6 +47,8 @@ pub struct ForkRequest {
     pub count: u32,
     /// One that cannot be made means none is made.
     pub all_or_nothing: bool,
+    /// The session the forks belong to from the instant they exist.
+    pub owner: Option<SessionId>,
 }
 
 /// What became of one fork.
@@ -178,7 +180,7 @@ impl Workspaces {
         let write_down = |tx: &Tx<'_>| {
             for (row, parent) in &rows {
                 insert_disk(tx, row.disk, *parent)?;
-                tx.insert_workspace(row)?;
+                insert_owned(tx, row, request.owner)?;
             }
             Ok(())
         };

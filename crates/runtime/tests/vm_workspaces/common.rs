@@ -103,6 +103,7 @@ impl Home {
             name: Some(name.parse().unwrap()),
             count,
             all_or_nothing: true,
+            owner: None,
         };
         self.workspaces.fork(&request, &silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
@@ -190,6 +191,7 @@ pub fn request(name: &str) -> CreateRequest {
         resources: Resources { memory_mb: 256, ..Resources::default() },
         cold: false,
         pool: true,
+        owner: None,
     }
 }
 
