@@ -1,5 +1,7 @@
 //! `agentiso completions`.
 
+use std::io::Write;
+
 use agentiso_core::{Code, Failure};
 use clap_complete::env::Shells;
 
@@ -18,6 +20,12 @@ pub fn completions(flags: &args::Completions, output: Output) -> Result<u8, Fail
         return Err(Failure::new(Code::Unsupported, format!("there are no completions for {shell}")));
     };
     let script = Output { json: false, ..output };
-    script.result(&(), |out| completer.write_registration(VARIABLE, NAME, NAME, NAME, out))?;
+    script.result(&(), |out| {
+        if shell == "bash" {
+            // Bash takes a colon for the end of a word, and would complete WS:PATH as a path of this host.
+            writeln!(out, "COMP_WORDBREAKS=${{COMP_WORDBREAKS//:}}")?;
+        }
+        completer.write_registration(VARIABLE, NAME, NAME, NAME, out)
+    })?;
     Ok(0)
 }

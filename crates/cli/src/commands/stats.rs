@@ -4,19 +4,17 @@ use std::io::Write;
 use std::time::Duration;
 
 use agentiso_core::Failure;
-use agentiso_core::action::{WorkspaceStatistics, WorkspaceStats, WorkspaceUse};
+use agentiso_core::action::{WorkspaceInfo, WorkspaceStatistics, WorkspaceStats, WorkspaceUse};
 use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
 use crate::output::Output;
-use crate::ui::{Stream, Table, bytes};
+use crate::ui::{Stream, TOP, Table, bytes};
 
 const COLUMNS: [&str; 7] = ["NAME", "CPU", "MEMORY", "OF", "READ/S", "WRITE/S", "DISK USED"];
 /// Between two looks, as often as the daemon measures.
 const EVERY: Duration = Duration::from_secs(2);
-/// Goes to the first line and clears what is below it.
-const HOME: &str = "\x1b[H\x1b[J";
 
 /// Shows what running workspaces use: on a terminal until it is interrupted, elsewhere once.
 pub async fn stats(here: &Installation, flags: args::Stats, output: Output) -> Result<u8, Failure> {
@@ -26,7 +24,7 @@ pub async fn stats(here: &Installation, flags: args::Stats, output: Output) -> R
         let shown = look(&daemon, &flags.workspaces).await?;
         output.result(&shown, |out| {
             if live {
-                write!(out, "{HOME}")?;
+                write!(out, "{TOP}")?;
             }
             table(&shown.workspaces).write(out)
         })?;
@@ -43,6 +41,12 @@ async fn look(daemon: &Daemon, only: &[String]) -> Result<WorkspaceStatistics, F
         only.is_empty() || only.iter().any(|name| *name == one.name || *name == one.workspace_id)
     };
     shown.workspaces.retain(is_meant);
+    for name in only {
+        if !shown.workspaces.iter().any(|one| one.name == *name || one.workspace_id == *name) {
+            // It is stopped, or there is no such workspace, which this says.
+            daemon.ask_quietly(&WorkspaceInfo { workspace_id: name.clone() }).await?;
+        }
+    }
     Ok(shown)
 }
 

@@ -15,7 +15,7 @@ pub use error::{error_object, report};
 pub use human::{age, age_since, bytes, duration, milliseconds};
 pub use progress::{Bars, Lines, progress};
 pub use stream::{Capture, Stream};
-pub use style::Paint;
 pub(crate) use style::harmless;
+pub use style::{Paint, TOP};
 pub use table::Table;
 pub(crate) use tree::tree;

@@ -81,8 +81,11 @@ pub(super) fn harmless_bytes(bytes: &[u8]) -> String {
     safe
 }
 
-/// What [`Paint`] writes.
-const OWN: &[&str] = &["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31;1m"];
+/// Goes to the first line of a terminal and clears what is below it.
+pub const TOP: &str = "\x1b[H\x1b[J";
+
+/// What [`Paint`] and live tables write.
+const OWN: &[&str] = &[TOP, "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31;1m"];
 
 #[cfg(test)]
 mod tests {
@@ -100,6 +103,7 @@ mod tests {
         let paint = Paint::new(true);
         let ours =
             paint.good("a") + &paint.bad("b") + &paint.faint("c") + &paint.strong("d") + &paint.warning("e");
+        let ours = format!("{TOP}{ours}");
         assert_eq!(harmless_bytes(ours.as_bytes()), ours);
         let theirs = b"a\x1b]0;title\x07\x1b[2J\x1b[8mhidden\rb\xff\x9b2J\n\tc";
         let shown = "a\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{1b}[8mhidden\\rb\\xff\\x9b2J\n\tc";

@@ -18,7 +18,8 @@ const SH: &str = "run by /bin/sh: this image has no bash";
 pub struct Exec {
     /// Id or name.
     pub workspace_id: String,
-    /// The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash).
+    /// The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash). Not needed with job_id.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
     /// Kill it and its children after this many seconds, up to 86400. Default: 120.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -140,6 +140,9 @@ pub struct SnapshotDetails {
     pub current: bool,
     /// Workspaces whose disks need it.
     pub forks: Vec<String>,
+    /// Why its memory cannot be restored, if it is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 impl Outcome for SnapshotListed {
@@ -159,8 +162,10 @@ impl Outcome for SnapshotListed {
                 true => String::new(),
                 false => format!(" ({})", snapshot.description),
             };
+            let damage = snapshot.damage.as_ref();
+            let damage = damage.map(|why| format!("; its memory is damaged: {why}")).unwrap_or_default();
             format!(
-                "{}{about}: {}{parent}{memory}{current}, {} bytes of its own, {} in all{forks}",
+                "{}{about}: {}{parent}{memory}{current}, {} bytes of its own, {} in all{forks}{damage}",
                 snapshot.brief.name,
                 snapshot.brief.created_at,
                 snapshot.used_bytes,

@@ -410,7 +410,7 @@ action!(WorkspaceStart -> WorkspaceStateNow, "workspace_start", "Start a workspa
 pub struct WorkspaceStop {
     /// Id or name.
     pub workspace_id: String,
-    /// Kill the machine instead of shutting it down; unsynced writes are lost.
+    /// Kill the machine instead of shutting it down; unsynced writes are lost. Discards the memory of a suspended one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// Seconds to wait for a clean shutdown before it is killed. Default: from the configuration.

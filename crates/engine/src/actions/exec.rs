@@ -46,6 +46,10 @@ impl Perform for Exec {
                 ..executed(&ending, began.elapsed(), shown, None)
             });
         }
+        if self.command.is_empty() {
+            return Err(Failure::new(Code::InvalidArgument, "`command` is missing")
+                .with_remedy("give a command, or the job_id that an earlier exec returned"));
+        }
         let mut command = shell(&self.command, self.workdir.as_deref(), &self.env, self.user.as_deref())?;
         command.stdin = self.stdin.is_some();
         command.timeout_ms = Some(seconds * 1000);

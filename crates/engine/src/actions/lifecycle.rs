@@ -72,6 +72,12 @@ impl Perform for WorkspaceStop {
         engine.change_settings(workspace.id, |settings| settings.stay_stopped = true)?;
         if !running {
             let suspended = engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some();
+            if suspended && self.force {
+                engine.forget_last_moment(workspace.id).await?;
+                engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None);
+                let note = "its saved memory was discarded; its disk is as it was when it was suspended";
+                return Ok(state_now(workspace, State::Stopped, began, Some(note.to_owned())));
+            }
             let state = if suspended { State::Suspended } else { State::Stopped };
             return Ok(state_now(workspace, state, began, Some("it was not running".to_owned())));
         }

@@ -118,6 +118,7 @@ impl Perform for SnapshotList {
             referenced_bytes: view.referenced_bytes,
             current: view.current,
             forks: view.forks,
+            damage: view.damage,
         });
         Ok(SnapshotListed { snapshots: snapshots.collect() })
     }

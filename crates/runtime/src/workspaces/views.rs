@@ -87,6 +87,8 @@ pub struct SnapshotView {
     pub referenced_bytes: u64,
     /// Workspaces whose disks need it.
     pub forks: Vec<String>,
+    /// Why its memory cannot be used, if it cannot. Its sizes are then those of its disk.
+    pub damage: Option<String>,
 }
 
 impl WorkspaceView {
@@ -192,16 +194,24 @@ impl Workspaces {
         disk: DiskUsage,
     ) -> Result<SnapshotView, Failure> {
         let (mut used_bytes, mut referenced_bytes) = (disk.freed_by_removal, disk.referenced);
+        let mut damage = None;
         if let Some(memory) = snapshot.memory {
-            let unreadable = |error| self.installation.io("read a memory image", error);
-            let others: Vec<_> = {
-                let users = self.meta.read(|read| read.memories_using(memory))?;
+            let users = self.meta.read(|read| read.memories_using(memory))?;
+            let sizes = || -> std::io::Result<(u64, u64)> {
                 let others = users.into_iter().filter(|&user| user != memory);
-                others.map(|user| self.memory().open(user).map(|image| image.map)).collect::<Result<_, _>>()
+                let others = others.map(|user| self.memory().open(user).map(|image| image.map));
+                let others: Vec<_> = others.collect::<Result<_, _>>()?;
+                let own = self.memory().freed_by_removal(memory, &others)?;
+                Ok((own, self.memory().open(memory)?.referenced_bytes()))
+            };
+            // One damaged snapshot must not hide the others.
+            match sizes() {
+                Ok((own, all)) => {
+                    used_bytes += own;
+                    referenced_bytes += all;
+                }
+                Err(error) => damage = Some(agentiso_core::chain(&error)),
             }
-            .map_err(unreadable)?;
-            used_bytes += self.memory().freed_by_removal(memory, &others).map_err(unreadable)?;
-            referenced_bytes += self.memory().open(memory).map_err(unreadable)?.referenced_bytes();
         }
         let parent = snapshot.parent.and_then(|id| all.iter().find(|other| other.id == id));
         Ok(SnapshotView {
@@ -215,6 +225,7 @@ impl Workspaces {
             used_bytes,
             referenced_bytes,
             forks: self.forks_needing(snapshot)?,
+            damage,
         })
     }
 }

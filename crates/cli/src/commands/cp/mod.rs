@@ -9,6 +9,7 @@
 //! ```
 
 mod side;
+mod staging;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ use agentiso_runtime::Installation;
 use serde::Serialize;
 
 use self::side::{Side, absolute, below, invalid, is_content, name_of};
+use self::staging::Staging;
+use super::interrupt::interruptible;
 use super::{Daemon, read};
 use crate::args;
 use crate::output::Output;
@@ -42,7 +45,7 @@ pub async fn cp(here: &Installation, mut flags: args::Cp, output: Output) -> Res
     let to = Side::of(&last)?;
     let from = flags.paths.iter().map(|path| Side::of(path)).collect::<Result<Vec<_>, _>>()?;
     check(&from, &to)?;
-    let copy = Copy { daemon: Daemon::reach(here, output).await?, home: here.paths.home.clone() };
+    let copy = Copy { daemon: Daemon::reach(here, output).await?, cache: here.paths.cache_dir() };
     let to = copy.resolved(to).await?;
     if to == Side::Stream {
         let [Side::There { workspace, path }] = &from[..] else {
@@ -83,7 +86,7 @@ fn check(from: &[Side], to: &Side) -> Result<(), Failure> {
 /// One run of `cp`.
 struct Copy {
     daemon: Daemon,
-    home: PathBuf,
+    cache: PathBuf,
 }
 
 impl Copy {
@@ -100,8 +103,8 @@ impl Copy {
                 self.transfer(Direction::Download, workspace, host_path, without_dot(path)).await
             }
             (Side::There { workspace, path }, Side::There { workspace: other, path: target }) => {
-                let room = Room::new(&self.home)?;
-                let between = room.path("copy")?;
+                let staging = Staging::new(&self.cache)?;
+                let between = staging.path("copy")?;
                 self.transfer(Direction::Download, workspace, between.clone(), without_dot(path)).await?;
                 let guest_path = destination(path, path, target, into_directory)?;
                 self.transfer(Direction::Upload, other, between, guest_path).await
@@ -111,9 +114,9 @@ impl Copy {
                     return Err(invalid(&format!("{path} is a directory"))
                         .with_remedy("standard input has no name: give the name of the file, too"));
                 }
-                let room = Room::new(&self.home)?;
-                let between = room.path("stdin")?;
-                room.keep_input(&between)?;
+                let staging = Staging::new(&self.cache)?;
+                let between = staging.path("stdin")?;
+                interruptible(Staging::keep_input(between.clone())).await?;
                 self.transfer(Direction::Upload, workspace, between, path.clone()).await
             }
             _ => Err(invalid("neither side is in a workspace")),
@@ -234,42 +237,6 @@ fn tell(copied: &Copied, output: Output) -> Result<(), Failure> {
         let _ = writeln!(err, "{label}: sockets, pipes and devices were left out: {names}{more}");
     }
     Ok(())
-}
-
-/// A directory that only we can open, for what is between two places. It is removed when this is dropped.
-struct Room {
-    directory: PathBuf,
-}
-
-impl Room {
-    fn new(home: &Path) -> Result<Self, Failure> {
-        use std::os::unix::fs::DirBuilderExt;
-        let directory = home.join("transfers").join(format!(".cp-{}", uuid::Uuid::new_v4()));
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .map_err(|error| trouble(&directory, &error))?;
-        Ok(Self { directory })
-    }
-
-    fn path(&self, name: &str) -> Result<String, Failure> {
-        absolute(&self.directory.join(name))
-    }
-
-    /// Keeps all of standard input in a file.
-    fn keep_input(&self, path: &str) -> Result<(), Failure> {
-        let kept =
-            std::fs::File::create_new(path).and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file));
-        kept.map(drop).map_err(|error| trouble(Path::new(path), &error))
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        // Whatever cannot be removed is in a directory that only its owner can open.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
 }
 
 fn trouble(path: &Path, error: &io::Error) -> Failure {

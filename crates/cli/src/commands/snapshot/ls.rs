@@ -46,7 +46,12 @@ fn row(branch: &str, snapshot: &SnapshotDetails) -> [String; 7] {
     let here = if snapshot.current { " *" } else { "" };
     [
         format!("{branch}{}{here}", snapshot.brief.name),
-        if snapshot.brief.has_memory { "yes" } else { "no" }.to_owned(),
+        match (snapshot.brief.has_memory, &snapshot.damage) {
+            (true, Some(_)) => "damaged",
+            (true, None) => "yes",
+            (false, _) => "no",
+        }
+        .to_owned(),
         format!("{} ago", age_since(&snapshot.brief.created_at)),
         bytes(snapshot.used_bytes),
         bytes(snapshot.referenced_bytes),

@@ -12,7 +12,7 @@ use crate::args;
 use crate::commands::Daemon;
 use crate::output::Output;
 
-/// Removes workspaces: none of them if one does not exist or runs.
+/// Removes workspaces: none of them if one does not exist, runs, or is suspended with its processes.
 pub async fn rm(here: &Installation, flags: args::Rm, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     let found = chosen(&daemon, flags.which).await?;
@@ -40,13 +40,16 @@ pub(super) async fn remove(
 }
 
 fn refuse_running(found: &[WorkspaceBrief]) -> Result<(), Failure> {
-    let running: Vec<&str> =
-        found.iter().filter(|brief| brief.state == State::Running).map(|brief| brief.name.as_str()).collect();
-    if running.is_empty() {
+    let alive: Vec<&WorkspaceBrief> = found.iter().filter(|brief| brief.state != State::Stopped).collect();
+    if alive.is_empty() {
         return Ok(());
     }
-    let names = running.join(" ");
-    let message = format!("still running, so nothing was removed: {}", running.join(", "));
-    Err(Failure::new(Code::WorkspaceRunning, message)
-        .with_remedy(format!("stop them first, or run: agentiso rm --force {names}")))
+    let states: Vec<String> =
+        alive.iter().map(|brief| format!("{} is {}", brief.name, brief.state)).collect();
+    let names: Vec<&str> = alive.iter().map(|brief| brief.name.as_str()).collect();
+    let message = format!("nothing was removed: {}", states.join(", "));
+    Err(Failure::new(Code::WorkspaceRunning, message).with_remedy(format!(
+        "to remove them with their processes, run: agentiso rm --force {}",
+        names.join(" ")
+    )))
 }
