@@ -12,7 +12,7 @@ use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
     Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind,
-    NotIsolated, REGISTRY, Users, choose_link, ids_exist, in_place, probe,
+    NotIsolated, REGISTRY, Users, choose_link, ids_exist, probe,
 };
 
 use crate::config::{self, Config};
@@ -107,7 +107,9 @@ impl Installation {
             return None;
         }
         let find = || {
-            let found = in_place(|| Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json")));
+            let found = agentiso_vmm::in_place(|| {
+                Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json"))
+            });
             found.map(Arc::new).inspect_err(|error| {
                 tracing::warn!("machines run without being isolated from the host: {}", chain(error));
             })
