@@ -108,7 +108,9 @@ impl Installation {
             return None;
         }
         let find = || {
-            let found = Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json"));
+            let found = agentiso_vmm::in_place(|| {
+                Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json"))
+            });
             found.map(Arc::new).inspect_err(|error| {
                 tracing::warn!("machines run without being isolated from the host: {}", chain(error));
             })

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io;
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat};
 use rustix::io::Errno;
 
 use super::plan::{Entry, HOST, SameUser, Step, plain};
@@ -88,10 +89,11 @@ impl Entry {
 
 impl Step {
     fn take(&self) -> Result<(), Errno> {
-        // SAFETY: the strings end with a zero byte; nothing else is passed but numbers.
         match self {
-            Self::Directory(path) => unless_there(unsafe { libc::mkdir(path.as_ptr(), 0o755) }),
-            Self::File(path) => unless_there(unsafe { libc::mknod(path.as_ptr(), libc::S_IFREG | 0o600, 0) }),
+            Self::Directory(path) => unless_there(mkdirat(CWD, path, Mode::from_raw_mode(0o755))),
+            Self::File(path) => {
+                unless_there(mknodat(CWD, path, FileType::RegularFile, Mode::from_raw_mode(0o600), 0))
+            }
             Self::Bind { from, at, read_only } => {
                 // With what is mounted in it, as in /usr/lib.
                 mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
@@ -161,13 +163,12 @@ fn mount(
 }
 
 fn write(path: &CStr, text: &[u8]) -> Result<(), Errno> {
-    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     rustix::io::write(file, text).map(drop)
 }
 
-fn unless_there(done: i32) -> Result<(), Errno> {
-    match check(done) {
+fn unless_there(done: Result<(), Errno>) -> Result<(), Errno> {
+    match done {
         Err(Errno::EXIST) => Ok(()),
         other => other,
     }

@@ -72,9 +72,9 @@ impl Attributes {
 
 impl Ruleset {
     /// Allows what is shown to be used as it is shown, and nothing else.
-    pub fn plan(version: u32, shown: &[Shown]) -> io::Result<Self> {
+    pub fn plan(version: u32, shown: &[&Shown]) -> io::Result<Self> {
         let handled = Attributes::all(version);
-        let rule = |one: &Shown| {
+        let rule = |one: &&Shown| {
             let is_dir = one.host.is_dir();
             let kind = if is_dir { OF_FILES | READ_DIR } else { OF_FILES };
             Ok((c_string(&one.at)?, allowed(one.access) & kind & handled.files))
@@ -144,7 +144,9 @@ mod tests {
 
     #[test]
     fn nothing_can_be_made_or_removed_and_only_the_disk_is_written() {
-        let shown = [Shown::in_place("/usr/lib", Access::Read), Shown::in_place("/dev/null", Access::Write)];
+        let (libraries, device) =
+            (Shown::in_place("/usr/lib", Access::Read), Shown::in_place("/dev/null", Access::Write));
+        let shown = [&libraries, &device];
         let ruleset = Ruleset::plan(7, &shown).unwrap();
         assert_eq!(ruleset.rules[0].1, EXECUTE | READ_FILE | READ_DIR);
         assert_eq!(ruleset.rules[1].1, READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV);
