@@ -13,7 +13,7 @@ use agentiso_vmm::Acceleration;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::config::Config;
+use crate::config::{Config, with_keys};
 use crate::image_ops::ImageOrigin;
 use crate::{Installation, StartRequest, Tier};
 
@@ -32,6 +32,8 @@ pub struct Prepared {
     pub acceleration: Acceleration,
     /// The image.
     pub image: ImageName,
+    /// Whether machines start from it unless another one is named.
+    pub is_default: bool,
     /// What a first machine was started from.
     pub tier: Tier,
 }
@@ -39,11 +41,12 @@ pub struct Prepared {
 impl Installation {
     /// Prepares configuration, kernel, image and template. What is there already is left as it is.
     pub async fn init(&self, image: &ImageName, progress: &Arc<dyn Progress>) -> Result<Prepared, Failure> {
-        self.write_config(progress)?;
         progress.step("Finding QEMU", None);
         let host = self.host()?;
         self.require_tools(image)?;
         progress.done(&format!("{} at {}", host.qemu.version, host.qemu.path.display()));
+        // Not before the image is known to be one: it may become the default.
+        let written = self.write_config(image, progress)?;
         let kernel = self.prepare_kernel(progress).await?;
         progress.step("Finding out how guests run here", None);
         let acceleration = self.acceleration(&host, &kernel).await;
@@ -64,12 +67,14 @@ impl Installation {
             qemu: host.qemu.version,
             acceleration,
             image: image.clone(),
+            is_default: written || self.config.defaults.image == image.as_str(),
             tier,
         })
     }
 
-    /// Writes a configuration file in which everything is explained and nothing is set.
-    fn write_config(&self, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
+    /// Writes a configuration file in which everything is explained and nothing is set, unless another image than the
+    /// usual one is to be the default. Says whether it did: a file that is there is left as it is.
+    fn write_config(&self, image: &ImageName, progress: &Arc<dyn Progress>) -> Result<bool, Failure> {
         let path = &self.paths.config_file;
         progress.step("Configuration", None);
         let write = || {
@@ -80,16 +85,19 @@ impl Installation {
                 .create_new(true)
                 .write(true)
                 .open(path)?
-                .write_all(Config::commented().as_bytes())
+                .write_all(new_config(image).as_bytes())
         };
         match write() {
-            Ok(()) => progress.done(&format!("written to {}", path.display())),
+            Ok(()) => {
+                progress.done(&format!("written to {}", path.display()));
+                Ok(true)
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 progress.done(&format!("{} is there", path.display()));
+                Ok(false)
             }
-            Err(error) => return Err(self.io(&format!("write {}", path.display()), error)),
+            Err(error) => Err(self.io(&format!("write {}", path.display()), error)),
         }
-        Ok(())
     }
 
     /// Refuses to begin without what will be needed: nothing is downloaded in vain.
@@ -127,6 +135,15 @@ impl Installation {
     }
 }
 
+/// The configuration of a new installation that starts from an image.
+fn new_config(image: &ImageName) -> String {
+    let commented = Config::commented();
+    match image.as_str() == Config::default().defaults.image {
+        true => commented,
+        false => with_keys(&commented, "defaults", &[("image", image.as_str())]),
+    }
+}
+
 /// Several failures as one: it is told at once what is missing.
 fn all_of(failures: Vec<Failure>) -> Result<(), Failure> {
     let Some(first) = failures.first() else { return Ok(()) };
@@ -145,6 +162,16 @@ mod tests {
     use agentiso_core::Code;
 
     use super::*;
+
+    #[test]
+    fn the_image_of_a_new_installation_is_its_default() {
+        let image = |name: &str| {
+            let text = new_config(&name.parse().unwrap());
+            crate::config::parse(&text, std::path::Path::new("c")).unwrap().defaults.image
+        };
+        assert_eq!(image("debian-slim"), "debian-slim");
+        assert_eq!(new_config(&"debian".parse().unwrap()), Config::commented());
+    }
 
     #[test]
     fn all_that_is_missing_is_told_at_once_and_each_remedy_once() {

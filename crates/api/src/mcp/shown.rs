@@ -76,7 +76,7 @@ pub(super) fn translated(text: &str, selection: &Selection) -> String {
 }
 
 /// Names that are no tool but a word as well are not looked for.
-const WORDS: &[&str] = &["exec", "snapshot", "timeline"];
+const WORDS: &[&str] = &["exec", "image", "snapshot", "timeline"];
 
 fn names_others(text: &str, selection: &Selection) -> bool {
     let others = TABLE.iter().filter(|tool| !selection.shows(tool) && !WORDS.contains(&tool.name));

@@ -87,6 +87,31 @@ async fn agents_that_may_import_read_only_files_in_their_transfer_directory() {
 }
 
 #[tokio::test]
+async fn a_suspended_workspace_is_not_copied_without_what_is_in_its_memory() {
+    let house = House::new().await;
+    let workspace = house.workspace("web", None);
+    let written = house.meta.write(|tx| {
+        let snapshot = tx.snapshots(workspace.id)?[0].id;
+        let mut settings = tx.settings(workspace.id)?;
+        settings.suspended = Some(snapshot);
+        tx.set_settings(workspace.id, &settings)
+    });
+    written.unwrap();
+    let operator = agentiso_engine::Caller::operator("test");
+    let place = tempfile::tempdir().unwrap();
+    let calls = [
+        ("image_commit", json!({ "workspace_id": "web", "name": "mine" })),
+        ("workspace_export", json!({ "workspace_id": "web", "host_path": place.path().join("web") })),
+    ];
+    for (action, arguments) in calls {
+        let failure = house.call(&operator, action, arguments).await.unwrap_err();
+        assert_eq!(failure.code(), Code::WorkspaceNotRunning, "{action}: {failure}");
+        assert!(failure.message().contains("suspended"), "{failure}");
+    }
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn a_pull_that_its_client_leaves_ends_and_nothing_of_it_stays() {
     let house = House::configured("[images]\nagents = \"manage\"").await;
     let agent = house.session("agent");

@@ -175,11 +175,11 @@ pub struct Recover {
 
 /// Flags of `init`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  agentiso init\n  agentiso init --image tools\n  \
+#[command(after_help = "Examples:\n  agentiso init\n  agentiso init --image debian-slim\n  \
                         agentiso init --zfs-pool tank\n  \
                         agentiso init --pool-path /var/lib/agentiso-pool.img --pool-size 50")]
 pub struct Init {
-    /// Image to prepare [default: the configured one, debian]
+    /// Image to prepare, and in a new installation the default [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME")]
     pub image: Option<String>,
     /// ZFS pool for disks; they are kept in its dataset agentiso

@@ -35,6 +35,11 @@ pub async fn init(installation: &Installation, flags: args::Init, output: Output
             "Ready: machines start from {} under {}.",
             prepared.image, prepared.acceleration.accel
         )?;
-        writeln!(out, "Try: agentiso run -- uname -a")
+        if prepared.is_default {
+            return writeln!(out, "Try: agentiso run -- uname -a");
+        }
+        let (image, config) = (&prepared.image, prepared.config.display());
+        writeln!(out, "Try: agentiso run --image {image} -- uname -a")?;
+        writeln!(out, "To start from it by default, set image = \"{image}\" under [defaults] in {config}.")
     })
 }

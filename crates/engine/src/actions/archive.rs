@@ -23,7 +23,7 @@ impl Perform for WorkspaceExport {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceExported, Failure> {
         context.require_image_access(ImageAccess::Manage)?;
-        let (engine, workspace) = (&context.engine, context.workspace()?);
+        let (engine, workspace) = (&context.engine, context.workspace_to_copy()?);
         let labels = engine.meta().read(|read| read.settings(workspace.id))?.labels;
         let began = Instant::now();
         let target = context.host_target(&self.host_path)?;

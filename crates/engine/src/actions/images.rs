@@ -8,6 +8,7 @@ use agentiso_core::action::{
     ImageMade, ImagePull, ImageRecipe, ImageRemove, ImageRemoved,
 };
 use agentiso_core::{Code, Failure, ImageName};
+use agentiso_meta::Workspace;
 use agentiso_runtime::config::ImageAccess;
 use agentiso_runtime::{Image, ImageOrigin, recipes};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -32,6 +33,20 @@ impl Context {
         Err(Failure::new(Code::NotPermitted, message).with_remedy(format!(
             "ask the operator; agents = \"{value}\" in [images] of the configuration allows it"
         )))
+    }
+
+    /// The workspace whose files are copied. One that is suspended is refused: its disk lacks what is still in memory.
+    pub(super) fn workspace_to_copy(&self) -> Result<&Workspace, Failure> {
+        let workspace = self.workspace()?;
+        if self.engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_none() {
+            return Ok(workspace);
+        }
+        let message = format!(
+            "workspace {} is suspended: some of its files may still be in its memory",
+            workspace.name
+        );
+        Err(Failure::new(Code::WorkspaceNotRunning, message)
+            .with_remedy("workspace_resume resumes it; then try again"))
     }
 
     /// Removes an image that no workspace needs.
@@ -185,7 +200,7 @@ impl Perform for ImageCommit {
     async fn perform(self, context: &Context) -> Result<ImageMade, Failure> {
         context.require_image_access(ImageAccess::Manage)?;
         let name: ImageName = self.name.parse()?;
-        let (engine, workspace) = (&context.engine, context.workspace()?.id);
+        let (engine, workspace) = (&context.engine, context.workspace_to_copy()?.id);
         let began = Instant::now();
         let _turn = turn().await?;
         let made = engine.workspaces.commit_image(workspace, &name, self.replace, &context.progress).await?;
