@@ -44,6 +44,7 @@ fn the_pool_is_filled_for_an_agent_refilled_after_a_claim_and_ends_with_the_daem
     drop(mcp);
     place.run(&["daemon", "stop"]);
     assert_eq!(machines(&place), BTreeSet::from([pid]), "only the workspace's goes on");
+    place.run(&["rm", "--force", "one"]);
 }
 
 #[test]

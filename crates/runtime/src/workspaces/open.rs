@@ -43,8 +43,10 @@ impl Workspaces {
         let workspaces = Self::open_holding(installation, Held::all()).await?;
         installation.sweep_disks();
         installation.keep_reserve();
-        // What a machine of the pool was made for may have changed since: the first look is a thorough one.
         if !workspaces.meta.read(|read| read.pool())?.is_empty() {
+            // A daemon that was killed had them ready for somebody, who is likely to come back.
+            workspaces.expect_creates();
+            // What they were made for may have changed since: the first look is a thorough one.
             workspaces.leave_for_later()?;
         }
         Ok(workspaces)
