@@ -396,8 +396,7 @@ pub struct SetEnv {
 action!(SetEnv -> EnvSet, "set_env", "Set variables", Changes, Default, idempotent: true;
     "Sets variables that every later command of the workspace gets, secrets for example. Values stay in memory: they \
      are never logged or shown, and reach the disk only within a snapshot of memory. They survive stop, restore and \
-     fork, but neither another owner nor the end of the server while the workspace is stopped. PATH, IFS, ENV, BASH_ENV \
-     and LD_* are refused.");
+     fork, but not a new owner, nor the server's end while stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
 
 /// Variables that were set.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
