@@ -232,8 +232,8 @@ impl Engine {
     /// Ends the sessions that end with the daemon, when the next one starts.
     pub(crate) fn end_fleeting_sessions(&self) -> Result<(), Failure> {
         Ok(self.meta().write(|tx| {
-            let fleeting = tx.sessions()?.into_iter().filter(|one| one.kind == SessionKind::Fleeting);
-            fleeting.map(|session| tx.remove_session(session.id)).collect()
+            let mut fleeting = tx.sessions()?.into_iter().filter(|one| one.kind == SessionKind::Fleeting);
+            fleeting.try_for_each(|session| tx.remove_session(session.id))
         })?)
     }
 

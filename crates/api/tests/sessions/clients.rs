@@ -38,7 +38,7 @@ async fn clients_with_the_same_token_do_not_see_each_others_workspaces() {
         assert_eq!(one.session(&network).await, mine, "{one:?} comes back to its own");
         let name = format!("mine-{number}");
         let workspace = house.workspace(&name, Some(id(&mine)));
-        assert_eq!(one.names(&network).await, [name.clone()], "{one:?}");
+        assert_eq!(one.names(&network).await, [name.as_str()], "{one:?}");
         assert_eq!(two.names(&network).await, [""; 0], "{two:?}");
         let asked = json!({ "workspace_id": name });
         assert_eq!(

@@ -67,6 +67,24 @@ fn the_variables_of_one_session_never_reach_the_next_whatever_state_the_workspac
 }
 
 #[test]
+fn a_call_does_not_outlast_its_session() {
+    let place = Place::new();
+    let (user, one) = (place.http(), place.session("one"));
+    one.act("workspace_create", json!({"name": "web"}));
+    let caller = one.clone();
+    let call = std::thread::spawn(move || {
+        let command = "touch /run/begun; exec sleep 1000";
+        caller.refused("exec", json!({"workspace_id": "web", "command": command}))
+    });
+    user.sh("web", "timeout 60 sh -c 'until test -e /run/begun; do sleep 0.05; done'");
+    leave(&one);
+    call.join().unwrap().is("not_owner", &["cut off"]);
+    let gone =
+        "timeout 60 sh -c 'while pgrep -x -f \"sleep 1000\"; do sleep 0.05; done' > /dev/null && echo gone";
+    assert_eq!(place.session("two").sh("web", gone), "gone");
+}
+
+#[test]
 fn the_user_gives_a_workspace_to_a_session() {
     let place = Place::configured("[sessions]\nisolation = \"strict\"\n");
     let (user, one) = (place.http(), place.session("one"));
