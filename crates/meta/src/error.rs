@@ -213,7 +213,7 @@ impl Explain for MetaError {
             }
             Self::SnapshotNotFound { nearest: Some(name), .. } => Some(format!("did you mean {name:?}?")),
             Self::SnapshotNotFound { .. } => {
-                Some("see 'agentiso snapshot ls', or snapshot_list, for those the workspace has".to_owned())
+                Some("list the workspace's snapshots with snapshot_list".to_owned())
             }
             Self::Labels(error) => error.remedy(),
             Self::PortTaken { .. } => {

@@ -20,5 +20,6 @@ mod recover;
 mod run;
 mod settings;
 mod snapshots;
+mod surface;
 mod verbs;
 mod workspaces;

@@ -26,7 +26,7 @@ pub async fn create(here: &Installation, flags: args::TakeSnapshot, output: Outp
         let what = if taken.has_memory { "memory and disk" } else { "disk" };
         let pause = duration(Duration::from_secs_f64(taken.pause_ms / 1e3));
         let written = bytes(taken.memory_bytes.unwrap_or(0));
-        writeln!(out, "Took {} ({what}): paused for {pause}, {written} written.", taken.name)
+        writeln!(out, "Created snapshot {} ({what}): paused for {pause}, {written} written.", taken.name)
     })?;
     Ok(0)
 }

@@ -21,7 +21,7 @@ pub async fn restore(here: &Installation, flags: args::Restore, output: Output) 
         let what = if restored.memory_restored { "memory and disk" } else { "disk" };
         let away = duration(Duration::from_secs_f64(restored.away_ms / 1e3));
         let (name, state) = (&restored.snapshot_name, &restored.state);
-        writeln!(out, "Restored {workspace} to {name} ({what}): {state}, away for {away}.")?;
+        writeln!(out, "Restored {workspace} to {name} ({what}): {state}, downtime {away}.")?;
         let mut err = Stream::stderr();
         let paint = err.paint();
         restored.failed_hooks.iter().try_for_each(|hook| {
