@@ -13,7 +13,7 @@ stage() {
   install -D -m 755 "$binary" "$tree/bin/agentiso"
   strip --strip-unneeded "$tree/bin/agentiso" 2>/dev/null || true
   mkdir -p "$tree"/share/{man/man1,bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
-  "$tree/bin/agentiso" man --quiet "$tree/share/man/man1"
+  "$tree/bin/agentiso" man "$tree/share/man/man1" >/dev/null
   "$tree/bin/agentiso" completions bash >"$tree/share/bash-completion/completions/agentiso"
   "$tree/bin/agentiso" completions zsh >"$tree/share/zsh/site-functions/_agentiso"
   "$tree/bin/agentiso" completions fish >"$tree/share/fish/vendor_completions.d/agentiso.fish"

@@ -48,10 +48,10 @@ pub use self::workspace::{
 )]
 pub struct Cli {
     /// Prints results and errors as JSON on standard output
-    #[arg(long, global = true)]
+    #[arg(long, global = true, overrides_with = "json")]
     pub json: bool,
     /// Shows no progress
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, overrides_with = "quiet")]
     pub quiet: bool,
     /// Reads this configuration file
     #[arg(long, global = true, value_name = "FILE")]

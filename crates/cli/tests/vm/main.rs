@@ -21,6 +21,7 @@ mod recover;
 mod run;
 mod settings;
 mod snapshots;
+mod surface;
 mod travel;
 mod verbs;
 mod workspaces;

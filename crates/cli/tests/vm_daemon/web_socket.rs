@@ -119,6 +119,14 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
     assert_eq!(sitting.word()["exit"]["code"], 9);
     assert_eq!(sitting.stdout, b"set\ncaught\n");
 
+    // Who asks learns how much of the input was read.
+    let line = json!({"argv": ["sh", "-c", "read line"], "stdin": true, "report_input": true});
+    let mut sitting = Sitting::begin(&one, "web", &line);
+    assert_eq!(sitting.word()["started"]["reports_input"], true);
+    sitting.send(Message::binary(b"one\ntwo\n".to_vec()));
+    assert_eq!(sitting.word(), json!({"read": 4}));
+    assert_eq!(sitting.word()["exit"]["code"], 0);
+
     let shell = json!({"argv": ["sh", "-c", "stty size; read x; stty size; kill -9 $$"], "stdin": true, "tty": [80, 24]});
     let mut sitting = Sitting::begin(&one, "web", &shell);
     assert!(sitting.word()["started"].is_object());

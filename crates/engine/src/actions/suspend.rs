@@ -116,7 +116,12 @@ impl Context {
         engine.equip(workspace.id, Had::Present).await?;
         engine.watch(workspace.id);
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
-        Ok(state_now(workspace, State::Running, began, Some("it goes on where it was".to_owned())))
+        Ok(state_now(
+            workspace,
+            State::Running,
+            began,
+            Some("it continues where it was suspended".to_owned()),
+        ))
     }
 }
 

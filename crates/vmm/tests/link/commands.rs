@@ -2,7 +2,7 @@
 
 use agentiso_core::{Code, Explain};
 use agentiso_proto::{
-    Channel, Control, ErrorKind, Exit, ExitStatus, GuestError, Kind, Request, Response, from_bytes,
+    Channel, Control, ErrorKind, Exec, Exit, ExitStatus, GuestError, Kind, Request, Response, from_bytes,
 };
 use agentiso_vmm::link::{LinkError, ProcessEvent};
 
@@ -129,4 +129,20 @@ async fn a_command_that_is_detached_goes_on_as_a_job_and_is_not_cancelled() {
     assert_eq!(process.next().await.unwrap(), None);
     drop(process);
     assert_alive(&guest, &mut script).await;
+}
+
+#[tokio::test]
+async fn how_much_input_a_command_read_comes_when_it_was_asked_for() {
+    let (guest, mut script) = acquainted().await;
+    let exec = Exec { stdin: true, ..command(&["head", "-1"]) };
+    let (mut process, stream) = running(&guest, &mut script, exec).await;
+    process.control().report_input().await.unwrap();
+    let frame = script.expect(Kind::Control).await.unwrap();
+    assert_eq!(from_bytes::<Control>(&frame.payload).unwrap(), Control::ReportInput);
+    script.respond(stream, &Response::InputRead { bytes: 300 }).await.unwrap();
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::InputRead(300)));
+    script.respond(stream, &Response::InputRead { bytes: 310 }).await.unwrap();
+    script.finish(stream, &Response::Exited(EXIT)).await.unwrap();
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::InputRead(310)));
+    assert_eq!(process.next().await.unwrap(), Some(ProcessEvent::Exited(EXIT)));
 }
