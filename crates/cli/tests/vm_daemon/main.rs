@@ -22,6 +22,7 @@ mod fuzz;
 mod git;
 mod guide;
 mod hostile;
+mod images;
 mod limits;
 mod mcp_over_http;
 mod mcp_tasks;

@@ -31,6 +31,13 @@ impl Place {
         Self { home }
     }
 
+    /// One with this configuration and without images: what it makes of them is its own.
+    pub fn without_images(text: &str) -> Self {
+        let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+        home.configure(text);
+        Self { home }
+    }
+
     /// Replaces its configuration, for the next daemon.
     pub fn configure(&self, text: &str) {
         self.home.configure(text);
