@@ -193,12 +193,9 @@ mod tests {
 
     #[test]
     fn a_missing_parameter_is_named_with_what_it_is_for() {
-        let failure = mistake("exec", json!({"workspace_id": "a"}));
-        assert_eq!(failure.message(), "`command` is missing");
-        assert_eq!(
-            failure.remedy(),
-            Some("command: The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash).")
-        );
+        let failure = mistake("file_read", json!({"workspace_id": "a"}));
+        assert_eq!(failure.message(), "`path` is missing");
+        assert_eq!(failure.remedy(), Some("path: Absolute path."));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> 
 
 /// Takes out, at any depth, what only readers need and what is required.
 fn bare(schema: &mut Map<String, Value>) {
-    for key in ["description", "required", "default", "minimum", "maximum"] {
+    for key in ["description", "required", "default", "minimum", "maximum", "enum"] {
         schema.remove(key);
     }
     for (key, value) in schema {

@@ -102,13 +102,12 @@ const fn alias(name: &'static str, form: Form) -> Spec {
 }
 
 /// What is said of how much a tool returns: the defaults of other interfaces matter to nobody here.
-const POLLED: (&str, &str) =
-    ("max_output_bytes", "Most bytes returned of each; 15000 if absent, at most 1048576.");
+const POLLED: (&str, &str) = ("max_output_bytes", "Maximum bytes of each, up to 1048576. Default: 15000.");
 
 const EXEC: Form = Form {
     described: &[(
         "max_output_bytes",
-        "Most bytes of output returned, stdout and stderr together; 30000 if absent, at most 8388608.",
+        "Maximum bytes of stdout and stderr together, up to 8388608. Default: 30000.",
     )],
     ..as_is("exec")
 };
@@ -117,8 +116,8 @@ const EXEC_BACKGROUND: Bundle = Bundle {
     title: "Run commands in the background",
     description: "Runs commands in the background: builds, test suites, servers. start returns a job_id at once; poll \
                   shows its output so far and whether it has ended; wait does so when it has ended or after wait_secs \
-                  (30); write feeds its standard input; kill ends it with all it started; list shows all jobs. Jobs \
-                  outlive the client and the server and end with the machine. The newest 1 MiB of output is kept.",
+                  (30); write feeds its standard input; kill kills it and its children; list shows all jobs. Jobs \
+                  survive the client and the server and end with the machine. The last 1 MiB of output is kept.",
     words: &[
         (
             "start",

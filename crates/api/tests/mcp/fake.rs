@@ -130,6 +130,9 @@ pub fn fitting(schema: &Value) -> Value {
         Value::Array(kinds) => kinds.first().and_then(Value::as_str),
         kind => kind.as_str(),
     };
+    if let Some(values) = schema["enum"].as_array() {
+        return values.first().cloned().unwrap_or_default();
+    }
     match kind {
         Some("object") => {
             let properties = schema["properties"].as_object().cloned().unwrap_or_default();

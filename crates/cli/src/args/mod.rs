@@ -114,6 +114,7 @@ pub enum Verb {
     /// Give a workspace to a session of an agent
     Grant(Grant),
     /// List the sessions of agents
+    #[command(after_help = "Example:\n  agentiso sessions")]
     Sessions,
     /// Give a running workspace a larger disk
     Grow(Grow),

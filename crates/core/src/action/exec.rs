@@ -18,7 +18,7 @@ const SH: &str = "run by /bin/sh: this image has no bash";
 pub struct Exec {
     /// Id or name.
     pub workspace_id: String,
-    /// The command line, at most 2 MiB, for `/bin/bash -c` (`/bin/sh -c` without bash). Not needed with job_id.
+    /// Command line, at most 2 MiB, for bash (`/bin/sh` in an image without it). Omit it with job_id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
     /// Kill it and its children after this many seconds, up to 86400. Default: 120.
@@ -36,8 +36,7 @@ pub struct Exec {
     /// Standard input. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// Most bytes of output returned, stdout and stderr together: 30000 for MCP tools, else 1048576, if absent; at most
-    /// 8388608.
+    /// Maximum bytes of stdout and stderr together, up to 8388608. Default: 30000 for MCP tools, else 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
     /// Seconds after which it continues as a background job; 0 for never. If absent, 240 for MCP clients, 45 for those

@@ -1,16 +1,16 @@
 //! Fixed sets of values on the wire: an enum here, an `enum` of strings in every schema.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// Declares an enum whose variants are written in snake case.
 macro_rules! values {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-        #[schemars(inline)]
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
         pub enum $name {
             $($(#[$about])* #[serde(rename = $text)] $variant,)+
         }
@@ -24,6 +24,21 @@ macro_rules! values {
                 match self {
                     $(Self::$variant => $text,)+
                 }
+            }
+        }
+
+        // Derived, it would be a list of constants with descriptions, which costs every client of a list of tools dearly.
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({"type": "string", "enum": [$($text),+]})
             }
         }
 

@@ -57,11 +57,11 @@ fn a_mistyped_name_is_answered_with_the_nearest() {
     let refused = state.find("fronted").unwrap_err();
     assert_eq!(refused.to_string(), "there is no workspace \"fronted\"");
     assert_eq!(refused.remedy().unwrap(), "did you mean \"frontend\"?");
-    assert!(state.find("qqq").unwrap_err().remedy().unwrap().contains("agentiso ls"));
+    assert!(state.find("qqq").unwrap_err().remedy().unwrap().contains("workspace_list"));
 
     state.snap(web, "before-upgrade");
     let find = |asked: &str| state.meta.read(|state| state.find_snapshot(web, asked)).unwrap_err();
     assert!(matches!(find("before-upgrad"), MetaError::SnapshotNotFound { nearest: Some(name), .. }
         if name == "before-upgrade"));
-    assert!(find("qqq").remedy().unwrap().contains("snapshot ls"));
+    assert!(find("qqq").remedy().unwrap().contains("snapshot_list"));
 }
