@@ -1,8 +1,10 @@
 //! Request bodies: how long each may be, how many bytes are held at once, and how long they may take to arrive.
 //!
 //! A length is judged by the action it is for before anything is parsed. Large bodies share a budget, so that a few
-//! clients cannot fill the memory; those that do not fit wait, and small ones do not wait behind them. Whatever is not
-//! small is parsed on a thread of its own.
+//! clients cannot fill the memory; those that do not fit wait, and small ones do not wait behind them. A body of
+//! unannounced length takes its part when it turns out to need one, and none keeps more than its real length. Once a body
+//! is parsed, its part comes out of another budget, so that slow actions do not keep new requests waiting. Whatever is
+//! not small is parsed on a thread of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,8 @@ const UNIT: usize = 1 << 10;
 const LARGE_BUDGET: usize = 128 << 20;
 /// Bytes of all bodies from [`SMALL`] up to [`USUAL`], at once.
 const USUAL_BUDGET: usize = 64 << 20;
+/// Bytes of all bodies that are parsed and whose actions are carried out, before those count as bodies again.
+const WORKING_BUDGET: usize = 256 << 20;
 /// How long a body waits for its part of the budget.
 const QUEUE: Duration = Duration::from_secs(30);
 /// A client that sends nothing for so long has given up.
@@ -52,6 +56,7 @@ pub(crate) fn limit_of(action: &str) -> usize {
 pub struct Bodies {
     large: Arc<Semaphore>,
     usual: Arc<Semaphore>,
+    working: Arc<Semaphore>,
 }
 
 /// A body, and its part of the budget for as long as it is kept.
@@ -62,18 +67,18 @@ pub(crate) struct Held {
 
 /// A part of the budget, given back when dropped.
 #[derive(Default)]
-pub(crate) struct Part(#[expect(dead_code, reason = "given back when dropped")] Option<OwnedSemaphorePermit>);
+pub(crate) struct Part(Option<OwnedSemaphorePermit>);
 
 impl Default for Bodies {
     fn default() -> Self {
-        Self::of(LARGE_BUDGET, USUAL_BUDGET)
+        Self::of(LARGE_BUDGET, USUAL_BUDGET, WORKING_BUDGET)
     }
 }
 
 impl Bodies {
-    fn of(large: usize, usual: usize) -> Self {
+    fn of(large: usize, usual: usize, working: usize) -> Self {
         let budget = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
-        Self { large: budget(large), usual: budget(usual) }
+        Self { large: budget(large), usual: budget(usual), working: budget(working) }
     }
 
     /// Reads a body of at most `limit` bytes.
@@ -83,9 +88,49 @@ impl Bodies {
         if announced.is_some_and(|announced| announced > limit) {
             return Err(too_long(limit));
         }
-        let part = self.part(announced.unwrap_or(limit)).await?;
-        let collected = timeout(LONGEST, collect(body, limit)).await.map_err(|_| too_slow())??;
-        Ok(Held { bytes: collected, part })
+        let mut part = self.part(announced.unwrap_or(0)).await?;
+        let reserved = announced.map_or(SMALL, |announced| announced.max(SMALL));
+        let collecting = self.collect(body, limit, reserved, &mut part);
+        let bytes = timeout(LONGEST, collecting).await.map_err(|_| too_slow())??;
+        part.shrink_to(bytes.len());
+        Ok(Held { bytes, part })
+    }
+
+    /// The part of a body that is parsed and whose action is carried out next.
+    pub(crate) fn while_working(&self, part: Part) -> Part {
+        let units = part.0.as_ref().map(OwnedSemaphorePermit::num_permits);
+        let Some(units) = units.and_then(|units| u32::try_from(units).ok()) else { return part };
+        match Arc::clone(&self.working).try_acquire_many_owned(units) {
+            Ok(working) => Part(Some(working)),
+            Err(_) => part,
+        }
+    }
+
+    async fn collect(
+        &self,
+        body: Body,
+        limit: usize,
+        mut reserved: usize,
+        part: &mut Part,
+    ) -> Result<Bytes, Failure> {
+        let mut pieces = body.into_data_stream();
+        let mut collected = Vec::new();
+        while let Some(piece) = timeout(PAUSE, pieces.next()).await.map_err(|_| too_slow())? {
+            let piece = piece.map_err(|error| {
+                Failure::new(Code::InvalidArgument, format!("the body could not be read: {error}"))
+            })?;
+            if piece.len() > limit - collected.len() {
+                return Err(too_long(limit));
+            }
+            let length = collected.len() + piece.len();
+            if length > reserved {
+                // All that may still come at once: bodies that wait for more in turn could wait for each other.
+                reserved = if length <= USUAL { USUAL.min(limit) } else { limit };
+                *part = self.part(reserved).await?;
+            }
+            collected.extend_from_slice(&piece);
+        }
+        Ok(collected.into())
     }
 
     async fn part(&self, size: usize) -> Result<Part, Failure> {
@@ -98,6 +143,16 @@ impl Bodies {
             Ok(Ok(part)) => Ok(Part(Some(part))),
             _ => Err(Failure::new(Code::RateLimited, "too many large requests at once")
                 .with_remedy("send it again later, or in smaller pieces")),
+        }
+    }
+}
+
+impl Part {
+    /// Gives back what a body of this length does not need.
+    fn shrink_to(&mut self, length: usize) {
+        let needed = if length <= SMALL { 0 } else { length.div_ceil(UNIT) };
+        if let Some(part) = &mut self.0 {
+            drop(part.split(part.num_permits().saturating_sub(needed)));
         }
     }
 }
@@ -117,21 +172,6 @@ impl Held {
     pub(crate) fn is_small(&self) -> bool {
         self.bytes.len() <= SMALL
     }
-}
-
-async fn collect(body: Body, limit: usize) -> Result<Bytes, Failure> {
-    let mut pieces = body.into_data_stream();
-    let mut collected = Vec::new();
-    while let Some(piece) = timeout(PAUSE, pieces.next()).await.map_err(|_| too_slow())? {
-        let piece = piece.map_err(|error| {
-            Failure::new(Code::InvalidArgument, format!("the body could not be read: {error}"))
-        })?;
-        if piece.len() > limit - collected.len() {
-            return Err(too_long(limit));
-        }
-        collected.extend_from_slice(&piece);
-    }
-    Ok(collected.into())
 }
 
 /// A body that is longer than its action allows.
@@ -170,7 +210,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_bodies_share_a_budget_and_small_ones_do_not_wait_for_it() {
-        let bodies = Bodies::of(4 * USUAL, 4 * USUAL);
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL, 4 * USUAL);
         let large = |bodies: Bodies| async move {
             let length = 3 * USUAL;
             bodies
@@ -189,13 +229,44 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_given_up_and_gives_its_part_back() {
-        let bodies = Bodies::of(4 * USUAL, 4 * USUAL);
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL, 4 * USUAL);
         let never = || Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
         for _ in 0..3 {
             let late = bodies.read(&of_length(3 * USUAL), never(), FILES).await;
             assert_eq!(late.map(|held| held.bytes.len()).unwrap_err().code(), Code::InvalidArgument);
         }
         assert_eq!(bodies.large.available_permits(), 4 * USUAL / UNIT);
+    }
+
+    #[tokio::test]
+    async fn a_body_of_unannounced_length_takes_what_it_needs_and_keeps_what_it_has() {
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL, 4 * USUAL);
+        let free = |bodies: &Bodies| (bodies.large.available_permits(), bodies.usual.available_permits());
+        let all = free(&bodies);
+        let chunked = |length: usize, limit| {
+            let pieces = (0..length.div_ceil(1000)).map(move |at| {
+                let piece = vec![b' '; 1000.min(length - at * 1000)];
+                Ok::<_, std::io::Error>(Bytes::from(piece))
+            });
+            let body = Body::from_stream(futures_util::stream::iter(pieces));
+            let bodies = bodies.clone();
+            async move { bodies.read(&HeaderMap::new(), body, limit).await.map_err(|it| it.code()).unwrap() }
+        };
+        let tiny = chunked(2, 4 * USUAL).await;
+        assert_eq!((tiny.bytes.len(), free(&bodies)), (2, all));
+        let usual = chunked(SMALL + UNIT, 4 * USUAL).await;
+        assert_eq!(free(&bodies), (all.0, all.1 - (SMALL + UNIT) / UNIT));
+        let large = chunked(2 * USUAL, 4 * USUAL).await;
+        assert_eq!(free(&bodies), (all.0 - 2 * USUAL / UNIT, all.1 - (SMALL + UNIT) / UNIT));
+        drop(usual);
+        // While its action is carried out, others can be read.
+        let working = bodies.while_working(large.part);
+        assert_eq!(free(&bodies), all);
+        let next = chunked(3 * USUAL, 4 * USUAL).await;
+        let waiting = bodies.while_working(next.part);
+        assert_eq!(free(&bodies), (all.0 - 3 * USUAL / UNIT, all.1));
+        drop((working, waiting));
+        assert_eq!((free(&bodies), bodies.working.available_permits()), (all, all.0));
     }
 
     #[tokio::test]

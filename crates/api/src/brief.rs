@@ -15,6 +15,14 @@ pub(crate) fn in_brief(message: &str) -> String {
     format!("{begin} … ({} bytes left out) … {end}", message.len() - begin.len() - end.len())
 }
 
+/// How much of what a client sent is repeated in an error.
+const QUOTED: usize = 200;
+
+/// What a client sent, as it is repeated in an error: its beginning, without control characters.
+pub(crate) fn quoted(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(QUOTED).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,5 +35,11 @@ mod tests {
         assert!(brief.starts_with("beginä") && brief.ends_with("äend") && brief.len() < 3100, "{brief}");
         let kept = brief.replace(" … (7010 bytes left out) … ", "");
         assert_eq!(kept.len() + 7010, long.len(), "{brief}");
+    }
+
+    #[test]
+    fn what_a_client_sent_is_repeated_in_part_and_without_control_characters() {
+        let sent = format!("a\u{1b}[2J\n{}", "ä".repeat(5000));
+        assert_eq!(quoted(&sent), format!("a[2J{}", "ä".repeat(QUOTED - 4)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use agentiso_core::{Code, Failure};
@@ -9,6 +10,7 @@ use agentiso_runtime::paths::Paths;
 use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
+use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, WorkspaceVerb, modern};
 use crate::commands::{
@@ -16,6 +18,7 @@ use crate::commands::{
     image, init, jobs, kernel, label, logs, man, read, recover, rename, run, serve, sessions, shell,
     snapshot, stats, status, timeline, workspace, write,
 };
+use crate::daemon::BoundedLog;
 use crate::misread::{failure_of, wants_json};
 use crate::output::Output;
 use crate::ui::Stream;
@@ -38,7 +41,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misread(&error, &words),
     };
-    log_to_stderr(&cli.verb);
+    log_to_stderr(&cli);
     let output = Output { json: cli.json, quiet: cli.quiet };
     let runs_a_command = match &cli.verb {
         Verb::Run(_) | Verb::Exec(_) | Verb::Shell(_) => true,
@@ -180,10 +183,52 @@ async fn dispatch_kernel(here: &Installation, verb: KernelVerb, output: Output) 
 
 /// `AGENTISO_LOG` chooses what is logged (`info`, `agentiso_vmm=debug`). By default that is nothing but errors, and
 /// what the daemon warns of: it has a log for that, where a command says all it has to say anyway.
-fn log_to_stderr(verb: &Verb) {
-    let level = if matches!(verb, Verb::Daemon(DaemonVerb::Run(_))) { "warn" } else { "error" };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("AGENTISO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("{level},imago=off")));
+fn log_to_stderr(cli: &Cli) {
+    let run = match &cli.verb {
+        Verb::Daemon(DaemonVerb::Run(run)) => Some(run),
+        _ => None,
+    };
+    let level = if run.is_some() { "warn" } else { "error" };
+    let said = std::env::var("AGENTISO_LOG").ok().filter(|said| !said.is_empty());
+    let filter = said.and_then(|said| EnvFilter::try_new(with_quiet_rmcp(said)).ok());
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(with_quiet_rmcp(format!("{level},imago=off"))));
     let ansi = Stream::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(ansi);
+    let home = run.filter(|run| run.detached).and_then(|_| Paths::of_process(cli.config.as_deref()).ok());
+    match home.and_then(|paths| BoundedLog::stderr(&paths.home).ok()) {
+        Some(bounded) => log.with_writer(Mutex::new(bounded)).init(),
+        None => log.with_writer(std::io::stderr).init(),
+    }
+}
+
+/// rmcp warns of every request that is answered with an error and repeats it, secrets included: that is logged only if
+/// it is asked for by name.
+fn with_quiet_rmcp(rules: String) -> String {
+    if rules.contains("rmcp") { rules } else { format!("{rules},rmcp=error") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    #[test]
+    fn requests_that_rmcp_warns_of_are_not_logged() {
+        let mut file = tempfile::tempfile().unwrap();
+        let filter = EnvFilter::new(with_quiet_rmcp("warn,imago=off".to_owned()));
+        let writer = Mutex::new(file.try_clone().unwrap());
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).finish();
+        tracing::subscriber::with_default(log, || {
+            tracing::warn!(target: "rmcp::service", uri = "geheim", "response error");
+            tracing::error!(target: "rmcp::service", "a failure of its own");
+            tracing::warn!("a warning of ours");
+        });
+        let mut text = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert!(!text.contains("geheim"), "{text}");
+        assert!(text.contains("a failure of its own") && text.contains("a warning of ours"), "{text}");
+        assert_eq!(with_quiet_rmcp("rmcp=debug".to_owned()), "rmcp=debug");
+    }
 }

@@ -289,7 +289,7 @@ impl Record {
             workspace: None,
             workspace_name: None,
             session: caller.session,
-            client: caller.client.clone(),
+            client: caller.shown(),
             action: action.to_owned(),
             detail,
             duration: std::time::Duration::ZERO,

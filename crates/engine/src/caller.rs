@@ -21,4 +21,37 @@ impl Caller {
     pub fn is_operator(&self) -> bool {
         self.session.is_none()
     }
+    /// What the timeline calls it. A session says itself what it is called, so a name that could be taken for agentiso or
+    /// for its user is shown as one that a session gave itself.
+    pub(crate) fn shown(&self) -> String {
+        let name: String = self.client.chars().filter(|letter| !letter.is_control()).collect();
+        let lower = name.to_lowercase();
+        let mistakable = !name.is_ascii() || OURS.iter().any(|ours| lower.contains(ours));
+        if self.session.is_some() && mistakable { format!("session {name:?}") } else { name }
+    }
+}
+
+/// What only agentiso and its user are called.
+const OURS: [&str; 3] = ["agentiso", "operator", "user"];
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_session_cannot_be_taken_for_the_user_in_the_timeline() {
+        let session = |client: &str| {
+            let session = Some(SessionId::from_uuid(Uuid::from_u128(7)));
+            Caller { session, client: client.to_owned() }.shown()
+        };
+        assert_eq!(session("claude-code 1.0"), "claude-code 1.0");
+        assert_eq!(session("agentiso (operator)"), "session \"agentiso (operator)\"");
+        assert_eq!(session("\u{7}AgentISO/1.0"), "session \"AgentISO/1.0\"");
+        // Its first letter is Cyrillic.
+        assert_eq!(session("\u{430}gentiso"), "session \"\u{430}gentiso\"");
+        assert_eq!(session("the user"), "session \"the user\"");
+        assert_eq!(Caller::operator("agentiso/1.0").shown(), "agentiso/1.0");
+    }
 }

@@ -6,30 +6,31 @@
 //! workspace; a listener that could not be opened again after a restart of the daemon is opened when the forward is
 //! asked for again.
 
+mod carry;
+mod places;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::Forward;
-use agentiso_runtime::guest::{ConnectionReader, ConnectionWriter, Guest};
+use agentiso_runtime::guest::{ConnectionReader, ConnectionWriter, Guest, LinkError};
 use jiff::Timestamp;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
+use self::carry::{carry, gone, prepare};
+use self::places::{Door, Places, Seldom};
 use crate::Engine;
 use crate::held::when_free;
 use crate::rooms::locked;
 
 /// Ports below this need rights nobody should have.
 const LOWEST: u16 = 1024;
-/// Connections of one forward at once.
-const CONNECTIONS: usize = 256;
 /// Forwards of one workspace.
 const PER_WORKSPACE: usize = 32;
 /// Forwards of all workspaces together: each takes a descriptor of the daemon's.
@@ -39,14 +40,15 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;
-/// Bytes carried at once.
-const BUFFER: usize = 64 * 1024;
+/// How long a client waits for the way into its workspace.
+const WAY: Duration = Duration::from_secs(15);
 
 /// The listeners.
 pub(crate) struct Forwards {
     own_ports: Vec<u16>,
     /// By port of the host.
     open: Mutex<HashMap<u16, Listening>>,
+    places: Places,
 }
 
 struct Listening {
@@ -70,7 +72,7 @@ impl Drop for Listening {
 
 impl Forwards {
     pub fn new(own_ports: Vec<u16>) -> Self {
-        Self { own_ports, open: Mutex::default() }
+        Self { own_ports, open: Mutex::default(), places: Places::new() }
     }
 
     /// Ends the forwards of a workspace that is gone.
@@ -192,41 +194,31 @@ impl Engine {
 
     fn serve(self: &Arc<Self>, id: WorkspaceId, guest_port: u16, host_port: u16, listener: TcpListener) {
         let engine = Arc::downgrade(self);
-        let task = tokio::spawn(async move {
-            let places = Arc::new(Semaphore::new(CONNECTIONS));
-            let mut connections = tokio::task::JoinSet::new();
-            let mut pause = FIRST_PAUSE;
-            loop {
-                while connections.try_join_next().is_some() {}
-                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                let client = match listener.accept().await {
-                    Ok((client, _)) => {
-                        pause = FIRST_PAUSE;
-                        client
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, host_port, "a forwarded port could not accept a connection");
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                        continue;
-                    }
-                };
-                let Some(engine) = engine.upgrade() else { return };
-                connections.spawn(async move {
-                    if let Err(failure) = engine.carry_to(id, guest_port, client).await {
-                        tracing::debug!(%failure, guest_port, "a forwarded connection failed");
-                    }
-                    drop(place);
-                });
+        let door = self.forwards.places.door(id);
+        let task = tokio::spawn(accept(listener, door, move |client| {
+            let engine = engine.upgrade();
+            async move {
+                let Some(engine) = engine else { return };
+                if let Err(failure) = engine.carry_to(id, guest_port, client).await {
+                    tracing::debug!(%failure, guest_port, "a forwarded connection failed");
+                }
             }
-        });
+        }));
         locked(&self.forwards.open).insert(host_port, Listening { workspace: id, task });
     }
 
     async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
         let _at_work = self.rooms.work_on(id);
-        let guest = self.guest(id).await?;
-        carry(&guest, port, client).await
+        prepare(&client);
+        let way = async {
+            let guest = self.guest(id).await?;
+            Ok::<_, Failure>(when_free(|| connect(guest.clone(), port)).await?)
+        };
+        let (source, sink) = tokio::select! {
+            way = timeout(WAY, way) => way.map_err(|_| no_way())??,
+            () = gone(&client) => return Ok(()),
+        };
+        carry(&client, source, sink).await
     }
 
     /// The ports of the host that lead into a workspace and are listened on.
@@ -249,42 +241,49 @@ fn room_for_another(of_workspace: usize, altogether: usize) -> Result<(), Failur
         .with_remedy("remove forwards that are not needed any more"))
 }
 
-async fn carry(guest: &Guest, port: u16, client: TcpStream) -> Result<(), Failure> {
-    let (reader, writer) = when_free(|| {
-        let guest = guest.clone();
-        async move { guest.connect(port).await }
-    })
-    .await?;
-    // Small messages must not wait for more.
-    let _ = client.set_nodelay(true);
-    let (from_client, to_client) = client.into_split();
-    // Each direction ends by itself: one side may have said everything and still listen.
-    let (sent, received) = tokio::join!(into_guest(from_client, writer), out_of_guest(reader, to_client));
-    sent.and(received)
-}
-
-async fn into_guest(mut client: OwnedReadHalf, mut guest: ConnectionWriter) -> Result<(), Failure> {
-    let mut buffer = vec![0; BUFFER];
+/// Accepts connections for ever. Those for which there is no place are closed at once.
+async fn accept<F>(listener: TcpListener, door: Door, serve: impl Fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    let (mut full, mut failing) = (Seldom::default(), Seldom::default());
+    let mut pause = FIRST_PAUSE;
+    let port = listener.local_addr().map_or(0, |address| address.port());
     loop {
-        match client.read(&mut buffer).await {
-            Ok(0) => {
-                guest.finish();
-                return Ok(());
-            }
-            Ok(count) => guest.write(&buffer[..count]).await?,
+        while connections.try_join_next().is_some() {}
+        let client = match listener.accept().await {
+            Ok((client, _)) => client,
             Err(error) => {
-                return Err(Failure::new(Code::Io, format!("a forwarded connection broke: {error}")));
+                if let Some(left_out) = failing.is_due(Instant::now()) {
+                    tracing::warn!(%error, port, left_out, "a forwarded port could not accept a connection");
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
             }
-        }
+        };
+        pause = FIRST_PAUSE;
+        let Some(place) = door.enter() else {
+            if let Some(left_out) = full.is_due(Instant::now()) {
+                tracing::warn!(port, left_out, "too many forwarded connections: new ones are closed");
+            }
+            continue;
+        };
+        let serving = serve(client);
+        connections.spawn(async move {
+            serving.await;
+            drop(place);
+        });
     }
 }
 
-async fn out_of_guest(mut guest: ConnectionReader, mut client: OwnedWriteHalf) -> Result<(), Failure> {
-    let broke = |error: io::Error| Failure::new(Code::Io, format!("a forwarded connection broke: {error}"));
-    while let Some(bytes) = guest.next().await? {
-        client.write_all(&bytes).await.map_err(broke)?;
-    }
-    client.shutdown().await.map_err(broke)
+async fn connect(guest: Guest, port: u16) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
+    guest.connect(port).await
+}
+
+fn no_way() -> Failure {
+    Failure::new(Code::GuestFailed, format!("the workspace took no connection within {} s", WAY.as_secs()))
 }
 
 fn unusable(port: Option<u16>, error: &io::Error) -> Failure {
@@ -295,7 +294,40 @@ fn unusable(port: Option<u16>, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_connection_without_a_place_is_closed_at_once_and_the_next_one_is_served() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // One for each workspace, and so for all.
+        let door = Places::of(1, 1).door(WorkspaceId::from_uuid(uuid::Uuid::from_u128(1)));
+        let accepting = tokio::spawn(accept(listener, door, |mut client| async move {
+            let _ = client.write_all(b"in").await;
+            let _ = client.read(&mut [0; 1]).await;
+        }));
+        let mut first = TcpStream::connect(address).await.unwrap();
+        let mut word = [0; 2];
+        first.read_exact(&mut word).await.unwrap();
+        for _ in 0..20 {
+            let mut refused = TcpStream::connect(address).await.unwrap();
+            assert_eq!(refused.read(&mut word).await.unwrap_or(0), 0);
+        }
+        drop(first);
+        // Its place is free once its end was seen.
+        let served = async {
+            loop {
+                let mut next = TcpStream::connect(address).await.unwrap();
+                if next.read(&mut word).await.unwrap_or(0) > 0 {
+                    return;
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), served).await.unwrap();
+        accepting.abort();
+    }
 
     #[test]
     fn only_so_many_ports_are_forwarded() {

@@ -7,6 +7,7 @@
 
 mod archive;
 mod budget;
+mod directories;
 mod host;
 mod receive;
 mod send;

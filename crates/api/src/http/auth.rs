@@ -1,11 +1,13 @@
 //! Who comes through which door.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Identity};
 use axum::extract::{FromRequestParts, Request, State as Extracted};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONNECTION, HOST, ORIGIN, USER_AGENT, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
@@ -56,12 +58,38 @@ impl fmt::Debug for Token {
     }
 }
 
+/// Whether anybody on a connection has shown that they may come in. Who serves connections puts one into the extensions
+/// of each request.
+#[derive(Clone, Debug, Default)]
+pub struct Admission(Arc<AtomicBool>);
+
+impl Admission {
+    /// Notes that somebody has.
+    pub fn grant(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has.
+    pub fn is_granted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// In the extensions of an answer: it was for somebody who may come in.
+#[derive(Clone, Copy)]
+struct Admitted;
+
 /// Lets in who may come in, and tells the handlers who it is.
 pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Request, next: Next) -> Response {
     match caller(&state, request.headers()) {
         Ok(caller) => {
+            if let Some(admission) = request.extensions().get::<Admission>() {
+                admission.grant();
+            }
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(Admitted);
+            response
         }
         Err(failure) => {
             let mut response = Failed(failure).into_response();
@@ -73,6 +101,21 @@ pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Reque
             response
         }
     }
+}
+
+/// Over the network, who has not shown a token gets one answer for a connection, so that it cannot be kept.
+pub(super) async fn dismiss(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    match state.door {
+        Door::Network { .. } if response.extensions().get::<Admitted>().is_none() => closing(response),
+        _ => response,
+    }
+}
+
+/// An answer after which the connection is closed.
+pub(super) fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
@@ -117,8 +160,9 @@ fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Fa
             "send one of the two: the session's token, or the user's token and Agentiso-Session",
         ));
     }
-    if let Some(name) = headers.get(CLIENT).and_then(|value| value.to_str().ok()) {
-        caller.client = shown(name);
+    let said = headers.get(CLIENT).and_then(|value| value.to_str().ok()).map(shown);
+    if let Some(name) = said.filter(|name| !name.trim().is_empty()) {
+        caller.client = name;
     }
     Ok(caller)
 }

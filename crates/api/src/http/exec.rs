@@ -10,8 +10,11 @@
 //!                                                {"exit":{..}} or {"error":{..}} at last
 //! ```
 //!
-//! Input waits for the command in a queue of a few messages. Who sends more at once than [`INPUT_WINDOW`] bytes that
-//! were not yet taken, in pieces of [`INPUT_PIECE`], cannot be heard until there is room: signals wait behind input.
+//! Input waits for the command in a queue of a few messages and no more than [`INPUT_WINDOW`] bytes. Who sends more at
+//! once than that, in pieces of [`INPUT_PIECE`], cannot be heard until there is room: signals wait behind input. A message
+//! that is longer than [`LONGEST_MESSAGE`] ends the connection.
+
+use std::sync::Arc;
 
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Interaction, Interactive, NotStarted, Refused};
@@ -23,7 +26,7 @@ use axum::response::Response;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::answer::{ErrorBody, ErrorFields};
 use super::auth::Asking;
@@ -38,6 +41,9 @@ pub const STDERR: u8 = 2;
 pub const INPUT_WINDOW: usize = 16 * INPUT_PIECE;
 /// How much input is sent at once.
 pub const INPUT_PIECE: usize = 64 * 1024;
+
+/// The longest message that is read: no more of a client's input is held at once.
+const LONGEST_MESSAGE: usize = INPUT_WINDOW;
 
 /// What to run: the first message.
 pub type ExecSpec = Interaction;
@@ -113,6 +119,7 @@ pub(super) async fn stream(
     Path(workspace): Path<String>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
+    let upgrade = upgrade.max_message_size(LONGEST_MESSAGE).max_frame_size(LONGEST_MESSAGE);
     upgrade.on_upgrade(move |mut socket| async move {
         let word = match run(&state, &caller, &workspace, &mut socket).await {
             Ok(word) => word,
@@ -152,7 +159,7 @@ async fn run(
     if sink.send(text(&started)).await.is_err() {
         return Ok(None);
     }
-    let (pieces, waiting) = mpsc::channel(INPUT_WINDOW / INPUT_PIECE);
+    let (pieces, waiting) = input();
     let (took, mut taken) = mpsc::unbounded_channel();
     let stdin = running.process.take_stdin();
     let listen = listen(&mut stream, stdin.is_some().then_some(pieces), running.process.control());
@@ -205,10 +212,43 @@ fn output(channel: u8, bytes: &[u8]) -> Message {
     Message::Binary(message.into())
 }
 
+/// A queue of input that holds [`INPUT_WINDOW`] bytes, in as many messages as fit into it as pieces.
+fn input() -> (Pieces, mpsc::Receiver<Piece>) {
+    let (sender, waiting) = mpsc::channel(INPUT_WINDOW / INPUT_PIECE);
+    (Pieces { sender, room: Arc::new(Semaphore::new(INPUT_WINDOW)) }, waiting)
+}
+
+/// Where input is put.
+struct Pieces {
+    sender: mpsc::Sender<Piece>,
+    room: Arc<Semaphore>,
+}
+
+/// Input, and its room in the queue until it is taken.
+struct Piece {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Pieces {
+    /// Waits until there is room. False if nobody takes input any more.
+    async fn put(&self, bytes: Bytes) -> bool {
+        let size = u32::try_from(bytes.len().min(INPUT_WINDOW)).unwrap_or(u32::MAX);
+        let put = async {
+            let room = Arc::clone(&self.room).acquire_many_owned(size).await.ok()?;
+            self.sender.send(Piece { bytes, _room: room }).await.ok()
+        };
+        tokio::select! {
+            put = put => put.is_some(),
+            () = self.sender.closed() => false,
+        }
+    }
+}
+
 /// Passes on what the client sends. Returns false when the client has gone.
 async fn listen(
     stream: &mut SplitStream<&mut WebSocket>,
-    mut input: Option<mpsc::Sender<Bytes>>,
+    mut input: Option<Pieces>,
     control: ProcessControl,
 ) -> bool {
     while let Some(Ok(message)) = stream.next().await {
@@ -216,7 +256,7 @@ async fn listen(
             Message::Binary(bytes) => {
                 // A command that reads no more ends by itself; its client is told then.
                 if let Some(pieces) = &input
-                    && pieces.send(bytes).await.is_err()
+                    && !pieces.put(bytes).await
                 {
                     input = None;
                 }
@@ -239,13 +279,13 @@ async fn listen(
 }
 
 /// Gives the command its input, at its own pace.
-async fn feed(stdin: Option<Stdin>, mut waiting: mpsc::Receiver<Bytes>, took: mpsc::UnboundedSender<usize>) {
+async fn feed(stdin: Option<Stdin>, mut waiting: mpsc::Receiver<Piece>, took: mpsc::UnboundedSender<usize>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(piece) = waiting.recv().await {
-        if stdin.write(&piece).await.is_err() {
+        if stdin.write(&piece.bytes).await.is_err() {
             return;
         }
-        let _ = took.send(piece.len());
+        let _ = took.send(piece.bytes.len());
     }
     stdin.close();
 }
@@ -263,4 +303,27 @@ fn ended(running: Interactive, exit: &Exit) -> ExecWord {
 
 fn text(word: &ExecWord) -> Message {
     Message::Text(serde_json::to_string(word).unwrap_or_default().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn input_that_waits_is_bounded_by_its_bytes() {
+        let (pieces, mut waiting) = input();
+        let half = || Bytes::from(vec![0; INPUT_WINDOW / 2]);
+        assert!(pieces.put(half()).await && pieces.put(half()).await);
+        let mut third = Box::pin(pieces.put(half()));
+        assert!((&mut third).now_or_never().is_none());
+        let first = waiting.recv().await.unwrap();
+        assert!((&mut third).now_or_never().is_none(), "what is being written is held, too");
+        drop(first);
+        assert!(third.await);
+        let fourth = pieces.put(half());
+        drop(waiting);
+        assert!(!fourth.await, "a command that takes no more input ends the wait");
+    }
 }

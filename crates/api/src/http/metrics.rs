@@ -14,21 +14,21 @@ use axum::{Json, Router, middleware};
 use serde_json::{Value, json};
 
 use super::answer::Failed;
-use super::auth::{Asking, Door, require_own_name};
+use super::auth::{Asking, Door, closing, require_own_name};
 use super::router::State;
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Metrics and health alone, for a port of their own.
+/// Metrics and health alone, for a port of their own. Nobody shows a token there, so nobody keeps a connection.
 pub fn metrics_router(engine: Arc<Engine>) -> Router {
     Router::new()
         .route("/metrics", get(|Extracted(engine): Extracted<Arc<Engine>>| async move { text(&engine) }))
         .route("/healthz", get(|Extracted(engine): Extracted<Arc<Engine>>| async move { healthy(&engine) }))
         .layer(middleware::from_fn(|request: Request, next: Next| async move {
-            match require_own_name(request.headers(), &[]) {
+            closing(match require_own_name(request.headers(), &[]) {
                 Ok(()) => next.run(request).await,
                 Err(failure) => Failed(failure).into_response(),
-            }
+            })
         }))
         .with_state(engine)
 }

@@ -17,7 +17,7 @@ mod words;
 
 pub use answer::{ErrorBody, ErrorFields, status_of};
 pub(crate) use auth::CLIENT;
-pub use auth::{Door, Token};
+pub use auth::{Admission, Door, Token};
 pub use exec::{ExecControl, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR, STDOUT};
 pub use mcp::McpDoor;
 pub use metrics::metrics_router;

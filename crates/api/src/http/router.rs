@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 
 use super::answer::{ErrorBody, Failed};
-use super::auth::{Asking, Door, admit};
+use super::auth::{Asking, Door, admit, dismiss};
 use super::mcp::{McpDoor, mcp};
 use super::openapi::openapi;
 use super::rejections::in_our_words;
@@ -84,6 +84,7 @@ pub fn router(state: State) -> Router {
                 .with_remedy("GET /v1/openapi.json lists all");
             (StatusCode::NOT_FOUND, Json(ErrorBody::from(&failure)))
         })
+        .layer(middleware::from_fn_with_state(state.clone(), dismiss))
         .with_state(state)
 }
 
@@ -195,7 +196,7 @@ async fn arguments(
         },
     };
     words::add(entry, &mut arguments, words)?;
-    Ok((arguments, held.part))
+    Ok((arguments, bodies.while_working(held.part)))
 }
 
 /// Ends the daemon, if the user says so.

@@ -136,6 +136,7 @@ impl Endpoint {
                 };
                 let is_small = held.is_small();
                 let Held { bytes, part } = held;
+                let part = bodies.while_working(part);
                 let request = Request::from_parts(parts, Body::from(bytes));
                 let answer = async move {
                     let _part = part;

@@ -10,6 +10,7 @@ use rmcp::model::{ListResourcesResult, ReadResourceResult, Resource, ResourceCon
 use serde_json::{Map, Value, json};
 
 use super::results::resource_error;
+use crate::brief::quoted;
 use crate::{Answer, Backend, Call};
 
 const ALL: &str = "agentiso://workspaces";
@@ -116,7 +117,8 @@ pub(super) async fn read<B: Backend>(
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
     let Some(address) = Address::parse(uri) else {
-        return Err(ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri}))));
+        let data = json!({"uri": quoted(uri)});
+        return Err(ErrorData::resource_not_found("there is no such resource", Some(data)));
     };
     let contents = match address {
         Address::Workspaces => caller.call("workspace_list", json!({})).await.map(|answer| {

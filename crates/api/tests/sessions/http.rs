@@ -165,3 +165,35 @@ async fn tool(network: &Network, headers: &[(&str, &str)], params: Value) -> Res
 fn code(answer: &Value) -> String {
     answer["error"]["code"].as_str().unwrap_or_else(|| panic!("no code: {answer}")).to_owned()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_shows_no_token_gets_one_answer_for_a_connection() {
+    let house = House::new().await;
+    let network = Network::of(&house);
+    let closes = |answer: &Response| answer.headers().get("connection").is_some_and(|value| value == "close");
+    for (path, token) in [("/healthz", ""), ("/nowhere", ""), ("/v1/workspaces", ""), ("/v1/workspaces", "x")]
+    {
+        let answer = network.send("GET", path, &[("authorization", &format!("Bearer {token}"))], None).await;
+        assert!(closes(&answer), "{path} {token:?}");
+    }
+    let answer = network.send("GET", "/v1/workspaces", &[], None).await;
+    assert_eq!((answer.status(), closes(&answer)), (StatusCode::OK, false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_cannot_call_itself_the_user_in_the_timeline() {
+    let house = House::new().await;
+    let network = Network::of(&house);
+    let begun = house.engine.begin_session(agentiso_meta::SessionKind::Http, "helper").unwrap();
+    let token = format!("Bearer {}", begun.token);
+    for claimed in ["agentiso (operator)", " "] {
+        let headers = [("authorization", token.as_str()), ("x-agentiso-client", claimed)];
+        let body = Some(json!({"name": "no such image"}));
+        network.send("POST", "/v1/actions/image_remove", &headers, body).await;
+    }
+    let answer = network.send("GET", "/v1/timeline", &[], None).await;
+    let bytes = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+    let timeline: Value = serde_json::from_slice(&bytes).unwrap();
+    let clients: Vec<_> = timeline["events"].as_array().unwrap().iter().map(|one| &one["client"]).collect();
+    assert_eq!(clients, ["session \"agentiso (operator)\"", "helper"], "{timeline}");
+}

@@ -16,16 +16,22 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::limited::Limited;
-use super::serve::{HEADERS, serve};
+use super::serve::{Patience, serve};
 use super::token::token;
 
 /// How long requests that are being answered may take to end when the daemon does.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How many connections are served at once; others wait. The user's own processes may have many, strangers who have
-/// not shown a token yet may not.
+/// How many connections are served at once; others wait. The user's own processes may have many.
 const AT_THE_SOCKET: usize = 4096;
 const AT_THE_NETWORK: usize = 256;
+/// How many of those at the network may be of strangers, who have not shown a token yet.
+const STRANGERS: usize = 64;
+
+/// The user's own programs may let an answer wait, as when it is shown a page at a time.
+const OWN: Patience = Patience { headers: HEADERS, answer: Duration::from_secs(300) };
+const FOREIGN: Patience = Patience { headers: HEADERS, answer: Duration::from_secs(60) };
+const HEADERS: Duration = Duration::from_secs(15);
 
 /// Everything the daemon listens on.
 pub(super) struct Doors {
@@ -94,7 +100,7 @@ impl Doors {
         }
         let (app, end) = (router(state), until(ending.clone()));
         let socket = Limited::new(self.socket, AT_THE_SOCKET);
-        served.spawn(serve(socket, app, HEADERS, end));
+        served.spawn(serve(socket, app, OWN, end));
         if let Some(listener) = self.metrics {
             serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
         }
@@ -112,8 +118,8 @@ fn serve_tcp(
     app: Router,
     end: impl Future<Output = ()> + Send + 'static,
 ) {
-    let listener = Limited::new(listener, AT_THE_NETWORK);
-    served.spawn(serve(listener, app, HEADERS, end));
+    let listener = Limited::with_anteroom(listener, AT_THE_NETWORK, STRANGERS);
+    served.spawn(serve(listener, app, FOREIGN, end));
 }
 
 async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

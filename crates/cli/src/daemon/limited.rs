@@ -9,37 +9,60 @@ use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A listener that accepts nobody while `most` connections are open: whoever comes then waits in the kernel's queue.
-pub(super) struct Limited<L> {
+use super::anteroom::{Anteroom, Newcomer};
+
+/// A listener that serves nobody while `most` connections are open: whoever comes then waits. If there is an anteroom,
+/// those who are in it make room first.
+pub(super) struct Limited<L: Listener> {
     listener: L,
     places: Arc<Semaphore>,
+    anteroom: Option<Anteroom>,
+    /// One that has come and waits for a place.
+    next: Option<(L::Io, L::Addr)>,
 }
 
 /// A connection, and its place.
 pub(super) struct Placed<S> {
     stream: S,
     _place: Option<OwnedSemaphorePermit>,
+    newcomer: Option<Arc<Newcomer>>,
 }
 
-impl<L> Limited<L> {
-    pub fn new(listener: L, most: usize) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(most)) }
+impl<S> Placed<S> {
+    /// What it is in the anteroom, if there is one.
+    pub fn newcomer(&self) -> Option<Arc<Newcomer>> {
+        self.newcomer.clone()
     }
 }
 
-impl<L: Listener> Listener for Limited<L> {
-    type Io = Placed<L::Io>;
-    type Addr = L::Addr;
+impl<L: Listener> Limited<L> {
+    /// For those who need no token.
+    pub fn new(listener: L, most: usize) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(most)), anteroom: None, next: None }
+    }
 
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+    /// For anybody. No more than `newcomers` may be there who have not shown a token.
+    pub fn with_anteroom(listener: L, most: usize, newcomers: usize) -> Self {
+        Self { anteroom: Some(Anteroom::new(newcomers)), ..Self::new(listener, most) }
+    }
+
+    /// Safe to cancel.
+    pub async fn accept(&mut self) -> Placed<L::Io> {
+        if self.next.is_none() {
+            self.next = Some(self.listener.accept().await);
+            if let Some(anteroom) = &self.anteroom
+                && self.places.available_permits() == 0
+            {
+                anteroom.make_room();
+            }
+        }
         // It is never closed, so there is a place sooner or later.
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
-        let (stream, address) = self.listener.accept().await;
-        (Placed { stream, _place: place }, address)
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        self.listener.local_addr()
+        let (stream, _) = match self.next.take() {
+            Some(next) => next,
+            None => self.listener.accept().await,
+        };
+        Placed { stream, _place: place, newcomer: self.anteroom.as_ref().map(Anteroom::enter) }
     }
 }
 
@@ -96,11 +119,28 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let mut door = Limited::new(listener, 2);
         let _clients = [(); 3].map(|()| std::net::TcpStream::connect(address).unwrap());
-        let (first, _) = door.accept().await;
+        let first = door.accept().await;
         let _second = door.accept().await;
         assert!(door.accept().now_or_never().is_none());
         drop(first);
-        let (third, _) = door.accept().await;
+        let third = door.accept().await;
         let _: &TcpStream = &third.stream;
+    }
+
+    #[tokio::test]
+    async fn whoever_shows_no_token_makes_room_for_who_comes_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut door = Limited::with_anteroom(listener, 3, 3);
+        let _clients = [(); 4].map(|()| std::net::TcpStream::connect(address).unwrap());
+        let [known, stranger, _other] = [door.accept().await, door.accept().await, door.accept().await];
+        known.newcomer().unwrap().admission.grant();
+        assert!(stranger.newcomer().unwrap().sent_away().now_or_never().is_none());
+        assert!(door.accept().now_or_never().is_none());
+        stranger.newcomer().unwrap().sent_away().await;
+        assert!(known.newcomer().unwrap().sent_away().now_or_never().is_none());
+        drop(stranger);
+        // The one that came was not lost while it waited.
+        door.accept().now_or_never().unwrap();
     }
 }

@@ -10,6 +10,7 @@
 //! It has a lock in the data directory, which the kernel takes back when it dies, and a socket that only its user can
 //! open. Whoever needs it starts it; it stays until it is stopped.
 
+mod anteroom;
 mod doors;
 mod limited;
 mod lock;
@@ -19,10 +20,11 @@ mod run;
 mod serve;
 mod socket;
 mod spawn;
+mod stall;
 mod token;
 
 pub use self::lock::running_pid;
-pub use self::log::log_file;
+pub use self::log::{BoundedLog, log_file};
 pub use self::reach::{client, client_if_running, client_with_metrics};
 pub use self::run::run;
 pub use self::socket::socket_file;

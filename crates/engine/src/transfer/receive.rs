@@ -3,7 +3,7 @@
 //! Everything is first written into a new file or directory beside its place, and gets its name when it is complete. A
 //! directory that is there already is merged with the new one then: directories together, files replaced one by one.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 use super::budget::{Budget, Limits};
+use super::directories::Directories;
 use super::host::{Place, below};
 use super::{Moved, trouble};
 use crate::actions::about_path;
@@ -156,7 +157,7 @@ struct Tree {
     file: Option<(File, u32, i64)>,
     /// Directories, with their modes and times, which are set at the end: a mode may forbid, and every new entry
     /// changes the time.
-    directories: Vec<(OsString, u32, i64)>,
+    directories: Directories,
     /// What it is merged with keeps its own mode and time.
     merges: bool,
     moved: Moved,
@@ -165,7 +166,7 @@ struct Tree {
 
 impl Tree {
     fn new(top: OwnedFd, merges: bool, budget: Budget) -> Self {
-        Self { top, file: None, directories: Vec::new(), merges, moved: Moved::default(), budget }
+        Self { top, file: None, directories: Directories::new(), merges, moved: Moved::default(), budget }
     }
 
     fn take(&mut self, item: TreeItem) -> io::Result<()> {
@@ -187,13 +188,14 @@ impl Tree {
         }
     }
 
-    /// Sets what remains to be set, of the innermost directories first.
+    /// Sets what remains to be set.
     fn finish(mut self) -> io::Result<Moved> {
         self.close_file()?;
-        for (path, mode, modified_ns) in self.directories.into_iter().rev() {
+        let top = &self.top;
+        self.directories.try_for_each(|path, mode, modified_ns| {
             // The owner can always enter and empty what it has copied.
-            dress(below(&self.top, &path)?.as_fd(), mode | 0o700, modified_ns)?;
-        }
+            dress(below(top, path)?.as_fd(), mode | 0o700, modified_ns)
+        })?;
         Ok(self.moved)
     }
 
@@ -208,7 +210,7 @@ impl Tree {
         let path = Path::new(OsStr::from_bytes(&entry.path));
         let Some(name) = path.file_name() else {
             if !self.merges && entry.kind == TreeKind::Directory {
-                self.directories.push((OsString::new(), entry.mode, entry.modified_ns));
+                self.directories.note(OsStr::new(""), entry.mode, entry.modified_ns)?;
             }
             return Ok(());
         };
@@ -216,8 +218,8 @@ impl Tree {
         let directory = below(&self.top, parent)?;
         match &entry.kind {
             TreeKind::Directory => {
+                self.directories.note(path.as_os_str(), entry.mode, entry.modified_ns)?;
                 rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(0o700))?;
-                self.directories.push((path.into(), entry.mode, entry.modified_ns));
             }
             TreeKind::File { .. } => {
                 let flags =

@@ -22,6 +22,8 @@ use super::{LinkError, reader, writer};
 
 /// Connections that may be open at once: so many that there are always streams left for other requests.
 const MAX_CONNECTIONS: usize = MAX_STREAMS - MAX_STREAMS_1;
+/// How long a connection waits for others to end.
+const CONNECTION_PLACE: Duration = Duration::from_secs(3);
 /// Places for signals, resizes and pings in the control queue.
 const CONTROL_PLACES: usize = 64;
 /// Places for data frames in the bulk queue.
@@ -169,10 +171,10 @@ impl Guest {
         }
     }
 
-    /// Waits until one more connection may be open.
+    /// Waits, not long, until one more connection may be open: meanwhile its client is kept waiting.
     pub(super) async fn connection_place(&self) -> Result<OwnedSemaphorePermit, LinkError> {
         let place = self.0.session.place(&self.0.session.connection_places);
-        within(ANSWER, "ending other connections", place).await
+        within(CONNECTION_PLACE, "ending other connections", place).await
     }
 
     /// Leaves a stream to the guest: whatever still comes is ignored.
