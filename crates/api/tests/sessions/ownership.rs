@@ -88,3 +88,39 @@ async fn a_session_is_told_only_of_its_own_workspaces() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_refused_call_teaches_its_caller_nothing_about_the_workspace() {
+    let house = House::configured(STRICT).await;
+    let (one, two) = (house.session("one"), house.session("two"));
+    house.workspace("theirs", two.session);
+    let secret = json!({ "workspace_id": "theirs", "vars": { "DB_PASSWORD": "blauwal77" } });
+    house.call(&two, "set_env", secret).await.unwrap();
+    for guess in ["echo blauwal76", "echo blauwal77"] {
+        let exec = json!({ "workspace_id": "theirs", "command": guess });
+        house.call(&one, "exec", exec).await.unwrap_err();
+    }
+    let seen = house.call(&one, "timeline", json!({})).await.unwrap().structured;
+    let events = seen["events"].as_array().unwrap();
+    let guesses: Vec<_> = events.iter().filter(|event| event["action"] == "exec").collect();
+    assert_eq!(guesses.len(), 2);
+    for event in guesses {
+        assert_eq!((&event["workspace_id"], &event["workspace_name"]), (&json!(null), &json!(null)));
+        let command = event["detail"]["command"].as_str().unwrap();
+        assert!(command.starts_with("echo blauwal7"), "a right guess looks like a wrong one: {command}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_the_timeline_is_full_of_the_callers_own_events() {
+    let house = House::new().await;
+    let (one, two) = (house.session("one"), house.session("two"));
+    for _ in 0..3 {
+        house.call(&one, "server_status", json!({})).await.unwrap();
+    }
+    for _ in 0..10 {
+        house.call(&two, "server_status", json!({})).await.unwrap();
+    }
+    let page = house.call(&one, "timeline", json!({ "limit": 3 })).await.unwrap().structured;
+    assert_eq!(page["events"].as_array().unwrap().len(), 3);
+}

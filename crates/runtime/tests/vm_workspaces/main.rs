@@ -7,5 +7,6 @@ mod common;
 mod compare;
 mod fork_correctness;
 mod in_flight;
+mod owners;
 mod pool;
 mod same_instant;
