@@ -195,5 +195,5 @@ async fn a_session_cannot_call_itself_the_user_in_the_timeline() {
     let bytes = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
     let timeline: Value = serde_json::from_slice(&bytes).unwrap();
     let clients: Vec<_> = timeline["events"].as_array().unwrap().iter().map(|one| &one["client"]).collect();
-    assert_eq!(clients, ["session \"agentiso (operator)\"", "helper"], "{timeline}");
+    assert_eq!(clients, ["helper", "session \"agentiso (operator)\""], "{timeline}");
 }
