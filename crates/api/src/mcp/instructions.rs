@@ -12,7 +12,7 @@ const LINES: &[&str] = &[
      that is yours already answers with its id and state: go on with it.\n",
     "2. Work in it with file_write, file_read and exec (timeout_secs 120 unless given). A command that takes long \
      returns a job_id: call exec again with it to wait.\n",
-    "3. Change files with file_edit: read a file before, the text to replace must match exactly, once. Servers belong \
+    "3. Change files with file_edit: read a file before, the text to replace must match exactly. Servers belong \
      in the background: exec_background start, then poll or wait with the job_id.\n",
     "4. Take a snapshot before anything risky and after anything slow to set up. If it goes wrong, restore it: that \
      takes less than a second.\n",

@@ -20,8 +20,7 @@ pub struct FileRead {
     /// Bytes to read; 1048576 if absent, at most 16777216.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// Most bytes of content returned: of a longer file, the beginning and the end. 30000 for MCP tools if neither this
-    /// nor limit is given.
+    /// Maximum bytes of content; a longer file is cut in the middle. Default: 30000 for MCP tools without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_bytes: Option<u64>,
     /// First line to read, from 1, instead of an offset.
