@@ -76,6 +76,7 @@ fn explain(error: &GuestError) -> Option<NotStarted> {
         Some((program, _)) if program.contains(' ') => {
             "the first argument must be a program alone; run a shell command line with: sh -c 'COMMAND LINE'"
         }
+        _ if refused == Refused::NotExecutable => "make it executable, or run it with its interpreter",
         _ => "check the command's name, or use an image that has it",
     };
     let failure = Failure::new(Code::GuestFailed, format!("the command could not start: {message}"))

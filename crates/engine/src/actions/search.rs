@@ -23,18 +23,19 @@ impl Perform for FileGlob {
     async fn perform(self, context: &Context) -> Result<FilesFound, Failure> {
         let root = self.path.unwrap_or_else(|| "/".to_owned());
         absolute(&root)?;
-        pattern(&self.pattern)?;
+        let glob = relative(&root, &self.pattern)?.to_owned();
+        pattern(&glob)?;
         let max = bounded("max_results", self.max_results.map(u64::from), FOUND, 1, MOST_FOUND)?;
         let find = Find {
             root: root.as_bytes().to_vec(),
-            glob: self.pattern,
+            glob,
             max: u32::try_from(max).unwrap_or(u32::MAX),
             hidden: self.hidden,
         };
         let found = context.guest().await?.find(find).await.map_err(|error| about_path(error, &root))?;
         let files = found.entries.iter().map(|file| FileEntry {
             name: below(&root, &file.path),
-            kind: kind(file.kind).to_owned(),
+            kind: kind(file.kind),
             size: file.size,
             permissions: permissions(file.mode),
             modified: moment(file.modified_ns),
@@ -42,6 +43,18 @@ impl Perform for FileGlob {
         });
         Ok(FilesFound { files: files.collect(), truncated: found.truncated })
     }
+}
+
+/// A pattern as it is below a directory: an absolute one matches nothing there unless its beginning is taken off.
+fn relative<'a>(root: &str, pattern: &'a str) -> Result<&'a str, Failure> {
+    if !pattern.starts_with('/') {
+        return Ok(pattern);
+    }
+    let rest = pattern.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'));
+    rest.ok_or_else(|| {
+        Failure::new(Code::InvalidArgument, format!("the pattern is absolute and not below {root}"))
+            .with_remedy("give a pattern relative to path, such as **/*.rs")
+    })
 }
 
 impl Perform for FileGrep {
@@ -116,5 +129,13 @@ mod tests {
         ] {
             assert_eq!(below(root, path.as_bytes()), whole);
         }
+    }
+
+    #[test]
+    fn an_absolute_pattern_is_taken_below_its_directory() {
+        assert_eq!(relative("/", "/etc/*.conf").unwrap(), "etc/*.conf");
+        assert_eq!(relative("/srv/", "/srv/*.c").unwrap(), "*.c");
+        assert_eq!(relative("/srv", "**/*.c").unwrap(), "**/*.c");
+        assert_eq!(relative("/srv", "/srvx/*.c").unwrap_err().code(), Code::InvalidArgument);
     }
 }
