@@ -42,7 +42,7 @@ const WORDS: [(&str, &str); 42] = [
     ("idle_stop_secs", "--idle-stop"),
     ("ttl_secs", "--ttl"),
     ("memory_mb", "--memory"),
-    ("disk_gb", "--disk"),
+    ("disk_gb", "the disk size in GiB"),
     ("base_image", "--image"),
     ("vcpus", "--vcpus"),
     ("set_env", "agentiso env"),
@@ -58,7 +58,8 @@ pub fn in_verbs(text: &str) -> String {
         let end = from.find(|c| !is_word(c)).unwrap_or(from.len());
         let (word, after) = from.split_at(end);
         said.push_str(before);
-        let known = WORDS.iter().find(|(name, _)| *name == word);
+        // Behind a dot it is a key of the configuration.
+        let known = WORDS.iter().find(|(name, _)| *name == word && !said.ends_with('.'));
         said.push_str(known.map_or(word, |(_, verb)| verb));
         rest = after;
     }
@@ -78,6 +79,7 @@ mod tests {
             ("agentiso start web", "agentiso start web"),
             ("(exec_background)", "(agentiso jobs start)"),
             ("memory_mb must be at least 128", "--memory must be at least 128"),
+            ("did you mean \"defaults.memory_mb\"?", "did you mean \"defaults.memory_mb\"?"),
             ("", ""),
         ] {
             assert_eq!(in_verbs(told), shown);

@@ -48,7 +48,7 @@ fn several_forks_in_one_call_differ_and_outlive_their_source() {
     place.refused(&["fork", "web", "--count", "101"]).is("invalid_argument", &["100"]);
     place.refused(&["fork", "web", "--name", "web"]).is("workspace_exists", &["web"]);
     let said = place.text(&["fork", "web", "--count", "3", "--all-or-nothing"]);
-    assert!(said.contains("3 of 3 in ") && said.contains("web paused for "), "{said}");
+    assert!(said.contains("3 of 3 in ") && said.contains("downtime of web "), "{said}");
     let names: HashSet<String> = place.names().into_iter().collect();
     assert_eq!(names, HashSet::from(["web", "web-1", "web-2", "web-3"].map(str::to_owned)));
     place.json(&["rm", "--force", "web"]);

@@ -60,7 +60,7 @@ fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_sna
 fn a_disk_does_not_shrink_nor_grow_beyond_what_is_allowed_nor_at_rest() {
     let place = Place::with("web");
     place.refused(&["grow", "web", "9"]).is("invalid_argument", &["has 10 GiB", "shrink"]);
-    place.refused(&["grow", "web", "0"]).is("invalid_argument", &["disk_gb"]);
+    place.refused(&["grow", "web", "0"]).is("invalid_argument", &["disk size"]);
     place.refused(&["grow", "web", "101"]).is("invalid_argument", &["100", "[limits]"]);
     place.refused(&["grow", "nobody", "12"]).is("workspace_not_found", &["nobody"]);
     place.json(&["stop", "web"]);

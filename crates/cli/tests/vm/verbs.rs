@@ -189,7 +189,7 @@ fn copies_keep_modes_and_times_merge_and_name_what_they_leave_out() {
     place
         .refused(&["cp", &path("alone"), &path("tree/one"), "web:/root/none"])
         .is("invalid_argument", &["directory"]);
-    let left: Vec<_> = fs::read_dir(place.path().join("transfers")).unwrap().collect();
+    let left: Vec<_> = fs::read_dir(place.path().join("cache/cp")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     let mut unread = place.command(&["cp", "web:/srv/tree", "-"]);
     assert!(!unread.stdout(Stdio::null()).status().unwrap().success(), "a directory is no stream");

@@ -72,7 +72,7 @@ fn workspaces_are_apart_and_found_by_name_and_id() {
     let place = Place::with("alpha");
     let made = place.json(&["create", "--name", "beta", "--memory", "256"]);
     let id = made["workspace_id"].as_str().unwrap();
-    assert!(made["boot_time_ms"].as_u64().unwrap() > 0 && made["tier"] == "warm_template");
+    assert!(made["boot_time_ms"].as_u64().unwrap() > 0, "{made}");
     assert_eq!(made["resources"]["memory_mb"], 256);
     place.sh("alpha", "echo 1 > /root/file");
     assert_eq!(place.sh("beta", "ls /root; hostname"), "beta");

@@ -11,7 +11,9 @@ fn create(http: &Http, name: &str) -> Value {
 
 #[test]
 fn a_workspace_is_its_owners_until_that_one_has_gone_or_been_idle() {
-    let place = Place::configured("[sessions]\nadopt_idle_secs = 2\n[limits]\nmax_workspaces = 1\n");
+    let place = Place::configured(
+        "[sessions]\nadopt_idle_secs = 2\n[rate_limit]\nenabled = false\n[limits]\nmax_workspaces = 1\n",
+    );
     let (user, one, two) = (place.http(), place.session("one"), place.session("two"));
     let id = create(&one, "mine")["workspace_id"].as_str().unwrap().to_owned();
     // By name, by id and by the end of it that lists show.

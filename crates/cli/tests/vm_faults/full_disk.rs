@@ -16,7 +16,7 @@ const ON_A_SMALL_DISK: &str = r#"
 set -e
 mount -t tmpfs -o "size=$SIZE,mode=755" small "$SMALL"
 for name in $SHARED; do ln -s "$PREPARED/$name" "$SMALL/$name"; done
-: > "$SMALL/config.toml"
+printf '[pool]\nsize = 0\n' > "$SMALL/config.toml"
 exec $AS "$@"
 "#;
 /// Room for templates, four workspaces and their snapshots.
