@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_core::action;
+use agentiso_core::wire::body_too_long;
 use agentiso_core::{Code, Failure};
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
@@ -19,11 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// What most actions need is far less.
-const USUAL: usize = 1 << 20;
-/// Commands with their input.
-const COMMANDS: usize = 24 << 20;
-/// A file of 16 MiB, in base64 or with a usual share of escaped characters.
-pub(crate) const FILES: usize = 48 << 20;
+const USUAL: usize = action::Body::Small.max_bytes();
 
 /// Bodies up to this length are parsed where they arrive, and take nothing from the budget.
 const SMALL: usize = 64 << 10;
@@ -41,15 +39,6 @@ const QUEUE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_secs(15);
 /// How long a body may take to arrive.
 const LONGEST: Duration = Duration::from_secs(300);
-
-/// The longest body an action may have.
-pub(crate) fn limit_of(action: &str) -> usize {
-    match action {
-        "file_write" | "file_edit" => FILES,
-        "exec" | "exec_start" | "exec_write" | "set_env" => COMMANDS,
-        _ => USUAL,
-    }
-}
 
 /// The budget of all doors.
 #[derive(Clone)]
@@ -86,7 +75,7 @@ impl Bodies {
         let announced =
             headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|announced| announced > limit) {
-            return Err(too_long(limit));
+            return Err(body_too_long(limit));
         }
         let mut part = self.part(announced.unwrap_or(0)).await?;
         let reserved = announced.map_or(SMALL, |announced| announced.max(SMALL));
@@ -120,7 +109,7 @@ impl Bodies {
                 Failure::new(Code::InvalidArgument, format!("the body could not be read: {error}"))
             })?;
             if piece.len() > limit - collected.len() {
-                return Err(too_long(limit));
+                return Err(body_too_long(limit));
             }
             let length = collected.len() + piece.len();
             if length > reserved {
@@ -174,25 +163,19 @@ impl Held {
     }
 }
 
-/// A body that is longer than its action allows.
-pub(crate) fn too_long(limit: usize) -> Failure {
-    Failure::new(
-        Code::FileTooLarge,
-        format!("the request is longer than {limit} bytes, the limit for this action"),
-    )
-    .with_remedy("send large files in pieces with append, or copy them with file_transfer or agentiso cp")
-}
-
 fn too_slow() -> Failure {
     Failure::new(Code::InvalidArgument, "the body of the request did not arrive in time")
 }
 
 #[cfg(test)]
 mod tests {
+    use agentiso_core::wire::body_limit;
     use axum::http::HeaderValue;
     use futures_util::FutureExt;
 
     use super::*;
+
+    const FILES: usize = action::Body::File.max_bytes();
 
     fn of_length(length: usize) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_LENGTH, HeaderValue::from(length))])
@@ -201,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_is_announced_too_long_is_refused_before_it_is_read() {
         let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
-        let refused = Bodies::default().read(&of_length(USUAL + 1), never, limit_of("exec_kill")).await;
+        let refused = Bodies::default().read(&of_length(USUAL + 1), never, body_limit("exec_kill")).await;
         assert_eq!(refused.map(|held| held.bytes.len()).unwrap_err().code(), Code::FileTooLarge);
         let long = Body::from(vec![b' '; USUAL + 1]);
         let refused = Bodies::default().read(&HeaderMap::new(), long, USUAL).await;

@@ -1,19 +1,4 @@
-//! Messages of a bearable length.
-
-/// Whatever is longer is cut: a failure that repeats what it was given must not be as long as that.
-const LONGEST: usize = 3000;
-/// How much of the end is kept.
-const END: usize = 1000;
-
-/// A message, or its beginning and its end.
-pub(crate) fn in_brief(message: &str) -> String {
-    if message.len() <= LONGEST {
-        return message.to_owned();
-    }
-    let begin = &message[..message.floor_char_boundary(LONGEST - END)];
-    let end = &message[message.ceil_char_boundary(message.len() - END)..];
-    format!("{begin} … ({} bytes left out) … {end}", message.len() - begin.len() - end.len())
-}
+//! Quoting what a client sent.
 
 /// How much of what a client sent is repeated in an error.
 const QUOTED: usize = 200;
@@ -26,16 +11,6 @@ pub(crate) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_message_has_its_beginning_and_its_end_and_says_how_much_is_left_out() {
-        assert_eq!(in_brief("short"), "short");
-        let long = format!("begin{}end", "ä".repeat(5000));
-        let brief = in_brief(&long);
-        assert!(brief.starts_with("beginä") && brief.ends_with("äend") && brief.len() < 3100, "{brief}");
-        let kept = brief.replace(" … (7010 bytes left out) … ", "");
-        assert_eq!(kept.len() + 7010, long.len(), "{brief}");
-    }
 
     #[test]
     fn what_a_client_sent_is_repeated_in_part_and_without_control_characters() {

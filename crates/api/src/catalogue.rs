@@ -1,8 +1,9 @@
 //! All actions there are, with what they say about themselves.
 
+use std::sync::LazyLock;
+
 use agentiso_core::action::{self, About, Action, Outcome};
-use agentiso_core::{Code, Failure};
-use schemars::Schema;
+use agentiso_core::{Code, Failure, for_each_action};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
@@ -16,18 +17,16 @@ pub(crate) type Unreadable = serde_path_to_error::Error<serde_json::Error>;
 pub struct Entry {
     /// What it says about itself.
     pub about: About,
-    input: fn() -> Schema,
-    output: fn() -> Schema,
+    schemas: &'static LazyLock<Schemas>,
     check: fn(&Map<String, Value>) -> Result<(), Unreadable>,
     text: fn(&Value) -> Result<String, Failure>,
 }
 
 impl Entry {
-    const fn of<A: Action>() -> Self {
+    const fn of<A: Action>(schemas: &'static LazyLock<Schemas>) -> Self {
         Self {
             about: A::ABOUT,
-            input: schema::<A>,
-            output: schema::<A::Outcome>,
+            schemas,
             check: |arguments| serde_path_to_error::deserialize::<_, A>(arguments).map(drop),
             text: |value| {
                 let outcome: A::Outcome = serde_json::from_value(value.clone()).map_err(|error| {
@@ -41,13 +40,13 @@ impl Entry {
     }
 
     /// The schema of its parameters.
-    pub fn input_schema(&self) -> Schema {
-        (self.input)()
+    pub fn input_schema(&self) -> &'static Value {
+        &self.schemas.input
     }
 
     /// The schema of its outcome.
-    pub fn output_schema(&self) -> Schema {
-        (self.output)()
+    pub fn output_schema(&self) -> &'static Value {
+        &self.schemas.output
     }
 
     /// Whether these are arguments the action takes.
@@ -61,90 +60,38 @@ impl Entry {
     }
 }
 
+/// The schemas of an action. They are generated when they are first needed, and once.
+struct Schemas {
+    input: Value,
+    output: Value,
+}
+
+impl Schemas {
+    fn of<A: Action>() -> Self {
+        Self { input: schema::<A>(), output: schema::<A::Outcome>() }
+    }
+}
+
 /// Everything in one piece, because many clients do not follow references.
-fn schema<T: schemars::JsonSchema>() -> Schema {
+fn schema<T: schemars::JsonSchema>() -> Value {
     SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator()
         .into_root_schema_for::<T>()
+        .to_value()
 }
-
-/// Hands every action, in the order in which they are shown, to a macro.
-macro_rules! every_action {
-    ($list:ident) => {
-        $list![
-            WorkspaceCreate,
-            WorkspaceDestroy,
-            WorkspaceStart,
-            WorkspaceStop,
-            WorkspaceList,
-            WorkspaceInfo,
-            WorkspaceLogs,
-            WorkspaceStats,
-            WorkspaceRename,
-            WorkspaceGrow,
-            WorkspaceUpdate,
-            WorkspaceSuspend,
-            WorkspaceResume,
-            WorkspaceFork,
-            WorkspaceAdopt,
-            WorkspaceGrant,
-            WorkspaceIp,
-            WorkspaceExport,
-            WorkspaceImport,
-            Exec,
-            JobStart,
-            JobPoll,
-            JobKill,
-            JobList,
-            JobWrite,
-            SetEnv,
-            FileRead,
-            FileWrite,
-            FileEdit,
-            FileList,
-            FileStat,
-            FileMove,
-            FileDelete,
-            FileMkdir,
-            FileGlob,
-            FileGrep,
-            FileTransfer,
-            SnapshotCreate,
-            SnapshotRestore,
-            SnapshotList,
-            SnapshotDelete,
-            SnapshotDiff,
-            PortForward,
-            PortForwardRemove,
-            PortForwardList,
-            NetworkPolicy,
-            GitClone,
-            GitStatus,
-            GitCommit,
-            GitPush,
-            GitDiff,
-            ImageList,
-            ImageInfo,
-            ImagePull,
-            ImageImport,
-            ImageBuild,
-            ImageCommit,
-            ImageRemove,
-            Timeline,
-            SessionList,
-            ServerStatus,
-        ]
-    };
-}
-pub(crate) use every_action;
 
 macro_rules! entries {
-    ($($action:ident),* $(,)?) => { &[$(Entry::of::<action::$action>()),*] };
+    ($($action:ident),* $(,)?) => {
+        &[$({
+            static SCHEMAS: LazyLock<Schemas> = LazyLock::new(Schemas::of::<action::$action>);
+            Entry::of::<action::$action>(&SCHEMAS)
+        }),*]
+    };
 }
 
 /// Every action, in the order in which they are shown.
-pub static ALL: &[Entry] = every_action!(entries);
+pub static ALL: &[Entry] = for_each_action!(entries);
 
 /// The action of a name.
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -162,8 +109,7 @@ mod tests {
         let mut names = HashSet::new();
         for entry in ALL {
             assert!(names.insert(entry.about.name), "{} is there twice", entry.about.name);
-            for schema in [entry.input_schema(), entry.output_schema()] {
-                let value = schema.to_value();
+            for value in [entry.input_schema(), entry.output_schema()] {
                 assert_eq!(value["type"], "object", "{}", entry.about.name);
                 assert!(!value.to_string().contains("$ref"), "{} refers elsewhere", entry.about.name);
             }

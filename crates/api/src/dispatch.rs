@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use agentiso_core::action::{Action, Outcome};
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, for_each_action};
 use agentiso_engine::{Caller, Engine, Perform};
 use serde_json::{Map, Value};
 
-use crate::catalogue::{self, every_action};
+use crate::catalogue;
 use crate::lenient::whole_numbers;
 use crate::{Answer, Backend, Call};
 
@@ -24,7 +24,7 @@ macro_rules! runners {
 }
 
 /// How each action is carried out.
-static RUNNERS: &[(&str, Run)] = every_action!(runners);
+static RUNNERS: &[(&str, Run)] = for_each_action!(runners);
 
 fn run<A: Perform>(
     engine: Arc<Engine>,

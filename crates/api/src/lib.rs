@@ -7,7 +7,6 @@ mod backend;
 mod bodies;
 mod brief;
 pub mod catalogue;
-mod client;
 mod dispatch;
 pub mod http;
 mod lenient;
@@ -16,6 +15,5 @@ mod mistake;
 
 pub use backend::{Answer, Backend, Call};
 pub use bodies::Bodies;
-pub use client::{Client, ExecStream};
 pub use dispatch::Direct;
 pub use mistake::Mistake;

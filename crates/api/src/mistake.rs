@@ -43,7 +43,7 @@ pub enum Mistake {
 impl Mistake {
     /// Says what is wrong with arguments that could not be read.
     pub(crate) fn find(entry: &Entry, arguments: &Map<String, Value>, error: &Unreadable) -> Self {
-        let schema = entry.input_schema().to_value();
+        let schema = entry.input_schema();
         let properties = schema["properties"].as_object().cloned().unwrap_or_default();
         let about = |field: &str| {
             properties.get(field).and_then(|it| it["description"].as_str()).unwrap_or_default().to_owned()

@@ -15,18 +15,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agentiso_api::Client;
+use agentiso_client::Client;
+use agentiso_config::paths::{Environment, Paths};
 use agentiso_core::Failure;
 use agentiso_core::action::{
     Action, FileRead, FileWrite, WorkspaceCreate, WorkspaceDestroy, WorkspaceList, WorkspaceStart,
     WorkspaceStop,
 };
-use agentiso_core::progress::{Progress, Silent};
 use agentiso_runtime::Installation;
-use agentiso_runtime::paths::{Environment, Paths};
 use agentiso_runtime::workspaces::Workspaces;
 use tokio::task::JoinSet;
 
@@ -74,8 +72,8 @@ async fn overhead(home: &Path) -> Result<(), Failure> {
     make(&client, name).await?;
     let (mut through, mut lists) = (Times::default(), Times::default());
     for _ in 0..CALLS {
-        through.time(client.act(&read(name), &silent())).await?;
-        lists.time(client.act(&WorkspaceList::default(), &silent())).await?;
+        through.time(client.act(&read(name))).await?;
+        lists.time(client.act(&WorkspaceList::default())).await?;
     }
     daemon.leave_machines();
     let environment = Environment {
@@ -99,7 +97,7 @@ async fn overhead(home: &Path) -> Result<(), Failure> {
     println!("the same over the link alone: {alone}");
     println!("workspace_list of one: {lists}");
     let daemon = Daemon::start(home);
-    daemon.client().act(&WorkspaceDestroy { workspace_id: name.to_owned() }, &silent()).await?;
+    daemon.client().act(&WorkspaceDestroy { workspace_id: name.to_owned() }).await?;
     Ok(())
 }
 
@@ -107,15 +105,15 @@ async fn overhead(home: &Path) -> Result<(), Failure> {
 async fn make(client: &Client, name: &str) -> Result<(), Failure> {
     let create =
         WorkspaceCreate { name: Some(name.to_owned()), memory_mb: Some(256), ..WorkspaceCreate::default() };
-    client.act(&create, &silent()).await?;
+    client.act(&create).await?;
     let write = FileWrite {
         workspace_id: name.to_owned(),
         path: "/root/file".to_owned(),
         content: "x".repeat(CONTENT),
         ..FileWrite::default()
     };
-    client.act(&write, &silent()).await?;
-    client.act(&read(name), &silent()).await?;
+    client.act(&write).await?;
+    client.act(&read(name)).await?;
     Ok(())
 }
 
@@ -206,7 +204,7 @@ impl Load {
                         break;
                     }
                     let began = Instant::now();
-                    client.act(&read(name), &silent()).await?;
+                    client.act(&read(name)).await?;
                     times.push(began.elapsed());
                 }
                 Ok::<_, Failure>(times)
@@ -224,8 +222,8 @@ impl Load {
         let boots = tokio::spawn(async move {
             for _ in 0..5 {
                 let stop = WorkspaceStop { workspace_id: other.clone(), force: false, timeout_secs: None };
-                client.act(&stop, &silent()).await?;
-                client.act(&WorkspaceStart { workspace_id: other.clone() }, &silent()).await?;
+                client.act(&stop).await?;
+                client.act(&WorkspaceStart { workspace_id: other.clone() }).await?;
             }
             Ok::<_, Failure>(())
         });
@@ -240,7 +238,7 @@ impl Load {
     }
 
     async fn act<A: Action>(&self, action: &A) -> Result<A::Outcome, Failure> {
-        self.client.act(action, &silent()).await
+        self.client.act(action).await
     }
 
     /// Resident memory of the daemon in KiB.
@@ -253,10 +251,6 @@ impl Load {
 
 fn read(name: &str) -> FileRead {
     FileRead { workspace_id: name.to_owned(), path: "/root/file".to_owned(), ..FileRead::default() }
-}
-
-fn silent() -> Arc<dyn Progress> {
-    Arc::new(Silent)
 }
 
 /// How long things took.

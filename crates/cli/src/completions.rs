@@ -1,14 +1,12 @@
 //! Completing what only the daemon knows: workspaces, snapshots, images and paths in workspaces.
 
 use std::ffi::{OsStr, OsString};
-use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_api::Client;
+use agentiso_client::Client;
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{Action, FileList, PathKind, SnapshotList, State, WorkspaceList};
-use agentiso_core::progress::{Progress, Silent};
 use agentiso_runtime::Installation;
-use agentiso_runtime::paths::Paths;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
 use crate::daemon::client_if_running;
@@ -86,8 +84,7 @@ fn names(workspaces: &[(String, bool)]) -> Vec<String> {
 }
 
 async fn act<A: Action>(client: &Client, action: &A) -> Option<A::Outcome> {
-    let progress: Arc<dyn Progress> = Arc::new(Silent);
-    client.act(action, &progress).await.ok()
+    client.act(action).await.ok()
 }
 
 /// Asks the daemon, if one runs and answers in time.

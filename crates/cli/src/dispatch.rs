@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::paths::Paths;
 use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
@@ -27,8 +27,6 @@ use crate::ui::Stream;
 const FAILED: u8 = 1;
 /// The exit code for a command line that makes no sense.
 const MISREAD: u8 = 2;
-/// The exit code of what was interrupted, as a shell has it.
-const INTERRUPTED: u8 = 130;
 /// How long interrupted work may take to clean up after itself.
 const CLEAN_UP: Duration = Duration::from_secs(25);
 
@@ -51,7 +49,12 @@ pub fn main() -> ExitCode {
     let failed = if runs_a_command { COMMAND_FAILED } else { FAILED };
     // A server has ended its session by then, and a read of standard input that never returns is all that is left.
     let clean_up = if matches!(cli.verb, Verb::Serve(_)) { Duration::ZERO } else { CLEAN_UP };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    // The daemon and the bench use every core; for any other command, starting that many threads is not worth it.
+    if !matches!(cli.verb, Verb::Daemon(DaemonVerb::Run(_)) | Verb::Bench(_)) {
+        runtime.worker_threads(2);
+    }
+    let runtime = runtime.enable_all().build();
     let done = match runtime {
         Ok(runtime) => {
             let done = runtime.block_on(dispatch(cli, output));
@@ -67,7 +70,7 @@ pub fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             output.failure(&failure);
-            ExitCode::from(if failure.code() == Code::Cancelled { INTERRUPTED } else { failed })
+            ExitCode::from(failure.code().exit_status().unwrap_or(failed))
         }
     }
 }

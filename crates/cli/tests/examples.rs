@@ -1,6 +1,7 @@
-//! Every command line of ours that README, the pages of documentation or the help show is one that agentiso takes.
+//! Parses every `agentiso` command line shown in README, the documentation and the help.
 //!
-//! What the `console` blocks show is also run, on real machines: see `vm/examples.rs`.
+//! Lines in `console` blocks also run on real machines: see `vm/examples.rs`.
+#![expect(clippy::unwrap_used, reason = "a page that cannot be read fails the test")]
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +9,20 @@ use std::path::Path;
 use agentiso_cli::args::{Cli, modern};
 use clap::{CommandFactory, Parser};
 
-/// What ends a command of a shell line.
+/// Why lines in `sh` blocks cannot run in a test: a string that the line contains, and the reason.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("scripts/", "the scripts have their own tests, and some run for hours"),
+    ("cargo ", "builds agentiso itself"),
+    ("sudo ", "needs root and changes the host"),
+    ("agentiso image kernel ", "compiles a kernel, which takes half an hour"),
+    ("claude ", "needs Claude Code"),
+    ("goose ", "needs goose"),
+];
+
+/// Words that end a command in a shell line.
 const ENDS: [&str; 6] = ["|", ";", "&&", "||", ">", "<"];
 
-/// The words of every agentiso command in a shell line.
+/// Returns the words of every `agentiso` command in a shell line.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let words = words(line);
     let parts = words.split(|(word, quoted)| !quoted && ENDS.contains(&word.as_str()));
@@ -24,7 +35,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     commands.collect()
 }
 
-/// Words as a shell splits them, and whether they were quoted. A `#` begins a comment.
+/// Splits a line into words as a shell does, with a flag for quoted ones. A `#` starts a comment.
 fn words(line: &str) -> Vec<(String, bool)> {
     let mut words = Vec::new();
     let (mut word, mut begun, mut quoted, mut quote) = (String::new(), false, false, None);
@@ -55,18 +66,27 @@ fn words(line: &str) -> Vec<(String, bool)> {
     words
 }
 
-/// Lines of code blocks in these languages.
-fn code(page: &str) -> Vec<&str> {
+/// Returns the lines of code blocks in one of these languages.
+fn code<'a>(page: &'a str, languages: &[&str]) -> Vec<&'a str> {
     let mut inside = false;
     let mut lines = Vec::new();
     for line in page.lines() {
         match line.strip_prefix("```") {
-            Some(language) => inside = matches!(language, "sh" | "console"),
+            Some(language) => inside = languages.contains(&language),
             None if inside => lines.push(line.trim_start_matches("$ ")),
             None => {}
         }
     }
     lines
+}
+
+/// The pages whose examples are checked, with their text.
+fn pages() -> Vec<(String, String)> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![top.join("README.md"), top.join("CONTRIBUTING.md")];
+    pages.extend(fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    let pages = pages.into_iter().filter(|page| page.extension().is_some_and(|end| end == "md"));
+    pages.map(|page| (page.display().to_string(), fs::read_to_string(&page).unwrap())).collect()
 }
 
 fn is_taken(words: &[String], place: &str) {
@@ -80,15 +100,11 @@ fn is_taken(words: &[String], place: &str) {
 
 #[test]
 fn every_line_of_the_documentation_is_taken() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![top.join("README.md"), top.join("CONTRIBUTING.md")];
-    pages.extend(fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     let mut seen = 0;
-    for page in pages.into_iter().filter(|page| page.extension().is_some_and(|end| end == "md")) {
-        let text = fs::read_to_string(&page).unwrap();
-        for line in code(&text) {
+    for (page, text) in pages() {
+        for line in code(&text, &["sh", "console"]) {
             for words in commands(line) {
-                is_taken(&words, &page.display().to_string());
+                is_taken(&words, &page);
                 seen += 1;
             }
         }
@@ -97,12 +113,23 @@ fn every_line_of_the_documentation_is_taken() {
 }
 
 #[test]
+fn every_line_that_no_test_runs_has_a_reason() {
+    for (page, text) in pages() {
+        let lines = code(&text, &["sh"]).join("\n").replace("\\\n", " ").replace("|\n", "| ");
+        for line in lines.lines() {
+            let has_reason = NOT_RUN.iter().any(|(part, _)| line.contains(part));
+            assert!(has_reason, "{page}: {line}\nuse a console block, so that vm/examples.rs runs it");
+        }
+    }
+}
+
+#[test]
 fn every_example_of_the_help_is_taken() {
     fn check(command: &clap::Command, seen: &mut usize) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let examples = help.split("Example").nth(1).unwrap_or_default();
         for line in examples.lines() {
-            // Behind two spaces in a row stands what an example does.
+            // Three spaces separate an example from its explanation.
             let line = line.trim_start();
             let line = line.split("   ").next().unwrap_or(line);
             for words in commands(line) {

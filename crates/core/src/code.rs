@@ -2,260 +2,177 @@
 
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, for programs: the text of a message may change, its code does not.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Code {
+/// Declares the codes. A line says all that is known of a code: what it means, how it is written, the status of an HTTP
+/// response that carries it and, if it is not that of any other failure, the exit status of a command that ends with it.
+macro_rules! codes {
+    ($($(#[doc = $meaning:literal])+ $code:ident = $text:literal, $status:literal $(, exit $exit:literal)?;)+) => {
+        /// What went wrong, for programs: the text of a message may change, its code does not.
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+        pub enum Code {
+            $($(#[doc = $meaning])+ #[serde(rename = $text)] $code,)+
+        }
+
+        impl Code {
+            /// Returns every code there is, in the order the documentation lists them.
+            pub const fn all() -> &'static [Self] {
+                &[$(Self::$code),+]
+            }
+
+            /// Returns the code as it is printed and serialised.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$code => $text,)+
+                }
+            }
+
+            /// Returns what the code means, in one sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$code => concat!($($meaning),+).trim_ascii(),)+
+                }
+            }
+
+            /// Returns the status of an HTTP response that carries the code.
+            pub const fn http_status(self) -> u16 {
+                match self {
+                    $(Self::$code => $status,)+
+                }
+            }
+
+            /// Returns the exit status of a command that ends with the code, if it has its own.
+            pub const fn exit_status(self) -> Option<u8> {
+                match self {
+                    $($(Self::$code => Some($exit),)?)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
     /// The request itself is wrong: a value out of range, a malformed name.
-    InvalidArgument,
+    InvalidArgument = "invalid_argument", 400;
     /// The configuration file cannot be used.
-    InvalidConfig,
+    InvalidConfig = "invalid_config", 500;
     /// No image has that name.
-    ImageNotFound,
+    ImageNotFound = "image_not_found", 404;
     /// An image of that name exists already.
-    ImageExists,
+    ImageExists = "image_exists", 409;
     /// Workspaces need the image.
-    ImageInUse,
+    ImageInUse = "image_in_use", 409;
     /// An archive, registry answer or directory is not what it claims to be, or is hostile.
-    ImageRejected,
+    ImageRejected = "image_rejected", 500;
     /// A registry or package source could not be reached or refused us.
-    FetchFailed,
+    FetchFailed = "fetch_failed", 500;
     /// No usable guest kernel was found.
-    KernelNotFound,
+    KernelNotFound = "kernel_not_found", 500;
     /// The guest kernel started but its agent never answered.
-    BootFailed,
+    BootFailed = "boot_failed", 504;
     /// A program agentiso needs is not installed.
-    ToolMissing,
+    ToolMissing = "tool_missing", 500;
     /// A program agentiso needs is too old.
-    ToolTooOld,
+    ToolTooOld = "tool_too_old", 500;
     /// A program agentiso ran failed.
-    ToolFailed,
+    ToolFailed = "tool_failed", 500;
     /// The virtual machine ended when it should not have.
-    VmCrashed,
+    VmCrashed = "vm_crashed", 502;
     /// The virtual machine was killed because it needed more memory than its limit.
-    OutOfMemory,
+    OutOfMemory = "out_of_memory", 502;
     /// The limits of a virtual machine cannot be set, and it must not run without.
-    LimitsUnavailable,
+    LimitsUnavailable = "limits_unavailable", 503;
     /// The QEMU of a virtual machine cannot be isolated from the host, and it must not run otherwise.
-    IsolationUnavailable,
+    IsolationUnavailable = "isolation_unavailable", 503;
     /// The virtual machine or its agent did not answer in time.
-    Timeout,
+    Timeout = "timeout", 504;
     /// The agent in the guest refused or failed a request.
-    GuestFailed,
+    GuestFailed = "guest_failed", 502;
     /// What came over the guest link made no sense.
-    ProtocolViolation,
+    ProtocolViolation = "protocol_violation", 500;
     /// A template is damaged or does not fit.
-    TemplateInvalid,
+    TemplateInvalid = "template_invalid", 500;
     /// No workspace has that name or id.
-    WorkspaceNotFound,
+    WorkspaceNotFound = "workspace_not_found", 404;
     /// A workspace of that name exists already.
-    WorkspaceExists,
+    WorkspaceExists = "workspace_exists", 409;
     /// Another command is at work on the workspace.
-    WorkspaceBusy,
+    WorkspaceBusy = "workspace_busy", 409;
     /// The workspace must be running for this, and is not.
-    WorkspaceNotRunning,
+    WorkspaceNotRunning = "workspace_not_running", 409;
     /// The workspace must be stopped for this, and is running.
-    WorkspaceRunning,
+    WorkspaceRunning = "workspace_running", 409;
     /// No snapshot of the workspace has that name.
-    SnapshotNotFound,
+    SnapshotNotFound = "snapshot_not_found", 404;
     /// A snapshot of that name exists already.
-    SnapshotExists,
+    SnapshotExists = "snapshot_exists", 409;
     /// Forks need the snapshot.
-    SnapshotInUse,
+    SnapshotInUse = "snapshot_in_use", 409;
     /// The memory of a snapshot does not fit this host: another QEMU, kernel or processor.
-    SnapshotIncompatible,
+    SnapshotIncompatible = "snapshot_incompatible", 409;
     /// No session has that id.
-    SessionNotFound,
+    SessionNotFound = "session_not_found", 404;
     /// Another session owns the workspace.
-    NotOwner,
+    NotOwner = "not_owner", 403;
     /// The session, or the installation, would have more than it may.
-    QuotaExceeded,
+    QuotaExceeded = "quota_exceeded", 429;
     /// Too many calls in too short a time.
-    RateLimited,
+    RateLimited = "rate_limited", 429;
     /// Whoever asks has not said, or not proved, who it is.
-    Unauthorized,
+    Unauthorized = "unauthorized", 401;
     /// The key was used for another request, or for one that has not ended.
-    IdempotencyConflict,
+    IdempotencyConflict = "idempotency_conflict", 409;
     /// No background command of the workspace has that number.
-    JobNotFound,
+    JobNotFound = "job_not_found", 404;
     /// There is no such file or directory in the workspace.
-    FileNotFound,
+    FileNotFound = "file_not_found", 404;
     /// The path, or a part of it, is not a directory.
-    NotADirectory,
+    NotADirectory = "not_a_directory", 400;
     /// There is something at that path already.
-    FileExists,
+    FileExists = "file_exists", 409;
     /// The file is not text.
-    FileNotText,
+    FileNotText = "file_not_text", 400;
     /// The file, or the part of it that was asked for, is too large for this.
-    FileTooLarge,
+    FileTooLarge = "file_too_large", 413;
     /// The text to replace is not there, or there more than once.
-    EditMismatch,
+    EditMismatch = "edit_mismatch", 400;
     /// The workspace has no user of that name.
-    UserNotFound,
+    UserNotFound = "user_not_found", 404;
     /// The path on the host is not one an agent may touch.
-    PathNotAllowed,
+    PathNotAllowed = "path_not_allowed", 403;
     /// The operator does not let agents do this.
-    NotPermitted,
+    NotPermitted = "not_permitted", 403;
     /// The port is taken, reserved or not one that may be used.
-    PortUnavailable,
+    PortUnavailable = "port_unavailable", 409;
     /// Workspaces have no network.
-    NetworkUnavailable,
+    NetworkUnavailable = "network_unavailable", 400;
     /// Git refused or failed.
-    GitFailed,
+    GitFailed = "git_failed", 422;
     /// The directory is not a git repository.
-    NotARepository,
+    NotARepository = "not_a_repository", 400;
     /// The daemon could not be reached or started.
-    DaemonUnavailable,
+    DaemonUnavailable = "daemon_unavailable", 503;
     /// This cannot be done here.
-    Unsupported,
+    Unsupported = "unsupported", 400;
     /// What is stored is not what was stored.
-    DataDamaged,
+    DataDamaged = "data_damaged", 500;
     /// The disk is full.
-    DiskFull,
+    DiskFull = "disk_full", 507;
     /// What keeps the disks is not there: a pool that was exported, a device that did not appear.
-    StorageUnavailable,
+    StorageUnavailable = "storage_unavailable", 500;
     /// The operating system refused.
-    PermissionDenied,
+    PermissionDenied = "permission_denied", 403;
     /// A file could not be read or written.
-    Io,
+    Io = "io", 500;
     /// The user or caller ended it.
-    Cancelled,
+    Cancelled = "cancelled", 500, exit 130;
     /// A fault of ours.
-    Internal,
+    Internal = "internal", 500;
 }
 
 impl Code {
-    /// Returns every code there is, in the order the documentation lists them.
-    pub fn all() -> &'static [Self] {
-        &[
-            Self::InvalidArgument,
-            Self::InvalidConfig,
-            Self::ImageNotFound,
-            Self::ImageExists,
-            Self::ImageInUse,
-            Self::ImageRejected,
-            Self::FetchFailed,
-            Self::KernelNotFound,
-            Self::BootFailed,
-            Self::ToolMissing,
-            Self::ToolTooOld,
-            Self::ToolFailed,
-            Self::VmCrashed,
-            Self::OutOfMemory,
-            Self::LimitsUnavailable,
-            Self::IsolationUnavailable,
-            Self::Timeout,
-            Self::GuestFailed,
-            Self::ProtocolViolation,
-            Self::TemplateInvalid,
-            Self::WorkspaceNotFound,
-            Self::WorkspaceExists,
-            Self::WorkspaceBusy,
-            Self::WorkspaceNotRunning,
-            Self::WorkspaceRunning,
-            Self::SnapshotNotFound,
-            Self::SnapshotExists,
-            Self::SnapshotInUse,
-            Self::SnapshotIncompatible,
-            Self::SessionNotFound,
-            Self::NotOwner,
-            Self::QuotaExceeded,
-            Self::RateLimited,
-            Self::Unauthorized,
-            Self::IdempotencyConflict,
-            Self::JobNotFound,
-            Self::FileNotFound,
-            Self::NotADirectory,
-            Self::FileExists,
-            Self::FileNotText,
-            Self::FileTooLarge,
-            Self::EditMismatch,
-            Self::UserNotFound,
-            Self::PathNotAllowed,
-            Self::NotPermitted,
-            Self::PortUnavailable,
-            Self::NetworkUnavailable,
-            Self::GitFailed,
-            Self::NotARepository,
-            Self::DaemonUnavailable,
-            Self::Unsupported,
-            Self::DataDamaged,
-            Self::DiskFull,
-            Self::StorageUnavailable,
-            Self::PermissionDenied,
-            Self::Io,
-            Self::Cancelled,
-            Self::Internal,
-        ]
-    }
-
-    /// Returns the code as it is printed and serialised.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidArgument => "invalid_argument",
-            Self::InvalidConfig => "invalid_config",
-            Self::ImageNotFound => "image_not_found",
-            Self::ImageExists => "image_exists",
-            Self::ImageInUse => "image_in_use",
-            Self::ImageRejected => "image_rejected",
-            Self::FetchFailed => "fetch_failed",
-            Self::KernelNotFound => "kernel_not_found",
-            Self::BootFailed => "boot_failed",
-            Self::ToolMissing => "tool_missing",
-            Self::ToolTooOld => "tool_too_old",
-            Self::ToolFailed => "tool_failed",
-            Self::VmCrashed => "vm_crashed",
-            Self::OutOfMemory => "out_of_memory",
-            Self::LimitsUnavailable => "limits_unavailable",
-            Self::IsolationUnavailable => "isolation_unavailable",
-            Self::Timeout => "timeout",
-            Self::GuestFailed => "guest_failed",
-            Self::ProtocolViolation => "protocol_violation",
-            Self::TemplateInvalid => "template_invalid",
-            Self::WorkspaceNotFound => "workspace_not_found",
-            Self::WorkspaceExists => "workspace_exists",
-            Self::WorkspaceBusy => "workspace_busy",
-            Self::WorkspaceNotRunning => "workspace_not_running",
-            Self::WorkspaceRunning => "workspace_running",
-            Self::SnapshotNotFound => "snapshot_not_found",
-            Self::SnapshotExists => "snapshot_exists",
-            Self::SnapshotInUse => "snapshot_in_use",
-            Self::SnapshotIncompatible => "snapshot_incompatible",
-            Self::SessionNotFound => "session_not_found",
-            Self::NotOwner => "not_owner",
-            Self::QuotaExceeded => "quota_exceeded",
-            Self::RateLimited => "rate_limited",
-            Self::Unauthorized => "unauthorized",
-            Self::IdempotencyConflict => "idempotency_conflict",
-            Self::JobNotFound => "job_not_found",
-            Self::FileNotFound => "file_not_found",
-            Self::NotADirectory => "not_a_directory",
-            Self::FileExists => "file_exists",
-            Self::FileNotText => "file_not_text",
-            Self::FileTooLarge => "file_too_large",
-            Self::EditMismatch => "edit_mismatch",
-            Self::UserNotFound => "user_not_found",
-            Self::PathNotAllowed => "path_not_allowed",
-            Self::NotPermitted => "not_permitted",
-            Self::PortUnavailable => "port_unavailable",
-            Self::NetworkUnavailable => "network_unavailable",
-            Self::GitFailed => "git_failed",
-            Self::NotARepository => "not_a_repository",
-            Self::DaemonUnavailable => "daemon_unavailable",
-            Self::Unsupported => "unsupported",
-            Self::DataDamaged => "data_damaged",
-            Self::DiskFull => "disk_full",
-            Self::StorageUnavailable => "storage_unavailable",
-            Self::PermissionDenied => "permission_denied",
-            Self::Io => "io",
-            Self::Cancelled => "cancelled",
-            Self::Internal => "internal",
-        }
-    }
-
     /// Returns the code that fits an operating system error.
     pub fn of_io(error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
@@ -265,6 +182,21 @@ impl Code {
             ErrorKind::TimedOut => Self::Timeout,
             _ => Self::Io,
         }
+    }
+}
+
+impl JsonSchema for Code {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let codes: Vec<&str> = Self::all().iter().map(|code| code.as_str()).collect();
+        json_schema!({
+            "type": "string",
+            "enum": codes,
+            "description": "What went wrong. The text of a message may change, its code does not."
+        })
     }
 }
 
@@ -286,11 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_codes_is_complete() {
-        // Serde knows every variant and names them all when it meets a stranger.
-        let complaint = serde_json::from_str::<Code>("\"stranger\"").unwrap_err().to_string();
-        let known: Vec<&str> = complaint.split('`').skip(3).step_by(2).collect();
-        assert_eq!(known, Code::all().iter().map(|code| code.as_str()).collect::<Vec<_>>());
+    fn every_code_is_written_in_snake_case_and_has_an_error_status_and_a_meaning() {
+        for code in Code::all() {
+            let name = format!("{code:?}").to_lowercase();
+            assert_eq!(code.as_str().replace('_', ""), name);
+            assert!((400..600).contains(&code.http_status()), "{code}");
+            assert!(code.meaning().ends_with('.'), "{code}");
+        }
     }
 
     #[test]

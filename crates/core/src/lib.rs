@@ -5,6 +5,7 @@
 pub mod action;
 mod capture;
 mod code;
+mod engine_settings;
 mod failure;
 mod id;
 mod label;
@@ -14,9 +15,13 @@ pub mod progress;
 mod reference;
 mod resources;
 mod suggest;
+pub mod wire;
 
 pub use capture::Capture;
 pub use code::Code;
+pub use engine_settings::{
+    EngineSettings, ImageAccess, Isolation, RateLimits, SessionQuota, TransferSettings,
+};
 pub use failure::{Explain, Failure, chain};
 pub use id::{DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
 pub use label::{LabelError, MAX_LABELS, check_labels};

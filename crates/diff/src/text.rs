@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+pub use agentiso_core::ports::host::TextDiff;
 
 /// Larger files are not compared line by line.
 const MAX_INPUT: usize = 4 << 20;
@@ -12,28 +12,6 @@ const MAX_OUTPUT: usize = 1 << 20;
 const BINARY_PROBE: usize = 8 << 10;
 /// After this the difference gets coarser: still right, only longer than need be.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The difference of two files, as far as it can be shown.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum TextDiff {
-    /// There is none.
-    Same,
-    /// In the unified format, with three lines of context and no file names.
-    Text {
-        /// Whole lines.
-        unified: String,
-        /// Whether lines were cut off at the end.
-        truncated: bool,
-    },
-    /// One of the files is no text.
-    Binary,
-    /// The files are too large to compare line by line.
-    TooLarge {
-        /// The size up to which it is done.
-        limit: u64,
-    },
-}
 
 /// Compares two files line by line; a missing one counts as empty.
 pub fn text_diff(before: Option<&[u8]>, after: Option<&[u8]>) -> TextDiff {

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentiso_core::ports::{DiskError, Disks};
+use agentiso_core::ports::{Dataset, DiskError, Disks};
 use rustix::fs::{Mode, OFlags, ioctl_ficlone};
 use rustix::io::Errno;
 
-use crate::{Dataset, Qcow2Layers, Reflinks, Zvols, fiemap};
+use crate::{Qcow2Layers, Reflinks, Zvols, fiemap};
 
 /// Which back end is asked for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -12,9 +12,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agentiso_core::ports::{DiskError, DiskSource, Disks, PoolError};
+use agentiso_core::ports::{Dataset, DiskError, DiskSource, Disks, PoolError};
 use agentiso_core::{Code, Explain};
-use agentiso_disks::{Dataset, NewPool, Zvols, prepare};
+use agentiso_disks::{NewPool, Zvols, prepare};
 use agentiso_testing::disks::{Lab, Scribe, conformance, random_histories};
 
 const GIB: u64 = 1 << 30;

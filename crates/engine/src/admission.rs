@@ -10,10 +10,10 @@
 
 use std::time::Duration;
 
+use agentiso_config::Isolation;
 use agentiso_core::action::Subject;
 use agentiso_core::{Code, Failure, SessionId, SnapshotName, WorkspaceId};
 use agentiso_meta::{MetaError, Snapshot, Workspace};
-use agentiso_runtime::config::Isolation;
 use agentiso_runtime::workspaces::Point;
 
 use crate::act::Record;

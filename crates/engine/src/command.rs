@@ -2,12 +2,10 @@
 //!
 //! Everything here is pure. `launch.rs` starts what this module describes.
 
-use std::collections::BTreeMap;
-
+use agentiso_core::wire::ExecSpec;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::OciDefaults;
 use agentiso_runtime::guest::{Exec, User};
-use serde::{Deserialize, Serialize};
 
 use crate::actions::variable_name;
 
@@ -78,6 +76,26 @@ impl Command {
         }
     }
 
+    /// The command that a client asks for.
+    pub fn of(spec: ExecSpec) -> Result<Self, Failure> {
+        for name in spec.env.keys() {
+            variable_name(name)?;
+        }
+        let env = spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.as_bytes().to_vec()));
+        Ok(Self {
+            program: match spec.argv.is_empty() {
+                true => Program::Login,
+                false => Program::Words(spec.argv.iter().map(|word| word.as_bytes().to_vec()).collect()),
+            },
+            env: env.collect(),
+            workdir: spec.workdir.map(String::into_bytes),
+            user: spec.user.as_deref().map(user).transpose()?,
+            stdin: spec.stdin,
+            tty: spec.tty,
+            timeout_ms: spec.timeout_ms,
+        })
+    }
+
     /// Checks what can be checked without the machine.
     pub fn check(&self) -> Result<(), Failure> {
         let refuse = |message: String| Err(Failure::new(Code::InvalidArgument, message));
@@ -131,96 +149,14 @@ impl Command {
     }
 }
 
-/// A command to run while a client is connected to it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Interaction {
-    /// Program and arguments; a login shell if empty.
-    #[serde(default)]
-    pub argv: Vec<Word>,
-    /// Variables on top of the workspace's.
-    #[serde(default)]
-    pub env: BTreeMap<String, Word>,
-    /// Working directory.
-    #[serde(default)]
-    pub workdir: Option<String>,
-    /// User it runs as: a name, or `UID[:GID]`.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// Runs it in a terminal with this many columns and rows.
-    #[serde(default)]
-    pub tty: Option<(u16, u16)>,
-    /// Whether the client sends input.
-    #[serde(default)]
-    pub stdin: bool,
-    /// Reports how much of the input the command reads.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub report_input: bool,
-    /// Milliseconds after which it is ended.
-    #[serde(default)]
-    pub timeout_ms: Option<u64>,
-}
-
-/// An argument or a value of a variable: text, or an array of bytes if it is not UTF-8.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Word {
-    /// Text.
-    Text(String),
-    /// Bytes that are not UTF-8.
-    Bytes(Vec<u8>),
-}
-
-impl Word {
-    /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
+/// The request to a machine that is not a workspace's.
+pub fn exec_of(spec: ExecSpec) -> Result<Exec, Failure> {
+    let mut command = Command::of(spec)?;
+    command.check()?;
+    if command.program == Program::Login {
+        command.program = Program::Words(ANY_SHELL.map(|word| word.as_bytes().to_vec()).to_vec());
     }
-
-    /// As text; bytes that are not UTF-8 are replaced.
-    pub fn shown(&self) -> String {
-        String::from_utf8_lossy(self.as_bytes()).into_owned()
-    }
-}
-
-impl From<Vec<u8>> for Word {
-    fn from(bytes: Vec<u8>) -> Self {
-        String::from_utf8(bytes).map_or_else(|error| Self::Bytes(error.into_bytes()), Self::Text)
-    }
-}
-
-impl Interaction {
-    /// The request to a machine that is not a workspace's.
-    pub fn into_exec(self) -> Result<Exec, Failure> {
-        let mut command = self.into_command()?;
-        command.check()?;
-        if command.program == Program::Login {
-            command.program = Program::Words(ANY_SHELL.map(|word| word.as_bytes().to_vec()).to_vec());
-        }
-        Ok(command.with_shell(Shell::Sh))
-    }
-
-    pub(crate) fn into_command(self) -> Result<Command, Failure> {
-        for name in self.env.keys() {
-            variable_name(name)?;
-        }
-        let env = self.env.into_iter().map(|(name, value)| (name.into_bytes(), value.as_bytes().to_vec()));
-        Ok(Command {
-            program: match self.argv.is_empty() {
-                true => Program::Login,
-                false => Program::Words(self.argv.iter().map(|word| word.as_bytes().to_vec()).collect()),
-            },
-            env: env.collect(),
-            workdir: self.workdir.map(String::into_bytes),
-            user: self.user.as_deref().map(user).transpose()?,
-            stdin: self.stdin,
-            tty: self.tty,
-            timeout_ms: self.timeout_ms,
-        })
-    }
+    Ok(command.with_shell(Shell::Sh))
 }
 
 /// Fills in what the caller left open and the image defines. `own` names the workspace's own variables, which take
@@ -255,6 +191,8 @@ pub(crate) fn user(text: &str) -> Result<User, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -268,20 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_not_text_travel_as_they_are() {
-        let spec =
-            Interaction { argv: vec![b"echo".to_vec().into(), vec![0xff, 1].into()], ..Default::default() };
-        let sent = serde_json::to_string(&spec).unwrap();
-        assert!(sent.contains(r#"["echo",[255,1]]"#), "{sent}");
-        let exec = serde_json::from_str::<Interaction>(&sent).unwrap().into_exec().unwrap();
+    fn words_that_are_not_text_reach_the_machine_and_reserved_variables_do_not() {
+        let argv = vec![b"echo".to_vec().into(), vec![0xff, 1].into()];
+        let exec = exec_of(ExecSpec { argv, ..Default::default() }).unwrap();
         assert_eq!(exec.argv, [b"echo".to_vec(), vec![0xff, 1]]);
         for name in ["LD_PRELOAD", "PATH", "a b", ""] {
             let env = BTreeMap::from([(name.to_owned(), b"x".to_vec().into())]);
-            let refused = Interaction { env, ..Default::default() }.into_exec().unwrap_err();
+            let refused = Command::of(ExecSpec { env, ..Default::default() }).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
         }
-        let zero = Interaction { argv: vec![vec![b'a', 0].into()], ..Default::default() };
-        assert_eq!(zero.into_exec().unwrap_err().code(), Code::InvalidArgument);
+        let zero = ExecSpec { argv: vec![vec![b'a', 0].into()], ..Default::default() };
+        assert_eq!(exec_of(zero).unwrap_err().code(), Code::InvalidArgument);
     }
 
     #[test]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use agentiso_config::{Config, Isolation};
 use agentiso_core::action::{State, WorkspaceStart};
 use agentiso_core::progress::Silent;
 use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::{Meta, Settings};
 use agentiso_runtime::Installation;
-use agentiso_runtime::config::{Config, Isolation};
 use agentiso_runtime::guest::Guest;
 use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
 use tokio::sync::broadcast;

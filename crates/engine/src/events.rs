@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use agentiso_core::wire::EventKind;
 use agentiso_core::{SessionId, WorkspaceId};
 use agentiso_meta::Meta;
 use jiff::Timestamp;
@@ -28,47 +29,6 @@ pub struct Event {
     /// The session that owned the workspace then.
     #[serde(skip)]
     pub(crate) owner: Option<SessionId>,
-}
-
-/// What happened.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    /// It was made.
-    Created,
-    /// It runs.
-    Started,
-    /// It was stopped.
-    Stopped,
-    /// Its machine ended by itself.
-    Crashed,
-    /// It was suspended.
-    Suspended,
-    /// It was taken back to a snapshot.
-    Restored,
-    /// A snapshot was taken.
-    Snapshot,
-    /// It was renamed.
-    Renamed,
-    /// It is gone.
-    Destroyed,
-}
-
-impl EventKind {
-    /// As it is printed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Started => "started",
-            Self::Stopped => "stopped",
-            Self::Crashed => "crashed",
-            Self::Suspended => "suspended",
-            Self::Restored => "restored",
-            Self::Snapshot => "snapshot",
-            Self::Renamed => "renamed",
-            Self::Destroyed => "destroyed",
-        }
-    }
 }
 
 /// Tells all who watch.

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use agentiso_core::Failure;
 use agentiso_core::action::{Rate, Subject};
 use agentiso_core::progress::Silent;
+use agentiso_core::wire::{ExecSpec, Word};
 use agentiso_runtime::guest::{Exit, Process, ProcessEvent};
 use serde_json::json;
 
 use crate::access::Access;
 use crate::act::{Context, Record};
-use crate::command::{Interaction, Word};
+use crate::command::Command;
 use crate::secrets::without_credentials;
 use crate::{Caller, Engine, NotStarted};
 
@@ -51,7 +52,7 @@ impl Engine {
         self: &Arc<Self>,
         caller: &Caller,
         workspace: &str,
-        asked: Interaction,
+        asked: ExecSpec,
     ) -> Result<Interactive, NotStarted> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
         let detail = json!({ "command": shown_line(&asked.argv) });
@@ -67,7 +68,7 @@ impl Engine {
                 &mut record,
             )?;
             let workspace = context.workspace()?;
-            let command = asked.into_command()?;
+            let command = Command::of(asked)?;
             let (engine, id, own) = (Arc::clone(self), workspace.id, context.clone());
             let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> = Box::pin(async move {
                 tokio::select! {

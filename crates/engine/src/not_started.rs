@@ -1,8 +1,8 @@
 //! Why a command did not start.
 
+pub(crate) use agentiso_core::wire::Refused;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, GuestError, LinkError};
-use serde::{Deserialize, Serialize};
 
 const ENOTDIR: i32 = 20;
 
@@ -13,16 +13,6 @@ pub struct NotStarted {
     pub failure: Failure,
     /// Set if the program itself is what could not be run.
     pub refused: Option<Refused>,
-}
-
-/// Why a machine could not run a program.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Refused {
-    /// There is no such program.
-    NotFound,
-    /// It is not executable.
-    NotExecutable,
 }
 
 impl From<Failure> for NotStarted {

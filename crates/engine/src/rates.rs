@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
+use agentiso_config::RateLimit;
 use agentiso_core::action::Rate;
 use agentiso_core::{Code, Failure, SessionId};
-use agentiso_runtime::config::RateLimit;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 

@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{
-    ForkedFrom, Forward, MachineLimits, NetworkRules, Size, SnapshotBrief, State, WorkspaceBrief,
-    WorkspaceDetails,
+    ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, State, Tier, WorkspaceBrief, WorkspaceDetails,
 };
 use agentiso_core::{Failure, Resources};
 use agentiso_meta::{NextSize, Settings, Snapshot, Workspace};
-use agentiso_runtime::workspaces::{Limits, WorkspaceView};
+use agentiso_runtime::workspaces::WorkspaceView;
 use jiff::Timestamp;
 
 use crate::actions::is_last_moment;
@@ -68,10 +67,10 @@ impl Engine {
         Ok(WorkspaceDetails {
             brief: self.brief_of(workspace, caller)?,
             stop_reason: view.stop_reason.clone(),
-            tier: view.tier.clone(),
-            accel: view.accel.map(|accel| accel.to_string()),
+            tier: tier(&view.tier),
+            accel: view.accel,
             pid: view.pid,
-            limits: view.limits.as_ref().map(limits),
+            limits: view.limits.clone(),
             from_pool: view.from_pool,
             forked_from: if self.hides_source(&view, caller)? { None } else { forked_from(&view) },
             network: NetworkRules::default(),
@@ -116,15 +115,9 @@ pub(crate) fn next_resources(workspace: &Workspace, settings: &Settings) -> Opti
     })
 }
 
-fn limits(limits: &Limits) -> MachineLimits {
-    MachineLimits {
-        memory_bytes: limits.memory_bytes,
-        swap_bytes: limits.swap_bytes,
-        cpu_percent: limits.cpu_percent,
-        tasks: limits.tasks,
-        read_bytes_per_sec: limits.io.as_ref().and_then(|io| io.read),
-        write_bytes_per_sec: limits.io.as_ref().and_then(|io| io.write),
-    }
+/// Where a machine came from, as it was stored. One that an older version stored in other words booted, as far as we know.
+pub(crate) fn tier(stored: &str) -> Tier {
+    Tier::named(stored).unwrap_or(Tier::Cold)
 }
 
 pub(crate) fn brief(

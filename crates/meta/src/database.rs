@@ -1,33 +1,51 @@
 //! The database, and the two ways to use it.
 
 use std::fmt::{self, Display};
-use std::fs::{self, OpenOptions};
-use std::io;
 use std::ops::Deref;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
-use rusqlite::config::DbConfig;
-use rusqlite::ffi::{SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_TRIGGER, SQLITE_IOERR};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Params, Row, TransactionBehavior};
+use agentiso_blocking::{in_place, off_thread};
+use rusqlite::ffi::{SQLITE_ABORT, SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_TRIGGER, SQLITE_IOERR};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
+use tokio::sync::Semaphore;
 
-use crate::{MetaError, Owner, schema};
+use crate::connections::{Connections, PATIENCE};
+use crate::log::Log;
+use crate::writer::Writer;
+use crate::{MetaError, Owner};
 
-/// How long a change waits for those of other processes. Each takes a millisecond or so.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How large the log may grow before it is emptied. Whoever opens the state first reads it through, 0.5 ms a MiB.
-const LOG_LIMIT: u64 = 2 << 20;
+/// How long a write in progress is waited for before other tasks are moved to another thread, which takes longer than
+/// most writes do.
+const SHORT: Duration = Duration::from_micros(30);
 
 /// The state of one data directory.
+///
+/// Reads run at the same time as each other and as a write. Writes of this process take turns.
+///
+/// [`read`](Self::read) and [`write`](Self::write) may be called from async tasks: they take a few microseconds, and
+/// whatever may take longer (waiting for a turn, for another process or for the device) is done in place, in the sense
+/// of [`in_place`]. Only what is asked or changed must be short. Questions that take time in proportion to the state go
+/// to [`read_async`](Self::read_async).
 #[derive(Debug)]
 pub struct Meta {
-    path: PathBuf,
+    shared: Arc<Shared>,
+    /// Started by the first change that needs it; `None` if it could not be.
+    writer: OnceLock<Option<Writer>>,
+    /// How many more reads may go to a thread of their own.
+    reads: Semaphore,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
     owner: Owner,
-    gate: Option<Gate>,
-    connection: Mutex<Connection>,
+    gate: OnceLock<Gate>,
+    connections: Connections,
+    log: Log,
+    /// Held by the one who writes.
+    turn: Mutex<()>,
 }
 
 /// Asked before every transaction, which fails as if the file could not be read if it says no. For tests of what an
@@ -70,46 +88,33 @@ impl<'a> Deref for Tx<'a> {
 }
 
 impl Meta {
-    /// Opens the database, which is made (for its user's eyes only) or brought up to date if need be.
+    /// Opens the database, which is created (readable by its user alone) or brought up to date if need be. Blocks.
     pub fn open(path: &Path) -> Result<Self, MetaError> {
         let owner = Owner::current().map_err(MetaError::Owner)?;
-        create(path).map_err(|source| MetaError::Create { path: path.to_owned(), source })?;
-        let connection = connect(path).map_err(|error| error.at(path))?;
-        Ok(Self { path: path.to_owned(), owner, gate: None, connection: Mutex::new(connection) })
+        let connections = Connections::open(path).map_err(|error| error.at(path))?;
+        let reads = Semaphore::new(connections.most_reads());
+        let (gate, log, turn) = (OnceLock::new(), Log::new(path), Mutex::new(()));
+        let shared = Arc::new(Shared { owner, gate, connections, log, turn });
+        Ok(Self { shared, writer: OnceLock::new(), reads })
     }
 
-    /// Asks a gate before every transaction from now on.
+    /// Asks a gate before every transaction from now on. Once set, it cannot be replaced.
     #[must_use]
-    pub fn with_gate(mut self, gate: Gate) -> Self {
-        self.gate = Some(gate);
+    pub fn with_gate(self, gate: Gate) -> Self {
+        self.shared.gate.get_or_init(|| gate);
         self
-    }
-
-    fn pass_gate(&self) -> Result<(), MetaError> {
-        match &self.gate {
-            Some(Gate(admits)) if !admits() => {
-                let error = rusqlite::ffi::Error::new(SQLITE_IOERR);
-                Err(rusqlite::Error::SqliteFailure(error, Some("made to fail".to_owned())).into())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Where the database is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.shared.connections.path()
     }
 
-    /// Asks questions of one moment of the state. Other processes may change it meanwhile: it does not show.
+    /// Asks questions of one moment of the state. Changes made meanwhile do not show; those answered before do.
     ///
     /// `ask` must not call `read` or `write` itself.
     pub fn read<T>(&self, ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
-        let run = |connection: &mut Connection| {
-            self.pass_gate()?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
-            ask(&Read { connection: &transaction })
-        };
-        run(&mut self.lock()).map_err(|error| error.at(&self.path))
+        self.shared.read(ask)
     }
 
     /// Changes the state in one transaction: if `change` fails, panics or is killed, nothing of it has happened;
@@ -118,61 +123,111 @@ impl Meta {
     /// Changes of all processes wait for each other here, so `change` does nothing slow; and it must not call
     /// `read` or `write` itself: what it needs to know, it asks its [`Tx`].
     pub fn write<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
-        let run = |connection: &mut Connection| {
-            self.pass_gate()?;
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let answer = change(&Tx { read: Read { connection: &transaction }, owner: self.owner })?;
-            transaction.commit()?;
-            Ok(answer)
-        };
-        run(&mut self.lock()).map_err(|error: MetaError| error.at(&self.path))
+        self.shared.write(change)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A panic in a transaction has rolled it back: the connection is as good as before.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    /// [`read`](Self::read) on a thread of its own, for questions whose answers may be long.
+    pub async fn read_async<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError> + Send + 'static,
+    ) -> Result<T, MetaError> {
+        // It is never closed: this waits and cannot fail.
+        let _permit = self.reads.acquire().await;
+        let shared = Arc::clone(&self.shared);
+        off_thread(move || shared.read(ask)).await
     }
-}
 
-impl Drop for Meta {
-    /// Empties the log if it has grown long: here, where nobody waits for an answer.
-    fn drop(&mut self) {
-        let mut log = self.path.clone().into_os_string();
-        log.push("-wal");
-        if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT) {
-            let connection = self.lock();
-            // While others read, it cannot be done: the next to close will try again.
-            let _ = connection
-                .busy_timeout(Duration::ZERO)
-                .and_then(|()| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    /// [`write`](Self::write) on the thread that runs the changes of all async callers in the order they come.
+    ///
+    /// If the future is dropped before the change has begun, it does not happen; afterwards, it happens whole.
+    pub async fn write_async<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError> + Send + 'static,
+    ) -> Result<T, MetaError> {
+        let shared = Arc::clone(&self.shared);
+        let change = move || shared.write(change);
+        match self.writer.get_or_init(Writer::start) {
+            Some(writer) => writer.run(change).await.unwrap_or_else(|| {
+                let error = rusqlite::ffi::Error::new(SQLITE_ABORT);
+                Err(rusqlite::Error::SqliteFailure(error, None).into())
+            }),
+            None => off_thread(change).await,
         }
     }
 }
 
-/// Makes the file if there is none. SQLite gives its companions the same mode.
-fn create(path: &Path) -> io::Result<()> {
-    // An existing file is not opened: closing it again would drop the locks of our other connections to it.
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        other => other.map(drop),
+impl Drop for Meta {
+    fn drop(&mut self) {
+        // Changes that are queued happen first.
+        drop(self.writer.take());
+        self.shared.log.close();
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, MetaError> {
-    // Our mutex is the only one needed.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
+impl Shared {
+    fn read<T>(&self, ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        let read = |connection: &Connection| {
+            self.pass_gate()?;
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
+            ask(&Read { connection: &transaction })
+        };
+        self.connections.read(read).map_err(|error| error.at(self.connections.path()))
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        let _turn = self.take_turn();
+        let run = || {
+            self.connections.write(|connection| {
+                self.pass_gate()?;
+                let transaction = begin(connection)?;
+                let answer = change(&Tx { read: Read { connection: &transaction }, owner: self.owner })?;
+                transaction.commit()?;
+                self.log.committed();
+                Ok(answer)
+            })
+        };
+        let done = if self.log.may_start_over() { in_place(run) } else { run() };
+        done.map_err(|error| error.at(self.connections.path()))
+    }
+
+    /// Waits for the write in progress, if there is one.
+    fn take_turn(&self) -> MutexGuard<'_, ()> {
+        let began = Instant::now();
+        loop {
+            match self.turn.try_lock() {
+                Ok(turn) => return turn,
+                // A panic in a transaction has rolled it back: the next may follow.
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if began.elapsed() < SHORT => std::hint::spin_loop(),
+                Err(TryLockError::WouldBlock) => break,
+            }
+        }
+        in_place(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn pass_gate(&self) -> Result<(), MetaError> {
+        match self.gate.get() {
+            Some(Gate(admits)) if !admits() => {
+                let error = rusqlite::ffi::Error::new(SQLITE_IOERR);
+                Err(rusqlite::Error::SqliteFailure(error, Some("made to fail".to_owned())).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Begins a transaction that may change the state, after those of other processes.
+fn begin(connection: &Connection) -> Result<Transaction<'_>, MetaError> {
+    let begin = || Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+    connection.busy_timeout(Duration::ZERO)?;
+    let begun = begin();
     connection.busy_timeout(PATIENCE)?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    // A commit is in the log when it returns: a kill of any process, ours too, loses none. What NORMAL leaves out
-    // is a flush to the device, 4 ms against 20 us: after a power cut the state is sound, and may be that of some
-    // changes ago.
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // Nor is the log emptied whenever the last connection closes, which would cost every command 20 ms: see `drop`.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    schema::bring_up(&mut connection, path)?;
-    Ok(connection)
+    match begun {
+        Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::DatabaseBusy => {
+            Ok(in_place(begin)?)
+        }
+        begun => Ok(begun?),
+    }
 }
 
 impl Read<'_> {

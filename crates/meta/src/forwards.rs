@@ -1,24 +1,10 @@
 //! Forwards: ports of the host that lead into workspaces.
 
 use agentiso_core::WorkspaceId;
-use jiff::Timestamp;
 use rusqlite::Row;
 
 use crate::stored::{Stored, get};
-use crate::{MetaError, Read, Tx};
-
-/// A port of the host that leads into a workspace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Forward {
-    /// Where it leads.
-    pub workspace: WorkspaceId,
-    /// To which port there. It may have several forwards.
-    pub guest_port: u16,
-    /// The port of the host. No two forwards share one.
-    pub host_port: u16,
-    /// When it was made, to the microsecond.
-    pub created: Timestamp,
-}
+use crate::{Forward, MetaError, Read, Tx};
 
 impl Read<'_> {
     /// Returns the forwards of a workspace, sorted by guest port and host port.

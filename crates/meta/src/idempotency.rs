@@ -11,23 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::stored::{Stored, get_if_any};
-use crate::{MetaError, Tx};
-
-/// The longest key that is kept, in characters.
-pub const MAX_KEY: usize = 255;
-
-/// What became of the attempt to claim a key.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Claim {
-    /// Nobody had it: the request is to be carried out.
-    New,
-    /// The same request has it and is at work.
-    InProgress,
-    /// The same request had it and this came of it.
-    Done(Value),
-    /// Another request has it.
-    Mismatch,
-}
+use crate::{Claim, MAX_KEY, MetaError, Tx};
 
 impl Tx<'_> {
     /// Claims a key of a session for the request that has a hash.

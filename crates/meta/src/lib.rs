@@ -5,6 +5,7 @@
 //! of them happen or none. [`Meta::read`] sees one moment. Every question that can be asked of [`Read`] can be
 //! asked of [`Tx`] too.
 
+mod connections;
 mod database;
 mod disks;
 mod error;
@@ -12,10 +13,12 @@ mod forwards;
 mod id_like;
 mod idempotency;
 mod identity;
+mod log;
 mod memories;
 mod operations;
 mod owner;
 mod pool;
+mod records;
 mod schema;
 mod sessions;
 mod settings;
@@ -26,21 +29,17 @@ mod usage;
 mod variables;
 mod verify;
 mod workspaces;
+mod writer;
 
+pub use agentiso_core::ports::records::{
+    By, Claim, Event, EventFilter, Forward, Lineage, MAX_CLIENT, MAX_DETAIL, MAX_KEY, NewEvent, NextSize,
+    Session, SessionKind, Settings, Snapshot, Usage, Variable, Workspace, WorkspaceState,
+};
 pub use database::{Gate, Meta, Read, Tx};
 pub use disks::{Disk, DiskUsers};
 pub use error::MetaError;
-pub use forwards::Forward;
-pub use idempotency::{Claim, MAX_KEY};
 pub use identity::{Identity, StaleRecord};
 pub use memories::Memory;
 pub use operations::{Operation, OperationId};
 pub use owner::Owner;
 pub use pool::PoolMachine;
-pub use sessions::{MAX_CLIENT, Session, SessionKind};
-pub use settings::{NextSize, Settings};
-pub use snapshots::Snapshot;
-pub use timeline::{By, Event, EventFilter, MAX_DETAIL, NewEvent};
-pub use usage::Usage;
-pub use variables::Variable;
-pub use workspaces::{Lineage, Workspace, WorkspaceState};

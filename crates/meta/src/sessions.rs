@@ -6,51 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, named_params};
 
 use crate::stored::{Stored, get};
-use crate::{MetaError, Read, Tx};
-
-/// The longest name of a client that is kept, in characters.
-pub const MAX_CLIENT: usize = 128;
-
-/// One client's identity.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Session {
-    /// Who it is, for ever.
-    pub id: SessionId,
-    /// By which door it came.
-    pub kind: SessionKind,
-    /// What the client calls itself; at most [`MAX_CLIENT`] characters.
-    pub client: String,
-    /// The hash of the token that shows it is the same client again. The token itself is not stored.
-    pub token_hash: [u8; 32],
-    /// When it began, to the microsecond.
-    pub created: Timestamp,
-    /// When it last asked for anything, to the microsecond.
-    pub last_active: Timestamp,
-}
-
-/// By which door a session came.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum SessionKind {
-    /// As an MCP client.
-    Mcp,
-    /// Over the REST interface.
-    Http,
-    /// As an MCP client over HTTP that says nothing about itself that it could say again: it ends with its
-    /// conversation, and with the daemon.
-    Fleeting,
-}
-
-impl SessionKind {
-    /// The kind as it is printed and stored.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Mcp => "mcp",
-            Self::Http => "http",
-            // What it was called when it was first stored.
-            Self::Fleeting => "local",
-        }
-    }
-}
+use crate::{MAX_CLIENT, MetaError, Read, Session, SessionKind, Tx};
 
 impl FromSql for Stored<SessionKind> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {

@@ -3,45 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agentiso_core::{SessionId, SnapshotId, WorkspaceId, check_labels};
+use agentiso_core::{SessionId, WorkspaceId, check_labels};
 use jiff::Timestamp;
 use rusqlite::{Row, named_params};
 
 use crate::stored::{Stored, get, get_if_any};
 use crate::workspaces::not_found;
-use crate::{MetaError, Read, Tx};
-
-/// What was set for a workspace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// Whose it is.
-    pub owner: Option<SessionId>,
-    /// What its user noted on it, as [`check_labels`] allows.
-    pub labels: BTreeMap<String, String>,
-    /// When its time is over, to the microsecond.
-    pub expires_at: Option<Timestamp>,
-    /// After how long without use it is to be stopped. Kept in seconds: what is left of one counts as a whole.
-    pub idle_stop: Option<Duration>,
-    /// When it was last used, to the microsecond: when it was made, unless it was used since.
-    pub last_used: Timestamp,
-    /// The snapshot it was suspended to.
-    pub suspended: Option<SnapshotId>,
-    /// Whether it is started when the daemon starts, unless it was stopped on purpose.
-    pub restart: bool,
-    /// Whether it was stopped on purpose.
-    pub stay_stopped: bool,
-    /// Its size from its next start on, if that differs from the size it has.
-    pub next_size: Option<NextSize>,
-}
-
-/// The size a workspace has from its next start on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct NextSize {
-    /// Virtual processors.
-    pub vcpus: u32,
-    /// Memory in MiB.
-    pub memory_mb: u32,
-}
+use crate::{MetaError, NextSize, Read, Settings, Tx};
 
 /// The settings of every workspace, those of workspaces that nothing was set for too.
 const SETTINGS: &str = "SELECT workspaces.id, owner, labels, expires_at, idle_stop_secs,

@@ -1,32 +1,10 @@
 //! Snapshots.
 
-use agentiso_core::{DiskId, MemoryId, SnapshotId, SnapshotName, WorkspaceId, nearest};
-use jiff::Timestamp;
+use agentiso_core::{SnapshotId, WorkspaceId, nearest};
 use rusqlite::{Row, named_params};
 
 use crate::stored::{Stored, get, get_if_any};
-use crate::{MetaError, Read, Tx};
-
-/// A moment of a workspace that was kept.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Snapshot {
-    /// Which one it is.
-    pub id: SnapshotId,
-    /// Whose it is.
-    pub workspace: WorkspaceId,
-    /// What it is called; unique in its workspace.
-    pub name: SnapshotName,
-    /// What its user said about it.
-    pub description: String,
-    /// The snapshot the workspace stood on when it was made.
-    pub parent: Option<SnapshotId>,
-    /// When it was made, to the microsecond.
-    pub created: Timestamp,
-    /// The disk as it was then: frozen.
-    pub disk: DiskId,
-    /// The memory as it was then, if that was kept.
-    pub memory: Option<MemoryId>,
-}
+use crate::{MetaError, Read, Snapshot, Tx};
 
 impl Read<'_> {
     /// Returns a snapshot by its id.

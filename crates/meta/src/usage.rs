@@ -4,22 +4,7 @@ use agentiso_core::SessionId;
 use rusqlite::Row;
 
 use crate::stored::Stored;
-use crate::{MetaError, Read};
-
-/// How much workspaces use. Machines in the pool are nobody's and do not count.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Usage {
-    /// How many workspaces there are.
-    pub workspaces: u64,
-    /// The memory of all of them, in MiB.
-    pub memory_mb: u64,
-    /// The memory of those that run, in MiB.
-    pub running_memory_mb: u64,
-    /// The disks of all of them, in GiB, as large as they may grow.
-    pub disk_gb: u64,
-    /// How many snapshots they have.
-    pub snapshots: u64,
-}
+use crate::{MetaError, Read, Usage};
 
 impl Read<'_> {
     /// Returns how much a session's workspaces use, or all there are. Asked of a [`Tx`](crate::Tx), the answer

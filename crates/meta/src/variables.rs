@@ -4,23 +4,7 @@ use agentiso_core::WorkspaceId;
 use rusqlite::Row;
 
 use crate::stored::Stored;
-use crate::{MetaError, Read, Tx};
-
-/// A variable of a workspace, without its value.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Variable {
-    /// What it is called; [`Variable::ANY`] stands for all that the machine has.
-    pub name: String,
-    /// Whether the user set it, and no session.
-    pub by_operator: bool,
-    /// Whether it was set while there was no machine: what a machine that comes back has under this name is older.
-    pub waiting: bool,
-}
-
-impl Variable {
-    /// All that the machine has: what was set before names were kept.
-    pub const ANY: &str = "*";
-}
+use crate::{MetaError, Read, Tx, Variable};
 
 impl Read<'_> {
     /// Returns the variables of a workspace, by name.

@@ -1,5 +1,7 @@
 //! A thorough look at the whole database.
 
+use agentiso_blocking::in_place;
+
 use crate::{Meta, MetaError, Read};
 
 /// Questions that have no answers in a sound state: each returns what is wrong.
@@ -22,7 +24,7 @@ const FAULTS: &[&str] = &[
 impl Meta {
     /// Reads every page and row and says the first thing that is wrong. Takes time in proportion to the file.
     pub fn verify(&self) -> Result<(), MetaError> {
-        match self.read(first_fault)? {
+        match in_place(|| self.read(first_fault))? {
             Some(fault) => Err(MetaError::damaged(self.path(), fault)),
             None => Ok(()),
         }

@@ -1,88 +1,11 @@
 //! Workspaces.
 
-use agentiso_core::{
-    DiskId, ImageName, Resources, SessionId, SnapshotId, WorkspaceId, WorkspaceName, WorkspaceRef, nearest,
-};
-use jiff::Timestamp;
+use agentiso_core::{DiskId, SessionId, SnapshotId, WorkspaceId, WorkspaceName, WorkspaceRef, nearest};
 use rusqlite::{Row, named_params};
 use serde_json::Value;
 
 use crate::stored::{Stored, get, get_if_any, resources};
-use crate::{MetaError, Read, Tx};
-
-/// A workspace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Workspace {
-    /// Who it is, for ever.
-    pub id: WorkspaceId,
-    /// What its user calls it. No two have the same.
-    pub name: WorkspaceName,
-    /// The image it was made of.
-    pub image: ImageName,
-    /// Which version of the image that was.
-    pub image_identity: String,
-    /// How large it is.
-    pub resources: Resources,
-    /// When it was made, to the microsecond.
-    pub created: Timestamp,
-    /// Whether it runs.
-    pub state: WorkspaceState,
-    /// The disk it writes to. No two share one.
-    pub disk: DiskId,
-    /// The snapshot it stands on: the parent of its next one.
-    pub position: Option<SnapshotId>,
-    /// What it is a fork of.
-    pub lineage: Option<Lineage>,
-    /// Whether it came from the pool.
-    pub from_pool: bool,
-    /// How its machine was started.
-    pub tier: String,
-}
-
-/// Whether a workspace runs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum WorkspaceState {
-    /// It has a machine.
-    Running {
-        /// The machine, in its owner's words.
-        machine: Value,
-    },
-    /// It has none.
-    Stopped {
-        /// Why it stopped, unless it was asked to.
-        reason: Option<String>,
-    },
-}
-
-/// Where a fork came from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Lineage {
-    /// The source, which may be gone.
-    pub workspace: WorkspaceId,
-    /// What the source was called when it was forked.
-    pub name: WorkspaceName,
-    /// The snapshot it was forked from: none if the source was forked as it ran, or the snapshot is gone.
-    pub snapshot: Option<SnapshotId>,
-    /// When, to the microsecond.
-    pub forked_at: Timestamp,
-    /// How many forks lie between it and a workspace that is none: at least 1.
-    pub depth: u32,
-}
-
-impl Workspace {
-    /// Its machine, if it runs.
-    pub fn machine(&self) -> Option<&Value> {
-        match &self.state {
-            WorkspaceState::Running { machine } => Some(machine),
-            WorkspaceState::Stopped { .. } => None,
-        }
-    }
-
-    /// How many forks lie between it and a workspace that is none.
-    pub fn depth(&self) -> u32 {
-        self.lineage.as_ref().map_or(0, |lineage| lineage.depth)
-    }
-}
+use crate::{Lineage, MetaError, Read, Tx, Workspace, WorkspaceState};
 
 impl Read<'_> {
     /// Returns a workspace by its id.

@@ -12,11 +12,11 @@ use agentiso_vmm::template::Verified;
 use agentiso_vmm::{Accel, Host, LinkKind};
 use serde::Serialize;
 
-use crate::config::QemuIsolation;
-use crate::paths::Paths;
 use crate::workspaces::Workspaces;
 use crate::workspaces::pool_budget::{Allowed, Budget, HostMemory, budget};
 use crate::{Installation, devices};
+use agentiso_config::QemuIsolation;
+use agentiso_config::paths::Paths;
 
 /// Free space below which images and templates are likely to fail.
 const LOW_SPACE: u64 = 4 << 30;

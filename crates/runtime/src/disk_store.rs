@@ -5,14 +5,16 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use agentiso_core::ports::Dataset;
 use agentiso_core::{Code, Failure};
-use agentiso_disks::{Choice, Dataset, Wanted, choose};
+use agentiso_disks::{Choice, Wanted, choose};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::config::DiskBackend;
+use crate::Installation;
 use crate::hold::disk_id_of;
-use crate::paths::Paths;
-use crate::{Installation, config};
+use agentiso_config as config;
+use agentiso_config::DiskBackend;
+use agentiso_config::paths::Paths;
 
 /// Says which back end made the disks.
 const BACKEND: &str = ".backend";

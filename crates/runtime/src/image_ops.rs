@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use agentiso_core::ports::host::ImageOrigin;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, ImageName};
 use agentiso_images::source::{ImportLimits, OciSource, RootfsSource, open, pull};
@@ -13,42 +14,21 @@ use agentiso_meta::Meta;
 
 use crate::Installation;
 
-/// Where an image comes from.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ImageOrigin {
-    /// A recipe of our own.
-    Recipe(String),
-    /// A tarball, a directory, or an OCI or docker archive.
-    Path(PathBuf),
-    /// An archive that is open already, and the path it was found at.
-    Open {
-        /// Where it can be read.
-        file: PathBuf,
-        /// Where it was found.
-        path: PathBuf,
-    },
-    /// A registry.
-    Reference(String),
-}
-
-impl ImageOrigin {
-    /// The name an image gets if the user gives none.
-    pub fn default_name(&self) -> Result<ImageName, Failure> {
-        let raw = match self {
-            Self::Recipe(recipe) => recipe.clone(),
-            Self::Path(path) | Self::Open { path, .. } => stem(path),
-            Self::Reference(reference) => {
-                let name =
-                    reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
-                name.strip_suffix(":latest").unwrap_or(name).replace(':', "-")
-            }
-        };
-        let nameless = |_| {
-            Failure::new(Code::InvalidArgument, format!("no image name can be made from {raw:?}"))
-                .with_remedy("give one with --name")
-        };
-        raw.parse().map_err(nameless)
-    }
+/// The name an image gets if the user gives none.
+pub fn default_image_name(origin: &ImageOrigin) -> Result<ImageName, Failure> {
+    let raw = match origin {
+        ImageOrigin::Recipe(recipe) => recipe.clone(),
+        ImageOrigin::Path(path) | ImageOrigin::Open { path, .. } => stem(path),
+        ImageOrigin::Reference(reference) => {
+            let name = reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+            name.strip_suffix(":latest").unwrap_or(name).replace(':', "-")
+        }
+    };
+    let nameless = |_| {
+        Failure::new(Code::InvalidArgument, format!("no image name can be made from {raw:?}"))
+            .with_remedy("give one with --name")
+    };
+    raw.parse().map_err(nameless)
 }
 
 /// A file's name without the endings that say how it is packed.
@@ -267,7 +247,7 @@ mod tests {
 
     #[test]
     fn images_are_named_after_where_they_come_from() {
-        let name = |origin: ImageOrigin| origin.default_name().unwrap().to_string();
+        let name = |origin: ImageOrigin| default_image_name(&origin).unwrap().to_string();
         assert_eq!(name(ImageOrigin::Recipe("debian-dev".to_owned())), "debian-dev");
         assert_eq!(name(ImageOrigin::Path("/x/alpine-3.20.tar.gz".into())), "alpine-3.20");
         assert_eq!(name(ImageOrigin::Path("/x/rootfs.tgz".into())), "rootfs");
@@ -278,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_name_that_cannot_be_made_asks_for_one() {
-        let failure = ImageOrigin::Path("/x/my image.tar".into()).default_name().unwrap_err();
+        let failure = default_image_name(&ImageOrigin::Path("/x/my image.tar".into())).unwrap_err();
         assert_eq!(failure.remedy(), Some("give one with --name"));
     }
 }

@@ -13,9 +13,9 @@ use agentiso_vmm::Acceleration;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::config::{Config, with_keys};
-use crate::image_ops::ImageOrigin;
 use crate::{Installation, StartRequest, Tier};
+use agentiso_config::{Config, with_keys};
+use agentiso_core::ports::host::ImageOrigin;
 
 /// What there is after `init`.
 #[derive(Debug, Serialize)]
@@ -53,7 +53,7 @@ impl Installation {
         progress.done(&format!("{}: {}", acceleration.accel, acceleration.reason));
         self.have_image(image, progress).await?;
         let mut config = self.config.clone();
-        config.suit(acceleration.accel);
+        config.suit(crate::installation::known(acceleration.accel));
         let resources = config.defaults.resources();
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let request = StartRequest { id, image: image.clone(), resources, cold: false };
@@ -167,7 +167,7 @@ mod tests {
     fn the_image_of_a_new_installation_is_its_default() {
         let image = |name: &str| {
             let text = new_config(&name.parse().unwrap());
-            crate::config::parse(&text, std::path::Path::new("c")).unwrap().defaults.image
+            agentiso_config::parse(&text, std::path::Path::new("c")).unwrap().defaults.image
         };
         assert_eq!(image("debian-slim"), "debian-slim");
         assert_eq!(new_config(&"debian".parse().unwrap()), Config::commented());

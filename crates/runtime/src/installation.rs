@@ -12,15 +12,15 @@ use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
     Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind,
-    NotIsolated, REGISTRY, Users, choose_link, ids_exist, last_known, probe,
+    NotIsolated, Policy, REGISTRY, Users, choose_link, ids_exist, last_known, probe,
 };
 
-use crate::config::{self, Config};
 use crate::disk_store;
 use crate::image_ops::blocking;
-use crate::modes;
-use crate::paths::Paths;
 use crate::reach::first_closed;
+use agentiso_config::modes;
+use agentiso_config::paths::Paths;
+use agentiso_config::{self as config, Config, Holding};
 
 /// Everything a verb needs to know about where it runs.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Installation {
     /// Reads the configuration and opens the data directory, creating it if it is missing.
     pub fn open(paths: Paths) -> Result<Self, Failure> {
         let mut config = config::load(&paths.config_file, paths.config_named)?;
-        config.suit(last_known(wanted(&config), &paths.cache_dir()));
+        config.suit(known(last_known(wanted(&config), &paths.cache_dir())));
         modes::restrict();
         // Root's QEMU runs as another user, whose group may read what it needs. Without that user nothing starts.
         let is_root = rustix::process::geteuid().is_root();
@@ -48,7 +48,7 @@ impl Installation {
         let templates = Templates::open(&paths.templates_dir())
             .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
         let disks = disk_store::backend(&paths, &config.disks)?;
-        let policy = config.resources.policy();
+        let policy = policy(&config.resources);
         let confinement = policy.map(|policy| Arc::new(Confinement::new(&paths.home, policy)));
         Ok(Self { config, paths, templates, disks, confinement, isolation: Arc::default() })
     }
@@ -218,12 +218,32 @@ impl Installation {
         }
     }
 
-    pub(crate) fn io(&self, doing: &str, error: io::Error) -> Failure {
+    /// A failed file operation in the data directory, as a failure: `doing` says what was tried, after "could not".
+    pub fn io(&self, doing: &str, error: io::Error) -> Failure {
         Failure::new(
             Code::of_io(&error),
             format!("could not {doing} in {}: {error}", self.paths.home.display()),
         )
         .with_remedy("check that the data directory is writable and has space, or set AGENTISO_HOME")
+    }
+}
+
+/// The limits set on every machine; `None` if the configuration turns them off.
+fn policy(holding: &Holding) -> Option<Policy> {
+    let per_second = |mb: u32| (mb > 0).then(|| u64::from(mb) << 20);
+    (holding.cgroup == config::Cgroup::Auto).then(|| Policy {
+        required: holding.cgroup_required,
+        overhead_bytes: u64::from(holding.overhead_mb) << 20,
+        io_read: per_second(holding.io_read_mb_per_sec),
+        io_write: per_second(holding.io_write_mb_per_sec),
+    })
+}
+
+/// The acceleration that was found, as the configuration calls it.
+pub(crate) fn known(accel: Accel) -> config::Accel {
+    match accel {
+        Accel::Kvm => config::Accel::Kvm,
+        Accel::Tcg => config::Accel::Tcg,
     }
 }
 

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use agentiso_core::{Code, Failure};
 use agentiso_disks::{NewPool, prepare};
 
-use crate::config::{self, Config, parse, with_keys};
 use crate::disk_store::made_with;
-use crate::paths::Paths;
+use agentiso_config::paths::Paths;
+use agentiso_config::{self, Config, parse, with_keys};
 
 /// The pool that is made where none is named.
 const POOL: &str = "agentiso";
@@ -36,7 +36,7 @@ impl PoolRequest {
 /// was done already is left as it is. Returns the dataset.
 pub fn use_pool(paths: &Paths, request: &PoolRequest) -> Result<String, Failure> {
     let pool = request.pool.as_deref().unwrap_or(POOL);
-    let before = config::load(&paths.config_file, false)?;
+    let before = agentiso_config::load(&paths.config_file, false)?;
     let disks = made_with(&paths.disks_dir());
     let is_elsewhere =
         |dataset: &str| before.disks.zfs_dataset.as_deref().is_some_and(|other| other != dataset);

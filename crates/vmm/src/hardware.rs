@@ -2,26 +2,8 @@
 
 use std::fmt;
 
+pub use agentiso_core::action::Accel;
 use serde::{Deserialize, Serialize};
-
-/// How guest instructions run.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Accel {
-    /// By the processor, through the kernel.
-    Kvm,
-    /// By translation, anywhere.
-    Tcg,
-}
-
-impl fmt::Display for Accel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        })
-    }
-}
 
 /// How host and guest talk.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]

@@ -5,7 +5,6 @@ mod console;
 mod disk_watch;
 mod error;
 mod hardware;
-mod in_place;
 mod isolation;
 pub mod link;
 mod machine;
@@ -19,11 +18,11 @@ mod transport;
 mod tsc;
 mod users;
 
+pub use agentiso_blocking::in_place;
 pub use confine::{ConfineError, Confinement, Group, IoLimits, Limits, Policy, Trial};
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
-pub use in_place::in_place;
 pub use isolation::{Access, Isolation, NotIsolated, Shown};
 pub use machine::{
     Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use agentiso_core::wire::{CLIENT_HEADER, SESSION_HEADER};
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Identity};
 use axum::extract::{FromRequestParts, Request, State as Extracted};
@@ -16,12 +17,6 @@ use subtle::ConstantTimeEq;
 
 use super::answer::Failed;
 use super::router::State;
-
-/// What a client calls itself, if it is more than its user agent.
-pub(crate) const CLIENT: &str = "x-agentiso-client";
-
-/// What a client sends besides the user's token, to be told from others that have it too: a secret of its own.
-const SESSION: &str = "agentiso-session";
 
 /// By which door a request came.
 #[derive(Clone, Debug)]
@@ -140,9 +135,9 @@ fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
 
 /// The user, or a client of the user's that has a session of its own.
 fn user(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
-    let said = headers.get(CLIENT).and_then(|value| value.to_str().ok()).map(shown);
+    let said = headers.get(CLIENT_HEADER).and_then(|value| value.to_str().ok()).map(shown);
     let client = said.unwrap_or_else(|| client(headers));
-    match headers.get(SESSION) {
+    match headers.get(SESSION_HEADER) {
         None => Ok(Caller::operator(client)),
         // What is no text is refused as what is no secret is.
         Some(value) => {
@@ -154,13 +149,13 @@ fn user(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
 /// A session, by the name its client has told meanwhile.
 fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Failure> {
     let mut caller = state.engine.caller_of(token)?;
-    if headers.contains_key(SESSION) {
+    if headers.contains_key(SESSION_HEADER) {
         let message = "the token of a session says which session it is, so Agentiso-Session cannot";
         return Err(Failure::new(Code::InvalidArgument, message).with_remedy(
             "send one of the two: the session's token, or the user's token and Agentiso-Session",
         ));
     }
-    let said = headers.get(CLIENT).and_then(|value| value.to_str().ok()).map(shown);
+    let said = headers.get(CLIENT_HEADER).and_then(|value| value.to_str().ok()).map(shown);
     if let Some(name) = said.filter(|name| !name.trim().is_empty()) {
         caller.client = name;
     }

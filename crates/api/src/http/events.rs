@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use agentiso_core::action::{JobPoll, WaitFor};
 use agentiso_core::progress::Silent;
+use agentiso_core::wire::{ErrorBody, JobOutput};
 use agentiso_engine::Caller;
 use axum::extract::{Path, State as Extracted};
 use axum::response::Sse;
@@ -13,7 +14,6 @@ use futures_util::Stream;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::answer::ErrorBody;
 use super::auth::Asking;
 use super::progress::event;
 use super::router::State;
@@ -73,7 +73,7 @@ pub(super) async fn job_output(
                     (stdout, stderr) = (polled.next_stdout_offset, polled.next_stderr_offset);
                     let ended = !polled.running && !polled.more;
                     if !polled.stdout.is_empty() || !polled.stderr.is_empty() {
-                        yield Ok(event("output", &json!({ "stdout": polled.stdout, "stderr": polled.stderr })));
+                        yield Ok(event("output", &json!(JobOutput { stdout: polled.stdout, stderr: polled.stderr })));
                     }
                     if ended {
                         yield Ok(event("exit", &json!({ "exit_code": polled.exit_code })));

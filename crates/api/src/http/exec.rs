@@ -1,23 +1,19 @@
 //! Commands over a WebSocket: input as it is typed, output as it is printed.
 //!
-//! ```text
-//!  client: text   ExecSpec                       first, once
-//!          binary input
-//!          text   ExecControl                    {"eof":true} {"resize":[80,24]} {"signal":2}
-//!  server: binary a channel's byte and output    1: output, 2: errors
-//!          text   ExecWord                       {"started":{..}} at first, {"taken":N} as there is room for more
-//!                                                input, {"read":N} if the spec has "report_input",
-//!                                                {"exit":{..}} or {"error":{..}} at last
-//! ```
+//! The messages are in [`agentiso_core::wire`].
 //!
 //! Input waits for the command in a queue of a few messages and no more than [`INPUT_WINDOW`] bytes. Who sends more at
 //! once than that, in pieces of [`INPUT_PIECE`], cannot be heard until there is room: signals wait behind input. A message
-//! that is longer than [`LONGEST_MESSAGE`] ends the connection.
+//! of input that is longer than [`INPUT_WINDOW`], or a first message longer than [`LONGEST_SPEC`], ends the connection.
 
 use std::sync::Arc;
 
+use agentiso_core::wire::{
+    ErrorFields, ExecControl, ExecExit, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR,
+    STDOUT,
+};
 use agentiso_core::{Code, Failure};
-use agentiso_engine::{Caller, Interaction, Interactive, NotStarted, Refused};
+use agentiso_engine::{Caller, Interactive, NotStarted};
 use agentiso_runtime::guest::{Exit, ExitStatus, ProcessControl, ProcessEvent, Stdin, Usage};
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -25,93 +21,13 @@ use axum::extract::{Path, State as Extracted};
 use axum::response::Response;
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
-use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::answer::{ErrorBody, ErrorFields};
 use super::auth::Asking;
 use super::router::State;
 
-/// The byte before output.
-pub const STDOUT: u8 = 1;
-/// The byte before errors.
-pub const STDERR: u8 = 2;
-
-/// How much input may be on its way before signals have to wait behind it.
-pub const INPUT_WINDOW: usize = 16 * INPUT_PIECE;
-/// How much input is sent at once.
-pub const INPUT_PIECE: usize = 64 * 1024;
-
-/// The longest message that is read: no more of a client's input is held at once.
-const LONGEST_MESSAGE: usize = INPUT_WINDOW;
-
-/// What to run: the first message.
-pub type ExecSpec = Interaction;
-
-/// What a client says besides input.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExecControl {
-    /// There is no more input.
-    Eof(bool),
-    /// The terminal has so many columns and rows.
-    Resize(u16, u16),
-    /// A signal for the command.
-    Signal(i32),
-}
-
-/// What the daemon says besides output.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExecWord {
-    /// It runs.
-    Started {
-        /// Id of its workspace.
-        workspace_id: String,
-        /// Name of its workspace.
-        workspace: String,
-        /// Whether [`ExecWord::Read`] will come, as was asked.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        reports_input: bool,
-    },
-    /// So many more bytes of input were taken.
-    Taken(usize),
-    /// The command has read so many bytes of its input in all: comes when it has read the first piece, and before its end.
-    Read(u64),
-    /// It has ended.
-    Exit {
-        /// Its exit code, if it had one.
-        code: Option<i32>,
-        /// The signal that ended it.
-        signal: Option<i32>,
-        /// Whether its time was up.
-        timed_out: bool,
-        /// What it used.
-        usage: ExecUsage,
-    },
-    /// It could not be run.
-    Error {
-        /// Why.
-        #[serde(flatten)]
-        fields: ErrorFields,
-        /// Why the machine refused to start it, if it did.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        refused: Option<Refused>,
-    },
-}
-
-/// What a command used.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct ExecUsage {
-    /// From start to exit, in microseconds.
-    pub wall_us: u64,
-    /// Processor time in user mode, in microseconds.
-    pub user_us: u64,
-    /// Processor time in the kernel, in microseconds.
-    pub system_us: u64,
-    /// Largest size of one process, in KiB.
-    pub max_rss_kib: u64,
-}
+/// The longest first message: a command of 2 MiB whose every byte JSON writes as two, its variables and the rest.
+const LONGEST_SPEC: usize = 5 << 20;
 
 pub(super) async fn stream(
     Extracted(state): Extracted<State>,
@@ -119,12 +35,12 @@ pub(super) async fn stream(
     Path(workspace): Path<String>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    let upgrade = upgrade.max_message_size(LONGEST_MESSAGE).max_frame_size(LONGEST_MESSAGE);
+    let upgrade = upgrade.max_message_size(LONGEST_SPEC).max_frame_size(LONGEST_SPEC);
     upgrade.on_upgrade(move |mut socket| async move {
         let word = match run(&state, &caller, &workspace, &mut socket).await {
             Ok(word) => word,
             Err(NotStarted { failure, refused }) => {
-                Some(ExecWord::Error { fields: ErrorBody::from(&failure).error, refused })
+                Some(ExecWord::Error { fields: ErrorFields::from(&failure), refused })
             }
         };
         if let Some(word) = word {
@@ -142,7 +58,16 @@ async fn run(
     workspace: &str,
     socket: &mut WebSocket,
 ) -> Result<Option<ExecWord>, NotStarted> {
-    let Some(Ok(Message::Text(first))) = socket.recv().await else { return Ok(None) };
+    let first = match socket.recv().await {
+        Some(Ok(Message::Text(first))) => first,
+        Some(Err(error)) => {
+            let message = format!("the first message could not be read: {error}");
+            return Err(Failure::new(Code::InvalidArgument, message)
+                .with_remedy("write a long script to a file in the workspace and run that")
+                .into());
+        }
+        _ => return Ok(None),
+    };
     let spec: ExecSpec = serde_json::from_str(&first).map_err(|error| {
         Failure::new(Code::InvalidArgument, format!("the first message makes no sense: {error}"))
     })?;
@@ -253,6 +178,7 @@ async fn listen(
 ) -> bool {
     while let Some(Ok(message)) = stream.next().await {
         match message {
+            Message::Binary(bytes) if bytes.len() > INPUT_WINDOW => return false,
             Message::Binary(bytes) => {
                 // A command that reads no more ends by itself; its client is told then.
                 if let Some(pieces) = &input
@@ -298,7 +224,7 @@ fn ended(running: Interactive, exit: &Exit) -> ExecWord {
     };
     let Usage { wall_us, user_us, system_us, max_rss_kib } = exit.usage;
     let usage = ExecUsage { wall_us, user_us, system_us, max_rss_kib };
-    ExecWord::Exit { code, signal, timed_out: exit.timed_out, usage }
+    ExecWord::Exit(ExecExit { code, signal, timed_out: exit.timed_out, usage })
 }
 
 fn text(word: &ExecWord) -> Message {

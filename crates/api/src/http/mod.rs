@@ -15,12 +15,9 @@ mod routes;
 mod session;
 mod words;
 
-pub use answer::{ErrorBody, ErrorFields, status_of};
-pub(crate) use auth::CLIENT;
+pub use answer::status_of;
 pub use auth::{Admission, Door, Token};
-pub use exec::{ExecControl, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR, STDOUT};
 pub use mcp::McpDoor;
 pub use metrics::metrics_router;
 pub use openapi::openapi;
 pub use router::{State, router};
-pub use session::{SessionBegun, SessionWish};

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use agentiso_core::Code;
+use agentiso_core::action::Route;
 use serde_json::{Map, Value, json};
 
 use super::answer::status_of;
-use super::routes::{ROUTES, Route};
-use crate::catalogue::{self, Entry};
+use super::routes::routes;
+use crate::catalogue::Entry;
 
 /// The whole interface, as OpenAPI 3.1 has it.
 pub fn openapi() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    for route in ROUTES {
-        let Some(entry) = catalogue::find(route.action) else { continue };
+    for (entry, route) in routes() {
         let method = route.method.as_str().to_lowercase();
         paths.entry(route.path).or_default().insert(method, operation(route, entry));
     }
@@ -36,12 +36,12 @@ pub fn openapi() -> Value {
 }
 
 fn operation(route: &Route, entry: &Entry) -> Value {
-    let schema = entry.input_schema().to_value();
+    let schema = entry.input_schema();
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let in_path: Vec<&str> =
         route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
-    let has_body = matches!(route.method.as_str(), "POST" | "PUT" | "PATCH");
+    let has_body = route.method.has_body();
     let (mut parameters, mut body) = (Vec::new(), Map::new());
     for (name, property) in properties {
         let place = if in_path.contains(&name.as_str()) { "path" } else { "query" };
@@ -53,14 +53,14 @@ fn operation(route: &Route, entry: &Entry) -> Value {
         parameters.push(json!({ "name": name, "in": place, "required": needed, "schema": property }));
     }
     let mut operation = json!({
-        "operationId": format!("{}{}", route.action, if route.path.ends_with("/timeline") && in_path.len() == 1 { "_of_workspace" } else { "" }),
+        "operationId": format!("{}{}", entry.about.name, if route.path.ends_with("/timeline") && in_path.len() == 1 { "_of_workspace" } else { "" }),
         "summary": entry.about.title,
         "description": entry.about.description,
         "parameters": parameters,
         "responses": {
             "200": {
                 "description": "What came of it",
-                "content": { "application/json": { "schema": entry.output_schema().to_value() } }
+                "content": { "application/json": { "schema": entry.output_schema() } }
             },
             "default": {
                 "description": "Why nothing came of it",

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentiso_core::progress::Progress;
+use agentiso_core::wire::{ErrorBody, ProgressWord};
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures_util::Stream;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::answer::ErrorBody;
 use crate::bodies::Part;
 use crate::dispatch::Direct;
 use crate::{Backend, Call};
@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// Tells a stream.
 struct Told {
-    stream: mpsc::UnboundedSender<Value>,
+    stream: mpsc::UnboundedSender<ProgressWord>,
     advanced: Mutex<Advanced>,
 }
 
@@ -36,7 +36,7 @@ struct Advanced {
 }
 
 impl Told {
-    fn new(stream: mpsc::UnboundedSender<Value>) -> Self {
+    fn new(stream: mpsc::UnboundedSender<ProgressWord>) -> Self {
         Self { stream, advanced: Mutex::default() }
     }
 
@@ -48,11 +48,11 @@ impl Told {
     fn catch_up(&self) {
         let amount = std::mem::take(&mut self.advanced().amount);
         if amount > 0 {
-            self.tell(json!({ "advance": amount }));
+            self.tell(ProgressWord::Advance { advance: amount });
         }
     }
 
-    fn tell(&self, word: Value) {
+    fn tell(&self, word: ProgressWord) {
         // The caller may have gone.
         let _ = self.stream.send(word);
     }
@@ -61,7 +61,7 @@ impl Told {
 impl Progress for Told {
     fn step(&self, what: &str, total: Option<u64>) {
         self.catch_up();
-        self.tell(json!({ "step": what, "total": total }));
+        self.tell(ProgressWord::Step { step: what.to_owned(), total });
     }
 
     fn advance(&self, amount: u64) {
@@ -77,7 +77,7 @@ impl Progress for Told {
 
     fn done(&self, remark: &str) {
         self.catch_up();
-        self.tell(json!({ "done": remark }));
+        self.tell(ProgressWord::Done { done: remark.to_owned() });
     }
 }
 
@@ -97,12 +97,12 @@ pub(super) fn events(
         let result = loop {
             tokio::select! {
                 biased;
-                Some(word) = told.recv() => yield Ok(event("progress", &word)),
+                Some(word) = told.recv() => yield Ok(event("progress", &json!(word))),
                 result = &mut call => break result,
             }
         };
         while let Ok(word) = told.try_recv() {
-            yield Ok(event("progress", &word));
+            yield Ok(event("progress", &json!(word)));
         }
         yield Ok(match result {
             Ok(answer) => event("result", &answer.structured),
@@ -130,7 +130,9 @@ mod tests {
         let (mut events, mut sum) = (0, 0);
         while let Ok(word) = told.try_recv() {
             events += 1;
-            sum += word["advance"].as_u64().unwrap_or_default();
+            if let ProgressWord::Advance { advance } = word {
+                sum += advance;
+            }
         }
         assert_eq!(sum, 5000);
         // A slow machine sends one more for every 100 ms it takes.

@@ -1,13 +1,12 @@
 //! What the framework refuses before a handler sees it, in our own words.
 
+use agentiso_core::wire::ErrorBody;
 use agentiso_core::{Code, Failure};
 use axum::Json;
 use axum::body::to_bytes;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-
-use super::answer::ErrorBody;
 
 /// The longest words of the framework that are passed on.
 const LONGEST: usize = 4096;

@@ -3,27 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agentiso_core::action::{Method, Route};
 use agentiso_core::progress::{Progress, Silent};
+use agentiso_core::wire::{ErrorBody, body_limit};
 use agentiso_core::{Code, Failure};
 use agentiso_engine::Engine;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, State as Extracted};
 use axum::http::header::ACCEPT;
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, any, delete, get, on, post};
 use axum::{Json, Router, middleware};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::answer::{ErrorBody, Failed};
+use super::answer::Failed;
 use super::auth::{Asking, Door, admit, dismiss};
 use super::mcp::{McpDoor, mcp};
 use super::openapi::openapi;
 use super::rejections::in_our_words;
-use super::routes::{ROUTES, Route};
+use super::routes::routes;
 use super::{events, exec, metrics, progress, session, words};
-use crate::bodies::{Bodies, Part, limit_of};
+use crate::bodies::{Bodies, Part};
 use crate::catalogue::{self, Entry};
 use crate::dispatch::Direct;
 use crate::{Backend, Call};
@@ -50,20 +52,26 @@ pub struct State {
 
 /// Everything under one roof.
 pub fn router(state: State) -> Router {
-    let mut routes = Router::new();
-    for route in ROUTES {
-        let filter = MethodFilter::try_from(route.method.clone()).unwrap_or(MethodFilter::POST);
+    let mut router = Router::new();
+    for (entry, route) in routes() {
+        let filter = match route.method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Put => MethodFilter::PUT,
+            Method::Patch => MethodFilter::PATCH,
+            Method::Delete => MethodFilter::DELETE,
+        };
         let handler = move |Extracted(state): Extracted<State>,
                             caller: Asking,
                             headers: HeaderMap,
                             path: PathWords,
                             query: QueryWords,
                             body: Body| {
-            by_route(route, state, Asked { caller, headers, path, query, body })
+            by_route(entry, route, state, Asked { caller, headers, path, query, body })
         };
-        routes = routes.route(route.path, on(filter, handler));
+        router = router.route(route.path, on(filter, handler));
     }
-    routes
+    router
         .route("/v1/actions/{name}", post(by_name))
         .route("/v1/sessions", post(session::begin))
         .route("/v1/sessions/current", delete(session::end))
@@ -92,13 +100,9 @@ type PathWords = Path<BTreeMap<String, String>>;
 type QueryWords = Query<BTreeMap<String, String>>;
 
 /// An action by its route.
-async fn by_route(route: &'static Route, state: State, request: Asked) -> Response {
-    let Some(entry) = catalogue::find(route.action) else {
-        return Failed(Failure::new(Code::Internal, "a route without an action")).into_response();
-    };
+async fn by_route(entry: &'static Entry, route: &'static Route, state: State, request: Asked) -> Response {
     let Asked { caller: Asking(caller), headers, path: Path(path), query: Query(query), body } = request;
-    let has_body = matches!(route.method, Method::POST | Method::PUT | Method::PATCH);
-    let body = if has_body { body } else { Body::empty() };
+    let body = if route.method.has_body() { body } else { Body::empty() };
     match arguments(entry, &state.bodies, &headers, body, path.into_iter().chain(query)).await {
         Ok((arguments, part)) => {
             answer(Direct { engine: state.engine, caller }, entry, arguments, part, &headers).await
@@ -184,7 +188,7 @@ async fn arguments(
     body: Body,
     words: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(Map<String, Value>, Part), Failure> {
-    let held = bodies.read(headers, body, limit_of(entry.about.name)).await?;
+    let held = bodies.read(headers, body, body_limit(entry.about.name)).await?;
     let mut arguments = match held.bytes.is_empty() {
         true => Map::new(),
         false => match held.parse().await {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use agentiso_core::wire::{SessionRequest, SessionStarted};
 use agentiso_core::{Code, Failure};
 use agentiso_meta::SessionKind;
 use axum::Json;
@@ -9,45 +10,24 @@ use axum::extract::State as Extracted;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures_util::Stream;
-use serde::{Deserialize, Serialize};
 
 use super::answer::Failed;
 use super::auth::Asking;
 use super::progress::event;
 use super::router::State;
 
-/// A session that is wished for.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct SessionWish {
-    /// What the client calls itself.
-    pub client: String,
-    /// Whether it speaks MCP.
-    #[serde(default)]
-    pub mcp: bool,
-}
-
-/// A session that has begun.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct SessionBegun {
-    /// Its id.
-    pub session_id: String,
-    /// What to send as `Authorization: Bearer` from then on. It is told once.
-    pub token: String,
-}
-
 /// Begins one. Only the user can: an agent has one already.
 pub(super) async fn begin(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
-    Json(wish): Json<SessionWish>,
-) -> Result<Json<SessionBegun>, Failed> {
+    Json(request): Json<SessionRequest>,
+) -> Result<Json<SessionStarted>, Failed> {
     if !caller.is_operator() {
         return Err(Failed(Failure::new(Code::PermissionDenied, "a session cannot begin another")));
     }
-    let kind = if wish.mcp { SessionKind::Mcp } else { SessionKind::Http };
-    let begun = state.engine.begin_session(kind, &wish.client)?;
-    Ok(Json(SessionBegun { session_id: begun.id.to_string(), token: begun.token }))
+    let kind = if request.mcp { SessionKind::Mcp } else { SessionKind::Http };
+    let begun = state.engine.begin_session(kind, &request.client)?;
+    Ok(Json(SessionStarted { session_id: begun.id.to_string(), token: begun.token }))
 }
 
 /// For as long as somebody listens here the session is in use; a while after they have gone it ends.

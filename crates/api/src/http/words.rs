@@ -11,7 +11,7 @@ pub(super) fn add(
     arguments: &mut Map<String, Value>,
     words: impl IntoIterator<Item = (String, String)>,
 ) -> Result<(), Failure> {
-    let schema = entry.input_schema().to_value();
+    let schema = entry.input_schema();
     for (name, text) in words {
         let value = typed(&schema["properties"][&name], &name, &text)?;
         if arguments.insert(name.clone(), value).is_some() {

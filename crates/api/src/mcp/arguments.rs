@@ -109,7 +109,7 @@ impl Form {
     }
 
     fn known(&self, entry: &Entry) -> Vec<String> {
-        let schema = entry.input_schema().to_value();
+        let schema = entry.input_schema();
         let fields = schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys());
         fields
             .filter(|field| !self.without.contains(&field.as_str()))

@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use agentiso_core::{Code, Failure};
+use agentiso_core::Failure;
+use agentiso_core::wire::{body_limit, body_too_long};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -21,7 +22,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::stdio::LONGEST_MESSAGE;
 use super::{early, tools};
-use crate::bodies::{Bodies, Held, limit_of, too_long};
+use crate::bodies::{Bodies, Held};
+use crate::http::status_of;
 
 /// After so long without a message a session of an older client is over; it may begin another.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -205,7 +207,7 @@ impl Endpoint {
         // What is no message is refused by the library.
         let message = held.parse::<Message>().await.unwrap_or_default();
         if !held.is_small() && held.bytes.len() > message.limit() {
-            return Err(refused(&too_long(message.limit())));
+            return Err(refused(&body_too_long(message.limit())));
         }
         Ok((held, message))
     }
@@ -256,10 +258,15 @@ impl Message {
 
     fn limit(&self) -> usize {
         if self.method != "tools/call" {
-            return limit_of("");
+            return body_limit("");
         }
         let forms = tools::find(&self.params.name).map(|tool| tool.forms.iter());
-        forms.into_iter().flatten().map(|(_, form, _)| limit_of(form.action)).max().unwrap_or(limit_of(""))
+        forms
+            .into_iter()
+            .flatten()
+            .map(|(_, form, _)| body_limit(form.action))
+            .max()
+            .unwrap_or(body_limit(""))
     }
 }
 
@@ -280,13 +287,7 @@ async fn on_its_own<T>(is_small: bool, work: impl Future<Output = T>) -> T {
 }
 
 fn refused(failure: &Failure) -> Response<Body> {
-    let status = match failure.code() {
-        Code::FileTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::RateLimited | Code::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
-        Code::DaemonUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    };
+    let status = status_of(failure.code());
     let data = json!({"code": failure.code().as_str(), "remedy": failure.remedy()});
     refusal(status, -32600, failure.message(), Some(data))
 }

@@ -24,9 +24,9 @@ mod table;
 mod tasks;
 mod tools;
 
+pub use agentiso_core::action::ToolSet;
 pub use http::{Allowed, Endpoint};
 pub(crate) use http::{Message, session_of};
 pub use selection::Selection;
 pub use server::Server;
 pub use stdio::{ServeError, serve_stdio, serve_streams};
-pub use table::ToolSet;

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use super::prompts;
-use super::table::ToolSet;
 use super::tools::{self, Tool};
 use crate::catalogue::Entry;
+use agentiso_core::action::ToolSet;
 
 /// Renders `docs/tools.md`.
 pub fn page() -> String {
@@ -65,7 +65,7 @@ fn section(tool: &Tool) -> String {
     for (action, words) in actions(tool) {
         let of = if words.is_empty() { String::new() } else { format!(" of {}", words.join(", ")) };
         let _ = writeln!(text, "\nResult{of}:\n");
-        text.push_str(&fields(&action.output_schema().to_value()));
+        text.push_str(&fields(action.output_schema()));
     }
     text
 }

@@ -1,6 +1,7 @@
 //! Outcomes and failures as what a client gets.
 
-use agentiso_core::{Code, Failure};
+use agentiso_core::Failure;
+use agentiso_core::wire::in_brief;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
@@ -8,7 +9,6 @@ use serde_json::{Value, json};
 use super::selection::Selection;
 use super::shown;
 use crate::Answer;
-use crate::brief::in_brief;
 
 /// What a client gets: the outcome for programs, and in words.
 pub(super) fn of(outcome: Result<Answer, Failure>, selection: &Selection) -> CallToolResult {
@@ -50,11 +50,9 @@ fn with_hint_for(selection: &Selection, mut answer: Answer) -> Answer {
 pub(super) fn resource_error(failure: &Failure) -> ErrorData {
     let data = Some(for_programs(failure));
     let message = in_brief(failure.message());
-    match failure.code() {
-        Code::WorkspaceNotFound | Code::SnapshotNotFound | Code::FileNotFound => {
-            ErrorData::resource_not_found(message, data)
-        }
-        Code::InvalidArgument => ErrorData::invalid_params(message, data),
+    match failure.code().http_status() {
+        404 => ErrorData::resource_not_found(message, data),
+        400 => ErrorData::invalid_params(message, data),
         _ => ErrorData::internal_error(message, data),
     }
 }

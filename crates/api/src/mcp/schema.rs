@@ -24,7 +24,7 @@ pub(super) fn input(
 pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> Map<String, Value> {
     let mut properties = Map::new();
     for (_, _, entry) in forms {
-        let mut schema = tidy(entry.output_schema().to_value());
+        let mut schema = tidy(entry.output_schema().clone());
         bare(&mut schema);
         for (field, property) in object(schema.remove("properties").unwrap_or_default()) {
             match properties.get(&field) {
@@ -59,7 +59,7 @@ fn bare(schema: &mut Map<String, Value>) {
 
 /// The schema of an action's parameters in the form a tool offers it.
 fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
-    let mut schema = tidy(entry.input_schema().to_value());
+    let mut schema = tidy(entry.input_schema().clone());
     // Parameters that are unknown are refused with the nearest name, whether a list says so or not.
     for key in ["description", "additionalProperties"] {
         schema.remove(key);

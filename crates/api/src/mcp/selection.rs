@@ -2,9 +2,10 @@
 
 use std::str::FromStr;
 
+use agentiso_core::action::ToolSet;
 use agentiso_core::{Code, Failure, nearest};
 
-use super::table::{Spec, TABLE, ToolSet};
+use super::table::{Spec, TABLE};
 
 /// The tools of a set, and single ones besides: `core,snapshot_diff,workspace_fork`. Every tool can be called, shown or
 /// not.

@@ -1,16 +1,10 @@
 //! Which tools there are, and which actions they are.
 
-/// Which tools are listed. Every tool can be called, listed or not.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ToolSet {
-    /// The eight that cover most of what there is to do, for small models.
-    Core,
-    /// What agents need, with what belongs together in one tool.
-    #[default]
-    Standard,
-    /// Everything, and a tool for every action as well.
-    Full,
-}
+use std::sync::LazyLock;
+
+use agentiso_core::action::ToolSet;
+
+use crate::catalogue;
 
 /// A tool.
 pub(super) struct Spec {
@@ -24,11 +18,13 @@ pub(super) enum Does {
     /// One thing.
     One(Form),
     /// One of several things.
-    Several(Bundle),
+    Several(&'static Bundle),
 }
 
 /// A tool whose parameter `action` says what it does.
 pub(super) struct Bundle {
+    pub(super) name: &'static str,
+    pub(super) sets: &'static [ToolSet],
     pub(super) title: &'static str,
     pub(super) description: &'static str,
     pub(super) words: &'static [(&'static str, Form)],
@@ -88,18 +84,8 @@ const fn in_direction(
     }
 }
 
-const ALWAYS: &[ToolSet] = &[ToolSet::Core, ToolSet::Standard, ToolSet::Full];
 const USUALLY: &[ToolSet] = &[ToolSet::Standard, ToolSet::Full];
-const FLAT_CORE: &[ToolSet] = &[ToolSet::Core, ToolSet::Full];
 const FLAT: &[ToolSet] = &[ToolSet::Full];
-
-const fn one(name: &'static str, sets: &'static [ToolSet]) -> Spec {
-    Spec { name, sets, does: Does::One(as_is(name)) }
-}
-
-const fn alias(name: &'static str, form: Form) -> Spec {
-    Spec { name, sets: FLAT, does: Does::One(form) }
-}
 
 /// What is said of how much a tool returns: the defaults of other interfaces matter to nobody here.
 const POLLED: (&str, &str) = ("max_output_bytes", "Maximum bytes of each, up to 1048576. Default: 15000.");
@@ -113,6 +99,8 @@ const EXEC: Form = Form {
 };
 
 const EXEC_BACKGROUND: Bundle = Bundle {
+    name: "exec_background",
+    sets: USUALLY,
     title: "Run commands in the background",
     description: "Runs commands in the background: builds, test suites, servers. start returns a job_id at once; poll \
                   shows its output so far and whether it has ended; wait does so when it has ended or after wait_secs \
@@ -149,6 +137,8 @@ const EXEC_BACKGROUND: Bundle = Bundle {
 };
 
 const SNAPSHOT: Bundle = Bundle {
+    name: "snapshot",
+    sets: USUALLY,
     title: "Take and use snapshots",
     description: "Named states of a workspace. create saves its disk, with include_memory also its processes; restore \
                   returns the workspace to a snapshot and discards what changed since; list shows them with sizes; \
@@ -165,6 +155,8 @@ const SNAPSHOT: Bundle = Bundle {
 };
 
 const PORT_FORWARD: Bundle = Bundle {
+    name: "port_forward",
+    sets: USUALLY,
     title: "Forward ports",
     description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host. add (the default) takes a free \
                   host_port unless one is given; remove ends forwards and their connections; list shows them. \
@@ -178,6 +170,8 @@ const PORT_FORWARD: Bundle = Bundle {
 };
 
 const IMAGE: Bundle = Bundle {
+    name: "image",
+    sets: FLAT,
     title: "Use images",
     description: "Images are what new workspaces start from (base_image of workspace_create). list shows them and the \
                   recipes that can be built; info shows one. pull fetches one from a registry, import reads an archive \
@@ -225,63 +219,15 @@ const ADOPT_ALL: Form = Form {
     ..as_is("workspace_adopt")
 };
 
-/// Every tool, in the order in which they are listed.
-pub(super) static TABLE: &[Spec] = &[
-    Spec { name: "workspace_create", sets: ALWAYS, does: Does::One(CREATE) },
-    one("workspace_destroy", ALWAYS),
-    one("workspace_start", USUALLY),
-    one("workspace_stop", USUALLY),
-    one("workspace_suspend", USUALLY),
-    one("workspace_resume", USUALLY),
-    one("workspace_list", USUALLY),
-    one("workspace_info", USUALLY),
-    one("workspace_logs", USUALLY),
-    one("workspace_stats", FLAT),
-    one("workspace_rename", FLAT),
-    one("workspace_grow", FLAT),
-    one("workspace_update", FLAT),
-    one("workspace_fork", USUALLY),
-    one("workspace_adopt", FLAT),
-    one("workspace_grant", FLAT),
-    one("workspace_export", FLAT),
-    one("workspace_import", FLAT),
-    Spec { name: "exec", sets: ALWAYS, does: Does::One(EXEC) },
-    Spec { name: "exec_background", sets: USUALLY, does: Does::Several(EXEC_BACKGROUND) },
-    one("set_env", USUALLY),
-    one("file_read", ALWAYS),
-    one("file_write", ALWAYS),
-    one("file_edit", USUALLY),
-    one("file_list", ALWAYS),
-    one("file_stat", FLAT),
-    one("file_move", FLAT),
-    one("file_delete", USUALLY),
-    one("file_mkdir", FLAT),
-    one("file_glob", USUALLY),
-    one("file_grep", USUALLY),
-    one("file_transfer", USUALLY),
-    Spec { name: "snapshot", sets: USUALLY, does: Does::Several(SNAPSHOT) },
-    Spec { name: "port_forward", sets: USUALLY, does: Does::Several(PORT_FORWARD) },
-    one("network_policy", FLAT),
-    one("git_clone", USUALLY),
-    one("git_status", USUALLY),
-    one("git_commit", USUALLY),
-    one("git_push", USUALLY),
-    one("git_diff", USUALLY),
-    Spec { name: "image", sets: FLAT, does: Does::Several(IMAGE) },
-    one("timeline", FLAT),
-    one("session_list", FLAT),
-    one("server_status", USUALLY),
-    one("snapshot_create", FLAT_CORE),
-    one("snapshot_restore", FLAT_CORE),
-    one("snapshot_list", FLAT),
-    one("snapshot_delete", FLAT),
-    one("snapshot_diff", FLAT),
-    one("exec_start", FLAT),
-    one("exec_poll", FLAT),
-    one("exec_kill", FLAT),
-    one("exec_list", FLAT),
-    one("exec_write", FLAT),
-    alias(
+/// Tools of several actions.
+static BUNDLES: [Bundle; 4] = [EXEC_BACKGROUND, SNAPSHOT, PORT_FORWARD, IMAGE];
+
+/// Actions whose own tool offers them in another form than they have.
+static FORMS: [Form; 2] = [CREATE, EXEC];
+
+/// Further tools of one action.
+static ALIASES: [(&str, Form); 5] = [
+    (
         "file_upload",
         in_direction(
             "Copy files from the host",
@@ -290,7 +236,7 @@ pub(super) static TABLE: &[Spec] = &[
             &[("direction", "upload")],
         ),
     ),
-    alias(
+    (
         "file_download",
         in_direction(
             "Copy files to the host",
@@ -299,13 +245,29 @@ pub(super) static TABLE: &[Spec] = &[
             &[("direction", "download")],
         ),
     ),
-    one("port_forward_remove", FLAT),
-    one("port_forward_list", FLAT),
-    one("workspace_ip", FLAT),
-    alias("workspace_adopt_all", ADOPT_ALL),
-    alias("workspace_batch_fork", BATCH_FORK),
-    alias("workspace_git_status", as_is("git_status")),
+    ("workspace_adopt_all", ADOPT_ALL),
+    ("workspace_batch_fork", BATCH_FORK),
+    ("workspace_git_status", as_is("git_status")),
 ];
+
+/// Every tool, in the order in which they are listed: that of the actions. A tool of several actions stands before the
+/// first of them, further tools of an action after its own.
+pub(super) static TABLE: LazyLock<Vec<Spec>> = LazyLock::new(|| {
+    let mut table = Vec::new();
+    for entry in catalogue::ALL {
+        let action = entry.about.name;
+        let bundles =
+            BUNDLES.iter().filter(|it| it.words.first().is_some_and(|(_, form)| form.action == action));
+        table.extend(bundles.map(|it| Spec { name: it.name, sets: it.sets, does: Does::Several(it) }));
+        if !entry.about.tools.is_empty() {
+            let form = FORMS.iter().find(|form| form.action == action).copied().unwrap_or(as_is(action));
+            table.push(Spec { name: action, sets: entry.about.tools, does: Does::One(form) });
+        }
+        let aliases = ALIASES.iter().filter(|(_, form)| form.action == action);
+        table.extend(aliases.map(|(name, form)| Spec { name, sets: FLAT, does: Does::One(*form) }));
+    }
+    table
+});
 
 impl Spec {
     /// The actions it may become, each with its word.

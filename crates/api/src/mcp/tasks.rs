@@ -50,16 +50,13 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// For how long a task is kept beyond what its call may take.
 const MARGIN: Duration = Duration::from_secs(300);
 
-/// What may take long.
-const LONG: &[&str] = &["exec", "file_transfer", "git_clone", "workspace_create", "workspace_fork"];
-
 /// Whether a call may become a task.
 pub(super) fn may_become_one(
     request: &Request,
     tasks: &TaskManager,
     context: &RequestContext<RoleServer>,
 ) -> bool {
-    LONG.contains(&request.entry.about.name)
+    request.entry.about.long_running
         && context.client_capabilities().is_some_and(|client| client.supports_tasks())
         && tasks.running_task_count() < MOST
 }

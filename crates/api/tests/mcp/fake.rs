@@ -106,7 +106,7 @@ impl Backend for Fake {
                 call.progress.advance(60);
                 call.progress.advance(40);
                 call.progress.done("100 files");
-                fitting(&entry.output_schema().to_value())
+                fitting(entry.output_schema())
             }
             Some(Reply::Hangs) => {
                 let guard = Dropped(self.0.clone());
@@ -114,10 +114,10 @@ impl Backend for Fake {
                 self.0.begun.notify_one();
                 self.0.released.notified().await;
                 std::mem::forget(guard);
-                fitting(&entry.output_schema().to_value())
+                fitting(entry.output_schema())
             }
             Some(Reply::Panics) => panic!("as it was told to"),
-            Some(Reply::IsBinary) | None => fitting(&entry.output_schema().to_value()),
+            Some(Reply::IsBinary) | None => fitting(entry.output_schema()),
         };
         let text = entry.text(&structured)?;
         Ok(Answer { structured, text })

@@ -1,5 +1,8 @@
 //! Every call of the workflow guide, as it is printed there, and as the bundled tools spell it.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::client::{call, connected};
@@ -243,5 +246,25 @@ async fn every_call_of_the_guide_is_the_action_it_means() {
             }
         }
         assert_eq!(calls, [(action, expected)], "{tool} {arguments}");
+    }
+}
+
+#[tokio::test]
+async fn every_call_in_the_guide_page_is_accepted() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide.md");
+    let text = fs::read_to_string(page).unwrap();
+    let fake = Fake::default();
+    let client = connected(fake.clone()).await;
+    let calls: Vec<Value> = text
+        .lines()
+        .filter(|line| line.starts_with(r#"{"tool""#))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(calls.len() > 10, "only {} calls were found", calls.len());
+    for shown in calls {
+        let tool = shown["tool"].as_str().unwrap();
+        let result = client.call_tool(call(tool, shown["arguments"].clone())).await.unwrap();
+        assert_eq!(result.is_error, Some(false), "{shown}: {:?}", result.content);
+        assert_eq!(fake.calls().len(), 1, "{shown}");
     }
 }

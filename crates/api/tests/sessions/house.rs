@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use agentiso_api::{Answer, Backend, Call, Direct, catalogue};
+use agentiso_config::paths::Paths;
 use agentiso_core::progress::Silent;
 use agentiso_core::{DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_engine::{Caller, Engine};
 use agentiso_meta::{Disk, Meta, SessionKind, Settings, Snapshot, Workspace, WorkspaceState};
 use agentiso_runtime::Installation;
-use agentiso_runtime::paths::Paths;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_bench::Options;
 use agentiso_core::Failure;
 use agentiso_runtime::Installation;
-use agentiso_runtime::bench::Options;
 
 use crate::args;
 use crate::output::Output;
@@ -14,7 +14,7 @@ use crate::ui::Table;
 pub async fn bench(installation: &Installation, flags: args::Bench, output: Output) -> Result<(), Failure> {
     let options = Options { rounds: flags.rounds, short: flags.short };
     let progress = output.progress();
-    let report = installation.bench(options, &progress, super::interruption()?).await?;
+    let report = agentiso_bench::bench(installation, options, &progress, super::interruption()?).await?;
     drop(progress);
     output.result(&report, |out| {
         let size = report.resources;

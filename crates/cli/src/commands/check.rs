@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_runtime::check::{Standing, check as look};
-use agentiso_runtime::paths::Paths;
 
 use crate::output::Output;
 

@@ -1,11 +1,9 @@
 //! `agentiso daemon`.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::action::ServerStatus;
-use agentiso_core::progress::Silent;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use agentiso_runtime::process_end;
@@ -73,7 +71,7 @@ async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
         })?;
         return Ok(1);
     };
-    let state = client.act(&ServerStatus {}, &(Arc::new(Silent) as _)).await?;
+    let state = client.act(&ServerStatus {}).await?;
     let mut object = json!(state);
     object["running"] = json!(true);
     object["socket"] = json!(socket_file(&here.paths.run_dir));

@@ -1,10 +1,7 @@
 //! Asking the daemon, which does everything that has to do with workspaces.
 
-use std::sync::Arc;
-
-use agentiso_api::Client;
+use agentiso_client::Client;
 use agentiso_core::action::Action;
-use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
 use futures_util::{StreamExt, stream};
@@ -37,13 +34,15 @@ impl Daemon {
     /// Asks for something that changes no workspace as a whole: it ends when this process does. Says `what` if it
     /// lasts.
     pub async fn ask<A: Action>(&self, what: &str, action: &A) -> Result<A::Outcome, Failure> {
-        waiting(self.output, what, async |progress| self.client.act(action, &progress).await).await
+        waiting(self.output, what, async |progress| {
+            self.client.act_with_progress(action, progress.as_ref()).await
+        })
+        .await
     }
 
     /// Asks for something that says itself how far it is, or that is waited for on purpose.
     pub async fn ask_quietly<A: Action>(&self, action: &A) -> Result<A::Outcome, Failure> {
-        let silent: Arc<dyn Progress> = Arc::new(Silent);
-        self.client.act(action, &silent).await
+        self.client.act(action).await
     }
 
     /// Asks for a change, which the daemon finishes even if this process ends.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use agentiso_core::Failure;
 use agentiso_core::action::ImageCommit;
-use agentiso_runtime::{ArchiveFormat, ImageMeta, ImageOrigin, Installation};
+use agentiso_runtime::{ArchiveFormat, ImageMeta, ImageOrigin, Installation, default_image_name};
 use serde_json::json;
 
 use super::Daemon;
@@ -23,7 +23,7 @@ pub async fn make(
 ) -> Result<(), Failure> {
     let name = match &new.name {
         Some(name) => name.parse()?,
-        None => origin.default_name()?,
+        None => default_image_name(&origin)?,
     };
     let progress = output.progress();
     let image =

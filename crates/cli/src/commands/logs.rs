@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use agentiso_core::Failure;
-use agentiso_core::action::WorkspaceLogs;
+use agentiso_core::action::{LogType, WorkspaceLogs};
 use agentiso_runtime::Installation;
 
 use super::Daemon;
@@ -24,7 +24,7 @@ pub async fn logs(here: &Installation, flags: args::Logs, output: Output) -> Res
     let daemon = Daemon::reach(here, output).await?;
     let wish = |lines| WorkspaceLogs {
         workspace_id: flags.workspace.clone(),
-        log_type: Some("console".to_owned()),
+        log_type: Some(LogType::Console),
         max_lines: Some(lines),
     };
     let logged = daemon.ask("Still looking", &wish(flags.lines)).await?;

@@ -10,7 +10,7 @@
 use std::time::Instant;
 
 use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
-use agentiso_engine::with_image_defaults;
+use agentiso_engine::{exec_of, with_image_defaults};
 use agentiso_runtime::{Accel, Installation, StartRequest, Tier};
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ struct Report {
 
 /// Runs a command in a new machine and returns its exit code.
 pub async fn run(installation: &Installation, flags: args::Run, output: Output) -> Result<u8, Failure> {
-    let exec = command(&flags.command, output)?.into_exec()?;
+    let exec = exec_of(command(&flags.command, output)?)?;
     let (image, resources) = size(installation, &flags.size)?;
     let id = WorkspaceId::from_uuid(uuid::Uuid::now_v7());
     let request = StartRequest { id, image, resources, cold: flags.size.cold };

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use agentiso_api::mcp::{ServeError, Server, serve_stdio};
-use agentiso_api::{Answer, Backend, Call, Client};
+use agentiso_api::{Answer, Backend, Call, catalogue};
+use agentiso_client::Client;
+use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::Installation;
-use agentiso_runtime::paths::Paths;
-use futures_util::StreamExt;
+use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args;
@@ -19,7 +20,7 @@ const COME_BACK: Duration = Duration::from_secs(2);
 /// Speaks MCP over standard input and output until the client ends it.
 pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failure> {
     let daemon = client_with_metrics(&here.paths, flags.metrics_port).await?;
-    let session = daemon.begin_session(true).await?;
+    let session = daemon.start_session(true).await?;
     let daemon = daemon.with_token(session.token);
     let presence = tokio::spawn(stay(daemon.clone()));
     let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, flags.tools);
@@ -57,10 +58,8 @@ async fn told_to_end() {
 /// Lets the daemon know that we are here: should we be killed, what is ours is nobody's soon.
 async fn stay(daemon: Client) {
     loop {
-        if let Ok(events) = daemon.events("/v1/sessions/current/presence").await {
-            let mut events = std::pin::pin!(events);
-            while let Some(Ok(_)) = events.next().await {}
-        }
+        // It ends with the daemon, and the next one has to be told too.
+        let _ = daemon.stay_present().await;
         tokio::time::sleep(COME_BACK).await;
     }
 }
@@ -75,7 +74,7 @@ struct Lasting {
 impl Lasting {
     /// Nothing was asked of a daemon that was not there, so it can be asked again.
     async fn revive(&self) -> Result<(), Failure> {
-        if self.daemon.is_answered().await {
+        if self.daemon.is_reachable().await {
             return Ok(());
         }
         client(&self.paths).await.map(drop)
@@ -89,13 +88,23 @@ impl Backend for Lasting {
 
     async fn call_for(&self, name: &str, call: Call) -> Result<Answer, Failure> {
         self.revive().await?;
-        match self.daemon.call_for(name, call).await {
+        let daemon = self.daemon.clone().with_name(name);
+        match daemon.call(call.action, &call.arguments, call.progress.as_ref()).await {
             Err(failure) if failure.code() == Code::DaemonUnavailable => {
                 // The next call finds a daemon; this one may have been carried out, and only its caller can tell.
                 let _ = self.revive().await;
                 Err(failure)
             }
-            answered => answered,
+            Err(failure) => Err(failure),
+            Ok(structured) => Ok(Answer { text: text(call.action, &structured)?, structured }),
         }
+    }
+}
+
+/// An outcome for readers.
+fn text(action: &str, structured: &Value) -> Result<String, Failure> {
+    match catalogue::find(action) {
+        Some(entry) => entry.text(structured),
+        None => Ok(structured.to_string()),
     }
 }

@@ -1,8 +1,7 @@
 //! `agentiso shell`: a shell in a workspace, with a terminal.
 
-use agentiso_api::http::ExecSpec;
+use agentiso_core::wire::{ExecSpec, Word};
 use agentiso_core::{Code, Failure};
-use agentiso_engine::Word;
 use agentiso_runtime::Installation;
 
 use super::Daemon;

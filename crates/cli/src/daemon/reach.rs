@@ -1,13 +1,11 @@
 //! Reaching the daemon, which is started if it does not run.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use agentiso_api::Client;
+use agentiso_client::Client;
+use agentiso_config::paths::Paths;
 use agentiso_core::action::ServerStatus;
-use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::paths::Paths;
 
 use super::socket::SocketPath;
 use super::spawn::spawn;
@@ -38,8 +36,7 @@ pub async fn client_with_metrics(paths: &Paths, metrics_port: Option<u16>) -> Re
 
 /// Refuses a configuration file that the daemon, which runs already, has not read.
 async fn require_same_config(client: &Client, paths: &Paths) -> Result<(), Failure> {
-    let silent: Arc<dyn Progress> = Arc::new(Silent);
-    let read = client.act(&ServerStatus {}, &silent).await?.config;
+    let read = client.act(&ServerStatus {}).await?.config;
     let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     // An older daemon does not say.
     if read.is_empty() || same(Path::new(&read)) == same(&paths.config_file) {
@@ -63,7 +60,7 @@ pub async fn client_if_running(paths: &Paths) -> Result<Option<Client>, Failure>
         }
     };
     let client = Client::new(socket.path(), NAME);
-    if !client.is_answered().await {
+    if !client.is_reachable().await {
         return Ok(None);
     }
     // The path through an open directory is good for as long as the directory is open: for ever, in a command.

@@ -4,8 +4,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::paths::Paths;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::log;
@@ -33,7 +33,7 @@ pub(super) async fn spawn(paths: &Paths, metrics_port: Option<u16>) -> Result<()
         command.env("AGENTISO_HOME", &paths.home);
     }
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    let umask = rustix::fs::Mode::from_raw_mode(agentiso_runtime::modes::inherited_umask());
+    let umask = rustix::fs::Mode::from_raw_mode(agentiso_config::modes::inherited_umask());
     let detach = move || {
         // Ours is narrower than the user's, which the daemon has to know.
         rustix::process::umask(umask);

@@ -1,5 +1,6 @@
-//! What README and the documentation show in `console` blocks, done line by line on real machines.
+//! Runs the `console` blocks of README and the documentation line by line on real machines.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -7,7 +8,7 @@ use std::{env, fs};
 use crate::common::text;
 use crate::place::Place;
 
-/// Lines that end with an error because that is what they show: the guest cannot remove what the kernel keeps busy.
+/// Lines that are expected to fail: the guest cannot remove files that the kernel keeps busy.
 const FAILS: &str = "--no-preserve-root";
 /// Lines that need a terminal.
 const INTERACTIVE: &str = "--tty";
@@ -16,32 +17,42 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The lines of a page's `console` blocks.
-fn lines(page: &str) -> Vec<String> {
+/// The commands in a page's `console` blocks. A line that ends with a backslash continues on the next one.
+fn commands(page: &str) -> Vec<String> {
     let text = fs::read_to_string(top().join(page)).unwrap();
     let blocks = text.split("```console\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let blocks = blocks.map(|block| block.replace("\\\n", " "));
     blocks
-        .flat_map(|block| block.lines())
-        .filter_map(|line| line.strip_prefix("$ "))
-        .map(str::to_owned)
+        .flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|line| line.strip_prefix("$ ").map(str::to_owned))
         .collect()
 }
 
-/// Runs every line of a page as a person would who reads it from top to bottom.
+/// Whether a command sets a shell variable for later ones.
+fn is_assignment(command: &str) -> bool {
+    let name = command.split('=').next().unwrap();
+    name.len() < command.len() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+}
+
+/// Runs every command of a page in order, as a reader would type them.
 fn follow(place: &Place, page: &str) {
     let program = PathBuf::from(place.command(&[]).get_program());
     let path = format!("{}:{}", program.parent().unwrap().display(), env::var("PATH").unwrap());
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".config/fish/completions")).unwrap();
-    let lines = lines(page);
-    assert!(!lines.is_empty(), "{page} shows nothing");
-    for line in lines.iter().filter(|line| !line.contains(INTERACTIVE)) {
+    let commands = commands(page);
+    assert!(!commands.is_empty(), "{page} has no console blocks");
+    let mut variables = String::new();
+    for command in commands.iter().filter(|command| !command.contains(INTERACTIVE)) {
         let mut shell = Command::new("bash");
-        shell.args(["-c", line]).current_dir(top()).stdin(Stdio::null());
+        shell.args(["-c", &format!("{variables}{command}")]).current_dir(top()).stdin(Stdio::null());
         shell.env("PATH", &path).env("AGENTISO_HOME", place.path()).env("HOME", home.path());
         let output = shell.output().unwrap();
-        let done = output.status.success() || line.contains(FAILS) && output.status.code() == Some(1);
-        assert!(done, "{page}: {line}\n{}{}", text(&output.stdout), text(&output.stderr));
+        let done = output.status.success() || command.contains(FAILS) && output.status.code() == Some(1);
+        assert!(done, "{page}: {command}\n{}{}", text(&output.stdout), text(&output.stderr));
+        if is_assignment(command) {
+            variables = format!("{variables}{command}\n");
+        }
     }
 }
 
@@ -51,8 +62,41 @@ fn the_session_of_the_readme_works() {
 }
 
 #[test]
+fn the_walk_through_of_the_guide_works() {
+    follow(&Place::new(), "docs/guide.md");
+}
+
+#[test]
 fn the_session_of_the_page_on_snapshots_works() {
     follow(&Place::new(), "docs/snapshots.md");
+}
+
+#[test]
+fn the_hook_of_the_page_on_forks_works() {
+    follow(&Place::new(), "docs/fork-correctness.md");
+}
+
+#[test]
+fn the_requests_of_the_page_on_clients_work() {
+    follow(&Place::new(), "docs/clients.md");
+}
+
+#[test]
+fn the_lines_of_the_page_on_backups_work() {
+    let place = Place::with("web");
+    follow(&place, "docs/backup.md");
+    assert_eq!(place.names(), ["web"]);
+}
+
+#[test]
+fn the_lines_of_the_page_on_images_work() {
+    // The page creates and removes images, so only the default image is shared.
+    let place = Place::without_images();
+    let images = place.path().join("images");
+    fs::create_dir(&images).unwrap();
+    let prepared = PathBuf::from(env::var_os("AGENTISO_TEST_HOME").unwrap()).join("images/debian");
+    symlink(prepared, images.join("debian")).unwrap();
+    follow(&place, "docs/images.md");
 }
 
 #[test]

@@ -101,6 +101,15 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
     assert_eq!(sitting.taken, input.len() as u64);
     sitting.hangs_up();
 
+    let long = "x".repeat(100 << 10);
+    let mut sitting = Sitting::start(&one, &[&["printf", "%s"], &[long.as_str(); 20][..]].concat());
+    assert_eq!(sitting.word()["exit"]["code"], 0, "a command of almost 2 MiB");
+    assert_eq!(sitting.stdout.len(), 20 * long.len());
+
+    let mut sitting = Sitting::begin(&one, "web", &json!({"argv": ["true", "x".repeat(4 << 20)]}));
+    assert_eq!(sitting.word()["error"]["code"], "invalid_argument", "one that is too long");
+    sitting.hangs_up();
+
     let mut sitting = Sitting::start(&one, &["cat"]);
     for word in ["one\n", "two\n"] {
         sitting.send(Message::binary(word.as_bytes().to_vec()));

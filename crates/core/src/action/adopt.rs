@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::about::Outcome;
+use super::about::{Outcome, action};
 use super::workspace::WorkspaceBrief;
 
 /// Takes workspaces over.
@@ -18,24 +18,18 @@ pub struct WorkspaceAdopt {
     pub force: bool,
 }
 
-impl super::Action for WorkspaceAdopt {
-    type Outcome = WorkspaceAdopted;
-    const ABOUT: super::About = super::About {
-        name: "workspace_adopt",
-        title: "Take workspaces over",
-        description: "Makes this session the owner of a workspace, or of all that nobody owns. With force also of \
-                      those whose owner has been idle (60 s unless configured otherwise); never of those in use. \
-                      Counts against this session's quota.",
-        effect: super::Effect::Changes,
-        idempotent: true,
-        open_world: false,
-        rate: super::Rate::Default,
-    };
-
-    fn subjects(&self) -> Vec<super::Subject<'_>> {
-        self.workspace_id.as_deref().map(super::Subject::Claimed).into_iter().collect()
-    }
-}
+action! { WorkspaceAdopt -> WorkspaceAdopted {
+    name: "workspace_adopt",
+    title: "Take workspaces over",
+    subjects: [Claimed(workspace_id)],
+    routes: [Post "/v1/adopt"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Makes this session the owner of a workspace, or of all that nobody owns. With force also of those \
+                  whose owner has been idle (60 s unless configured otherwise); never of those in use. Counts \
+                  against this session's quota.",
+}}
 
 /// Workspaces that were taken over.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -18,10 +18,19 @@ pub struct WorkspaceExport {
     /// Absolute path of the file, in the host's transfer directory. What is there is replaced.
     pub host_path: String,
 }
-action!(WorkspaceExport -> WorkspaceExported, "workspace_export", "Export a workspace", Changes, Create;
-    "Writes a workspace's files as they are now, its size and its labels to an archive that workspace_import reads, here \
-     or on another host. A running workspace stands still for an instant and goes on. Memory, processes, variables, \
-     snapshots and port forwards are not exported. Needs the operator's permission.");
+action! { WorkspaceExport -> WorkspaceExported {
+    name: "workspace_export",
+    title: "Export a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/export"],
+    tools: [Full],
+    effect: Changes,
+    rate: Create,
+    description: "Writes a workspace's files as they are now, its size and its labels to an archive that \
+                  workspace_import reads, here or on another host. A running workspace stands still for an instant \
+                  and goes on. Memory, processes, variables, snapshots and port forwards are not exported. Needs the \
+                  operator's permission.",
+}}
 
 /// A workspace that was written to a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -50,10 +59,19 @@ pub struct WorkspaceImport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
-action!(no workspace: WorkspaceImport -> WorkspaceImported, "workspace_import", "Import a workspace", Changes, Create;
-    "Makes a workspace from an archive that workspace_export wrote, and starts it. Its files become an image of its own \
-     (NAME-import), which stays when the workspace is destroyed. Counts against quota and limits like any other. Needs \
-     the operator's permission. A call that is cancelled leaves nothing.");
+action! { WorkspaceImport -> WorkspaceImported {
+    name: "workspace_import",
+    title: "Import a workspace",
+    subjects: [],
+    routes: [Post "/v1/workspaces/import"],
+    tools: [Full],
+    effect: Changes,
+    rate: Create,
+    description: "Makes a workspace from an archive that workspace_export wrote, and starts it. Its files become an \
+                  image of its own (NAME-import), which stays when the workspace is destroyed. Counts against quota \
+                  and limits like any other. Needs the operator's permission. A call that is cancelled leaves \
+                  nothing.",
+}}
 
 /// A workspace that was made from a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

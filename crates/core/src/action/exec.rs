@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
-use super::values::WaitFor;
+use super::values::{JobStatus, WaitFor};
 use super::workspace::of_one;
 
 /// What is said where a command may meet what only bash knows.
@@ -47,10 +47,20 @@ pub struct Exec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<u32>,
 }
-action!(Exec -> Executed, "exec", "Run a command", Destroys, Exec;
-    "Runs a shell command and waits for it. A non-zero exit code is a normal result. After timeout_secs (120) it is \
-     killed with its children. Long output is cut in the middle; the result names a file in the workspace with all \
-     of it (16 MiB per stream). For servers and long work use exec_background.");
+action! { Exec -> Executed {
+    name: "exec",
+    title: "Run a command",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/exec"],
+    tools: [Core, Standard, Full],
+    effect: Destroys,
+    rate: Exec,
+    body: Command,
+    flags: [long_running],
+    description: "Runs a shell command and waits for it. A non-zero exit code is a normal result. After timeout_secs \
+                  (120) it is killed with its children. Long output is cut in the middle; the result names a file in \
+                  the workspace with all of it (16 MiB per stream). For servers and long work use exec_background.",
+}}
 
 /// How a command ended.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -166,18 +176,27 @@ pub struct JobStart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
-action!(JobStart -> JobStarted, "exec_start", "Start a background command", Destroys, Exec;
-    "Starts a shell command and returns its job_id at once. The job survives the client, a server restart and \
-     snapshots, and ends with the machine. The last 1 MiB of stdout and of stderr are kept and can be read while it \
-     runs.");
+action! { JobStart -> JobStarted {
+    name: "exec_start",
+    title: "Start a background command",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/jobs"],
+    tools: [Full],
+    effect: Destroys,
+    rate: Exec,
+    body: Command,
+    description: "Starts a shell command and returns its job_id at once. The job survives the client, a server \
+                  restart and snapshots, and ends with the machine. The last 1 MiB of stdout and of stderr are kept \
+                  and can be read while it runs.",
+}}
 
 /// A command that was started.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobStarted {
     /// Its number.
     pub job_id: u32,
-    /// `started`.
-    pub status: String,
+    /// Always `started`.
+    pub status: JobStatus,
     /// The shell that runs it: `/bin/bash`, or `/bin/sh` in an image without bash.
     #[serde(default)]
     pub shell: String,
@@ -216,9 +235,17 @@ pub struct JobPoll {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_secs: Option<u64>,
 }
-action!(JobPoll -> JobPolled, "exec_poll", "Look at a background command", Reads, Default, idempotent: true;
-    "Returns a background command's state, exit code and output so far. Pass offsets to get only new output, and \
-     wait to block until there is some or the command ends.");
+action! { JobPoll -> JobPolled {
+    name: "exec_poll",
+    title: "Look at a background command",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/jobs/{job_id}"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Returns a background command's state, exit code and output so far. Pass offsets to get only new \
+                  output, and wait to block until there is some or the command ends.",
+}}
 
 /// A background command and what it printed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -279,9 +306,17 @@ pub struct JobKill {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
-action!(JobKill -> JobKilled, "exec_kill", "End a background command", Destroys, Default, idempotent: true;
-    "Sends a signal to a background command and its children; 9, the default, kills them. Does nothing if the \
-     command has ended.");
+action! { JobKill -> JobKilled {
+    name: "exec_kill",
+    title: "End a background command",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/jobs/{job_id}/kill"],
+    tools: [Full],
+    effect: Destroys,
+    flags: [idempotent],
+    description: "Sends a signal to a background command and its children; 9, the default, kills them. Does nothing \
+                  if the command has ended.",
+}}
 
 /// A command that was signalled.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -291,7 +326,7 @@ pub struct JobKilled {
     /// The signal.
     pub signal: i32,
     /// `killed` for signal 9, `signalled` for others, `ended` if it had ended already.
-    pub status: String,
+    pub status: JobStatus,
 }
 
 impl Outcome for JobKilled {
@@ -304,8 +339,16 @@ of_one! {
     /// Lists background commands.
     JobList
 }
-action!(JobList -> JobListed, "exec_list", "List background commands", Reads, Default, idempotent: true;
-    "Lists a workspace's background commands, running and ended, oldest first.");
+action! { JobList -> JobListed {
+    name: "exec_list",
+    title: "List background commands",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/jobs"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists a workspace's background commands, running and ended, oldest first.",
+}}
 
 /// Background commands.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -366,8 +409,17 @@ pub struct JobWrite {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
 }
-action!(JobWrite -> JobWritten, "exec_write", "Write to a background command", Changes, Default;
-    "Writes to the standard input of a background command that was started with stdin; close closes it afterwards.");
+action! { JobWrite -> JobWritten {
+    name: "exec_write",
+    title: "Write to a background command",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/jobs/{job_id}/stdin"],
+    tools: [Full],
+    effect: Changes,
+    body: Command,
+    description: "Writes to the standard input of a background command that was started with stdin; close closes it \
+                  afterwards.",
+}}
 
 /// What was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -393,10 +445,20 @@ pub struct SetEnv {
     /// Names and values; null removes a variable.
     pub vars: BTreeMap<String, Option<String>>,
 }
-action!(SetEnv -> EnvSet, "set_env", "Set variables", Changes, Default, idempotent: true;
-    "Sets environment variables for every later command in the workspace, for example secrets. Values are never \
-     logged or shown, and reach the disk only in snapshots with memory. They survive stop, restore and fork, but not \
-     a change of owner, nor a server restart while the workspace is stopped. PATH, IFS, ENV, BASH_ENV and LD_* are refused.");
+action! { SetEnv -> EnvSet {
+    name: "set_env",
+    title: "Set variables",
+    subjects: [Workspace(workspace_id)],
+    routes: [Put "/v1/workspaces/{workspace_id}/env"],
+    tools: [Standard, Full],
+    effect: Changes,
+    body: Command,
+    flags: [idempotent],
+    description: "Sets environment variables for every later command in the workspace, for example secrets. Values \
+                  are never logged or shown, and reach the disk only in snapshots with memory. They survive stop, \
+                  restore and fork, but not a change of owner, nor a server restart while the workspace is stopped. \
+                  PATH, IFS, ENV, BASH_ENV and LD_* are refused.",
+}}
 
 /// Variables that were set.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

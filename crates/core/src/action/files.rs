@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
-use super::values::{Direction, Encoding, PathKind};
+use super::values::{Encoding, PathKind};
 
 /// Reads a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -33,10 +33,18 @@ pub struct FileRead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
 }
-action!(FileRead -> FileContent, "file_read", "Read a file", Reads, Default, idempotent: true;
-    "Reads a file, or part of it by bytes or lines. Text only, unless encoding is base64. A file longer than \
-     max_output_bytes is cut in the middle: truncated is true, and left_out gives the missing part, to be read with \
-     offset and limit.");
+action! { FileRead -> FileContent {
+    name: "file_read",
+    title: "Read a file",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/files/content"],
+    tools: [Core, Standard, Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Reads a file, or part of it by bytes or lines. Text only, unless encoding is base64. A file longer \
+                  than max_output_bytes is cut in the middle: truncated is true, and left_out gives the missing \
+                  part, to be read with offset and limit.",
+}}
 
 /// What is in a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -112,9 +120,18 @@ pub struct FileWrite {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
 }
-action!(FileWrite -> FileWritten, "file_write", "Write a file", Destroys, Default, idempotent: true;
-    "Writes a whole file atomically, replacing its content; use file_edit to change part of it. Creates missing \
-     directories.");
+action! { FileWrite -> FileWritten {
+    name: "file_write",
+    title: "Write a file",
+    subjects: [Workspace(workspace_id)],
+    routes: [Put "/v1/workspaces/{workspace_id}/files/content"],
+    tools: [Core, Standard, Full],
+    effect: Destroys,
+    body: File,
+    flags: [idempotent],
+    description: "Writes a whole file atomically, replacing its content; use file_edit to change part of it. Creates \
+                  missing directories.",
+}}
 
 /// A file that was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -171,10 +188,18 @@ pub struct FileEdit {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
 }
-action!(FileEdit -> FileEdited, "file_edit", "Edit a file", Destroys, Default;
-    "Replaces text in a file: the first occurrence of old_string, or all with replace_all. matches is the number of \
-     occurrences; with expect_unique, more than one is an error. Several edits are made in order, all or none. Text \
-     must match exactly, including whitespace.");
+action! { FileEdit -> FileEdited {
+    name: "file_edit",
+    title: "Edit a file",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/files/edit"],
+    tools: [Standard, Full],
+    effect: Destroys,
+    body: File,
+    description: "Replaces text in a file: the first occurrence of old_string, or all with replace_all. matches is \
+                  the number of occurrences; with expect_unique, more than one is an error. Several edits are made \
+                  in order, all or none. Text must match exactly, including whitespace.",
+}}
 
 /// A file that was edited.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -218,9 +243,17 @@ pub struct FileList {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
-action!(FileList -> FileListed, "file_list", "List a directory", Reads, Default, idempotent: true;
-    "Lists a directory, sorted by name, with kind, size, permissions and time. Not recursive; file_glob searches at \
-     any depth.");
+action! { FileList -> FileListed {
+    name: "file_list",
+    title: "List a directory",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/files/list"],
+    tools: [Core, Standard, Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists a directory, sorted by name, with kind, size, permissions and time. Not recursive; file_glob \
+                  searches at any depth.",
+}}
 
 /// About a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -284,9 +317,17 @@ pub struct FileStat {
     /// Absolute path.
     pub path: String,
 }
-action!(FileStat -> FileStatus, "file_stat", "Look at a path", Reads, Default, idempotent: true;
-    "Returns a path's kind, size, permissions, owner and time. Does not follow symbolic links. A missing path is a \
-     normal result with exists false.");
+action! { FileStat -> FileStatus {
+    name: "file_stat",
+    title: "Look at a path",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/files/stat"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Returns a path's kind, size, permissions, owner and time. Does not follow symbolic links. A \
+                  missing path is a normal result with exists false.",
+}}
 
 /// What a path is.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -332,9 +373,16 @@ pub struct FileMove {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overwrite: bool,
 }
-action!(FileMove -> FileMoved, "file_move", "Move a file", Destroys, Default;
-    "Moves or renames a file or directory within one file system. An existing new_path is replaced only with \
-     overwrite.");
+action! { FileMove -> FileMoved {
+    name: "file_move",
+    title: "Move a file",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/files/move"],
+    tools: [Full],
+    effect: Destroys,
+    description: "Moves or renames a file or directory within one file system. An existing new_path is replaced only \
+                  with overwrite.",
+}}
 
 /// A file that was moved.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -363,9 +411,16 @@ pub struct FileDelete {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recursive: bool,
 }
-action!(FileDelete -> FileDeleted, "file_delete", "Delete a file", Destroys, Default;
-    "Deletes a file, a symbolic link (not its target) or an empty directory; with recursive, a directory and its \
-     contents.");
+action! { FileDelete -> FileDeleted {
+    name: "file_delete",
+    title: "Delete a file",
+    subjects: [Workspace(workspace_id)],
+    routes: [Delete "/v1/workspaces/{workspace_id}/files"],
+    tools: [Standard, Full],
+    effect: Destroys,
+    description: "Deletes a file, a symbolic link (not its target) or an empty directory; with recursive, a \
+                  directory and its contents.",
+}}
 
 /// What was deleted.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -394,8 +449,16 @@ pub struct FileMkdir {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
-action!(FileMkdir -> DirectoryMade, "file_mkdir", "Make a directory", Changes, Default, idempotent: true;
-    "Creates a directory and its missing parents. An existing directory is left unchanged.");
+action! { FileMkdir -> DirectoryMade {
+    name: "file_mkdir",
+    title: "Make a directory",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/files/mkdir"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Creates a directory and its missing parents. An existing directory is left unchanged.",
+}}
 
 /// A directory that is there.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -407,184 +470,5 @@ pub struct DirectoryMade {
 impl Outcome for DirectoryMade {
     fn text(&self) -> String {
         format!("{} is there", self.path)
-    }
-}
-
-/// Finds files by name.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileGlob {
-    /// Id or name.
-    pub workspace_id: String,
-    /// Pattern relative to path: `**/*.rs`, `src/*.{c,h}`.
-    pub pattern: String,
-    /// Absolute path of the directory to look in; `/` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Maximum number, up to 10000. Default: 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_results: Option<u32>,
-    /// Also what begins with a dot.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hidden: bool,
-}
-action!(FileGlob -> FilesFound, "file_glob", "Find files by name", Reads, Default, idempotent: true;
-    "Finds files and directories whose path matches a pattern with *, **, ?, [..] and {a,b}. Does not follow \
-     symbolic links.");
-
-/// Files that were found.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct FilesFound {
-    /// The files, sorted by path.
-    pub files: Vec<FileEntry>,
-    /// Whether the list is incomplete.
-    pub truncated: bool,
-}
-
-impl Outcome for FilesFound {
-    fn text(&self) -> String {
-        let mut lines: Vec<&str> = self.files.iter().map(|file| file.name.as_str()).collect();
-        if self.truncated {
-            lines.push("[there are more]");
-        }
-        if lines.is_empty() { "nothing found".to_owned() } else { lines.join("\n") }
-    }
-}
-
-/// Finds text in files.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileGrep {
-    /// Id or name.
-    pub workspace_id: String,
-    /// Regular expression, or text if fixed.
-    pub pattern: String,
-    /// Absolute path of a file or directory; `/` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Only in files that match this glob.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub glob: Option<String>,
-    /// Treat the pattern as plain text.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fixed: bool,
-    /// Ignore case.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ignore_case: bool,
-    /// Context lines around each match, at most 10.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<u8>,
-    /// Maximum number of matches, up to 5000. Default: 200.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_results: Option<u32>,
-    /// Also in files that begin with a dot.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hidden: bool,
-}
-action!(FileGrep -> TextFound, "file_grep", "Find text in files", Reads, Default, idempotent: true;
-    "Finds lines that match a regular expression in the files below a path. Skips binary files and files over 64 \
-     MiB.");
-
-/// Text that was found.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct TextFound {
-    /// The matches.
-    pub matches: Vec<TextMatch>,
-    /// Files that were looked into.
-    pub files_searched: u64,
-    /// Whether the list is incomplete.
-    pub truncated: bool,
-}
-
-/// A line that matches.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct TextMatch {
-    /// The file.
-    pub path: String,
-    /// The line's number, from 1.
-    pub line_number: u64,
-    /// The line.
-    pub line: String,
-    /// Lines before it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub before: Vec<String>,
-    /// Lines after it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<String>,
-}
-
-impl Outcome for TextFound {
-    fn text(&self) -> String {
-        let mut lines = Vec::new();
-        for found in &self.matches {
-            for (index, before) in found.before.iter().enumerate() {
-                let number = found.line_number - (found.before.len() - index) as u64;
-                lines.push(format!("{}-{number}-{before}", found.path));
-            }
-            lines.push(format!("{}:{}:{}", found.path, found.line_number, found.line));
-            for (index, after) in found.after.iter().enumerate() {
-                lines.push(format!("{}-{}-{after}", found.path, found.line_number + 1 + index as u64));
-            }
-        }
-        if self.truncated {
-            lines.push("[there are more]".to_owned());
-        }
-        if lines.is_empty() { "nothing found".to_owned() } else { lines.join("\n") }
-    }
-}
-
-/// Copies files between the host and a workspace.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileTransfer {
-    /// Id or name.
-    pub workspace_id: String,
-    /// `upload` (host to workspace) or `download` (workspace to host).
-    pub direction: Direction,
-    /// Absolute path on the host, within the transfer directory.
-    pub host_path: String,
-    /// Absolute path in the workspace.
-    pub guest_path: String,
-}
-action!(FileTransfer -> FileTransferred, "file_transfer", "Copy files to or from the host", Destroys, Default;
-    "Copies a file or directory of any size between the host and a workspace. On the host, agents can use only the \
-     transfer directory. An existing destination file is replaced, an existing directory is not.");
-
-/// Files that were copied.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct FileTransferred {
-    /// Which way they were copied.
-    pub direction: Direction,
-    /// Path on the host.
-    pub host_path: String,
-    /// Path in the workspace.
-    pub guest_path: String,
-    /// Bytes of content.
-    pub bytes: u64,
-    /// Files and directories.
-    pub files: u64,
-    /// Sockets, pipes and devices, which are never copied: the first 100 of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<String>,
-    /// How many of them there are.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub skipped_count: u64,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-impl Outcome for FileTransferred {
-    fn text(&self) -> String {
-        let (from, to) = match self.direction {
-            Direction::Upload => (&self.host_path, &self.guest_path),
-            Direction::Download => (&self.guest_path, &self.host_path),
-        };
-        let skipped = match self.skipped_count {
-            0 => String::new(),
-            count => format!("; {count} sockets, pipes or devices were left out"),
-        };
-        format!("{} bytes in {} files copied from {from} to {to}{skipped}", self.bytes, self.files)
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::values::State;
+use crate::Code;
 
 /// Where a fork came from.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -51,10 +52,20 @@ pub struct WorkspaceFork {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
-action!(WorkspaceFork [Snapshot(snapshot_name)] -> WorkspaceForked, "workspace_fork", "Fork a workspace", Changes, Create;
-    "Creates independent copies of a workspace: from a snapshot or, without snapshot_name, of the running machine \
-     with its memory and processes. The source keeps running. Forks start running and each uses its own memory; they \
-     get the source's size, image and variables, but not its snapshots or port forwards.");
+action! { WorkspaceFork -> WorkspaceForked {
+    name: "workspace_fork",
+    title: "Fork a workspace",
+    subjects: [Workspace(workspace_id), Snapshot(snapshot_name)],
+    routes: [Post "/v1/workspaces/{workspace_id}/fork"],
+    tools: [Standard, Full],
+    effect: Changes,
+    rate: Create,
+    flags: [long_running],
+    description: "Creates independent copies of a workspace: from a snapshot or, without snapshot_name, of the \
+                  running machine with its memory and processes. The source keeps running. Forks start running and \
+                  each uses its own memory; they get the source's size, image and variables, but not its snapshots \
+                  or port forwards.",
+}}
 
 /// Forks that were made.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -108,7 +119,7 @@ pub struct ForkFailure {
     /// The name it would have had.
     pub name: String,
     /// Stable code of the failure.
-    pub code: String,
+    pub code: Code,
     /// The reason.
     pub error: String,
 }

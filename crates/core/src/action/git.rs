@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::CommitStatus;
 
 /// Clones a repository.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -26,9 +27,18 @@ pub struct GitClone {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
-action!(GitClone -> GitCloned, "git_clone", "Clone a git repository", Changes, Exec, open_world: true;
-    "Clones a git repository that the workspace can reach. Credentials in the url are never shown, but set_env \
-     (GIT_ASKPASS) is safer. Fails if path exists and is not empty.");
+action! { GitClone -> GitCloned {
+    name: "git_clone",
+    title: "Clone a git repository",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/git/clone"],
+    tools: [Standard, Full],
+    effect: Changes,
+    rate: Exec,
+    flags: [open_world, long_running],
+    description: "Clones a git repository that the workspace can reach. Credentials in the url are never shown, but \
+                  set_env (GIT_ASKPASS) is safer. Fails if path exists and is not empty.",
+}}
 
 /// A repository that was cloned.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -63,9 +73,18 @@ pub struct GitStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
-action!(GitStatus -> GitState, "git_status", "Show git status", Reads, Exec, idempotent: true;
-    "Returns a git repository's branch, how far it is ahead and behind, and its staged, modified, untracked and \
-     conflicting files.");
+action! { GitStatus -> GitState {
+    name: "git_status",
+    title: "Show git status",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/git/status"],
+    tools: [Standard, Full],
+    effect: Reads,
+    rate: Exec,
+    flags: [idempotent],
+    description: "Returns a git repository's branch, how far it is ahead and behind, and its staged, modified, \
+                  untracked and conflicting files.",
+}}
 
 /// What changed in a repository.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -132,15 +151,23 @@ pub struct GitCommit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author_email: Option<String>,
 }
-action!(GitCommit -> GitCommitted, "git_commit", "Commit to git", Changes, Exec;
-    "Commits the changes in a repository, all of them unless add_all is false. Having nothing to commit is not an \
-     error.");
+action! { GitCommit -> GitCommitted {
+    name: "git_commit",
+    title: "Commit to git",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/git/commit"],
+    tools: [Standard, Full],
+    effect: Changes,
+    rate: Exec,
+    description: "Commits the changes in a repository, all of them unless add_all is false. Having nothing to commit \
+                  is not an error.",
+}}
 
 /// A commit.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitCommitted {
-    /// `committed` or `nothing_to_commit`.
-    pub status: String,
+    /// Whether there is a new commit.
+    pub status: CommitStatus,
     /// The commit.
     pub commit_sha: Option<String>,
     /// The same, shorter.
@@ -154,7 +181,9 @@ pub struct GitCommitted {
 impl Outcome for GitCommitted {
     fn text(&self) -> String {
         match (&self.short_sha, &self.summary) {
-            (Some(sha), Some(summary)) if self.status == "committed" => format!("{sha} {summary}"),
+            (Some(sha), Some(summary)) if self.status == CommitStatus::Committed => {
+                format!("{sha} {summary}")
+            }
             _ => "nothing to commit".to_owned(),
         }
     }
@@ -185,8 +214,17 @@ pub struct GitPush {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
-action!(GitPush -> GitPushed, "git_push", "Push to a git remote", Destroys, Exec, open_world: true;
-    "Pushes a branch to a remote that the workspace can reach. force uses --force-with-lease.");
+action! { GitPush -> GitPushed {
+    name: "git_push",
+    title: "Push to a git remote",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/git/push"],
+    tools: [Standard, Full],
+    effect: Destroys,
+    rate: Exec,
+    flags: [open_world],
+    description: "Pushes a branch to a remote that the workspace can reach. force uses --force-with-lease.",
+}}
 
 /// What was pushed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -229,8 +267,17 @@ pub struct GitDiff {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }
-action!(GitDiff -> GitDiffed, "git_diff", "Show git diff", Reads, Exec, idempotent: true;
-    "Returns the changes in a repository as a unified diff or, with stat, a summary per file.");
+action! { GitDiff -> GitDiffed {
+    name: "git_diff",
+    title: "Show git diff",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/git/diff"],
+    tools: [Standard, Full],
+    effect: Reads,
+    rate: Exec,
+    flags: [idempotent],
+    description: "Returns the changes in a repository as a unified diff or, with stat, a summary per file.",
+}}
 
 /// Changes in a repository.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

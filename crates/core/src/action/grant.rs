@@ -14,10 +14,17 @@ pub struct WorkspaceGrant {
     /// Id of the session that gets it; server_status tells each session its own.
     pub session_id: String,
 }
-action!(WorkspaceGrant -> WorkspaceGranted, "workspace_grant", "Give a workspace to another session", Changes, Default,
-    idempotent: true;
-    "Makes another session the owner of a workspace, if its quota allows. Variables that sessions had set are cleared; \
-     those of the user stay.");
+action! { WorkspaceGrant -> WorkspaceGranted {
+    name: "workspace_grant",
+    title: "Give a workspace to another session",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/grant"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Makes another session the owner of a workspace, if its quota allows. Variables that sessions had \
+                  set are cleared; those of the user stay.",
+}}
 
 /// A workspace that has another owner.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -42,9 +49,17 @@ impl Outcome for WorkspaceGranted {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionList {}
-action!(no workspace: SessionList -> SessionListed, "session_list", "List sessions", Reads, Default, idempotent: true;
-    "Lists the sessions there are, with what their clients call themselves and how many workspaces they own. A session \
-     sees itself alone.");
+action! { SessionList -> SessionListed {
+    name: "session_list",
+    title: "List sessions",
+    subjects: [],
+    routes: [Get "/v1/sessions"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists the sessions there are, with what their clients call themselves and how many workspaces they \
+                  own. A session sees itself alone.",
+}}
 
 /// The sessions there are.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -4,13 +4,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::values::ImageSource;
 
 /// Lists images.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageList {}
-action!(no workspace: ImageList -> ImageListed, "image_list", "List images", Reads, Default, idempotent: true;
-    "Lists the images that workspaces can start from, the default one, and the recipes that images can be built from.");
+action! { ImageList -> ImageListed {
+    name: "image_list",
+    title: "List images",
+    subjects: [],
+    routes: [Get "/v1/images"],
+    tools: [],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists the images that workspaces can start from, the default one, and the recipes that images can \
+                  be built from.",
+}}
 
 /// The images there are.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -56,17 +66,25 @@ pub struct ImageInfo {
     /// The image.
     pub name: String,
 }
-action!(no workspace: ImageInfo -> ImageDetails, "image_info", "Show an image", Reads, Default, idempotent: true;
-    "Shows where an image came from, how large it is, what it says about how it is run, and which of your workspaces \
-     started from it.");
+action! { ImageInfo -> ImageDetails {
+    name: "image_info",
+    title: "Show an image",
+    subjects: [],
+    routes: [Get "/v1/images/{name}"],
+    tools: [],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Shows where an image came from, how large it is, what it says about how it is run, and which of \
+                  your workspaces started from it.",
+}}
 
 /// What is known about an image.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImageDetails {
     /// Its name.
     pub name: String,
-    /// What kind of source it came from: debian, tar, directory, oci_archive, registry or workspace.
-    pub source_kind: String,
+    /// What it was made from.
+    pub source_kind: ImageSource,
     /// Where it came from.
     pub source: String,
     /// When it was made.
@@ -110,9 +128,18 @@ pub struct ImagePull {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
-action!(no workspace: ImagePull -> ImageMade, "image_pull", "Pull an image", Changes, Create, open_world: true;
-    "Pulls an OCI image for linux/amd64 from a registry and makes an image of it. Needs the operator's permission. A call \
-     that is cancelled leaves nothing.");
+action! { ImagePull -> ImageMade {
+    name: "image_pull",
+    title: "Pull an image",
+    subjects: [],
+    routes: [Post "/v1/images/pull"],
+    tools: [],
+    effect: Changes,
+    rate: Create,
+    flags: [open_world],
+    description: "Pulls an OCI image for linux/amd64 from a registry and makes an image of it. Needs the operator's \
+                  permission. A call that is cancelled leaves nothing.",
+}}
 
 /// Imports an image from an archive.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -127,9 +154,17 @@ pub struct ImageImport {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
-action!(no workspace: ImageImport -> ImageMade, "image_import", "Import an image", Changes, Create;
-    "Makes an image of a root file system in a tarball (gzip, xz, zstd or plain), or of an OCI or docker archive. Needs \
-     the operator's permission. A call that is cancelled leaves nothing.");
+action! { ImageImport -> ImageMade {
+    name: "image_import",
+    title: "Import an image",
+    subjects: [],
+    routes: [Post "/v1/images/import"],
+    tools: [],
+    effect: Changes,
+    rate: Create,
+    description: "Makes an image of a root file system in a tarball (gzip, xz, zstd or plain), or of an OCI or \
+                  docker archive. Needs the operator's permission. A call that is cancelled leaves nothing.",
+}}
 
 /// Builds an image from packages.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -144,9 +179,18 @@ pub struct ImageBuild {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
-action!(no workspace: ImageBuild -> ImageMade, "image_build", "Build an image", Changes, Create, open_world: true;
-    "Builds an image from Debian packages, which the host downloads. Needs the operator's permission. A call that is \
-     cancelled leaves nothing.");
+action! { ImageBuild -> ImageMade {
+    name: "image_build",
+    title: "Build an image",
+    subjects: [],
+    routes: [Post "/v1/images/build"],
+    tools: [],
+    effect: Changes,
+    rate: Create,
+    flags: [open_world],
+    description: "Builds an image from Debian packages, which the host downloads. Needs the operator's permission. A \
+                  call that is cancelled leaves nothing.",
+}}
 
 /// Makes an image of a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -160,9 +204,18 @@ pub struct ImageCommit {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
-action!(ImageCommit -> ImageMade, "image_commit", "Make an image of a workspace", Changes, Create;
-    "Makes an image of a workspace's files as they are now. A running workspace stands still for an instant and goes on; \
-     memory, processes, variables and snapshots are not part of an image. Needs the operator's permission.");
+action! { ImageCommit -> ImageMade {
+    name: "image_commit",
+    title: "Make an image of a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/images/commit"],
+    tools: [],
+    effect: Changes,
+    rate: Create,
+    description: "Makes an image of a workspace's files as they are now. A running workspace stands still for an \
+                  instant and goes on; memory, processes, variables and snapshots are not part of an image. Needs \
+                  the operator's permission.",
+}}
 
 /// An image that was made.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -186,8 +239,15 @@ pub struct ImageRemove {
     /// The image.
     pub name: String,
 }
-action!(no workspace: ImageRemove -> ImageRemoved, "image_remove", "Remove an image", Destroys, Default;
-    "Removes an image. Refused while workspaces need it. Needs the operator's permission.");
+action! { ImageRemove -> ImageRemoved {
+    name: "image_remove",
+    title: "Remove an image",
+    subjects: [],
+    routes: [Delete "/v1/images/{name}"],
+    tools: [],
+    effect: Destroys,
+    description: "Removes an image. Refused while workspaces need it. Needs the operator's permission.",
+}}
 
 /// An image that was removed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

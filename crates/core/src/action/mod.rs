@@ -6,6 +6,7 @@
 mod about;
 mod adopt;
 mod archive;
+mod details;
 mod exec;
 mod files;
 mod fork;
@@ -13,17 +14,20 @@ mod git;
 mod grant;
 mod images;
 mod network;
+mod search;
 mod session;
 mod settings;
 mod snapshots;
 mod stats;
 mod subject;
+mod transfer;
 mod values;
 mod workspace;
 
-pub use about::{About, Action, Effect, Outcome, Rate};
+pub use about::{About, Action, Body, Effect, Listed, Method, Outcome, Rate, Route, ToolSet};
 pub use adopt::*;
 pub use archive::*;
+pub use details::*;
 pub use exec::*;
 pub use files::*;
 pub use fork::*;
@@ -31,10 +35,97 @@ pub use git::*;
 pub use grant::*;
 pub use images::*;
 pub use network::*;
+pub use search::*;
 pub use session::*;
 pub use settings::*;
 pub use snapshots::*;
 pub use stats::*;
 pub use subject::Subject;
+pub use transfer::*;
 pub use values::*;
 pub use workspace::*;
+
+/// Hands the type of every action, in the order in which they are shown, to a macro. This is the only list of them.
+#[macro_export]
+macro_rules! for_each_action {
+    ($callback:ident) => {
+        $callback! {
+            WorkspaceCreate,
+            WorkspaceDestroy,
+            WorkspaceStart,
+            WorkspaceStop,
+            WorkspaceList,
+            WorkspaceInfo,
+            WorkspaceLogs,
+            WorkspaceStats,
+            WorkspaceRename,
+            WorkspaceGrow,
+            WorkspaceUpdate,
+            WorkspaceSuspend,
+            WorkspaceResume,
+            WorkspaceFork,
+            WorkspaceAdopt,
+            WorkspaceGrant,
+            WorkspaceIp,
+            WorkspaceExport,
+            WorkspaceImport,
+            Exec,
+            JobStart,
+            JobPoll,
+            JobKill,
+            JobList,
+            JobWrite,
+            SetEnv,
+            FileRead,
+            FileWrite,
+            FileEdit,
+            FileList,
+            FileStat,
+            FileMove,
+            FileDelete,
+            FileMkdir,
+            FileGlob,
+            FileGrep,
+            FileTransfer,
+            SnapshotCreate,
+            SnapshotRestore,
+            SnapshotList,
+            SnapshotDelete,
+            SnapshotDiff,
+            PortForward,
+            PortForwardRemove,
+            PortForwardList,
+            NetworkPolicy,
+            GitClone,
+            GitStatus,
+            GitCommit,
+            GitPush,
+            GitDiff,
+            ImageList,
+            ImageInfo,
+            ImagePull,
+            ImageImport,
+            ImageBuild,
+            ImageCommit,
+            ImageRemove,
+            Timeline,
+            SessionList,
+            ServerStatus,
+        }
+    };
+}
+
+macro_rules! listed {
+    ($($action:ident),* $(,)?) => { $(impl Listed for $action {})* };
+}
+crate::for_each_action!(listed);
+
+macro_rules! abouts {
+    ($($action:ident),* $(,)?) => { &[$($action::ABOUT),*] };
+}
+
+/// What the action of a name says about itself.
+pub fn about(name: &str) -> Option<&'static About> {
+    static ALL: &[About] = crate::for_each_action!(abouts);
+    ALL.iter().find(|about| about.name == name)
+}

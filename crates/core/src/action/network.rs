@@ -18,10 +18,18 @@ pub struct PortForward {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_port: Option<u16>,
 }
-action!(PortForward -> PortForwarded, "port_forward_add", "Forward a port", Changes, Default, idempotent: true;
-    "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host; the workspace needs no network. The forward \
-     survives restarts and restores until it is removed. Without host_port, an existing forward of the port is \
-     returned; with another host_port, a second forward is added.");
+action! { PortForward -> PortForwarded {
+    name: "port_forward_add",
+    title: "Forward a port",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/forwards"],
+    tools: [],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host; the workspace needs no \
+                  network. The forward survives restarts and restores until it is removed. Without host_port, an \
+                  existing forward of the port is returned; with another host_port, a second forward is added.",
+}}
 
 /// A port that is forwarded.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -52,8 +60,16 @@ pub struct PortForwardRemove {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_port: Option<u16>,
 }
-action!(PortForwardRemove -> PortForwardRemoved, "port_forward_remove", "Remove a port forward", Changes, Default,
-    idempotent: true; "Removes the forwards of a port, or one of them, and closes their connections.");
+action! { PortForwardRemove -> PortForwardRemoved {
+    name: "port_forward_remove",
+    title: "Remove a port forward",
+    subjects: [Workspace(workspace_id)],
+    routes: [Delete "/v1/workspaces/{workspace_id}/forwards/{guest_port}"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Removes the forwards of a port, or one of them, and closes their connections.",
+}}
 
 /// A port that is forwarded no more.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -79,8 +95,16 @@ of_one! {
     /// Lists port forwards.
     PortForwardList
 }
-action!(PortForwardList -> PortForwards, "port_forward_list", "List port forwards", Reads, Default,
-    idempotent: true; "Lists the ports of the host that are forwarded to a workspace.");
+action! { PortForwardList -> PortForwards {
+    name: "port_forward_list",
+    title: "List port forwards",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/forwards"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists the ports of the host that are forwarded to a workspace.",
+}}
 
 /// Port forwards.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -114,10 +138,17 @@ pub struct NetworkPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_ports: Option<Vec<u16>>,
 }
-action!(NetworkPolicy -> NetworkPolicySet, "network_policy", "Change network rules", Changes, Default,
-    idempotent: true;
-    "Sets what a workspace can reach. Workspaces have no network yet, so only false is accepted; true is refused and \
-     changes nothing. Port forwards work without a network.");
+action! { NetworkPolicy -> NetworkPolicySet {
+    name: "network_policy",
+    title: "Change network rules",
+    subjects: [Workspace(workspace_id)],
+    routes: [Put "/v1/workspaces/{workspace_id}/network"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Sets what a workspace can reach. Workspaces have no network yet, so only false is accepted; true \
+                  is refused and changes nothing. Port forwards work without a network.",
+}}
 
 /// The network rules of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -138,10 +169,17 @@ of_one! {
     /// Shows a workspace's IP address.
     WorkspaceIp
 }
-action!(WorkspaceIp -> WorkspaceAddress, "workspace_ip", "Show a workspace's IP address", Reads, Default,
-    idempotent: true;
-    "Returns a workspace's IP address. Workspaces have no network yet, so it is null; use port_forward to reach a \
-     port.");
+action! { WorkspaceIp -> WorkspaceAddress {
+    name: "workspace_ip",
+    title: "Show a workspace's IP address",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/ip"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Returns a workspace's IP address. Workspaces have no network yet, so it is null; use port_forward \
+                  to reach a port.",
+}}
 
 /// A workspace's address.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::about::{About, Action, Effect, Outcome, Rate, action};
-use super::subject::Subject;
+use super::about::{Outcome, action};
 
 /// Shows what has happened.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -23,23 +22,17 @@ pub struct Timeline {
     pub before: Option<i64>,
 }
 
-impl Action for Timeline {
-    type Outcome = TimelineShown;
-    const ABOUT: About = About {
-        name: "timeline",
-        title: "Show what has happened",
-        description: "Shows what was done to a workspace, or to all, by any client, newest first: who, what (without \
-                      secrets), when, how long it took, how it ended and what it changed.",
-        effect: Effect::Reads,
-        idempotent: true,
-        open_world: false,
-        rate: Rate::Default,
-    };
-
-    fn subjects(&self) -> Vec<Subject<'_>> {
-        self.workspace_id.as_deref().map(Subject::Past).into_iter().collect()
-    }
-}
+action! { Timeline -> TimelineShown {
+    name: "timeline",
+    title: "Show what has happened",
+    subjects: [Past(workspace_id)],
+    routes: [Get "/v1/timeline", Get "/v1/workspaces/{workspace_id}/timeline"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Shows what was done to a workspace, or to all, by any client, newest first: who, what (without \
+                  secrets), when, how long it took, how it ended and what it changed.",
+}}
 
 /// What has happened.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -127,9 +120,17 @@ impl Outcome for TimelineShown {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerStatus {}
-action!(no workspace: ServerStatus -> ServerState, "server_status", "Show server status", Reads, Default,
-    idempotent: true;
-    "Returns the server's version and uptime, the number of workspaces by state, and this session's quota and usage.");
+action! { ServerStatus -> ServerState {
+    name: "server_status",
+    title: "Show server status",
+    subjects: [],
+    routes: [Get "/v1/status"],
+    tools: [Standard, Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Returns the server's version and uptime, the number of workspaces by state, and this session's \
+                  quota and usage.",
+}}
 
 /// Server status.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

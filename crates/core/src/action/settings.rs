@@ -33,10 +33,17 @@ pub struct WorkspaceUpdate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<bool>,
 }
-action!(WorkspaceUpdate -> WorkspaceUpdated, "workspace_update", "Change labels, times and size", Changes, Default,
-    idempotent: true;
-    "Changes a workspace's labels, time to live, idle timeout, and its CPUs and memory after the next start (at once \
-     if it is stopped). Omitted values stay.");
+action! { WorkspaceUpdate -> WorkspaceUpdated {
+    name: "workspace_update",
+    title: "Change labels, times and size",
+    subjects: [Workspace(workspace_id)],
+    routes: [Patch "/v1/workspaces/{workspace_id}"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Changes a workspace's labels, time to live, idle timeout, and its CPUs and memory after the next \
+                  start (at once if it is stopped). Omitted values stay.",
+}}
 
 /// What is kept about a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

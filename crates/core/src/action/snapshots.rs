@@ -37,9 +37,16 @@ pub struct SnapshotCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
-action!(SnapshotCreate -> SnapshotTaken, "snapshot_create", "Create a snapshot", Changes, Default;
-    "Saves a workspace's disk and, with include_memory, its memory and running processes under a name. The machine \
-     pauses for some milliseconds. Only changes since the last snapshot take space.");
+action! { SnapshotCreate -> SnapshotTaken {
+    name: "snapshot_create",
+    title: "Create a snapshot",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/snapshots"],
+    tools: [Core, Full],
+    effect: Changes,
+    description: "Saves a workspace's disk and, with include_memory, its memory and running processes under a name. \
+                  The machine pauses for some milliseconds. Only changes since the last snapshot take space.",
+}}
 
 /// A snapshot that was taken.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -79,11 +86,18 @@ pub struct SnapshotRestore {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk_only: bool,
 }
-action!(SnapshotRestore [Snapshot(snapshot_name)] -> SnapshotRestored, "snapshot_restore", "Restore a snapshot", Destroys, Default,
-    idempotent: true;
-    "Rolls a workspace back to one of its snapshots, in place. Later changes are lost unless another snapshot holds \
-     them; newer snapshots stay. With memory, processes continue where they were; without, the machine restarts. If \
-     it fails, the workspace is unchanged.");
+action! { SnapshotRestore -> SnapshotRestored {
+    name: "snapshot_restore",
+    title: "Restore a snapshot",
+    subjects: [Workspace(workspace_id), Snapshot(snapshot_name)],
+    routes: [Post "/v1/workspaces/{workspace_id}/snapshots/{snapshot_name}/restore"],
+    tools: [Core, Full],
+    effect: Destroys,
+    flags: [idempotent],
+    description: "Rolls a workspace back to one of its snapshots, in place. Later changes are lost unless another \
+                  snapshot holds them; newer snapshots stay. With memory, processes continue where they were; \
+                  without, the machine restarts. If it fails, the workspace is unchanged.",
+}}
 
 /// A workspace that was taken back.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -113,9 +127,17 @@ of_one! {
     /// Lists snapshots.
     SnapshotList
 }
-action!(SnapshotList -> SnapshotListed, "snapshot_list", "List snapshots", Reads, Default, idempotent: true;
-    "Lists a workspace's snapshots, oldest first, with parent, time and sizes: used_bytes is what deleting it would \
-     free, referenced_bytes its total.");
+action! { SnapshotList -> SnapshotListed {
+    name: "snapshot_list",
+    title: "List snapshots",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/snapshots"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists a workspace's snapshots, oldest first, with parent, time and sizes: used_bytes is what \
+                  deleting it would free, referenced_bytes its total.",
+}}
 
 /// Snapshots.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -185,8 +207,15 @@ pub struct SnapshotDelete {
     /// The snapshot.
     pub snapshot_name: String,
 }
-action!(SnapshotDelete [Snapshot(snapshot_name)] -> SnapshotDeleted, "snapshot_delete", "Delete a snapshot", Destroys, Default;
-    "Deletes a snapshot, not only the newest. Refused while forks need it.");
+action! { SnapshotDelete -> SnapshotDeleted {
+    name: "snapshot_delete",
+    title: "Delete a snapshot",
+    subjects: [Workspace(workspace_id), Snapshot(snapshot_name)],
+    routes: [Delete "/v1/workspaces/{workspace_id}/snapshots/{snapshot_name}"],
+    tools: [Full],
+    effect: Destroys,
+    description: "Deletes a snapshot, not only the newest. Refused while forks need it.",
+}}
 
 /// A snapshot that is gone.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -226,9 +255,17 @@ pub struct SnapshotDiff {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_results: Option<usize>,
 }
-action!(SnapshotDiff [Point(snapshot_name), Point(other)] -> SnapshotCompared, "snapshot_diff", "Compare snapshots", Reads, Default, idempotent: true;
-    "Lists the files added, removed, modified or renamed between a snapshot and another one or now; with file, the \
-     changed lines of that file.");
+action! { SnapshotDiff -> SnapshotCompared {
+    name: "snapshot_diff",
+    title: "Compare snapshots",
+    subjects: [Workspace(workspace_id), Point(snapshot_name), Point(other)],
+    routes: [Get "/v1/workspaces/{workspace_id}/snapshots/{snapshot_name}/diff"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists the files added, removed, modified or renamed between a snapshot and another one or now; \
+                  with file, the changed lines of that file.",
+}}
 
 /// The differences.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

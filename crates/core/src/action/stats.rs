@@ -9,10 +9,17 @@ use super::about::{Outcome, action};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceStats {}
-action!(no workspace: WorkspaceStats -> WorkspaceStatistics, "workspace_stats", "Show resource usage", Reads, Default,
-    idempotent: true;
-    "Returns CPU, memory and disk use of every running workspace. Rates are averages since the last sample, normally \
-     two seconds ago.");
+action! { WorkspaceStats -> WorkspaceStatistics {
+    name: "workspace_stats",
+    title: "Show resource usage",
+    subjects: [],
+    routes: [Get "/v1/stats"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Returns CPU, memory and disk use of every running workspace. Rates are averages since the last \
+                  sample, normally two seconds ago.",
+}}
 
 /// What running workspaces use.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

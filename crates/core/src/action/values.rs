@@ -19,6 +19,11 @@ macro_rules! values {
             /// All values, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
+            /// The value that is written like this.
+            pub fn named(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.as_str() == text)
+            }
+
             /// As it is written on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -59,6 +64,88 @@ values! {
         Stopped = "stopped",
         /// Its machine's memory is on disk.
         Suspended = "suspended",
+    }
+}
+
+values! {
+    /// Where a machine came from, and so how fast it started.
+    Tier {
+        /// It booted.
+        Cold = "cold",
+        /// It is a clone of a booted guest that mounted its disk afterwards.
+        Template = "template",
+        /// It is a clone of a guest with its image already mounted.
+        WarmTemplate = "warm_template",
+        /// It was ready and waiting.
+        Pool = "pool",
+        /// It was split off a running machine.
+        Fork = "fork",
+        /// Its memory came from a snapshot.
+        Snapshot = "snapshot",
+    }
+}
+
+values! {
+    /// How a machine's instructions run.
+    Accel {
+        /// By the processor, through the kernel.
+        Kvm = "kvm",
+        /// By translation.
+        Tcg = "tcg",
+    }
+}
+
+values! {
+    /// Which log of a machine.
+    LogType {
+        /// Its serial console.
+        Console = "console",
+        /// QEMU's own messages.
+        Stderr = "stderr",
+        /// Both.
+        All = "all",
+    }
+}
+
+values! {
+    /// What was done to a background command.
+    JobStatus {
+        /// It was started.
+        Started = "started",
+        /// It was killed.
+        Killed = "killed",
+        /// It got another signal.
+        Signalled = "signalled",
+        /// It had ended already.
+        Ended = "ended",
+    }
+}
+
+values! {
+    /// What came of a commit.
+    CommitStatus {
+        /// There is a new one.
+        Committed = "committed",
+        /// There was nothing to commit.
+        NothingToCommit = "nothing_to_commit",
+    }
+}
+
+values! {
+    /// What an image was made from.
+    ImageSource {
+        /// Debian packages.
+        Debian = "debian",
+        /// A tarball.
+        Tar = "tar",
+        /// A directory.
+        Directory = "directory",
+        /// An OCI or docker archive.
+        OciArchive = "oci_archive",
+        /// A registry.
+        Registry = "registry",
+        /// A workspace.
+        Workspace = "workspace",
     }
 }
 

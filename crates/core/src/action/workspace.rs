@@ -1,14 +1,12 @@
 //! Workspaces: made, started, stopped, found, forked and removed.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
-use super::fork::ForkedFrom;
-use super::values::State;
+use super::values::{Accel, LogType, State, Tier};
 
 /// A size.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -89,134 +87,6 @@ pub(super) fn ends(expires_at: Option<&str>, idle_stop_secs: Option<u64>) -> Str
     expires + &idle.unwrap_or_default()
 }
 
-/// Limits of a machine. A null value means no limit.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct MachineLimits {
-    /// Bytes of memory, of the guest and its QEMU.
-    pub memory_bytes: Option<u64>,
-    /// Bytes of it that may be swapped out besides.
-    pub swap_bytes: Option<u64>,
-    /// CPU time, in percent of one CPU.
-    pub cpu_percent: Option<u64>,
-    /// Threads of its QEMU.
-    pub tasks: Option<u64>,
-    /// Bytes it may read from the disk in a second.
-    pub read_bytes_per_sec: Option<u64>,
-    /// Bytes it may write to the disk in a second.
-    pub write_bytes_per_sec: Option<u64>,
-}
-
-impl MachineLimits {
-    /// In one line.
-    pub fn in_words(&self) -> String {
-        let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-        let words = [
-            self.memory_bytes.map(|bytes| format!("{} of memory", mib(bytes))),
-            self.cpu_percent.map(|percent| format!("{percent} % of a processor")),
-            self.tasks.map(|tasks| format!("{tasks} threads")),
-            self.read_bytes_per_sec.map(|bytes| format!("{} read a second", mib(bytes))),
-            self.write_bytes_per_sec.map(|bytes| format!("{} written a second", mib(bytes))),
-        ];
-        let words: Vec<String> = words.into_iter().flatten().collect();
-        if words.is_empty() { "none".to_owned() } else { words.join(", ") }
-    }
-}
-
-/// All about a workspace.
-#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct WorkspaceDetails {
-    /// What a list says of it.
-    #[serde(flatten)]
-    pub brief: WorkspaceBrief,
-    /// Why it stopped, if that was not requested.
-    pub stop_reason: Option<String>,
-    /// How its machine was started: `pool`, `warm_template`, `base_template`, `cold`, `fork` or `snapshot`.
-    pub tier: String,
-    /// `kvm` or `tcg`, while it runs.
-    pub accel: Option<String>,
-    /// Process id of its QEMU, while it runs.
-    pub pid: Option<u32>,
-    /// Limits of its machine while it runs; null if there are none.
-    #[serde(default)]
-    pub limits: Option<MachineLimits>,
-    /// Whether it came from the warm pool.
-    pub from_pool: bool,
-    /// What it is a fork of.
-    pub forked_from: Option<ForkedFrom>,
-    /// Network rules.
-    pub network: NetworkRules,
-    /// Port forwards.
-    pub port_forwards: Vec<Forward>,
-    /// Its snapshots, oldest first.
-    pub snapshots: Vec<super::SnapshotBrief>,
-    /// Bytes its disk layers use on the host.
-    pub disk_used_bytes: u64,
-    /// Size of its disk.
-    pub disk_volsize_bytes: u64,
-    /// The shell that runs its commands: `/bin/bash`, or `/bin/sh` in an image without bash. Null until it has run.
-    #[serde(default)]
-    pub shell: Option<String>,
-    /// Names of the variables set with set_env; never their values.
-    pub env_names: Vec<String>,
-    /// When it will be destroyed automatically.
-    pub expires_at: Option<String>,
-    /// Seconds without a call after which it is stopped.
-    pub idle_stop_secs: Option<u64>,
-    /// When it was last used.
-    pub last_used_at: String,
-    /// Whether it starts with the daemon, unless it was stopped on purpose.
-    #[serde(default)]
-    pub restart: bool,
-    /// Size after the next start, if different.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_resources: Option<Size>,
-}
-
-impl Outcome for WorkspaceDetails {
-    fn text(&self) -> String {
-        let b = &self.brief;
-        let mut text = format!(
-            "{} ({}): {}, image {}, {} vCPU, {} MiB memory, {} GiB disk",
-            b.name,
-            b.workspace_id,
-            b.state,
-            b.base_image,
-            b.resources.vcpus,
-            b.resources.memory_mb,
-            b.resources.disk_gb
-        );
-        if let Some(shell) = &self.shell {
-            let _ = write!(text, "; commands run in {shell}");
-        }
-        if let Some(from) = &self.forked_from {
-            let _ = write!(text, "; a fork of {}", from.source_workspace_name);
-        }
-        if !self.snapshots.is_empty() {
-            let names: Vec<&str> = self.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
-            let _ = write!(text, "; snapshots: {}", names.join(", "));
-        }
-        if !self.port_forwards.is_empty() {
-            let ports: Vec<String> = self.port_forwards.iter().map(Forward::in_words).collect();
-            let _ = write!(text, "; ports: {}", ports.join(", "));
-        }
-        if !b.labels.is_empty() {
-            let _ = write!(text, "; labels: {}", in_words(&b.labels));
-        }
-        if !self.env_names.is_empty() {
-            let _ = write!(text, "; variables: {}", self.env_names.join(", "));
-        }
-        let _ = write!(text, "; created {}, last used {}", b.created_at, self.last_used_at);
-        text.push_str(&ends(self.expires_at.as_deref(), self.idle_stop_secs));
-        if let Some(limits) = &self.limits {
-            let _ = write!(text, "; its host allows {}", limits.in_words());
-        }
-        if let Some(reason) = &self.stop_reason {
-            let _ = write!(text, "; it stopped because {reason}");
-        }
-        text
-    }
-}
-
 /// Makes a workspace and starts it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -275,9 +145,9 @@ pub struct WorkspaceCreated {
     /// Whether it came from the warm pool.
     pub from_pool: bool,
     /// How its machine was started.
-    pub tier: String,
-    /// `kvm` or `tcg`.
-    pub accel: Option<String>,
+    pub tier: Tier,
+    /// How its instructions run.
+    pub accel: Option<Accel>,
     /// Its image.
     pub base_image: String,
     /// Its size.
@@ -303,20 +173,19 @@ impl Outcome for WorkspaceCreated {
     }
 }
 
-impl super::Action for WorkspaceCreate {
-    type Outcome = WorkspaceCreated;
-    const ABOUT: super::About = super::About {
-        name: "workspace_create",
-        title: "Create a workspace",
-        description: "Creates an isolated Linux virtual machine and starts it. Other calls take the returned \
-                      workspace_id or the name. It keeps running and using memory until it is stopped or destroyed. \
-                      No internet.",
-        effect: super::Effect::Changes,
-        idempotent: false,
-        open_world: false,
-        rate: super::Rate::Create,
-    };
-}
+action! { WorkspaceCreate -> WorkspaceCreated {
+    name: "workspace_create",
+    title: "Create a workspace",
+    subjects: [],
+    routes: [Post "/v1/workspaces"],
+    tools: [Core, Standard, Full],
+    effect: Changes,
+    rate: Create,
+    flags: [long_running],
+    description: "Creates an isolated Linux virtual machine and starts it. Other calls take the returned \
+                  workspace_id or the name. It keeps running and using memory until it is stopped or destroyed. No \
+                  internet.",
+}}
 
 /// One workspace and nothing else.
 macro_rules! of_one {
@@ -336,23 +205,16 @@ of_one! {
     /// Destroys a workspace.
     WorkspaceDestroy
 }
-impl super::Action for WorkspaceDestroy {
-    type Outcome = WorkspaceDestroyed;
-    const ABOUT: super::About = super::About {
-        name: "workspace_destroy",
-        title: "Destroy a workspace",
-        description: "Destroys a workspace, running or not, with its disk and snapshots, for good. Its forks are not \
-                      affected.",
-        effect: super::Effect::Destroys,
-        idempotent: false,
-        open_world: false,
-        rate: super::Rate::Default,
-    };
-
-    fn subjects(&self) -> Vec<super::Subject<'_>> {
-        vec![super::Subject::Removed(&self.workspace_id)]
-    }
-}
+action! { WorkspaceDestroy -> WorkspaceDestroyed {
+    name: "workspace_destroy",
+    title: "Destroy a workspace",
+    subjects: [Removed(workspace_id)],
+    routes: [Delete "/v1/workspaces/{workspace_id}"],
+    tools: [Core, Standard, Full],
+    effect: Destroys,
+    description: "Destroys a workspace, running or not, with its disk and snapshots, for good. Its forks are not \
+                  affected.",
+}}
 
 /// A workspace that is gone.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -399,10 +261,18 @@ of_one! {
     /// Starts a workspace.
     WorkspaceStart
 }
-action!(WorkspaceStart -> WorkspaceStateNow, "workspace_start", "Start a workspace", Changes, Create,
-    idempotent: true;
-    "Starts a stopped workspace from its disk, or resumes a suspended one. Does nothing if it is running. Variables \
-     of set_env and port forwards come back; background jobs do not.");
+action! { WorkspaceStart -> WorkspaceStateNow {
+    name: "workspace_start",
+    title: "Start a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/start"],
+    tools: [Standard, Full],
+    effect: Changes,
+    rate: Create,
+    flags: [idempotent],
+    description: "Starts a stopped workspace from its disk, or resumes a suspended one. Does nothing if it is \
+                  running. Variables of set_env and port forwards come back; background jobs do not.",
+}}
 
 /// Stops a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -417,27 +287,49 @@ pub struct WorkspaceStop {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
 }
-action!(WorkspaceStop -> WorkspaceStateNow, "workspace_stop", "Stop a workspace", Changes, Default,
-    idempotent: true;
-    "Shuts a workspace down: its processes end and its memory is freed; disk and snapshots stay. workspace_start \
-     starts it again.");
+action! { WorkspaceStop -> WorkspaceStateNow {
+    name: "workspace_stop",
+    title: "Stop a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/stop"],
+    tools: [Standard, Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Shuts a workspace down: its processes end and its memory is freed; disk and snapshots stay. \
+                  workspace_start starts it again.",
+}}
 
 of_one! {
     /// Suspends a workspace.
     WorkspaceSuspend
 }
-action!(WorkspaceSuspend -> WorkspaceStateNow, "workspace_suspend", "Suspend a workspace", Changes, Default,
-    idempotent: true;
-    "Saves a running workspace's memory to disk and ends its machine, so that it uses no memory or CPU. \
-     workspace_resume continues its processes where they were, even after a restart of the host.");
+action! { WorkspaceSuspend -> WorkspaceStateNow {
+    name: "workspace_suspend",
+    title: "Suspend a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/suspend"],
+    tools: [Standard, Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Saves a running workspace's memory to disk and ends its machine, so that it uses no memory or CPU. \
+                  workspace_resume continues its processes where they were, even after a restart of the host.",
+}}
 
 of_one! {
     /// Resumes a suspended workspace.
     WorkspaceResume
 }
-action!(WorkspaceResume -> WorkspaceStateNow, "workspace_resume", "Resume a workspace", Changes, Create,
-    idempotent: true;
-    "Continues a suspended workspace where it was. Does nothing if it is running.");
+action! { WorkspaceResume -> WorkspaceStateNow {
+    name: "workspace_resume",
+    title: "Resume a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/resume"],
+    tools: [Standard, Full],
+    effect: Changes,
+    rate: Create,
+    flags: [idempotent],
+    description: "Continues a suspended workspace where it was. Does nothing if it is running.",
+}}
 
 /// Lists workspaces.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -453,10 +345,17 @@ pub struct WorkspaceList {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owned: bool,
 }
-action!(no workspace: WorkspaceList -> WorkspaceListed, "workspace_list", "List workspaces", Reads, Default,
-    idempotent: true;
-    "Lists workspaces, oldest first; `owned` marks this session's. A workspace without an owner can be used at once \
-     and then belongs to this session.");
+action! { WorkspaceList -> WorkspaceListed {
+    name: "workspace_list",
+    title: "List workspaces",
+    subjects: [],
+    routes: [Get "/v1/workspaces"],
+    tools: [Standard, Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists workspaces, oldest first; `owned` marks this session's. A workspace without an owner can be \
+                  used at once and then belongs to this session.",
+}}
 
 /// Workspaces.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -486,15 +385,6 @@ impl Outcome for WorkspaceListed {
     }
 }
 
-of_one! {
-    /// Shows a workspace's details.
-    WorkspaceInfo
-}
-action!(WorkspaceInfo -> WorkspaceDetails, "workspace_info", "Describe a workspace", Reads, Default,
-    idempotent: true;
-    "Returns a workspace's state, size, lineage, snapshots, port forwards, labels, times, and the names (never the \
-     values) of its variables.");
-
 /// Shows what a machine printed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -503,15 +393,22 @@ pub struct WorkspaceLogs {
     pub workspace_id: String,
     /// `console`, `stderr` (QEMU's messages) or `all` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_type: Option<String>,
+    pub log_type: Option<LogType>,
     /// Number of last lines of each, at most 10000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_lines: Option<u32>,
 }
-action!(WorkspaceLogs -> WorkspaceLogged, "workspace_logs", "Show a workspace's console", Reads, Default,
-    idempotent: true;
-    "Returns the last lines of a machine's serial console and of QEMU's messages, for a machine that does not start \
-     or has crashed. Does not contain the output of commands.");
+action! { WorkspaceLogs -> WorkspaceLogged {
+    name: "workspace_logs",
+    title: "Show a workspace's console",
+    subjects: [Workspace(workspace_id)],
+    routes: [Get "/v1/workspaces/{workspace_id}/logs"],
+    tools: [Standard, Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Returns the last lines of a machine's serial console and of QEMU's messages, for a machine that \
+                  does not start or has crashed. Does not contain the output of commands.",
+}}
 
 /// What a machine printed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -540,9 +437,16 @@ pub struct WorkspaceRename {
     /// Its new name, which must be free.
     pub new_name: String,
 }
-action!(WorkspaceRename -> WorkspaceStateNow, "workspace_rename", "Rename a workspace", Changes, Default,
-    idempotent: true;
-    "Renames a workspace, and its host name at once if it runs. Its id stays.");
+action! { WorkspaceRename -> WorkspaceStateNow {
+    name: "workspace_rename",
+    title: "Rename a workspace",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/rename"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Renames a workspace, and its host name at once if it runs. Its id stays.",
+}}
 
 /// Gives a workspace a larger disk.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -553,7 +457,14 @@ pub struct WorkspaceGrow {
     /// How many GiB its disk is to have.
     pub disk_gb: u32,
 }
-action!(WorkspaceGrow -> WorkspaceStateNow, "workspace_grow", "Give a workspace a larger disk", Changes, Default,
-    idempotent: true;
-    "Grows the disk and root file system of a running workspace without a restart. Snapshots keep their size: \
-     restoring an earlier one brings the smaller disk back.");
+action! { WorkspaceGrow -> WorkspaceStateNow {
+    name: "workspace_grow",
+    title: "Give a workspace a larger disk",
+    subjects: [Workspace(workspace_id)],
+    routes: [Post "/v1/workspaces/{workspace_id}/grow"],
+    tools: [Full],
+    effect: Changes,
+    flags: [idempotent],
+    description: "Grows the disk and root file system of a running workspace without a restart. Snapshots keep their \
+                  size: restoring an earlier one brings the smaller disk back.",
+}}

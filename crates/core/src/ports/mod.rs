@@ -2,11 +2,18 @@
 //!
 //! Real implementations are in the adapter crates, fakes in `testing/`; both pass the same conformance tests.
 
+mod clock;
+mod dataset;
 mod disk_view;
 mod disks;
+pub mod host;
+pub mod link;
 mod pool_error;
+pub mod records;
 mod rootfs;
 
+pub use clock::Clock;
+pub use dataset::{Dataset, is_dataset_component};
 pub use disk_view::{DiskView, Extent, Origin};
 pub use disks::{
     DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, Keeping, is_partial_name, partial_name,

@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentiso_core::ports::{
-    DiskCopy, DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, Keeping, PoolError,
+    Dataset, DiskCopy, DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, Keeping, PoolError,
 };
 
 use super::listing::Listing;
 use super::lock::Notes;
 use super::making::{VolumeCopy, perform};
-use super::name::{Dataset, HomeId, Volume};
+use super::name::{HomeId, Volume, Volumes};
 use super::node::{self, View};
 use super::setup::MARK;
 use super::ticket;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use agentiso_core::ports::PoolError;
+use agentiso_core::ports::{Dataset, PoolError};
 
-use super::name::{Dataset, Snapshot, Volume};
+use super::name::{Snapshot, Volume, Volumes};
 use super::tool::zfs;
 
 /// Says on a volume which file names it.

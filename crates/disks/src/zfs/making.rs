@@ -8,7 +8,7 @@ use agentiso_core::ports::{DiskCopy, DiskError, PoolError};
 
 use super::backend::Zvols;
 use super::listing::LINK;
-use super::name::{HomeId, Snapshot, Volume, random_digits};
+use super::name::{HomeId, Snapshot, Volume, Volumes, random_digits};
 use super::node;
 use super::ticket::{self, Ticket};
 use super::tool::zfs;

@@ -13,5 +13,4 @@ mod tool;
 mod tree;
 
 pub use backend::Zvols;
-pub use name::Dataset;
 pub use setup::{NewPool, PreparedPool, prepare};

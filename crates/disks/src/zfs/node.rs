@@ -6,10 +6,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentiso_core::ports::{DiskError, DiskView, Extent, Origin, PoolError};
+use agentiso_core::ports::{Dataset, DiskError, DiskView, Extent, Origin, PoolError};
 use rustix::fs::SeekFrom;
 
-use super::name::{Dataset, Volume};
+use super::name::Volume;
 use super::tool::zfs;
 use crate::bounds;
 

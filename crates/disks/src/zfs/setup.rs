@@ -5,9 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use agentiso_core::ports::{DiskError, PoolError};
+use agentiso_core::ports::{Dataset, DiskError, PoolError};
 
-use super::name::Dataset;
 use super::node;
 use super::tool::{zfs, zpool};
 

@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use agentiso_core::ports::{is_partial_name, partial_name};
+use agentiso_core::ports::{Dataset, is_partial_name, partial_name};
 use rustix::fs::{CWD, RenameFlags};
 
-use super::name::{Dataset, Volume};
+use super::name::{Volume, Volumes};
 
 /// A link that does not have its name yet; removed unless it gets it.
 #[derive(Debug)]

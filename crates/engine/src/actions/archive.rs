@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::time::Instant;
 
+use agentiso_config::ImageAccess;
 use agentiso_core::action::{
     WorkspaceCreate, WorkspaceCreated, WorkspaceExport, WorkspaceExported, WorkspaceImport, WorkspaceImported,
 };
 use agentiso_core::{Code, Failure, ImageName, Resources, WorkspaceId, WorkspaceName, check_labels};
-use agentiso_runtime::config::ImageAccess;
 use tokio::sync::oneshot;
 
 use super::images::turn;

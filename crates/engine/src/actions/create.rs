@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use agentiso_core::action::{State, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed};
+use agentiso_core::action::{
+    State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
+};
 use agentiso_core::{
     Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
 };
@@ -18,7 +20,7 @@ use crate::admission::not_owner;
 use crate::clock;
 use crate::events::EventKind;
 use crate::quota::Asked;
-use crate::views::{shown, size, took_ms};
+use crate::views::{shown, size, tier, took_ms};
 use crate::{Access, Engine, Perform};
 
 /// The longest time a workspace can be given: ten years.
@@ -116,8 +118,8 @@ impl Make for WorkspaceCreate {
             ip: None,
             boot_time_ms: took_ms(began),
             from_pool: view.from_pool,
-            tier: if view.from_pool { "pool".to_owned() } else { view.tier.clone() },
-            accel: view.accel.map(|accel| accel.to_string()),
+            tier: if view.from_pool { Tier::Pool } else { tier(&view.tier) },
+            accel: view.accel,
             base_image: view.image.to_string(),
             resources: size(&view.resources),
             expires_at,

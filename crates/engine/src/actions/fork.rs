@@ -101,7 +101,7 @@ async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome, ha
         let failed = |failure: &Failure| ForkFailure {
             index,
             name: fork.name.to_string(),
-            code: failure.code().as_str().to_owned(),
+            code: failure.code(),
             error: failure.message().to_owned(),
         };
         let (view, _) = match &fork.result {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use agentiso_core::action::{
-    GitClone, GitCloned, GitCommit, GitCommitted, GitDiff, GitDiffed, GitPush, GitPushed, GitState, GitStatus,
+    CommitStatus, GitClone, GitCloned, GitCommit, GitCommitted, GitDiff, GitDiffed, GitPush, GitPushed,
+    GitState, GitStatus,
 };
 use agentiso_core::{Capture, Code, Failure};
 
@@ -213,7 +214,7 @@ git symbolic-ref --quiet --short HEAD || echo"
         let said = context.git(&script, &variables, QUICK, LISTING).await?;
         if said.code == NOTHING {
             return Ok(GitCommitted {
-                status: "nothing_to_commit".to_owned(),
+                status: CommitStatus::NothingToCommit,
                 commit_sha: None,
                 short_sha: None,
                 branch: None,
@@ -226,7 +227,7 @@ git symbolic-ref --quiet --short HEAD || echo"
         let lines = said.lines();
         let line = |index: usize| lines.get(index).filter(|line| !line.is_empty()).cloned();
         Ok(GitCommitted {
-            status: "committed".to_owned(),
+            status: CommitStatus::Committed,
             commit_sha: line(0),
             short_sha: line(1),
             summary: line(2),

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use agentiso_config::ImageAccess;
 use agentiso_core::action::{
     ImageBrief, ImageBuild, ImageCommit, ImageDetails, ImageImport, ImageInfo, ImageList, ImageListed,
     ImageMade, ImagePull, ImageRecipe, ImageRemove, ImageRemoved,
 };
 use agentiso_core::{Code, Failure, ImageName};
 use agentiso_meta::Workspace;
-use agentiso_runtime::config::ImageAccess;
-use agentiso_runtime::{Image, ImageOrigin, recipes};
+use agentiso_runtime::{Image, ImageOrigin, default_image_name, recipes};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::act::Context;
@@ -64,7 +64,7 @@ impl Context {
     ) -> Result<ImageMade, Failure> {
         let name = match name {
             Some(name) => name.parse()?,
-            None => origin.default_name()?,
+            None => default_image_name(&origin)?,
         };
         let began = Instant::now();
         let _turn = turn().await?;
@@ -131,7 +131,7 @@ impl Perform for ImageInfo {
         let defaults = meta.defaults.unwrap_or_default();
         Ok(ImageDetails {
             name: meta.name.to_string(),
-            source_kind: meta.source.kind.name().to_owned(),
+            source_kind: meta.source.kind,
             source: meta.source.reference,
             created_at: shown(meta.created),
             content_bytes: meta.content_bytes,

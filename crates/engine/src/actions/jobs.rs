@@ -1,8 +1,8 @@
 //! Commands that are left running.
 
 use agentiso_core::action::{
-    Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobWrite,
-    JobWritten, WaitFor,
+    Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobStatus,
+    JobWrite, JobWritten, WaitFor,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::guest::{ErrorKind, Guest, JobInfo, JobOutput, JobRead, JobWait, LinkError};
@@ -38,7 +38,7 @@ impl Perform for JobStart {
         }
         let launched = context.start_job(&command).await?;
         let shell = launched.shell.unwrap_or(Shell::Sh).path().to_owned();
-        Ok(JobStarted { job_id: launched.started, status: "started".to_owned(), shell })
+        Ok(JobStarted { job_id: launched.started, status: JobStatus::Started, shell })
     }
 
     fn changed(outcome: &JobStarted) -> Option<String> {
@@ -153,11 +153,11 @@ impl Perform for JobKill {
         let was_running = guest.read_job(read).await.map_err(job)?.info.running;
         guest.signal_job(self.job_id, signal).await.map_err(job)?;
         let status = match (was_running, signal) {
-            (false, _) => "ended",
-            (true, KILL) => "killed",
-            (true, _) => "signalled",
+            (false, _) => JobStatus::Ended,
+            (true, KILL) => JobStatus::Killed,
+            (true, _) => JobStatus::Signalled,
         };
-        Ok(JobKilled { job_id: self.job_id, signal, status: status.to_owned() })
+        Ok(JobKilled { job_id: self.job_id, signal, status })
     }
 
     fn changed(outcome: &JobKilled) -> Option<String> {

@@ -1,10 +1,11 @@
 //! Lists, details, logs, and how the daemon is.
 
+use agentiso_core::Failure;
 use agentiso_core::action::{
-    ServerState, ServerStatus, Timeline, TimelineEvent, TimelineShown, WorkspaceDetails, WorkspaceInfo,
-    WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics, WorkspaceStats,
+    LogType, ServerState, ServerStatus, Timeline, TimelineEvent, TimelineShown, WorkspaceDetails,
+    WorkspaceInfo, WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics,
+    WorkspaceStats,
 };
-use agentiso_core::{Code, Failure};
 use agentiso_meta::{By, EventFilter};
 
 use crate::act::Context;
@@ -44,14 +45,10 @@ impl Perform for WorkspaceLogs {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceLogged, Failure> {
         let lines = self.max_lines.unwrap_or(LOG_LINES).min(MOST_LOG_LINES) as usize;
-        let (console, stderr) = match self.log_type.as_deref() {
-            None | Some("all") => (true, true),
-            Some("console") => (true, false),
-            Some("stderr") => (false, true),
-            Some(other) => {
-                return Err(Failure::new(Code::InvalidArgument, format!("{other:?} is no log"))
-                    .with_remedy("log_type is console, stderr or all"));
-            }
+        let (console, stderr) = match self.log_type.unwrap_or(LogType::All) {
+            LogType::All => (true, true),
+            LogType::Console => (true, false),
+            LogType::Stderr => (false, true),
         };
         let logs = context.engine.workspaces.logs(context.workspace()?, lines)?;
         Ok(WorkspaceLogged { console: console.then_some(logs.console), stderr: stderr.then_some(logs.qemu) })

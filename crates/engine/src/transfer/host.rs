@@ -247,6 +247,6 @@ pub(super) fn below(top: &OwnedFd, path: &OsStr) -> rustix::io::Result<OwnedFd> 
 
 /// Gives a file the user asked for the mode it would have had under the user's own mask: the daemon's is narrower.
 fn give_mode(file: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
-    let mode = mode & !agentiso_runtime::modes::inherited_umask();
+    let mode = mode & !agentiso_config::modes::inherited_umask();
     Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }

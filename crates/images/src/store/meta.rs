@@ -1,43 +1,13 @@
 //! `image.json`: what is known about an image.
 
 use agentiso_core::ImageName;
+pub use agentiso_core::action::ImageSource as SourceKind;
+pub use agentiso_core::ports::host::OciDefaults;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The version of `image.json` we write, and the newest we read.
 const FORMAT: u32 = 1;
-
-/// Where an image came from.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceKind {
-    /// A recipe of ours, built from Debian packages.
-    Debian,
-    /// A tarball of a root file system.
-    Tar,
-    /// A directory of the host.
-    Directory,
-    /// An OCI layout or a docker archive on the host.
-    OciArchive,
-    /// A registry.
-    Registry,
-    /// The disk of a workspace.
-    Workspace,
-}
-
-impl SourceKind {
-    /// Its name, as `image.json` has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Debian => "debian",
-            Self::Tar => "tar",
-            Self::Directory => "directory",
-            Self::OciArchive => "oci_archive",
-            Self::Registry => "registry",
-            Self::Workspace => "workspace",
-        }
-    }
-}
 
 /// Where an image came from, and under which name it was found there.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -46,23 +16,6 @@ pub struct ImageSource {
     pub kind: SourceKind,
     /// The recipe, path or reference.
     pub reference: String,
-}
-
-/// What an OCI image says about how it wants to be run.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct OciDefaults {
-    /// Environment, `NAME=value`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<String>,
-    /// Working directory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workdir: Option<String>,
-    /// User, `name[:group]` or numbers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// The command, entry point included.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub cmd: Vec<String>,
 }
 
 /// What is known about an image.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod builders;
+mod concurrency;
 mod disks;
 mod formats;
 mod forwards;

@@ -126,7 +126,7 @@ impl Installation {
     }
 
     /// Removes what was kept for disks that are gone. What cannot be removed now is by whoever comes next.
-    pub(crate) fn sweep_disks(&self) {
+    pub fn sweep_disks(&self) {
         if let Err(error) = self.disks().sweep() {
             tracing::warn!(error = %agentiso_core::chain(&error), "could not remove what was kept for disks that are gone");
         }

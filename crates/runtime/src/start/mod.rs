@@ -23,5 +23,5 @@ pub(crate) use berth::{Berth, BerthDisk};
 pub(crate) use clock::{now_ns, set_again};
 pub(crate) use identity::{Identity, OnWake};
 pub(crate) use ingredients::{Ingredients, image_identity};
-pub(crate) use oneshot::BareRestore;
+pub use oneshot::BareRestore;
 pub use oneshot::{Running, StartRequest, Tier};

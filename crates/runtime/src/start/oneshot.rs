@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use agentiso_core::action::Tier;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
 use agentiso_vmm::template::Template;
 use agentiso_vmm::{Accel, Host, Machine};
-use serde::{Deserialize, Serialize};
 
 use super::{Berth, BerthDisk, Identity, Ingredients, OnWake};
 use crate::machine_dir::MachineDir;
@@ -24,38 +24,6 @@ pub struct StartRequest {
     pub resources: Resources,
     /// Boots it instead of cloning a template.
     pub cold: bool,
-}
-
-/// Where a machine came from.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Tier {
-    /// It booted.
-    Cold,
-    /// It is a clone of a booted guest that mounted its disk afterwards.
-    Template,
-    /// It is a clone of a guest with this image already mounted.
-    WarmTemplate,
-    /// It was ready and waiting.
-    Pool,
-    /// It was split off a running machine.
-    Fork,
-    /// Its memory came from a snapshot.
-    Snapshot,
-}
-
-impl Tier {
-    /// As it is printed and stored.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Template => "template",
-            Self::WarmTemplate => "warm_template",
-            Self::Pool => "pool",
-            Self::Fork => "fork",
-            Self::Snapshot => "snapshot",
-        }
-    }
 }
 
 /// A running machine with everything it owns. Dropping it ends and removes it.
@@ -82,7 +50,7 @@ impl Installation {
     }
 
     /// Boots a machine with a second serial port, for measuring what the transport carries.
-    pub(crate) async fn start_with_spare_port(
+    pub async fn start_with_spare_port(
         &self,
         request: &StartRequest,
         progress: &Arc<dyn Progress>,
@@ -157,14 +125,15 @@ impl Running {
 }
 
 /// A restore with nothing around it, for comparison.
-pub(crate) struct BareRestore<'a> {
+pub struct BareRestore<'a> {
     installation: &'a Installation,
     with: Ingredients,
     template: Template,
 }
 
 impl<'a> BareRestore<'a> {
-    pub(crate) async fn prepare(
+    /// Makes the template if there is none yet.
+    pub async fn prepare(
         installation: &'a Installation,
         request: &StartRequest,
         progress: &Arc<dyn Progress>,
@@ -176,7 +145,7 @@ impl<'a> BareRestore<'a> {
     }
 
     /// How long QEMU takes from its start to the agent's first answer.
-    pub(crate) async fn once(&self) -> Result<Duration, Failure> {
+    pub async fn once(&self) -> Result<Duration, Failure> {
         let Self { installation, with, template } = self;
         let dir = installation.machine_dir(WorkspaceId::from_uuid(uuid::Uuid::now_v7()), &with.host)?;
         let began = Instant::now();
@@ -188,7 +157,7 @@ impl<'a> BareRestore<'a> {
     }
 
     /// How long so many take that are started together, until the last has answered.
-    pub(crate) async fn at_once(&self, count: u32) -> Result<Duration, Failure> {
+    pub async fn at_once(&self, count: u32) -> Result<Duration, Failure> {
         let began = Instant::now();
         futures_util::future::try_join_all((0..count).map(|_| self.once())).await?;
         Ok(began.elapsed())

@@ -1,40 +1,20 @@
 //! What changed between two points of workspaces, file by file.
 
 use agentiso_core::ports::DiskView;
-use agentiso_core::{Code, DiskId, Failure, SnapshotId, WorkspaceId};
+use agentiso_core::{Code, DiskId, Failure};
 use agentiso_diff::{Changes, Ext4Error, FileContent, Options, TextDiff, compare, read_file, text_diff};
 use agentiso_meta::Workspace;
 use agentiso_vmm::TakeMemory;
 use uuid::Uuid;
 
-use super::Workspaces;
 use super::capture::What;
 use super::intent::Intent;
 use super::lock::WorkspaceLock;
+use super::{CompareRequest, Point, Workspaces};
 use crate::image_ops::blocking;
 
 /// The largest file whose content is compared line by line.
 const LARGEST_TEXT: u64 = 4 << 20;
-
-/// Two points to compare.
-#[derive(Clone, Debug)]
-pub struct CompareRequest {
-    /// The earlier point, as a rule.
-    pub before: Point,
-    /// The later one.
-    pub after: Point,
-    /// Only this path and what is below it.
-    pub under: Option<String>,
-}
-
-/// A point in the history of a workspace.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Point {
-    /// A snapshot.
-    Snapshot(SnapshotId),
-    /// A workspace as it is now.
-    Now(WorkspaceId),
-}
 
 impl Workspaces {
     /// Compares two points.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{DiskId, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName};
+use agentiso_core::{DiskId, Failure, SessionId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{MetaError, Tx, Workspace, WorkspaceState};
 use agentiso_vmm::Machine;
 use jiff::Timestamp;
@@ -13,25 +13,9 @@ use uuid::Uuid;
 use super::base::insert_disk;
 use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
-use super::{WorkspaceView, Workspaces};
+use super::views::view_of;
+use super::{CreateRequest, WorkspaceView, Workspaces};
 use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier, image_identity};
-
-/// A workspace to make.
-#[derive(Clone, Debug)]
-pub struct CreateRequest {
-    /// What to call it; a name is made up if there is none.
-    pub name: Option<WorkspaceName>,
-    /// Its image.
-    pub image: ImageName,
-    /// Its size.
-    pub resources: Resources,
-    /// Boots it instead of cloning a template or taking one from the pool.
-    pub cold: bool,
-    /// Takes a ready machine from the pool if there is one that fits.
-    pub pool: bool,
-    /// The session it belongs to from the instant it exists: a workspace without an owner is free to take.
-    pub owner: Option<SessionId>,
-}
 
 impl Workspaces {
     /// Makes a workspace and starts it. On failure nothing of it is left.
@@ -93,7 +77,7 @@ impl Workspaces {
             undertaking.finish_in_part(write_down)?;
         }
         self.held.leave(id, started.machine);
-        Ok(WorkspaceView::of(&workspace, Some(&machine)))
+        Ok(view_of(&workspace, Some(&machine)))
     }
 
     /// Refuses a name that is taken before anything is made; the database decides in the end.

@@ -14,22 +14,13 @@ use agentiso_images::source::ImportLimits;
 use agentiso_images::store::Image;
 
 use super::create::now;
-use super::{Point, Workspaces};
+use super::{Exported, Point, Workspaces};
 use crate::disk_tree;
 use crate::image_export::Trouble;
 use crate::image_ops::{CancelOnDrop, blocking};
 
 /// How hard files are compressed: little, because it is done while somebody waits.
 const LEVEL: i32 = 3;
-
-/// An archive that was written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Exported {
-    /// Its length.
-    pub bytes: u64,
-    /// Files, directories, links and all the rest in it.
-    pub files: u64,
-}
 
 impl Workspaces {
     /// Writes a workspace, running or stopped, as an archive. The workspace goes on either way; whoever called has to

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
-use agentiso_proto::HookReport;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -15,59 +14,11 @@ use super::create::{insert_owned, now, tier_name};
 use super::intent::{BerthName, Intent, Switch};
 use super::restore::Revived;
 use super::undertaking::Undertaking;
-use super::{WorkspaceView, Workspaces};
+use super::views::view_of;
+use super::{ForkOutcome, ForkRequest, ForkSource, Forked, Workspaces};
 
 /// The most forks one call makes.
 pub(crate) const MOST: u32 = 100;
-
-/// What to fork.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ForkSource {
-    /// A workspace as it is now.
-    Now,
-    /// One of its snapshots.
-    Snapshot {
-        /// Its id.
-        id: SnapshotId,
-        /// Without its memory.
-        disk_only: bool,
-    },
-}
-
-/// Forks to make.
-#[derive(Clone, Debug)]
-pub struct ForkRequest {
-    /// The workspace.
-    pub workspace: WorkspaceId,
-    /// Which moment of it.
-    pub source: ForkSource,
-    /// What to call the fork, or what the names of many begin with.
-    pub name: Option<WorkspaceName>,
-    /// How many.
-    pub count: u32,
-    /// One that cannot be made means none is made.
-    pub all_or_nothing: bool,
-    /// The session the forks belong to from the instant they exist.
-    pub owner: Option<SessionId>,
-}
-
-/// What became of one fork.
-#[derive(Debug)]
-pub struct Forked {
-    /// Its name, or what it would have been.
-    pub name: WorkspaceName,
-    /// The fork, or why there is none.
-    pub result: Result<(WorkspaceView, Vec<HookReport>), Failure>,
-}
-
-/// What became of a call.
-#[derive(Debug)]
-pub struct ForkOutcome {
-    /// Each fork.
-    pub forks: Vec<Forked>,
-    /// How long the source stood still.
-    pub pause: Duration,
-}
 
 /// A fork that is being made.
 #[derive(Clone, Debug)]
@@ -190,7 +141,7 @@ impl Workspaces {
             undertaking.finish_in_part(write_down)?;
         }
         for ((child, revived), (row, _)) in born.into_iter().zip(&rows) {
-            let view = WorkspaceView::of(row, Some(&revived.state));
+            let view = view_of(row, Some(&revived.state));
             self.held.leave(row.id, revived.machine);
             forks.push(Forked { name: child.name, result: Ok((view, revived.hooks)) });
         }

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::capture::What;
-use super::fork::{Child, ForkOutcome, ForkRequest};
+use super::fork::Child;
 use super::restore::{Revived, not_restored};
 use super::undertaking::internal;
-use super::{Attached, Workspaces};
+use super::{Attached, ForkOutcome, ForkRequest, Workspaces};
 use crate::start::{BerthDisk, Identity, OnWake, Tier};
 
 impl Workspaces {

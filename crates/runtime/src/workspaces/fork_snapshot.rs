@@ -10,9 +10,9 @@ use agentiso_meta::{Snapshot, Workspace};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::Workspaces;
-use super::fork::{Child, ForkOutcome, ForkRequest};
+use super::fork::Child;
 use super::undertaking::Undertaking;
+use super::{ForkOutcome, ForkRequest, Workspaces};
 use crate::start::{Identity, OnWake};
 
 impl Workspaces {

@@ -10,6 +10,7 @@ use agentiso_meta::Workspace;
 use super::create::{stop_limit, tier_name};
 use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
+use super::views::view_of;
 use super::{WorkspaceView, Workspaces};
 use crate::start::{BerthDisk, Identity, OnWake};
 
@@ -23,7 +24,7 @@ impl Workspaces {
         let (workspace, _lock) = self.lock(id).await?;
         if let Some((state, machine)) = self.reach(&workspace).await? {
             self.held.leave(workspace.id, machine);
-            return Ok(WorkspaceView::of(&workspace, Some(&state)));
+            return Ok(view_of(&workspace, Some(&state)));
         }
         let image = self.installation.images()?.get(&workspace.image)?;
         let with = self.installation.ingredients_but_disk(&image, &workspace.resources, progress).await?;
@@ -47,7 +48,7 @@ impl Workspaces {
             tx.workspace(workspace.id)
         })?;
         self.held.leave(workspace.id, started.machine);
-        Ok(WorkspaceView::of(&workspace, Some(&state)))
+        Ok(view_of(&workspace, Some(&state)))
     }
 
     /// Stops a workspace: cleanly, unless `force` or unless it takes longer than `limit`. Returns whether its file

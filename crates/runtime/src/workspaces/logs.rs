@@ -8,7 +8,7 @@ use agentiso_core::{Code, Failure};
 use agentiso_meta::{Workspace, WorkspaceState};
 use agentiso_vmm::qemu::is_remark;
 
-use super::Workspaces;
+use super::{Logs, Workspaces};
 
 /// No more than this is read of a log, however long its lines are.
 const MOST: u64 = 1 << 20;
@@ -22,15 +22,6 @@ const LAST_LINE: usize = 160;
 
 /// How it is said that the kernel ended a machine.
 const OUT_OF_MEMORY: &str = "it was killed because it needed more memory than its limit";
-
-/// The ends of a machine's logs.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Logs {
-    /// The serial console.
-    pub console: String,
-    /// QEMU's own messages.
-    pub qemu: String,
-}
 
 impl Workspaces {
     /// The last lines a workspace's machine and its QEMU printed. Nothing if it does not run.

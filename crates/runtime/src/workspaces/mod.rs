@@ -55,18 +55,11 @@ mod undertaking;
 mod views;
 
 pub use adopt::{Recovered, Recovery};
-pub use agentiso_vmm::Limits;
+pub use agentiso_core::ports::host::{
+    CompareRequest, CreateRequest, Exported, ForkOutcome, ForkRequest, ForkSource, Forked, ForkedFrom, Logs,
+    Point, PoolState, RemoveRequest, Restored, SnapshotRequest, SnapshotView, Snapshotted, WorkspaceView,
+};
 pub use attach::Attached;
-pub use compare::{CompareRequest, Point};
-pub use create::CreateRequest;
-pub use export::Exported;
-pub use fork::{ForkOutcome, ForkRequest, ForkSource, Forked};
-pub use logs::Logs;
 pub use maintain::Maintained;
 pub use open::Workspaces;
 pub use pool::PoolShape;
-pub use pool_upkeep::PoolState;
-pub use remove::RemoveRequest;
-pub use restore::Restored;
-pub use snapshot::{SnapshotRequest, Snapshotted};
-pub use views::{SnapshotView, WorkspaceView};

@@ -70,6 +70,11 @@ impl Workspaces {
         Ok(workspaces)
     }
 
+    /// The installation the workspaces belong to.
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
     /// The state of the installation.
     pub fn meta(&self) -> &Arc<Meta> {
         &self.meta

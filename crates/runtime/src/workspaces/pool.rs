@@ -19,6 +19,7 @@ use super::create::{insert_owned, made_up_name, now, tier_name};
 use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
 use super::undertaking::Undertaking;
+use super::views::view_of;
 use super::{CreateRequest, WorkspaceView, Workspaces};
 use crate::start::{BerthDisk, Identity, Ingredients, OnWake, Tier, image_identity};
 
@@ -118,7 +119,7 @@ impl Workspaces {
         };
         undertaking.finish(|tx| insert_owned(tx, &workspace, owner))?;
         self.held.leave(workspace.id, machine);
-        Ok(WorkspaceView::of(&workspace, Some(&state)))
+        Ok(view_of(&workspace, Some(&state)))
     }
 
     /// Makes one machine ready and puts it into the pool.

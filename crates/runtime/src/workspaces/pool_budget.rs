@@ -6,7 +6,7 @@
 use std::fs;
 use std::io;
 
-use crate::config::Pool;
+use agentiso_config::Pool;
 
 /// A host with less memory, in MiB, keeps no machines ready unless it is told to.
 const SMALL_HOST_MB: u64 = 12 * 1024;

@@ -13,7 +13,7 @@ use super::maintain::Maintained;
 use super::pool::PoolShape;
 use super::pool_budget::Allowed;
 use super::recover::end;
-use super::{Workspaces, undertaking};
+use super::{PoolState, Workspaces, undertaking};
 use crate::start::image_identity;
 
 /// How long a machine for the pool waits for commands that are at work.
@@ -22,17 +22,6 @@ const RETRY: Duration = Duration::from_millis(25);
 /// How long no machine is made for the pool after one could not be; twice as long each time, up to the second.
 const FIRST_REST: Duration = Duration::from_secs(10);
 const LONGEST_REST: Duration = Duration::from_secs(600);
-
-/// How the pool stands.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PoolState {
-    /// Machines that are ready.
-    pub ready: usize,
-    /// Machines that should be.
-    pub wanted: usize,
-    /// Why so many, for a person.
-    pub why: String,
-}
 
 /// A machine that could not be made is not tried again at once: whatever keeps it from starting may last.
 #[derive(Clone, Debug, Default)]

@@ -1,18 +1,9 @@
 //! Removing a workspace and everything that was only its own.
 
-use agentiso_core::{Code, Failure, WorkspaceId};
+use agentiso_core::{Code, Failure};
 
-use super::Workspaces;
 use super::intent::Intent;
-
-/// A workspace to remove.
-#[derive(Clone, Copy, Debug)]
-pub struct RemoveRequest {
-    /// The workspace.
-    pub workspace: WorkspaceId,
-    /// Even if it runs.
-    pub force: bool,
-}
+use super::{RemoveRequest, Workspaces};
 
 impl Workspaces {
     /// Removes a workspace, its snapshots and its machine. Forks of it are not disturbed. With `force` its QEMU is killed

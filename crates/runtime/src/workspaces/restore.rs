@@ -27,22 +27,10 @@ use super::intent::{BerthName, Intent};
 use super::machine::MachineState;
 use super::snapshot::MemoryAbout;
 use super::undertaking::Undertaking;
-use super::{WorkspaceView, Workspaces};
+use super::views::view_of;
+use super::{Restored, Workspaces};
 use crate::image_ops::blocking;
 use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier};
-
-/// A workspace that was taken back.
-#[derive(Clone, Debug)]
-pub struct Restored {
-    /// The workspace.
-    pub workspace: WorkspaceView,
-    /// Whether its memory was taken back too.
-    pub memory: bool,
-    /// How long it took from the old machine's standstill to the new one's going on.
-    pub away: Duration,
-    /// What became of its hooks.
-    pub hooks: Vec<HookReport>,
-}
 
 /// A machine that has just been restored or started in place of another.
 pub(crate) struct Revived {
@@ -134,7 +122,7 @@ impl Workspaces {
             }
         };
         let Beside { undertaking, revived, after, away } = beside;
-        let view = WorkspaceView::of(&after, revived.as_ref().map(|revived| &revived.state));
+        let view = view_of(&after, revived.as_ref().map(|revived| &revived.state));
         let hooks = match revived {
             Some(Revived { machine, hooks, .. }) => {
                 self.held.leave(workspace.id, machine);

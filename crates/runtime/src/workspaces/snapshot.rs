@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentiso_core::ports::host::MemoryWritten;
 use agentiso_core::{Code, DiskId, Failure, MemoryId, SnapshotId, SnapshotName, WorkspaceId};
 use agentiso_meta::{Memory, MetaError, Snapshot, Workspace};
 use agentiso_vmm::link::Resync;
@@ -14,35 +15,11 @@ use super::capture::What;
 use super::create::now;
 use super::intent::Intent;
 use super::undertaking::{Undertaking, internal};
-use super::{Attached, Workspaces};
+use super::{Attached, SnapshotRequest, Snapshotted, Workspaces};
 use crate::image_ops::blocking;
 
 /// How long a guest may take to come to rest, or to go on.
 pub(crate) const CALM_LIMIT: Duration = Duration::from_secs(30);
-
-/// A snapshot to take.
-#[derive(Clone, Debug)]
-pub struct SnapshotRequest {
-    /// The workspace.
-    pub workspace: WorkspaceId,
-    /// What to call it.
-    pub name: SnapshotName,
-    /// What it is for.
-    pub description: String,
-    /// Memory too, so that it can be restored to the very instruction.
-    pub memory: bool,
-}
-
-/// A snapshot that was taken.
-#[derive(Clone, Debug)]
-pub struct Snapshotted {
-    /// The snapshot.
-    pub snapshot: Snapshot,
-    /// How long the machine stood still.
-    pub pause: Duration,
-    /// What its memory took.
-    pub memory: Option<Written>,
-}
 
 /// What is remembered of a memory image.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -53,6 +30,10 @@ pub(crate) struct MemoryAbout {
     pub hardware: agentiso_vmm::Hardware,
     /// What is known of its agent's place in the stream of frames.
     pub resync: Resync,
+}
+
+fn memory_written(written: &Written) -> MemoryWritten {
+    MemoryWritten { pages: written.pages, bytes: written.bytes }
 }
 
 impl Workspaces {
@@ -124,7 +105,7 @@ impl Workspaces {
             tx.insert_snapshot(&snapshot)?;
             tx.set_position(workspace.id, Some(snapshot.id))
         })?;
-        Ok(Snapshotted { snapshot, pause, memory: stored.map(|(.., written)| written) })
+        Ok(Snapshotted { snapshot, pause, memory: stored.map(|(.., written)| memory_written(&written)) })
     }
 
     /// Starts a memory image. It gets only what the snapshot the workspace stands on does not have.

@@ -1,124 +1,52 @@
 //! Workspaces and snapshots as users see them.
 
-use agentiso_core::action::State;
+use agentiso_core::action::{MachineLimits, State};
 use agentiso_core::ports::DiskUsage;
-use agentiso_core::{Failure, ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
+use agentiso_core::{Failure, SnapshotName, WorkspaceId};
 use agentiso_meta::{MetaError, Read, Snapshot, Workspace, WorkspaceState};
-use agentiso_vmm::{Accel, Limits};
-use jiff::Timestamp;
-use serde::Serialize;
+use agentiso_vmm::Limits;
 
-use super::Workspaces;
 use super::machine::MachineState;
+use super::{ForkedFrom, SnapshotView, WorkspaceView, Workspaces};
 
-/// A workspace.
-#[derive(Clone, Debug, Serialize)]
-pub struct WorkspaceView {
-    /// Its id.
-    pub id: WorkspaceId,
-    /// Its name.
-    pub name: WorkspaceName,
-    /// `running` or `stopped`.
-    pub state: State,
-    /// Why it stopped, unless it was asked to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_reason: Option<String>,
-    /// Its image.
-    pub image: ImageName,
-    /// Its size.
-    #[serde(flatten)]
-    pub resources: Resources,
-    /// When it was made.
-    pub created: Timestamp,
-    /// How its machine was started.
-    pub tier: String,
-    /// How its instructions run, while it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub accel: Option<Accel>,
-    /// Whether it was taken from the pool.
-    pub from_pool: bool,
-    /// What it is a fork of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub forked_from: Option<ForkedFrom>,
-    /// Process id of its QEMU, while it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pid: Option<u32>,
-    /// What the host holds it to, while it runs and is held to anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limits: Option<Limits>,
+/// A workspace whose machine is in this state.
+pub(crate) fn view_of(workspace: &Workspace, machine: Option<&MachineState>) -> WorkspaceView {
+    let stop_reason = match &workspace.state {
+        WorkspaceState::Stopped { reason } => reason.clone(),
+        WorkspaceState::Running { .. } => None,
+    };
+    let forked_from = workspace.lineage.as_ref().map(|lineage| ForkedFrom {
+        id: lineage.workspace,
+        name: lineage.name.clone(),
+        snapshot: None,
+        at: lineage.forked_at,
+        depth: lineage.depth,
+    });
+    WorkspaceView {
+        id: workspace.id,
+        name: workspace.name.clone(),
+        state: if machine.is_some() { State::Running } else { State::Stopped },
+        stop_reason,
+        image: workspace.image.clone(),
+        resources: workspace.resources,
+        created: workspace.created,
+        tier: workspace.tier.clone(),
+        accel: machine.map(|machine| machine.record.hardware.accel),
+        from_pool: workspace.from_pool,
+        forked_from,
+        pid: machine.map(|machine| machine.record.pid),
+        limits: None,
+    }
 }
 
-/// Where a fork came from.
-#[derive(Clone, Debug, Serialize)]
-pub struct ForkedFrom {
-    /// The source's id.
-    pub id: WorkspaceId,
-    /// What the source was called then.
-    pub name: WorkspaceName,
-    /// The snapshot, if it was one and is still there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snapshot: Option<SnapshotName>,
-    /// When.
-    pub at: Timestamp,
-    /// How many forks lie between it and a workspace that is none.
-    pub depth: u32,
-}
-
-/// A snapshot.
-#[derive(Clone, Debug, Serialize)]
-pub struct SnapshotView {
-    /// Its id.
-    pub id: SnapshotId,
-    /// Its name.
-    pub name: SnapshotName,
-    /// What it is for.
-    pub description: String,
-    /// The snapshot its workspace stood on when it was taken.
-    pub parent: Option<SnapshotName>,
-    /// When it was taken.
-    pub created: Timestamp,
-    /// Whether it has memory.
-    pub memory: bool,
-    /// Whether its workspace stands on it.
-    pub current: bool,
-    /// Bytes that removing it would free.
-    pub used_bytes: u64,
-    /// Bytes of disk and memory that it holds, its own or not.
-    pub referenced_bytes: u64,
-    /// Workspaces whose disks need it.
-    pub forks: Vec<String>,
-    /// Why its memory cannot be used, if it cannot. Its sizes are then those of its disk.
-    pub damage: Option<String>,
-}
-
-impl WorkspaceView {
-    pub(crate) fn of(workspace: &Workspace, machine: Option<&MachineState>) -> Self {
-        let stop_reason = match &workspace.state {
-            WorkspaceState::Stopped { reason } => reason.clone(),
-            WorkspaceState::Running { .. } => None,
-        };
-        let forked_from = workspace.lineage.as_ref().map(|lineage| ForkedFrom {
-            id: lineage.workspace,
-            name: lineage.name.clone(),
-            snapshot: None,
-            at: lineage.forked_at,
-            depth: lineage.depth,
-        });
-        Self {
-            id: workspace.id,
-            name: workspace.name.clone(),
-            state: if machine.is_some() { State::Running } else { State::Stopped },
-            stop_reason,
-            image: workspace.image.clone(),
-            resources: workspace.resources,
-            created: workspace.created,
-            tier: workspace.tier.clone(),
-            accel: machine.map(|machine| machine.record.hardware.accel),
-            from_pool: workspace.from_pool,
-            forked_from,
-            pid: machine.map(|machine| machine.record.pid),
-            limits: None,
-        }
+fn machine_limits(limits: &Limits) -> MachineLimits {
+    MachineLimits {
+        memory_bytes: limits.memory_bytes,
+        swap_bytes: limits.swap_bytes,
+        cpu_percent: limits.cpu_percent,
+        tasks: limits.tasks,
+        read_bytes_per_sec: limits.io.as_ref().and_then(|io| io.read),
+        write_bytes_per_sec: limits.io.as_ref().and_then(|io| io.write),
     }
 }
 
@@ -140,7 +68,10 @@ impl Workspaces {
         })?;
         let mut view = self.view(&workspace, snapshot)?;
         if view.pid.is_some() {
-            view.limits = self.machine_of(&workspace)?.and_then(|machine| machine.record.limits());
+            view.limits = self
+                .machine_of(&workspace)?
+                .and_then(|machine| machine.record.limits())
+                .map(|limits| machine_limits(&limits));
         }
         Ok(view)
     }
@@ -152,11 +83,11 @@ impl Workspaces {
             Some(state) if !state.record.is_alive() => {
                 // Nobody is to be sent there from now on, even if its connections are still to break.
                 self.held.forget_ended(workspace.id, state.record.pid);
-                let mut view = WorkspaceView::of(workspace, None);
+                let mut view = view_of(workspace, None);
                 view.stop_reason = Some(self.reason_of_end(workspace));
                 view
             }
-            alive => WorkspaceView::of(workspace, alive.as_ref()),
+            alive => view_of(workspace, alive.as_ref()),
         };
         if let Some(from) = &mut view.forked_from {
             from.snapshot = snapshot;

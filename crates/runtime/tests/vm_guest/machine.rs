@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use agentiso_config::paths::{Environment, Paths};
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{ImageName, Resources, WorkspaceId};
 use agentiso_proto::{ErrorKind, Exec, Exit, ExitStatus, GuestError};
-use agentiso_runtime::paths::{Environment, Paths};
 use agentiso_runtime::{Installation, Running, StartRequest};
 use agentiso_testing::TestHome;
 use agentiso_vmm::link::{Guest, LinkError, Process, ProcessEvent, WriteOptions};

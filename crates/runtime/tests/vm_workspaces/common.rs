@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Failure, Resources, SnapshotId, WorkspaceId};
 use agentiso_proto::Exec;
 use agentiso_runtime::Installation;
 use agentiso_runtime::guest::ProcessEvent;
-use agentiso_runtime::paths::Paths;
 use agentiso_runtime::workspaces::{
     CreateRequest, ForkOutcome, ForkRequest, ForkSource, RemoveRequest, SnapshotRequest, Snapshotted,
     WorkspaceView, Workspaces,

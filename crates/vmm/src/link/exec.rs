@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use agentiso_proto::{Channel, Control, Exec, Exit, MAX_PAYLOAD, Request, Response, to_bytes};
-use bytes::Bytes;
+use agentiso_proto::{Channel, Control, Exec, MAX_PAYLOAD, Request, Response, to_bytes};
 
 use super::exchange::Exchange;
 use super::stream::{Event, Shape, Stream};
-use super::{Guest, LinkError};
+use super::{Guest, LinkError, ProcessEvent};
 
 /// Output on two channels, and the command's start and end.
 const COMMAND: Shape = Shape { receives: &[Channel::Stdout, Channel::Stderr], budget: 2 * MAX_PAYLOAD };
@@ -35,29 +34,6 @@ enum Stage {
     Starting,
     Running,
     Over,
-}
-
-/// What happened to a command.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ProcessEvent {
-    /// It runs.
-    Started {
-        /// Its process id in the guest.
-        pid: u32,
-    },
-    /// It wrote to its standard output, or its terminal.
-    Stdout(Bytes),
-    /// It wrote to its standard error.
-    Stderr(Bytes),
-    /// It has read so many bytes of its input since its start. Only after [`ProcessControl::report_input`].
-    InputRead(u64),
-    /// It ended. Nothing follows.
-    Exited(Exit),
-    /// It goes on as a job. Nothing follows.
-    Detached {
-        /// The job's number.
-        job: u32,
-    },
 }
 
 impl Process {

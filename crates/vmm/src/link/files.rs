@@ -6,21 +6,10 @@ use bytes::Bytes;
 use super::deadline::WORK;
 use super::exchange::Exchange;
 use super::stream::{Event, Shape};
-use super::{Guest, LinkError};
+use super::{Guest, LinkError, WriteOptions};
 
 const READING: Shape = Shape { receives: &[Channel::Main], budget: 2 * MAX_PAYLOAD };
 const WRITING: Shape = Shape { receives: &[], budget: 2 * MAX_PAYLOAD };
-
-/// How a file is written.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct WriteOptions {
-    /// Permission bits; those of the file that is replaced, else 0644, if absent.
-    pub mode: Option<u32>,
-    /// Adds to the file instead of replacing it atomically.
-    pub append: bool,
-    /// Creates missing parent directories.
-    pub parents: bool,
-}
 
 impl Guest {
     /// Reads a file from `offset`; no more than `length` bytes, if given.

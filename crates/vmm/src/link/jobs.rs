@@ -6,25 +6,10 @@ use agentiso_proto::{
 
 use super::calls::LISTING;
 use super::stream::{Event, Shape};
-use super::{Guest, LinkError};
+use super::{Guest, JobOutput, LinkError};
 
 /// Output on two channels, and one answer.
 const OUTPUT: Shape = Shape { receives: &[Channel::Stdout, Channel::Stderr], budget: 2 * MAX_PAYLOAD };
-
-/// What a job had written at one moment.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct JobOutput {
-    /// The job at that moment.
-    pub info: JobInfo,
-    /// Where [`Self::stdout`] begins: later than asked for if that is no longer kept.
-    pub stdout_from: u64,
-    /// Bytes of standard output.
-    pub stdout: Vec<u8>,
-    /// Where [`Self::stderr`] begins.
-    pub stderr_from: u64,
-    /// Bytes of standard error.
-    pub stderr: Vec<u8>,
-}
 
 impl Guest {
     /// Starts a command as a job and returns its number. It goes on whatever becomes of this session, is in every

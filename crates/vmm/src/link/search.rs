@@ -6,29 +6,7 @@ use agentiso_proto::{
 
 use super::calls::LISTING;
 use super::stream::Event;
-use super::{Guest, LinkError};
-
-/// The files and directories that were found.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Found {
-    /// Sorted by path.
-    pub entries: Vec<FoundEntry>,
-    /// There is more.
-    pub truncated: bool,
-}
-
-/// The lines that were found.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Grepped {
-    /// Sorted by path and line.
-    pub matches: Vec<GrepMatch>,
-    /// Text files that were searched.
-    pub files_searched: u32,
-    /// Files that were not searched because they are too large.
-    pub files_too_large: u32,
-    /// There may be more matches.
-    pub truncated: bool,
-}
+use super::{Found, Grepped, Guest, LinkError};
 
 impl Guest {
     /// Finds files and directories by their paths. Dropping the future ends the search.

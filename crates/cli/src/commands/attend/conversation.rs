@@ -1,7 +1,8 @@
 //! Standing between a command in a machine and this process's own input, output and signals.
 
+use agentiso_core::wire::Refused;
 use agentiso_core::{Capture, Failure};
-use agentiso_engine::{NotStarted, Refused};
+use agentiso_engine::NotStarted;
 use agentiso_runtime::Machine;
 use agentiso_runtime::guest::{Exec, Exit, LinkError, Process, ProcessControl, ProcessEvent, Stdin};
 use tokio::sync::mpsc;

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc as blocking;
 
-use agentiso_api::http::INPUT_PIECE;
+use agentiso_core::wire::INPUT_PIECE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::net::RecvFlags;

@@ -9,15 +9,11 @@
 
 use std::time::Duration;
 
-use agentiso_api::http::{ExecControl, ExecSpec, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR};
-use agentiso_api::{Client, ExecStream};
-use agentiso_core::{Code, Failure};
-use agentiso_engine::Refused;
+use agentiso_client::{Client, ExecEvent, ExecInput, ExecOutput};
+use agentiso_core::Failure;
+use agentiso_core::wire::{ExecExit, ExecSpec, ExecWord, INPUT_PIECE, INPUT_WINDOW, Refused};
 use agentiso_runtime::guest::{Exit, ExitStatus, Usage};
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
 use tokio::sync::mpsc;
-use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::conversation::{Outcome, SIGPIPE};
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
@@ -57,7 +53,7 @@ pub async fn attend_in_workspace(
     let mut talk =
         Talk { keeper: Keeper::new(output), whereabouts: None, room: INPUT_WINDOW, input, pieces: None };
     if spec.stdin && talk.input.is_none() {
-        say(&mut to, ExecControl::Eof(true)).await;
+        to.end().await;
     }
     let ended = talk.converse(&mut to, &mut from, signals).await;
     drop(raw_mode);
@@ -69,7 +65,7 @@ pub async fn attend_in_workspace(
         End::Exited(exit) => Outcome::Ended { exit, captured: talk.keeper.captured() },
         End::Refused(code, failure) => Outcome::Refused(code, failure),
         End::Interrupted(number) => {
-            part(&mut to, &mut from).await;
+            part(to, from).await;
             Outcome::Interrupted(number)
         }
     };
@@ -81,9 +77,6 @@ enum End {
     Refused(u8, Failure),
     Interrupted(i32),
 }
-
-type To = SplitSink<ExecStream, Message>;
-type From = SplitStream<ExecStream>;
 
 struct Talk {
     keeper: Keeper,
@@ -100,25 +93,25 @@ struct Talk {
 impl Talk {
     async fn converse(
         &mut self,
-        to: &mut To,
-        from: &mut From,
+        to: &mut ExecInput,
+        from: &mut ExecOutput,
         signals: &mut Signals,
     ) -> Result<End, Failure> {
         let mut asked_to_end = false;
         loop {
             let takes_input = self.pieces.is_some() && self.room >= INPUT_PIECE;
             tokio::select! {
-                message = from.next() => if let Some(end) = self.hear(message)? {
+                message = from.next() => if let Some(end) = self.hear(message?)? {
                     return Ok(end);
                 },
                 piece = next_piece(&mut self.pieces), if takes_input => match piece {
                     Some(piece) => {
                         self.room = self.room.saturating_sub(piece.len());
-                        send(to, Message::Binary(piece.into())).await;
+                        to.write(piece).await;
                     }
                     None => {
                         self.pieces = None;
-                        say(to, ExecControl::Eof(true)).await;
+                        to.end().await;
                     }
                 },
                 wish = signals.next() => match wish {
@@ -127,34 +120,26 @@ impl Talk {
                     }
                     Wish::End(number) => {
                         asked_to_end = true;
-                        say(to, ExecControl::Signal(number)).await;
+                        to.signal(number).await;
                     }
                     Wish::Resize => {
                         let (columns, rows) = terminal::size();
-                        say(to, ExecControl::Resize(columns, rows)).await;
+                        to.resize(columns, rows).await;
                     }
                 },
             }
         }
     }
 
-    /// Takes a message of the daemon's. Returns how the command ended, if it did.
-    fn hear(&mut self, message: Option<Result<Message, Error>>) -> Result<Option<End>, Failure> {
-        match message {
-            Some(Ok(Message::Binary(bytes))) => {
-                let Some((&channel, bytes)) = bytes.split_first() else { return Ok(None) };
-                let kept = self.keeper.keep(usize::from(channel == STDERR), bytes);
-                // Nobody listens to us: what we were about to say ends the command as it would end a program here.
-                Ok(kept.err().map(|_| End::Interrupted(SIGPIPE)))
-            }
-            Some(Ok(Message::Text(text))) => {
-                let word = serde_json::from_str(&text).map_err(|error| lost(&error.to_string()))?;
-                self.take(word)
-            }
-            Some(Ok(Message::Close(_))) | None => Err(lost("the daemon ended it")),
-            Some(Ok(_)) => Ok(None),
-            Some(Err(error)) => Err(lost(&error.to_string())),
-        }
+    /// Handles an event of the command. Returns how the command ended, if it did.
+    fn hear(&mut self, event: ExecEvent) -> Result<Option<End>, Failure> {
+        let (stream, bytes) = match event {
+            ExecEvent::Stdout(bytes) => (0, bytes),
+            ExecEvent::Stderr(bytes) => (1, bytes),
+            ExecEvent::Word(word) => return self.take(word),
+        };
+        // If nobody reads our output, the command ends as a program here would.
+        Ok(self.keeper.keep(stream, &bytes).err().map(|_| End::Interrupted(SIGPIPE)))
     }
 
     fn take(&mut self, word: ExecWord) -> Result<Option<End>, Failure> {
@@ -174,7 +159,7 @@ impl Talk {
                 }
                 Ok(None)
             }
-            ExecWord::Exit { code, signal, timed_out, usage } => {
+            ExecWord::Exit(ExecExit { code, signal, timed_out, usage }) => {
                 let status = match signal {
                     Some(number) => ExitStatus::Signal(number),
                     None => ExitStatus::Code(code.unwrap_or_default()),
@@ -188,7 +173,7 @@ impl Talk {
                 Ok(Some(End::Exited(Exit { status, timed_out, cancelled: false, usage })))
             }
             ExecWord::Error { fields, refused } => {
-                let failure = agentiso_api::http::ErrorBody { error: fields }.into();
+                let failure = fields.into();
                 match refused {
                     Some(Refused::NotFound) => Ok(Some(End::Refused(NOT_FOUND, failure))),
                     Some(Refused::NotExecutable) => Ok(Some(End::Refused(NOT_EXECUTABLE, failure))),
@@ -206,28 +191,12 @@ async fn next_piece(pieces: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<
     }
 }
 
-async fn say(to: &mut To, word: ExecControl) {
-    if let Ok(text) = serde_json::to_string(&word) {
-        send(to, Message::Text(text.into())).await;
-    }
-}
-
-/// A connection that takes nothing any more says so to whoever listens on it.
-async fn send(to: &mut To, message: Message) {
-    let _ = to.send(message).await;
-}
-
-/// Closes the connection and waits until the daemon has heard it.
-async fn part(to: &mut To, from: &mut From) {
+/// Closes the connection and waits until the daemon has noticed.
+async fn part(mut to: ExecInput, from: ExecOutput) {
     let farewell = async {
-        let _ = to.close().await;
-        while let Some(Ok(_)) = from.next().await {}
+        to.close().await;
+        from.closed().await;
     };
     // A daemon that does not answer has other troubles, and the next command will say which.
     let _ = tokio::time::timeout(GOODBYE, farewell).await;
-}
-
-fn lost(why: &str) -> Failure {
-    Failure::new(Code::DaemonUnavailable, format!("the connection to the command is lost: {why}"))
-        .with_remedy("agentiso daemon status names the daemon's log")
 }

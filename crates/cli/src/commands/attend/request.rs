@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use agentiso_api::http::ExecSpec;
+use agentiso_core::wire::ExecSpec;
 use agentiso_core::{Code, Failure};
 
 use crate::args::{Command, Conditions};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use agentiso_core::action::JobKill;
+use agentiso_core::action::{JobKill, JobStatus};
 use agentiso_core::{Code, Failure};
 
 use crate::commands::Daemon;
@@ -31,8 +31,8 @@ pub async fn kill(
 ) -> Result<u8, Failure> {
     let wish = JobKill { workspace_id: workspace, job_id: id, signal: Some(number(signal)?) };
     let killed = daemon.ask("Still signalling", &wish).await?;
-    output.result(&killed, |out| match killed.status.as_str() {
-        "ended" => writeln!(out, "Job {id} had already ended."),
+    output.result(&killed, |out| match killed.status {
+        JobStatus::Ended => writeln!(out, "Job {id} had already ended."),
         status => writeln!(out, "Job {id}: {status}."),
     })?;
     Ok(0)

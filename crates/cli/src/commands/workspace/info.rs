@@ -34,10 +34,10 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
     line("used", &format!("{} of disk", bytes(details.disk_used_bytes)))?;
     line("created", &brief.created_at)?;
     line("last used", &details.last_used_at)?;
-    line("tier", &details.tier)?;
+    line("tier", details.tier.as_str())?;
     let optional = [
         ("from", brief.source.clone()),
-        ("accel", details.accel.clone()),
+        ("accel", details.accel.map(|accel| accel.to_string())),
         ("process", details.pid.map(|pid| pid.to_string())),
         ("limits", details.pid.map(|_| limits(details))),
         ("expires", details.expires_at.clone()),

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::super::listing::{SnapshotRow, VolumeRow};
-use super::super::name::Dataset;
+use agentiso_core::ports::Dataset;
+
+use super::super::name::Volumes;
 use super::*;
 
 const HOME: &str = "0123456789abcdef";

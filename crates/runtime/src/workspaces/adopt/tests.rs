@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::Installation;
-use crate::paths::{Environment, Paths};
+use agentiso_config::paths::{Environment, Paths};
 
 const GIB: u64 = 1 << 30;
 

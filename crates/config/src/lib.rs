@@ -1,0 +1,18 @@
+//! The configuration file (its keys, how it is read, the commented file that `init` writes) and the directories of an
+//! installation with their permissions.
+
+mod edit;
+mod error;
+mod load;
+mod model;
+pub mod modes;
+pub mod paths;
+mod reference;
+
+pub use edit::with_keys;
+pub use error::ConfigError;
+pub use load::{load, parse};
+pub use model::{
+    Accel, Cgroup, Config, Daemon, Defaults, DiskBackend, Disks, Holding, ImageAccess, Isolation, Link, Pool,
+    QemuIsolation, RateLimit, Sessions, Templates, Vm,
+};

@@ -1,0 +1,108 @@
+//! The ZFS dataset that holds the disks: what it may be called.
+
+use super::PoolError;
+
+/// ZFS allows 255 bytes. The names of volumes and snapshots below the dataset need the rest.
+const LONGEST_DATASET: usize = 100;
+
+/// The name of the ZFS dataset that holds all disks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Dataset(String);
+
+impl Dataset {
+    /// Checks a name from the configuration or the command line.
+    pub fn parse(name: &str) -> Result<Self, PoolError> {
+        let bad = |reason| Err(PoolError::BadName { name: name.to_owned(), reason });
+        let parts: Vec<&str> = name.split('/').collect();
+        if name.len() > LONGEST_DATASET {
+            return bad("the name is too long");
+        }
+        if !parts.iter().all(|part| is_dataset_component(part)) {
+            return bad(
+                "the parts of a name are letters, digits, '_', '-', '.' and ':', after a letter or digit",
+            );
+        }
+        if !parts[0].starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return bad("the name of a pool begins with a letter");
+        }
+        if parts.len() < 2 {
+            return bad("it is a whole pool");
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The dataset `agentiso init` makes in a pool.
+    pub fn in_pool(pool: &str) -> Result<Self, PoolError> {
+        if pool.contains('/') {
+            let reason = "a pool's name has no '/'";
+            return Err(PoolError::BadName { name: pool.to_owned(), reason });
+        }
+        Self::parse(&format!("{pool}/agentiso"))
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The pool it is in.
+    pub fn pool(&self) -> &str {
+        self.0.split('/').next().unwrap_or_default()
+    }
+}
+
+/// Whether this can be one component of the name of a dataset, volume or snapshot.
+pub fn is_dataset_component(part: &str) -> bool {
+    part.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataset_of_its_own_is_accepted() {
+        for name in ["tank/agentiso", "rpool/data/vm.disks:1", "t/a"] {
+            assert_eq!(Dataset::parse(name).unwrap().as_str(), name);
+        }
+        assert_eq!(Dataset::in_pool("tank").unwrap().as_str(), "tank/agentiso");
+        assert_eq!(Dataset::parse("tank/a/b").unwrap().pool(), "tank");
+    }
+
+    #[test]
+    fn hostile_names_are_refused_at_the_door() {
+        for name in [
+            "",
+            "tank",
+            "tank/",
+            "/tank/a",
+            "tank//a",
+            "tank/..",
+            "tank/../x",
+            "tank/.",
+            "tank/a/../../b",
+            "tank/a@b",
+            "tank/a#b",
+            "-o x",
+            "-r",
+            "tank/-r",
+            "tank/agentiso ",
+            " tank/a",
+            "tank/a b",
+            "tank/a\n",
+            "tank/a\0",
+            "tank/ä",
+            "tank/a%recv",
+            "tank/a,b",
+            "1tank/a",
+            "tank/a;reboot",
+        ] {
+            assert!(Dataset::parse(name).is_err(), "{name:?}");
+        }
+        assert!(Dataset::parse(&format!("tank/{}", "a".repeat(100))).is_err());
+        for pool in ["", "tank/a", "-f", "tank ", "..", "a@b"] {
+            assert!(Dataset::in_pool(pool).is_err(), "{pool:?}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The records port: everything that outlives the daemon.
+//!
+//! One trait per domain. Every method is one transaction: it happens as a whole or not at all, and what it returns was
+//! true at one moment. An error never stands for absence.
+
+mod forwards;
+mod keys;
+mod sessions;
+mod timeline;
+mod variables;
+mod workspaces;
+
+pub use forwards::{Forward, ForwardRecords};
+pub use keys::{Claim, KeyRecords, MAX_KEY};
+pub use sessions::{MAX_CLIENT, Session, SessionKind, SessionRecords};
+pub use timeline::{By, Event, EventFilter, MAX_DETAIL, NewEvent, TimelineRecords};
+pub use variables::{Variable, VariableRecords, VariablesChange};
+pub use workspaces::{
+    Lineage, NextSize, Settings, SettingsChange, Snapshot, Usage, Workspace, WorkspaceRecords, WorkspaceState,
+};
+
+/// All records.
+pub trait Records:
+    WorkspaceRecords + SessionRecords + VariableRecords + ForwardRecords + KeyRecords + TimelineRecords
+{
+}
+
+impl<T> Records for T where
+    T: WorkspaceRecords + SessionRecords + VariableRecords + ForwardRecords + KeyRecords + TimelineRecords
+{
+}

@@ -1,0 +1,83 @@
+//! The timeline.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{Failure, SessionId, WorkspaceId, WorkspaceName};
+
+/// The longest detail of an event that is kept, in bytes of JSON.
+pub const MAX_DETAIL: usize = 4096;
+
+/// Something that was done. What is secret has been taken out of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEvent {
+    /// When it began, to the microsecond.
+    pub at: Timestamp,
+    /// To which workspace; it may be gone.
+    pub workspace: Option<WorkspaceId>,
+    /// What the workspace was called then.
+    pub workspace_name: Option<WorkspaceName>,
+    /// By whose order; the session may be gone.
+    pub session: Option<SessionId>,
+    /// What the client called itself; at most [`MAX_CLIENT`](super::MAX_CLIENT) characters.
+    pub client: String,
+    /// What was done.
+    pub action: String,
+    /// With what; at most [`MAX_DETAIL`] bytes.
+    pub detail: Value,
+    /// How long it took, to the microsecond.
+    pub duration: Duration,
+    /// `ok`, or the code of the error.
+    pub outcome: String,
+    /// What is different since.
+    pub changed: Option<String>,
+}
+
+/// Something that was done, and its place in the timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its place: greater than those of all before it, and never used again.
+    pub id: i64,
+    /// What was done.
+    pub done: NewEvent,
+}
+
+/// Which events are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EventFilter {
+    /// Only those of this workspace.
+    pub workspace: Option<WorkspaceId>,
+    /// Only those before this place: the last one that was seen.
+    pub before: Option<i64>,
+    /// Only those of some sessions.
+    pub by: By,
+    /// How many at most, of those that are wanted.
+    pub limit: u32,
+}
+
+/// Whose events are wanted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum By {
+    /// Everybody's.
+    Anyone,
+    /// Those of one session.
+    Session(SessionId),
+    /// Those of one session and of the user.
+    SessionOrUser(SessionId),
+}
+
+/// The timeline.
+#[async_trait]
+pub trait TimelineRecords: Send + Sync {
+    /// Appends events in the order given: all of them or none.
+    async fn append_events(&self, events: &[NewEvent]) -> Result<(), Failure>;
+
+    /// Events, newest first.
+    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, Failure>;
+
+    /// Forgets all events but the newest.
+    async fn prune_events(&self, keep_newest: u64) -> Result<(), Failure>;
+}

@@ -1,0 +1,24 @@
+//! What a daemon and its clients say to each other besides actions and outcomes: errors, sessions, events, progress,
+//! and the messages of command streams.
+//!
+//! Both sides use these types, so a change here changes the protocol. Clients and daemons of different versions meet:
+//! fields may be added with a default, and never removed or given another meaning.
+
+mod brief;
+mod error;
+mod event;
+mod exec;
+mod limits;
+mod progress;
+mod session;
+
+pub use brief::in_brief;
+pub use error::{ErrorBody, ErrorFields};
+pub use event::{EventKind, JobOutput, WorkspaceEvent};
+pub use exec::{
+    ExecControl, ExecExit, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, Refused, STDERR, STDOUT,
+    Word,
+};
+pub use limits::{body_limit, body_too_long};
+pub use progress::ProgressWord;
+pub use session::{CLIENT_HEADER, SESSION_HEADER, SessionRequest, SessionStarted};

@@ -1,0 +1,34 @@
+//! Starting a session.
+
+use serde::{Deserialize, Serialize};
+
+/// The header with a client's name, if it differs from the user agent.
+pub const CLIENT_HEADER: &str = "x-agentiso-client";
+/// The header with a client's own secret, which tells it from other clients that have the user's token.
+pub const SESSION_HEADER: &str = "agentiso-session";
+
+/// A request for a session.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionRequest {
+    /// The client's name.
+    pub client: String,
+    /// Whether the client speaks MCP.
+    #[serde(default)]
+    pub mcp: bool,
+}
+
+/// A session that was started.
+#[derive(Clone, Deserialize, Serialize)]
+pub struct SessionStarted {
+    /// Its id.
+    pub session_id: String,
+    /// The token to send as `Authorization: Bearer` with every request of the session. It is returned only once.
+    pub token: String,
+}
+
+impl std::fmt::Debug for SessionStarted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionStarted").field("session_id", &self.session_id).finish_non_exhaustive()
+    }
+}

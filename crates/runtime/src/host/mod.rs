@@ -1,0 +1,6 @@
+//! The workspaces of an installation as the host port of the engine.
+
+mod archives;
+mod images;
+mod settings;
+mod workspaces;
