@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agentiso_core::action::{Rate, Subject};
+use agentiso_core::admission::SubjectFacts;
 use agentiso_core::ports::host::Point;
 use agentiso_core::ports::link::Link;
 use agentiso_core::ports::records::{NewEvent, Snapshot, Workspace};
@@ -57,6 +58,11 @@ impl Context {
     /// The snapshot the action works on, if its caller named one.
     pub(crate) fn snapshot_if_any(&self) -> Option<&Snapshot> {
         self.subjects.snapshot.as_ref()
+    }
+
+    /// The facts the action was admitted on.
+    pub(crate) fn facts(&self) -> &[SubjectFacts] {
+        &self.subjects.facts
     }
 
     /// The points the action compares.

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{State, WorkspaceStart};
-use agentiso_core::ports::Clock;
 use agentiso_core::ports::host::{WorkspaceHost, WorkspaceView};
 use agentiso_core::ports::link::Link;
 use agentiso_core::ports::records::{Records, Settings};
+use agentiso_core::ports::{AllowAll, Clock, CommandPolicy};
 use agentiso_core::progress::Silent;
 use agentiso_core::{EngineSettings, Failure, Isolation, WorkspaceId};
 use tokio::sync::broadcast;
@@ -37,6 +37,7 @@ pub struct Engine {
     pub(crate) host: Arc<dyn WorkspaceHost>,
     pub(crate) records: Arc<dyn Records>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) policy: Arc<dyn CommandPolicy>,
     pub(crate) settings: EngineSettings,
     pub(crate) rooms: Rooms,
     pub(crate) rates: Rates,
@@ -53,6 +54,18 @@ pub struct Engine {
     began: Instant,
 }
 
+/// Everything the engine uses that is not its own.
+pub struct Ports {
+    /// Where workspaces live.
+    pub host: Arc<dyn WorkspaceHost>,
+    /// What outlives the daemon.
+    pub records: Arc<dyn Records>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Rules on commands before they start.
+    pub policy: Arc<dyn CommandPolicy>,
+}
+
 /// What happens to the machines when the daemon ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shutdown {
@@ -66,13 +79,19 @@ pub enum Shutdown {
 const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Starts the engine of a host: reconnects to the machines that run, and cleans up after a daemon that was killed.
+    /// Starts the engine of a host, with a policy that allows every command.
     pub async fn open(
         host: Arc<dyn WorkspaceHost>,
         records: Arc<dyn Records>,
         clock: Arc<dyn Clock>,
         settings: EngineSettings,
     ) -> Result<Arc<Self>, Failure> {
+        Self::open_with(Ports { host, records, clock, policy: Arc::new(AllowAll) }, settings).await
+    }
+
+    /// Starts the engine of a host: reconnects to the machines that run, and cleans up after a daemon that was killed.
+    pub async fn open_with(ports: Ports, settings: EngineSettings) -> Result<Arc<Self>, Failure> {
+        let Ports { host, records, clock, policy } = ports;
         records.drop_unsettled_keys().await?;
         let engine = Arc::new(Self {
             rooms: Rooms::new(Arc::clone(&clock)),
@@ -89,6 +108,7 @@ impl Engine {
             host,
             records,
             clock,
+            policy,
             settings,
         });
         engine.end_fleeting_sessions().await?;

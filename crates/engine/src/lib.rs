@@ -47,7 +47,7 @@ pub use access::{Access, Perform};
 pub use act::Context;
 pub use caller::Caller;
 pub use command::{exec_of, with_image_defaults};
-pub use engine::{Engine, Shutdown};
+pub use engine::{Engine, Ports, Shutdown};
 pub use events::Event;
 pub use interactive::Interactive;
 pub use metrics::Metrics;

@@ -80,16 +80,13 @@ impl Activity {
         Some(Calling { calls: Arc::clone(&self.calls), session })
     }
 
-    /// Why nothing may be taken from a session, however long it has been idle.
-    pub fn in_use(&self, session: SessionId) -> Option<&'static str> {
-        if self.is_present(session) {
-            return Some("whose client is connected");
-        }
-        self.has_call(session).then_some("that has a call running")
+    /// Whether the client of a session is connected or has a call running.
+    pub fn in_use(&self, session: SessionId) -> bool {
+        self.is_present(session) || self.has_call(session)
     }
 
     /// Whether a call of a session is being carried out.
-    fn has_call(&self, session: SessionId) -> bool {
+    pub fn has_call(&self, session: SessionId) -> bool {
         locked(&self.calls).contains_key(&session)
     }
 
@@ -272,7 +269,7 @@ impl Engine {
 
     /// Whether nobody would miss a session that owns nothing.
     fn may_go(&self, session: &Session) -> bool {
-        self.sessions.in_use(session.id).is_none() && self.sessions.last(session.id).is_none()
+        !self.sessions.in_use(session.id) && self.sessions.last(session.id).is_none()
     }
 
     /// Removes the files of sessions that have ended.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use agentiso_core::action::{
     State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
 };
+use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
 use agentiso_core::ports::records::{Claim, Settings};
 use agentiso_core::{
@@ -18,7 +19,6 @@ use serde_json::Value;
 use crate::act::Context;
 use crate::admission::not_owner;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::{shown, size, tier, took_ms};
 use crate::{Access, Engine, Perform};
 
@@ -92,7 +92,7 @@ impl Make for WorkspaceCreate {
             idle_stop: self.idle_stop_secs.map(checked_secs).transpose()?,
             labels: self.labels.clone(),
         };
-        let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&resources)).await?;
+        let _reserved = engine.quota.reserve(engine, context.caller.session, Amounts::of(&resources)).await?;
         let owner = context.caller.session;
         let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool, owner };
         let began = Instant::now();

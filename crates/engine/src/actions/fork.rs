@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use agentiso_core::action::{ForkFailure, ForkedFrom, State, Worker, WorkspaceFork, WorkspaceForked};
+use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
 use agentiso_core::ports::records::Workspace;
 use agentiso_core::{Code, Failure, WorkspaceName};
@@ -11,7 +12,6 @@ use jiff::Timestamp;
 use crate::act::Context;
 use crate::env::Had;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
@@ -57,7 +57,8 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         None => source.resources,
         Some(snapshot) => engine.host.size_at(source.id, snapshot.id).await?,
     };
-    let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&size).times(count)).await?;
+    let _reserved =
+        engine.quota.reserve(engine, context.caller.session, Amounts::of(&size).times(count)).await?;
     let request = ForkRequest {
         workspace: source.id,
         source: source_kind,
