@@ -6,6 +6,7 @@ mod config;
 pub mod disk_view;
 pub mod disks;
 mod fail_at;
+pub mod fake;
 mod faults;
 pub mod guest;
 mod home;
