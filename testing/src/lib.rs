@@ -10,6 +10,8 @@ pub mod fake;
 mod faults;
 pub mod guest;
 mod home;
+pub mod hosts;
+pub mod links;
 mod pace;
 mod seed;
 mod xfs;

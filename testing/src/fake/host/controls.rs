@@ -116,8 +116,14 @@ impl FakeHost {
         machines.values().filter(|machine| machine.end_reason().is_none()).count()
     }
 
-    /// How many disks and memories are kept.
-    pub fn stored(&self) -> (usize, usize) {
-        (locked(&self.inner.disks).len(), locked(&self.inner.memories).len())
+    /// Every machine, disk and memory that is kept, by name.
+    pub fn kept(&self) -> Vec<String> {
+        let machines = locked(&self.inner.by_pid);
+        let machines = machines.values().filter(|machine| machine.end_reason().is_none());
+        let mut kept: Vec<String> = machines.map(|machine| format!("machine {}", machine.pid)).collect();
+        kept.extend(locked(&self.inner.disks).keys().map(|disk| format!("disk {disk}")));
+        kept.extend(locked(&self.inner.memories).keys().map(|memory| format!("memory {memory}")));
+        kept.sort();
+        kept
     }
 }

@@ -138,8 +138,13 @@ impl Stdin for FakeStdin {
 
 impl Drop for FakeStdin {
     fn drop(&mut self) {
-        // A command that has ended needs no end of its input.
-        let _ = self.machine.work(|memory, tree| memory.feed(self.pid, &[], true, tree));
+        self.machine.work(|memory, tree| {
+            let is_job = memory.process(self.pid).is_some_and(|process| process.job.is_some());
+            if !is_job {
+                // A command that has ended needs no end of its input.
+                let _ = memory.feed(self.pid, &[], true, tree);
+            }
+        });
     }
 }
 
