@@ -19,8 +19,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/vmm", &["blocking", "core", "proto"]),
     ("crates/runtime", &["config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
-    ("crates/engine", &["config", "core", "meta", "runtime"]),
-    ("crates/api", &["config", "core", "engine", "meta", "runtime"]),
+    ("crates/engine", &["core"]),
+    ("crates/api", &["core", "engine"]),
     ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "runtime"]),
     ("guest", &["proto"]),
 ];

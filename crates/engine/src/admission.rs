@@ -10,11 +10,10 @@
 
 use std::time::Duration;
 
-use agentiso_config::Isolation;
 use agentiso_core::action::Subject;
-use agentiso_core::{Code, Failure, SessionId, SnapshotName, WorkspaceId};
-use agentiso_meta::{MetaError, Snapshot, Workspace};
-use agentiso_runtime::workspaces::Point;
+use agentiso_core::ports::host::Point;
+use agentiso_core::ports::records::{Snapshot, Workspace};
+use agentiso_core::{Code, Failure, Isolation, SessionId, SnapshotName, WorkspaceId};
 
 use crate::act::Record;
 use crate::actions::refuse_last_moment;
@@ -64,7 +63,7 @@ pub(crate) fn decide(caller: Option<SessionId>, owner: Option<SessionId>, isolat
 
 impl Engine {
     /// Resolves everything an action refers to, once, and refuses what its caller may not use.
-    pub(crate) fn resolve(
+    pub(crate) async fn resolve(
         &self,
         caller: &Caller,
         references: &[Subject<'_>],
@@ -73,12 +72,12 @@ impl Engine {
         let mut resolving =
             Resolving { engine: self, caller, subjects: Subjects::default(), orphans: Vec::new() };
         for reference in references {
-            resolving.add(*reference, record)?;
+            resolving.add(*reference, record).await?;
         }
         let Resolving { subjects, orphans, .. } = resolving;
         if let Some(session) = caller.session {
             for orphan in orphans {
-                self.adopt(session, orphan, Duration::MAX)?;
+                self.adopt(session, orphan, Duration::MAX).await?;
             }
         }
         Ok(subjects)
@@ -94,12 +93,12 @@ struct Resolving<'a> {
 }
 
 impl Resolving<'_> {
-    fn add(&mut self, reference: Subject<'_>, record: &mut Record) -> Result<(), Failure> {
+    async fn add(&mut self, reference: Subject<'_>, record: &mut Record) -> Result<(), Failure> {
         match reference {
             Subject::Workspace(asked) | Subject::Removed(asked) => {
-                let workspace = self.find(asked)?;
+                let workspace = self.find(asked).await?;
                 let removed = matches!(reference, Subject::Removed(_));
-                let decision = self.require_use(&workspace, asked)?;
+                let decision = self.require_use(&workspace, asked).await?;
                 // Not before: a refused caller reads its own record, which must not say more than the refusal does.
                 record.about(&workspace);
                 if decision == Decision::Adopt && !removed {
@@ -113,20 +112,20 @@ impl Resolving<'_> {
                 if let Ok(name) = name.parse::<SnapshotName>() {
                     refuse_last_moment(&name)?;
                 }
-                self.subjects.snapshot = Some(self.find_snapshot(workspace, name)?);
+                self.subjects.snapshot = Some(self.find_snapshot(workspace, name).await?);
             }
             Subject::Point(text) => {
-                let point = self.find_point(text)?;
+                let point = self.find_point(text).await?;
                 self.subjects.points.push(point);
             }
             Subject::Claimed(asked) => {
-                let workspace = self.find(asked)?;
+                let workspace = self.find(asked).await?;
                 if self.isolates() {
-                    self.use_or_adopt(&workspace, asked)?;
+                    self.use_or_adopt(&workspace, asked).await?;
                 }
                 self.subjects.claimed = Some(workspace);
             }
-            Subject::Past(asked) => self.subjects.past = Some(self.find_past(asked)?),
+            Subject::Past(asked) => self.subjects.past = Some(self.find_past(asked).await?),
         }
         Ok(())
     }
@@ -135,20 +134,21 @@ impl Resolving<'_> {
         self.engine.isolates(self.caller)
     }
 
-    fn find(&self, asked: &str) -> Result<Workspace, Failure> {
-        match self.engine.meta().read(|read| read.find_workspace(asked)) {
+    async fn find(&self, asked: &str) -> Result<Workspace, Failure> {
+        match self.engine.records.find_workspace(asked).await {
             // The names of others are not suggested to a session that does not see them.
-            Err(MetaError::WorkspaceNotFound { .. } | MetaError::WorkspaceAmbiguous { .. })
-                if self.isolates() =>
+            Err(failure)
+                if self.isolates()
+                    && matches!(failure.code(), Code::WorkspaceNotFound | Code::InvalidArgument) =>
             {
                 Err(unknown(asked))
             }
-            found => Ok(found?),
+            found => found,
         }
     }
 
-    fn find_snapshot(&self, workspace: WorkspaceId, name: &str) -> Result<Snapshot, Failure> {
-        Ok(self.engine.meta().read(|read| read.find_snapshot(workspace, name))?)
+    async fn find_snapshot(&self, workspace: WorkspaceId, name: &str) -> Result<Snapshot, Failure> {
+        self.engine.records.find_snapshot(workspace, name).await
     }
 
     fn workspace(&self) -> Result<WorkspaceId, Failure> {
@@ -157,27 +157,27 @@ impl Resolving<'_> {
     }
 
     /// A point of the action's workspace, or, behind a colon, of another one.
-    fn find_point(&mut self, text: &str) -> Result<Point, Failure> {
+    async fn find_point(&mut self, text: &str) -> Result<Point, Failure> {
         let (workspace, name) = match text.split_once(':') {
             None => (self.workspace()?, text),
             Some((asked, name)) => {
-                let other = self.find(asked)?;
-                self.use_or_adopt(&other, asked)?;
+                let other = self.find(asked).await?;
+                self.use_or_adopt(&other, asked).await?;
                 self.subjects.used.push(other.id);
                 (other.id, name)
             }
         };
         match name {
             NOW => Ok(Point::Now(workspace)),
-            name => Ok(Point::Snapshot(self.find_snapshot(workspace, name)?.id)),
+            name => Ok(Point::Snapshot(self.find_snapshot(workspace, name).await?.id)),
         }
     }
 
     /// A workspace whose past is of interest. The operator may ask about a destroyed one by its id.
-    fn find_past(&mut self, asked: &str) -> Result<WorkspaceId, Failure> {
-        match self.find(asked) {
+    async fn find_past(&mut self, asked: &str) -> Result<WorkspaceId, Failure> {
+        match self.find(asked).await {
             Ok(workspace) => {
-                self.use_or_adopt(&workspace, asked)?;
+                self.use_or_adopt(&workspace, asked).await?;
                 Ok(workspace.id)
             }
             Err(failure) => match asked.parse() {
@@ -187,16 +187,16 @@ impl Resolving<'_> {
         }
     }
 
-    fn use_or_adopt(&mut self, workspace: &Workspace, asked: &str) -> Result<(), Failure> {
-        if self.require_use(workspace, asked)? == Decision::Adopt {
+    async fn use_or_adopt(&mut self, workspace: &Workspace, asked: &str) -> Result<(), Failure> {
+        if self.require_use(workspace, asked).await? == Decision::Adopt {
             self.orphans.push(workspace.id);
         }
         Ok(())
     }
 
-    fn require_use(&self, workspace: &Workspace, asked: &str) -> Result<Decision, Failure> {
-        let owner = self.engine.meta().read(|read| read.settings(workspace.id))?.owner;
-        match decide(self.caller.session, owner, self.engine.config().sessions.isolation) {
+    async fn require_use(&self, workspace: &Workspace, asked: &str) -> Result<Decision, Failure> {
+        let owner = self.engine.records.settings(workspace.id).await?.owner;
+        match decide(self.caller.session, owner, self.engine.settings.isolation) {
             Decision::Deny if self.isolates() => Err(unknown(asked)),
             Decision::Deny => Err(not_owner(workspace)),
             allowed => Ok(allowed),
@@ -206,7 +206,8 @@ impl Resolving<'_> {
 
 /// What a session is told of a workspace that it does not see, and of one that does not exist.
 fn unknown(asked: &str) -> Failure {
-    MetaError::WorkspaceNotFound { asked: asked.to_owned(), nearest: None }.into()
+    Failure::new(Code::WorkspaceNotFound, format!("there is no workspace {asked:?}"))
+        .with_remedy("list workspaces with workspace_list; an id can be shortened to 6 of its last 8 digits")
 }
 
 pub(crate) fn not_owner(workspace: &Workspace) -> Failure {

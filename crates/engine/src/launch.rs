@@ -11,9 +11,9 @@
 
 use std::time::Duration;
 
+use agentiso_core::ports::host::OciDefaults;
+use agentiso_core::ports::link::{Exec, FileKind, Link, LinkError, Process, ProcessEvent};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{Exec, FileKind, Guest, LinkError, Process, ProcessEvent};
 
 use crate::act::Context;
 use crate::command::{Command, Shell, with_image_defaults};
@@ -32,24 +32,27 @@ pub(crate) struct Launched<T> {
     /// The shell that runs it, unless it is a program of its own.
     pub shell: Option<Shell>,
     /// The machine it runs in.
-    pub guest: Guest,
+    pub guest: Link,
 }
 
 impl Context {
     /// Starts a command that ends with its caller.
-    pub(crate) async fn start_command(&self, command: &Command) -> Result<Launched<Process>, NotStarted> {
+    pub(crate) async fn start_command(
+        &self,
+        command: &Command,
+    ) -> Result<Launched<Box<dyn Process>>, NotStarted> {
         self.launch(command, process).await
     }
 
     /// Starts a command that outlives its caller.
     pub(crate) async fn start_job(&self, command: &Command) -> Result<Launched<u32>, NotStarted> {
-        self.launch(command, |guest: Guest, exec| async move { guest.start_job(exec).await }).await
+        self.launch(command, |guest: Link, exec| async move { guest.start_job(exec).await }).await
     }
 
     async fn launch<T, F>(
         &self,
         command: &Command,
-        start: impl Fn(Guest, Exec) -> F,
+        start: impl Fn(Link, Exec) -> F,
     ) -> Result<Launched<T>, NotStarted>
     where
         F: Future<Output = Result<T, LinkError>>,
@@ -69,9 +72,9 @@ impl Context {
 
     async fn launch_in<T, F>(
         &self,
-        guest: &Guest,
+        guest: &Link,
         command: &Command,
-        start: impl Fn(Guest, Exec) -> F,
+        start: impl Fn(Link, Exec) -> F,
     ) -> Result<Launched<T>, NotStarted>
     where
         F: Future<Output = Result<T, LinkError>>,
@@ -79,7 +82,7 @@ impl Context {
         let id = self.workspace()?.id;
         let room = self.engine.rooms.of(id);
         let own = self.engine.env_of(id, Some(guest)).await?.names();
-        let defaults = self.image_defaults();
+        let defaults = self.image_defaults().await?;
         let mut shell = match command.uses_shell() {
             true => room.shell(guest).await?,
             false => Shell::Sh,
@@ -95,7 +98,7 @@ impl Context {
                 Err(error) => error,
             };
             if let Some(path) = stored {
-                let _ = guest.remove(path.into_bytes(), false).await;
+                let _ = guest.remove(path.as_bytes(), false).await;
             }
             let not_started = NotStarted::from(error);
             if shell == Shell::Bash && command.uses_shell() && not_started.refused == Some(Refused::NotFound)
@@ -109,15 +112,17 @@ impl Context {
     }
 
     /// The environment, working directory and user the workspace's image defines; none if the image was removed.
-    fn image_defaults(&self) -> OciDefaults {
-        let images = self.engine.installation().images().ok();
-        let image = images.zip(self.workspace().ok()).and_then(|(images, one)| images.get(&one.image).ok());
-        image.and_then(|image| image.meta.defaults).unwrap_or_default()
+    async fn image_defaults(&self) -> Result<OciDefaults, Failure> {
+        match self.engine.host.image(&self.workspace()?.image).await {
+            Ok(image) => Ok(image.defaults),
+            Err(failure) if failure.code() == Code::ImageNotFound => Ok(OciDefaults::default()),
+            Err(failure) => Err(failure),
+        }
     }
 }
 
 /// Starts a command in a machine, and returns when it runs.
-pub(crate) async fn process(guest: Guest, exec: Exec) -> Result<Process, LinkError> {
+pub(crate) async fn process(guest: Link, exec: Exec) -> Result<Box<dyn Process>, LinkError> {
     let mut process = guest.exec(exec).await?;
     match process.next().await? {
         Some(ProcessEvent::Started { .. }) => Ok(process),
@@ -128,7 +133,7 @@ pub(crate) async fn process(guest: Guest, exec: Exec) -> Result<Process, LinkErr
 impl Room {
     /// The shell that runs command lines. Bash is remembered; a workspace without it is asked each time, since bash may
     /// have been installed.
-    pub async fn shell(&self, guest: &Guest) -> Result<Shell, LinkError> {
+    pub async fn shell(&self, guest: &Link) -> Result<Shell, LinkError> {
         if self.known_shell() == Some(Shell::Bash) {
             return Ok(Shell::Bash);
         }

@@ -14,7 +14,6 @@ mod actions;
 mod admission;
 mod adoption;
 mod caller;
-mod clock;
 mod command;
 mod engine;
 mod env;

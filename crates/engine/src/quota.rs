@@ -3,11 +3,13 @@
 //! What is being made counts from the moment it is asked for, so that two who ask at once do not both get the last.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use agentiso_core::action::QuotaUse;
+use agentiso_core::ports::records::Usage;
 use agentiso_core::{Code, Failure, Resources, SessionId};
-use agentiso_meta::Usage;
+
+use tokio::sync::MutexGuard;
 
 use crate::Engine;
 use crate::rooms::locked;
@@ -63,7 +65,7 @@ impl Asked {
 #[derive(Clone, Default)]
 pub(crate) struct Quotas {
     reserved: Arc<Mutex<HashMap<Option<SessionId>, Vec<Asked>>>>,
-    turn: Arc<Mutex<()>>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// Room for something that is being made; given back when dropped.
@@ -74,30 +76,34 @@ pub(crate) struct Reservation {
 }
 
 impl Quotas {
-    /// One decision at a time.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
-        locked(&self.turn)
+    /// Waits until no other decision about quotas is being made.
+    pub async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     /// Reserves room, or says what there is too little of.
-    pub fn reserve(
+    pub async fn reserve(
         &self,
         engine: &Engine,
         session: Option<SessionId>,
         asked: Asked,
     ) -> Result<Reservation, Failure> {
-        let _turn = self.turn();
-        self.require(engine, session, asked)?;
+        let _turn = self.turn().await;
+        self.require(engine, session, asked).await?;
         locked(&self.reserved).entry(session).or_default().push(asked);
         Ok(Reservation { quotas: self.clone(), session, asked })
     }
 
     /// Refuses what would be too much. The caller has the turn.
-    pub fn require(&self, engine: &Engine, session: Option<SessionId>, asked: Asked) -> Result<(), Failure> {
-        let config = engine.config();
-        let all = engine.meta().read(|read| read.usage(None))?;
+    async fn require(
+        &self,
+        engine: &Engine,
+        session: Option<SessionId>,
+        asked: Asked,
+    ) -> Result<(), Failure> {
+        let all = engine.records.usage(None).await?;
         let have = used(&all).plus(self.reserved_for(|_| true));
-        let most = u64::from(config.limits.max_workspaces);
+        let most = u64::from(engine.settings.limits.max_workspaces);
         check(
             "workspaces in this installation",
             have.workspaces,
@@ -106,14 +112,19 @@ impl Quotas {
             "limits.max_workspaces",
         )?;
         match session {
-            Some(id) => self.require_own(engine, id, asked),
+            Some(id) => self.require_own(engine, id, asked).await,
             None => Ok(()),
         }
     }
 
     /// Refuses what would be too much for a session, whoever has it now. The caller has the turn.
-    pub fn require_own(&self, engine: &Engine, session: SessionId, asked: Asked) -> Result<(), Failure> {
-        let own = engine.meta().read(|read| read.usage(Some(session)))?;
+    pub async fn require_own(
+        &self,
+        engine: &Engine,
+        session: SessionId,
+        asked: Asked,
+    ) -> Result<(), Failure> {
+        let own = engine.records.usage(Some(session)).await?;
         let have = used(&own).plus(self.reserved_for(|whose| whose == Some(session)));
         let limits = quota(engine);
         check("workspaces", have.workspaces, asked.workspaces, limits.workspaces, "sessions.max_workspaces")?;
@@ -145,12 +156,12 @@ impl Drop for Reservation {
 
 /// What a session may have.
 pub(crate) fn quota(engine: &Engine) -> QuotaUse {
-    let sessions = &engine.config().sessions;
+    let quota = &engine.settings.session_quota;
     QuotaUse {
-        workspaces: sessions.max_workspaces.into(),
-        memory_mb: sessions.max_memory_mb.into(),
-        disk_gb: sessions.max_disk_gb.into(),
-        snapshots: sessions.max_snapshots.into(),
+        workspaces: quota.workspaces.into(),
+        memory_mb: quota.memory_mb.into(),
+        disk_gb: quota.disk_gb.into(),
+        snapshots: quota.snapshots.into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What must not be remembered: contents, values and credentials.
 
 use agentiso_core::action::Action;
-use agentiso_meta::MAX_DETAIL;
+use agentiso_core::ports::records::MAX_DETAIL;
 use serde_json::{Map, Value, json};
 
 use crate::output::cut;

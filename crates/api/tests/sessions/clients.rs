@@ -88,7 +88,7 @@ async fn a_conversation_takes_its_session_with_it_and_its_workspaces_stay() {
     let ended = network.send("DELETE", "/mcp", &[("mcp-session-id", conversation)], None).await;
     assert_eq!(ended.status(), StatusCode::NO_CONTENT);
     let gone = async {
-        while house.engine.has_session(session) {
+        while house.engine.has_session(session).await {
             tokio::task::yield_now().await;
         }
     };
@@ -175,29 +175,32 @@ async fn events_of_one_client_are_not_told_another() {
 #[tokio::test]
 async fn the_longest_silent_session_that_owns_nothing_makes_room() {
     let house = House::new().await;
-    let named =
-        |name: &str| house.engine.client_known_by(Identity::Name(name), name).unwrap().session.unwrap();
-    let (owner, present, silent) = (named("owner"), named("present"), named("silent"));
+    let named = async |name: &str| {
+        house.engine.client_known_by(Identity::Name(name), name).await.unwrap().session.unwrap()
+    };
+    let (owner, present, silent) = (named("owner").await, named("present").await, named("silent").await);
     house.workspace("mine", Some(owner));
     let _present = house.engine.attend(present);
     for number in 3..1000 {
-        named(&number.to_string());
+        named(&number.to_string()).await;
     }
-    assert!([owner, present, silent].iter().all(|one| house.engine.has_session(*one)));
-    named("one more");
+    for known in [owner, present, silent] {
+        assert!(house.engine.has_session(known).await);
+    }
+    named("one more").await;
     assert_eq!(house.meta.read(|read| read.session_count()).unwrap(), 1000);
-    assert!(!house.engine.has_session(silent));
-    assert!(house.engine.has_session(owner) && house.engine.has_session(present));
-    assert_ne!(named("silent"), silent, "who comes back begins anew");
+    assert!(!house.engine.has_session(silent).await);
+    assert!(house.engine.has_session(owner).await && house.engine.has_session(present).await);
+    assert_ne!(named("silent").await, silent, "who comes back begins anew");
 }
 
 #[tokio::test]
 async fn sessions_of_conversations_end_with_the_daemon_and_others_do_not() {
     let house = House::new().await;
-    let fleeting = house.engine.begin_session(SessionKind::Fleeting, "a").unwrap().id;
-    let lasting = house.engine.begin_session(SessionKind::Mcp, "b").unwrap().id;
+    let fleeting = house.engine.begin_session(SessionKind::Fleeting, "a").await.unwrap().id;
+    let lasting = house.engine.begin_session(SessionKind::Mcp, "b").await.unwrap().id;
     let workspace = house.workspace("mine", Some(fleeting));
-    let next = agentiso_engine::Engine::open(&house.installation, Vec::new()).await.unwrap();
-    assert!(!next.has_session(fleeting) && next.has_session(lasting));
+    let next = crate::house::open(&house.installation).await;
+    assert!(!next.has_session(fleeting).await && next.has_session(lasting).await);
     assert_eq!(house.owner(workspace.id), None);
 }

@@ -15,7 +15,7 @@ fn id(caller: &Caller) -> String {
 #[tokio::test]
 async fn a_workspace_is_given_by_its_owner_or_by_the_user_and_by_nobody_else() {
     let house = House::configured(STRICT).await;
-    let (user, one, two) = (Caller::operator("test"), house.session("one"), house.session("two"));
+    let (user, one, two) = (Caller::operator("test"), house.session("one").await, house.session("two").await);
     let orphan = house.workspace("orphan", None);
     let grant = |to: &str| json!({ "workspace_id": "orphan", "session_id": to });
     let refused = house.call(&one, "workspace_grant", grant(&id(&one))).await.unwrap_err();
@@ -55,7 +55,7 @@ async fn a_workspace_is_given_by_its_owner_or_by_the_user_and_by_nobody_else() {
 #[tokio::test]
 async fn the_user_sees_all_sessions_and_a_session_itself() {
     let house = House::new().await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     house.workspace("mine", one.session);
     let present = house.engine.attend(two.session.unwrap());
     let all = house.call(&Caller::operator("test"), "session_list", json!({})).await.unwrap().structured;

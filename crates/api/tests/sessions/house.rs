@@ -8,7 +8,8 @@ use agentiso_core::progress::Silent;
 use agentiso_core::{DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_engine::{Caller, Engine};
 use agentiso_meta::{Disk, Meta, SessionKind, Settings, Snapshot, Workspace, WorkspaceState};
-use agentiso_runtime::Installation;
+use agentiso_runtime::workspaces::Workspaces;
+use agentiso_runtime::{BootClock, Installation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -57,14 +58,14 @@ impl House {
         let config = format!("{config}\n[rate_limit]\nenabled = false\n");
         std::fs::write(&paths.config_file, config).unwrap();
         let installation = Installation::open(paths).unwrap();
-        let engine = Engine::open(&installation, Vec::new()).await.unwrap();
+        let engine = open(&installation).await;
         let meta = Meta::open(&installation.paths.state_file()).unwrap();
         Self { engine, meta, installation, _dir: dir }
     }
 
     /// A new session's client.
-    pub fn session(&self, client: &str) -> Caller {
-        let begun = self.engine.begin_session(SessionKind::Mcp, client).unwrap();
+    pub async fn session(&self, client: &str) -> Caller {
+        let begun = self.engine.begin_session(SessionKind::Mcp, client).await.unwrap();
         Caller { session: Some(begun.id), client: client.to_owned() }
     }
 
@@ -150,6 +151,14 @@ impl House {
         let backend = Direct { engine: Arc::clone(&self.engine), caller: caller.clone() };
         backend.call(Call { action, arguments, progress: Arc::new(Silent) }).await
     }
+}
+
+/// Opens the engine of an installation, as the daemon does.
+pub async fn open(installation: &Installation) -> Arc<Engine> {
+    let host = Workspaces::open_to_stay(installation).await.unwrap();
+    let records = Arc::clone(host.meta());
+    let clock = Arc::new(BootClock::open(&installation.paths.home));
+    Engine::open(Arc::new(host), records, clock, installation.engine_settings(Vec::new())).await.unwrap()
 }
 
 /// The time as it is stored: to the microsecond.

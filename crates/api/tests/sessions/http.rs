@@ -184,7 +184,7 @@ async fn who_shows_no_token_gets_one_answer_for_a_connection() {
 async fn a_session_cannot_call_itself_the_user_in_the_timeline() {
     let house = House::new().await;
     let network = Network::of(&house);
-    let begun = house.engine.begin_session(agentiso_meta::SessionKind::Http, "helper").unwrap();
+    let begun = house.engine.begin_session(agentiso_meta::SessionKind::Http, "helper").await.unwrap();
     let token = format!("Bearer {}", begun.token);
     for claimed in ["agentiso (operator)", " "] {
         let headers = [("authorization", token.as_str()), ("x-agentiso-client", claimed)];

@@ -23,7 +23,7 @@ fn changes(workspace: &str) -> [(&'static str, Value); 7] {
 #[tokio::test]
 async fn agents_list_images_and_change_none_unless_the_operator_lets_them() {
     let house = House::new().await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let workspace = house.workspace("web", agent.session).id.to_string();
     let listed = house.call(&agent, "image_list", json!({})).await.unwrap().structured;
     assert_eq!((&listed["default_image"], &listed["may_change"]), (&json!("debian"), &json!(false)));
@@ -44,7 +44,7 @@ async fn agents_list_images_and_change_none_unless_the_operator_lets_them() {
 #[tokio::test]
 async fn agents_do_not_even_list_images_where_that_is_off() {
     let house = House::configured("[images]\nagents = \"off\"").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     for (action, arguments) in [("image_list", json!({})), ("image_info", json!({ "name": "debian" }))] {
         let failure = house.call(&agent, action, arguments).await.unwrap_err();
         assert_eq!(failure.code(), Code::NotPermitted, "{action}: {failure}");
@@ -54,8 +54,8 @@ async fn agents_do_not_even_list_images_where_that_is_off() {
 #[tokio::test]
 async fn agents_that_may_import_read_only_files_in_their_transfer_directory() {
     let house = House::configured("[images]\nagents = \"manage\"").await;
-    let agent = house.session("agent");
-    let transfers = house.engine.installation().paths.home.join("transfers");
+    let agent = house.session("agent").await;
+    let transfers = house.installation.paths.home.join("transfers");
     let own = transfers.join("sessions").join(agent.session.unwrap().to_string());
     std::fs::create_dir_all(own.join("directory")).unwrap();
     symlink("/etc/passwd", own.join("link.tar")).unwrap();
@@ -82,7 +82,7 @@ async fn agents_that_may_import_read_only_files_in_their_transfer_directory() {
         assert_eq!(failure.code(), code, "{host_path}: {failure}");
         assert!(!failure.message().contains("/proc/"), "{failure}");
     }
-    let left = std::fs::read_dir(house.engine.installation().paths.images_dir()).unwrap().count();
+    let left = std::fs::read_dir(house.installation.paths.images_dir()).unwrap().count();
     assert_eq!(left, 0);
 }
 
@@ -114,10 +114,10 @@ async fn a_suspended_workspace_is_not_copied_without_what_is_in_its_memory() {
 #[tokio::test]
 async fn a_pull_that_its_client_leaves_ends_and_nothing_of_it_stays() {
     let house = House::configured("[images]\nagents = \"manage\"").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let registry = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let reference = format!("{}/team/app:1", registry.local_addr().unwrap());
-    let images = house.engine.installation().paths.images_dir();
+    let images = house.installation.paths.images_dir();
     let arguments = json!({ "reference": reference, "name": "app" });
     let mut asked = tokio::select! {
         ended = house.call(&agent, "image_pull", arguments) => panic!("it ended: {:?}", ended.err()),
@@ -128,15 +128,15 @@ async fn a_pull_that_its_client_leaves_ends_and_nothing_of_it_stays() {
     // The client hangs up.
     let mut rest = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut asked, &mut rest).await.unwrap();
-    house.engine.installation().images().unwrap().begin(&"app".parse().unwrap(), false).unwrap();
+    house.installation.images().unwrap().begin(&"app".parse().unwrap(), false).unwrap();
 }
 
 #[tokio::test]
 async fn archives_of_workspaces_are_checked_before_anything_is_made() {
     let house = House::configured("[images]\nagents = \"manage\"\n[limits]\nmax_vcpus = 4").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     house.workspace("taken", None);
-    let home = house.engine.installation().paths.home.clone();
+    let home = house.installation.paths.home.clone();
     let own = home.join("transfers/sessions").join(agent.session.unwrap().to_string());
     std::fs::create_dir_all(&own).unwrap();
     let archive = |name: &str, vcpus: u32| {
@@ -171,5 +171,5 @@ async fn archives_of_workspaces_are_checked_before_anything_is_made() {
     let outside = json!({ "workspace_id": "taken", "host_path": "/etc/agentiso-export" });
     let failure = house.call(&agent, "workspace_export", outside).await.unwrap_err();
     assert_eq!(failure.code(), Code::PathNotAllowed, "{failure}");
-    assert_eq!(std::fs::read_dir(house.engine.installation().paths.images_dir()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(house.installation.paths.images_dir()).unwrap().count(), 0);
 }

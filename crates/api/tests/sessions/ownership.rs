@@ -12,7 +12,7 @@ const AT_ONCE: &str = "[sessions]\nadopt_idle_secs = 0\n";
 #[tokio::test]
 async fn force_takes_nothing_from_a_session_whose_client_is_connected() {
     let house = House::configured(AT_ONCE).await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     let workspace = house.workspace("mine", one.session);
     let adopt = json!({ "workspace_id": "mine", "force": true });
 
@@ -32,7 +32,7 @@ async fn force_takes_nothing_from_a_session_whose_client_is_connected() {
 #[tokio::test]
 async fn a_strict_installation_hides_what_a_session_does_not_own() {
     let house = House::configured(STRICT).await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     let orphan = house.workspace("orphan", None);
     house.workspace("mine", one.session);
     house.workspace("theirs", two.session);
@@ -63,7 +63,7 @@ async fn a_strict_installation_hides_what_a_session_does_not_own() {
 async fn a_session_is_told_only_of_its_own_workspaces() {
     for (config, orphans) in [(AT_ONCE, true), (STRICT, false)] {
         let house = House::configured(config).await;
-        let (one, two) = (house.session("one"), house.session("two"));
+        let (one, two) = (house.session("one").await, house.session("two").await);
         house.workspace("mine", one.session);
         house.workspace("orphan", None);
         let mut events = house.engine.events();
@@ -92,7 +92,7 @@ async fn a_session_is_told_only_of_its_own_workspaces() {
 #[tokio::test]
 async fn a_refused_call_teaches_its_caller_nothing_about_the_workspace() {
     let house = House::configured(STRICT).await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     house.workspace("theirs", two.session);
     let secret = json!({ "workspace_id": "theirs", "vars": { "DB_PASSWORD": "blauwal77" } });
     house.call(&two, "set_env", secret).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_refused_call_teaches_its_caller_nothing_about_the_workspace() {
 #[tokio::test]
 async fn a_page_of_the_timeline_is_full_of_the_callers_own_events() {
     let house = House::new().await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     for _ in 0..3 {
         house.call(&one, "server_status", json!({})).await.unwrap();
     }

@@ -146,7 +146,7 @@ fn keep_mine(house: &House, attacker: &Caller) {
 #[tokio::test]
 async fn every_parameter_of_every_action_leaves_what_is_anothers_alone() {
     let house = House::new().await;
-    let (attacker, victim) = (house.session("attacker"), house.session("victim"));
+    let (attacker, victim) = (house.session("attacker").await, house.session("victim").await);
     house.workspace("mine", attacker.session);
     let theirs = house.workspace("victim", victim.session);
     house.label(theirs.id, "note", SECRET);
@@ -196,7 +196,7 @@ async fn every_parameter_of_every_action_leaves_what_is_anothers_alone() {
 #[tokio::test]
 async fn a_comparison_that_reaches_into_another_workspace_is_refused_and_adopts_nothing() {
     let house = House::new().await;
-    let (attacker, victim) = (house.session("attacker"), house.session("victim"));
+    let (attacker, victim) = (house.session("attacker").await, house.session("victim").await);
     house.workspace("mine", attacker.session);
     house.workspace("victim", victim.session);
     let orphan = house.workspace("orphan", None);
@@ -216,7 +216,7 @@ async fn a_comparison_that_reaches_into_another_workspace_is_refused_and_adopts_
 #[tokio::test]
 async fn a_workspace_cannot_be_named_like_another_ones_id() {
     let house = House::new().await;
-    let (attacker, victim) = (house.session("attacker"), house.session("victim"));
+    let (attacker, victim) = (house.session("attacker").await, house.session("victim").await);
     let mine = house.workspace("mine", attacker.session);
     let theirs = house.workspace("victim", victim.session);
     for name in

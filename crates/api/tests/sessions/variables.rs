@@ -14,7 +14,7 @@ async fn set(house: &House, caller: &Caller, name: &str) {
 #[tokio::test]
 async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
     let house = House::configured("[sessions]\nadopt_idle_secs = 0\n").await;
-    let (user, one, two) = (Caller::operator("test"), house.session("one"), house.session("two"));
+    let (user, one, two) = (Caller::operator("test"), house.session("one").await, house.session("two").await);
     let web = house.workspace("web", one.session);
     let kept = || {
         let variables = house.meta.read(|read| read.variables(web.id)).unwrap();
@@ -34,7 +34,7 @@ async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
     assert_eq!(house.env_names(&user, "web").await, json!(["OF_TWO", "OF_USER"]));
     assert_eq!(house.env_names(&one, "web").await, json!(["OF_USER"]));
     set(&house, &one, "OF_ONE").await;
-    let three = house.session("three");
+    let three = house.session("three").await;
     let grant = json!({ "workspace_id": "web", "session_id": three.session.unwrap().to_string() });
     house.call(&user, "workspace_grant", grant).await.unwrap();
     assert_eq!(house.env_names(&three, "web").await, json!(["OF_USER"]));
@@ -52,17 +52,17 @@ async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
 #[tokio::test]
 async fn names_go_with_the_daemon_that_knew_the_values() {
     let house = House::new().await;
-    let one = house.session("one");
+    let one = house.session("one").await;
     let web = house.workspace("web", one.session);
     set(&house, &one, "LOST").await;
-    let _next = agentiso_engine::Engine::open(&house.installation, Vec::new()).await.unwrap();
+    let _next = crate::house::open(&house.installation).await;
     assert!(house.meta.read(|read| read.variables(web.id)).unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_workspace_has_only_so_many_variables() {
     let house = House::new().await;
-    let one = house.session("one");
+    let one = house.session("one").await;
     house.workspace("web", one.session);
     let many = |count: usize, letter: &str| {
         let vars = (0..count).map(|number| (format!("{letter}{number}"), json!("x")));

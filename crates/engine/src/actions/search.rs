@@ -1,8 +1,8 @@
 //! Files found by name and by content.
 
 use agentiso_core::action::{FileEntry, FileGlob, FileGrep, FilesFound, TextFound, TextMatch};
+use agentiso_core::ports::link::{Find, Grep};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{Find, Grep};
 
 use super::exec::bounded;
 use super::files::{about_path, absolute};
