@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use agentiso_core::action::{self, About, Action, Outcome};
 use agentiso_core::{Code, Failure, for_each_action};
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
@@ -12,12 +13,24 @@ use crate::mistake::Mistake;
 /// Why arguments could not be read, and where.
 pub(crate) type Unreadable = serde_path_to_error::Error<serde_json::Error>;
 
+/// The schemas of an action in a document whose types refer to each other by name.
+#[derive(Clone, Copy)]
+struct Components {
+    /// The parameters, in place.
+    described_input: fn(&mut SchemaGenerator) -> Value,
+    /// A reference to the parameters.
+    input: fn(&mut SchemaGenerator) -> Value,
+    /// A reference to the outcome.
+    output: fn(&mut SchemaGenerator) -> Value,
+}
+
 /// An action, without its type.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// What it says about itself.
     pub about: About,
     schemas: &'static LazyLock<Schemas>,
+    components: Components,
     check: fn(&Map<String, Value>) -> Result<(), Unreadable>,
     text: fn(&Value) -> Result<String, Failure>,
 }
@@ -27,6 +40,11 @@ impl Entry {
         Self {
             about: A::ABOUT,
             schemas,
+            components: Components {
+                described_input: |generator| A::json_schema(generator).to_value(),
+                input: |generator| generator.subschema_for::<A>().to_value(),
+                output: |generator| generator.subschema_for::<A::Outcome>().to_value(),
+            },
             check: |arguments| serde_path_to_error::deserialize::<_, A>(arguments).map(drop),
             text: |value| {
                 let outcome: A::Outcome = serde_json::from_value(value.clone()).map_err(|error| {
@@ -49,6 +67,25 @@ impl Entry {
         &self.schemas.output
     }
 
+    /// The schema of its parameters in a document of named components.
+    pub(crate) fn described_input(&self, generator: &mut SchemaGenerator) -> Value {
+        let mut input = (self.components.described_input)(generator);
+        if let Some(properties) = input.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.values_mut().for_each(without_null);
+        }
+        input
+    }
+
+    /// A reference to the component of its parameters.
+    pub(crate) fn input_component(&self, generator: &mut SchemaGenerator) -> Value {
+        (self.components.input)(generator)
+    }
+
+    /// A reference to the component of its outcome.
+    pub(crate) fn output_component(&self, generator: &mut SchemaGenerator) -> Value {
+        (self.components.output)(generator)
+    }
+
     /// Whether these are arguments the action takes.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Mistake> {
         (self.check)(arguments).map_err(|error| Mistake::find(self, arguments, &error))
@@ -68,7 +105,33 @@ struct Schemas {
 
 impl Schemas {
     fn of<A: Action>() -> Self {
-        Self { input: schema::<A>(), output: schema::<A::Outcome>() }
+        let mut input = schema::<A>();
+        if let Some(properties) = input.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.values_mut().for_each(without_null);
+        }
+        Self { input, output: schema::<A::Outcome>() }
+    }
+}
+
+/// An optional parameter is left out. Null is understood as absent, but not described: rules such as "one of these two
+/// is required" are about parameters that have a value.
+pub(crate) fn without_null(property: &mut Value) {
+    if let Some(Value::Array(choices)) = property.get("anyOf")
+        && let [Value::Object(only)] =
+            choices.iter().filter(|choice| choice["type"] != "null").cloned().collect::<Vec<_>>().as_slice()
+        && let Some(property) = property.as_object_mut()
+    {
+        property.remove("anyOf");
+        property.extend(only.clone());
+    }
+    if let Some(Value::Array(types)) = property.get_mut("type") {
+        types.retain(|kind| kind != "null");
+        if let [only] = types.as_slice() {
+            property["type"] = only.clone();
+        }
+    }
+    if let Some(Value::Array(values)) = property.get_mut("enum") {
+        values.retain(|value| !value.is_null());
     }
 }
 

@@ -208,12 +208,12 @@ mod tests {
         let failure = mistake("exec", json!({"workspace_id": "a", "command": "b", "timeout_secs": "hush"}));
         assert_eq!(
             failure.message(),
-            "`timeout_secs` is wrong: expected a whole number of at least 0, for example 120; text was given"
+            "`timeout_secs` is wrong: expected a whole number from 1 to 86400, for example 120; text was given"
         );
         let failure = mistake("port_forward_add", json!({"workspace_id": "a", "guest_port": 70_000}));
         assert_eq!(
             failure.message(),
-            "`guest_port` is wrong: expected a whole number from 0 to 65535, for example 8080; a number outside \
+            "`guest_port` is wrong: expected a whole number from 1 to 65535, for example 8080; a number outside \
              that range was given"
         );
         let failure = mistake("exec", json!({"workspace_id": "a", "command": "b", "env": ["A=1"]}));

@@ -1,6 +1,10 @@
 //! Labels: what users note on their workspaces, to tell them apart later.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
 use crate::{Code, Explain};
 
@@ -53,6 +57,46 @@ impl Explain for LabelError {
             ),
             Self::Value { .. } => format!("use at most {MAX_VALUE} characters, all of them printable"),
         })
+    }
+}
+
+/// The form of a set of labels in a schema, as [`check_labels`] accepts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Labels;
+
+/// The form of a change of labels in a schema: null removes a label.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelChanges;
+
+fn labels_schema(value_type: Value) -> Schema {
+    json_schema!({
+        "type": "object",
+        "propertyNames": { "pattern": "^[a-z0-9][a-z0-9._/-]*$", "maxLength": MAX_KEY },
+        "additionalProperties": {
+            "type": value_type, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$", "maxLength": MAX_VALUE,
+        },
+        "maxProperties": MAX_LABELS,
+        "examples": [{"team": "web"}],
+    })
+}
+
+impl JsonSchema for Labels {
+    fn schema_name() -> Cow<'static, str> {
+        "Labels".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        labels_schema(json!("string"))
+    }
+}
+
+impl JsonSchema for LabelChanges {
+    fn schema_name() -> Cow<'static, str> {
+        "LabelChanges".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        labels_schema(json!(["string", "null"]))
     }
 }
 

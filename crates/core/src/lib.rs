@@ -25,7 +25,7 @@ pub use engine_settings::{
 };
 pub use failure::{Explain, Failure, chain};
 pub use id::{DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
-pub use label::{LabelError, MAX_LABELS, check_labels};
+pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
 pub use reference::{WorkspaceRef, resembles_id};
 pub use resources::{Limits, MIN_MEMORY_MB, Resources, ResourcesError};

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{Code, Explain, resembles_id};
 
 /// Declares a name: checked when it is made, plain text from then on.
 macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $kind:literal, $max:literal, $check:path) => {
+    ($(#[$doc:meta])* $type:ident, $kind:literal, $max:literal, $check:path, $pattern:expr, $but:expr, $example:literal) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
         #[serde(try_from = "String", into = "String")]
@@ -52,23 +53,50 @@ macro_rules! name {
                 f.write_str(&self.0)
             }
         }
+
+        impl JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "pattern": $pattern,
+                    "not": { "pattern": $but },
+                    "maxLength": Self::MAX,
+                    "examples": [$example],
+                })
+            }
+        }
     };
 }
 
+/// A plain word, as [`check`] accepts it, unless it matches [`NOT_PLAIN`].
+const PLAIN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
+const NOT_PLAIN: &str = r"\.\.";
+/// A host name, as [`check_label`] accepts it, unless it matches [`LIKE_ID`].
+const HOST_NAME: &str = "^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$";
+/// Six or more hex digits, or the beginning of a UUID beyond its first group, as [`resembles_id`] recognises them.
+const LIKE_ID: &str = concat!(
+    "^([0-9A-Fa-f]{6,}|[0-9A-Fa-f]{8}-([0-9A-Fa-f]{0,4}|[0-9A-Fa-f]{4}-([0-9A-Fa-f]{0,4}|",
+    "[0-9A-Fa-f]{4}-([0-9A-Fa-f]{0,4}|[0-9A-Fa-f]{4}-[0-9A-Fa-f]{0,12}))))$",
+);
+
 name! {
     /// The name of an image: a plain word that is safe as a directory name.
-    ImageName, "image", 128, check
+    ImageName, "image", 128, check, PLAIN, NOT_PLAIN, "debian"
 }
 
 name! {
     /// The name of a snapshot, unique in its workspace.
-    SnapshotName, "snapshot", 128, check
+    SnapshotName, "snapshot", 128, check, PLAIN, NOT_PLAIN, "before-upgrade"
 }
 
 name! {
     /// The name of a workspace. It is also the host name inside, so it is one label of letters, digits and hyphens.
     /// It never looks like an id.
-    WorkspaceName, "workspace", 63, check_label
+    WorkspaceName, "workspace", 63, check_label, HOST_NAME, LIKE_ID, "web"
 }
 
 /// Such a name could be meant as a reference to another workspace.
@@ -158,6 +186,27 @@ mod tests {
         }
         for bad in ["", "a_b", "a.b", "-a", "a-", "deadbeef", "0190c1d2-1a2b", &"x".repeat(64)] {
             assert!(bad.parse::<WorkspaceName>().is_err(), "{bad:?}");
+        }
+    }
+
+    /// Whether the schema of a name allows a text.
+    fn is_allowed<N: JsonSchema>(text: &str) -> bool {
+        let schema = schemars::schema_for!(N).to_value();
+        let matches = |pattern: &serde_json::Value| {
+            regex::Regex::new(pattern.as_str().unwrap()).unwrap().is_match(text)
+        };
+        matches(&schema["pattern"])
+            && !matches(&schema["not"]["pattern"])
+            && text.chars().count() as u64 <= schema["maxLength"].as_u64().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn the_schema_of_a_name_allows_what_is_accepted_and_nothing_else(
+            text in "[a-fA-F0-9.-]{0,40}|[0-9a-f]{8}(-[0-9a-f]{0,4}){0,4}|[A-Za-z0-9._/-]{0,20}|x{60,66}|.{0,6}",
+        ) {
+            prop_assert_eq!(is_allowed::<WorkspaceName>(&text), text.parse::<WorkspaceName>().is_ok(), "{}", text);
+            prop_assert_eq!(is_allowed::<ImageName>(&text), text.parse::<ImageName>().is_ok(), "{}", text);
         }
     }
 

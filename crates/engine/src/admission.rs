@@ -25,7 +25,7 @@ use crate::actions::refuse_last_moment;
 use crate::{Caller, Engine};
 
 /// The name of the present state of a workspace, among the names of its snapshots.
-pub(crate) const NOW: &str = "now";
+pub(crate) const NOW: &str = agentiso_core::action::forms::NOW;
 
 /// Everything an action refers to, resolved and allowed.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use agentiso_core::{Code, Failure};
 use crate::actions::variable_name;
 
 /// The most bytes of a command line, or of all arguments of a command.
-pub(crate) const LONGEST_COMMAND: usize = 2 << 20;
+pub(crate) const LONGEST_COMMAND: usize = agentiso_core::action::forms::MAX_COMMAND;
 /// A login shell for a machine nobody has asked which shells it has.
 const ANY_SHELL: [&str; 3] =
     ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi"];

@@ -28,9 +28,9 @@ use crate::secrets::is_secret_variable;
 type Values = BTreeMap<String, Zeroizing<String>>;
 
 /// Variables a workspace may have: as many as a machine takes.
-const MOST: usize = 256;
+const MOST: usize = agentiso_core::action::forms::MAX_VARIABLES;
 /// The longest name.
-const LONGEST_NAME: usize = 255;
+const LONGEST_NAME: usize = agentiso_core::action::forms::MAX_VARIABLE_NAME;
 
 /// The values that are known here.
 #[derive(Clone, Default)]

@@ -30,7 +30,7 @@ use crate::held::when_free;
 use crate::rooms::locked;
 
 /// Ports below this need rights nobody should have.
-const LOWEST: u16 = 1024;
+const LOWEST: u16 = agentiso_core::action::forms::MIN_HOST_PORT;
 /// Forwards of one workspace.
 const PER_WORKSPACE: usize = 32;
 /// Forwards of all workspaces together: each takes a descriptor of the daemon's.

@@ -276,7 +276,7 @@ mod tests {
         );
         assert_eq!(
             refused("exec", json!({"workspace_id": "a", "command": "b", "timeout_secs": "soon"})),
-            "`timeout_secs` is wrong: expected a whole number of at least 0, for example 120; text was given; \
+            "`timeout_secs` is wrong: expected a whole number from 1 to 86400, for example 120; text was given; \
              timeout_secs: Kill it and its children after this many seconds, up to 86400. Default: 120."
         );
         assert!(read_as("workspace_stop", json!({"workspace_id": "a", "force": "\"true\""})).is_err());

@@ -154,7 +154,7 @@ fn kind(schema: &Value) -> String {
     }
     match &schema["type"] {
         Value::String(kind) if kind == "array" => format!("array of {}", kind_of_items(&schema["items"])),
-        Value::String(kind) => kind.clone(),
+        Value::String(kind) => format!("{kind}{}", bounds(schema)),
         Value::Array(kinds) => {
             let kinds: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
             kinds.join(" or ")
@@ -163,6 +163,15 @@ fn kind(schema: &Value) -> String {
             Some(kinds) => kinds.iter().map(kind).collect::<Vec<_>>().join(" or "),
             None => "anything".to_owned(),
         },
+    }
+}
+
+/// The bounds of a number, if it has any.
+fn bounds(schema: &Value) -> String {
+    match (schema["minimum"].as_i64(), schema["maximum"].as_i64()) {
+        (least, Some(most)) => format!(" ({} to {most})", least.unwrap_or(0)),
+        (Some(least), None) if least != 0 => format!(" (at least {least})"),
+        (_, None) => String::new(),
     }
 }
 

@@ -57,13 +57,32 @@ fn bare(schema: &mut Map<String, Value>) {
     }
 }
 
+/// What a model needs of a parameter: its type, values and bounds. Patterns, lengths and examples are in the OpenAPI
+/// document, and a value that violates them is refused with a message that says how to write it.
+fn lean(property: &mut Value) {
+    let Some(property) = property.as_object_mut() else { return };
+    property.retain(|key, value| match key.as_str() {
+        "pattern" | "not" | "maxLength" | "minLength" | "examples" | "propertyNames" | "maxProperties"
+        | "minItems" => false,
+        // That a count is not negative goes without saying.
+        "minimum" => *value != json!(0),
+        _ => true,
+    });
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = property.get_mut(key) {
+            lean(inner);
+        }
+    }
+    if let Some(Value::Object(properties)) = property.get_mut("properties") {
+        properties.values_mut().for_each(lean);
+    }
+}
+
 /// The schema of an action's parameters in the form a tool offers it.
 fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
     let mut schema = tidy(entry.input_schema().clone());
     // Parameters that are unknown are refused with the nearest name, whether a list says so or not.
-    for key in ["description", "additionalProperties"] {
-        schema.remove(key);
-    }
+    schema.retain(|key, _| matches!(key.as_str(), "type" | "properties" | "required"));
     let mut required: Vec<String> = strings(schema.get("required"));
     required.extend(form.needs.iter().map(|field| (*field).to_owned()));
     let mut properties = Map::new();
@@ -71,10 +90,7 @@ fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
         if form.without.contains(&field.as_str()) || form.unlisted.contains(&field.as_str()) {
             continue;
         }
-        without_null(&mut property);
-        if let Some(property) = property.as_object_mut() {
-            property.retain(|key, _| key != "minimum" && key != "maximum");
-        }
+        lean(&mut property);
         if let Some((_, said)) = form.described.iter().find(|(described, _)| *described == field) {
             property["description"] = json!(said);
         }
@@ -172,17 +188,6 @@ fn tidy(schema: Value) -> Map<String, Value> {
 fn tidy_in_place(schema: &mut Value) {
     if schema.is_object() {
         *schema = Value::Object(tidy(schema.take()));
-    }
-}
-
-/// A parameter that may be absent need not be null as well: null is taken for absent.
-fn without_null(property: &mut Value) {
-    if let Some(Value::Array(types)) = property.get("type") {
-        let types: Vec<&Value> = types.iter().filter(|it| **it != "null").collect();
-        property["type"] = match types.as_slice() {
-            [one] => (*one).clone(),
-            many => json!(many),
-        };
     }
 }
 

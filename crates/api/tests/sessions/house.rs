@@ -130,6 +130,11 @@ impl House {
         stored.unwrap()
     }
 
+    /// Whether there is such a workspace.
+    pub fn exists(&self, id: WorkspaceId) -> bool {
+        self.meta.read(|read| read.workspace_if_known(id)).unwrap().is_some()
+    }
+
     /// Puts a label on a workspace.
     pub fn label(&self, id: WorkspaceId, key: &str, value: &str) {
         let labelled = self.meta.write(|tx| {

@@ -4,6 +4,7 @@
 
 mod clients;
 mod ends;
+mod forms;
 mod grants;
 mod house;
 mod http;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::WorkspaceReference;
 use super::workspace::WorkspaceBrief;
 
 /// Takes workspaces over.
@@ -12,6 +13,7 @@ use super::workspace::WorkspaceBrief;
 pub struct WorkspaceAdopt {
     /// Id or name. Default: all workspaces without an owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceReference>")]
     pub workspace_id: Option<String>,
     /// Also take workspaces whose owner has been idle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

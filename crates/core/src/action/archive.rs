@@ -6,16 +6,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{AbsolutePath, WorkspaceReference};
 use super::values::State;
 use super::workspace::Size;
+use crate::WorkspaceName;
 
 /// Writes a workspace to a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceExport {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path of the file, in the host's transfer directory. What is there is replaced.
+    #[schemars(with = "AbsolutePath")]
     pub host_path: String,
 }
 action! { WorkspaceExport -> WorkspaceExported {
@@ -54,9 +58,11 @@ pub struct WorkspaceExported {
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceImport {
     /// Absolute path of an archive that workspace_export wrote, in the host's transfer directory.
+    #[schemars(with = "AbsolutePath")]
     pub host_path: String,
     /// Name of the workspace; the one in the archive if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceName>")]
     pub name: Option<String>,
 }
 action! { WorkspaceImport -> WorkspaceImported {

@@ -6,6 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{
+    AbsolutePath, CommandLine, MAX_EXEC_OUTPUT, MAX_EXEC_SECS, MAX_JOB_OUTPUT, MAX_JOB_SECS, MAX_SIGNAL,
+    MAX_WAIT_SECS, UserReference, VariableChanges, Variables, WorkspaceReference,
+};
 use super::values::{JobStatus, WaitFor};
 use super::workspace::of_one;
 
@@ -15,33 +19,42 @@ const SH: &str = "run by /bin/sh: this image has no bash";
 /// Runs a command and waits for its end.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{"required": ["command"]}, {"required": ["job_id"]}]))]
 pub struct Exec {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Command line, at most 2 MiB, for bash (`/bin/sh` in an image without it). Omit it with job_id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "CommandLine")]
     pub command: String,
     /// Kill it and its children after this many seconds, up to 86400. Default: 120.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_EXEC_SECS))]
     pub timeout_secs: Option<u64>,
     /// Working directory. Default: the image's, else the user's home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub workdir: Option<String>,
     /// Environment variables, added to those of set_env.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "Variables")]
     pub env: BTreeMap<String, String>,
     /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<UserReference>")]
     pub user: Option<String>,
     /// Standard input. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
     /// Maximum bytes of stdout and stderr together, up to 8388608. Default: 30000 for MCP tools, else 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_EXEC_OUTPUT))]
     pub max_output_bytes: Option<u64>,
     /// Seconds after which it continues as a background job; 0 for never. If absent, 240 for MCP clients, 45 for those
     /// without progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_EXEC_SECS))]
     pub background_after_secs: Option<u64>,
     /// A job that exec returned: waits for it again, and does not run the command a second time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,23 +170,29 @@ impl Executed {
 #[serde(deny_unknown_fields)]
 pub struct JobStart {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// The command line, at most 2 MiB. Run by `/bin/bash -c`, or by `/bin/sh -c` in an image without bash.
+    #[schemars(with = "CommandLine")]
     pub command: String,
     /// Working directory. Default: the image's, else the user's home.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub workdir: Option<String>,
     /// Environment variables, added to those of set_env.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "Variables")]
     pub env: BTreeMap<String, String>,
     /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<UserReference>")]
     pub user: Option<String>,
     /// Keep standard input open for exec_write.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stdin: bool,
     /// Kill it and its children after this many seconds. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_JOB_SECS))]
     pub timeout_secs: Option<u64>,
 }
 action! { JobStart -> JobStarted {
@@ -216,6 +235,7 @@ impl Outcome for JobStarted {
 #[serde(deny_unknown_fields)]
 pub struct JobPoll {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
@@ -227,12 +247,14 @@ pub struct JobPoll {
     pub stderr_offset: Option<u64>,
     /// Maximum bytes of each, up to 1048576. Default: 15000 for MCP tools, else 262144.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_JOB_OUTPUT))]
     pub max_output_bytes: Option<u64>,
     /// `output`: wait for output after the offsets; `exit`: wait for the end; `none` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitFor>,
     /// Maximum wait in seconds, up to 3600. Default: 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_WAIT_SECS))]
     pub wait_secs: Option<u64>,
 }
 action! { JobPoll -> JobPolled {
@@ -299,11 +321,13 @@ impl Outcome for JobPolled {
 #[serde(deny_unknown_fields)]
 pub struct JobKill {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
     /// Signal, 1 to 64. Default: 9, which kills it and its children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_SIGNAL))]
     pub signal: Option<i32>,
 }
 action! { JobKill -> JobKilled {
@@ -399,6 +423,7 @@ impl Outcome for JobListed {
 #[serde(deny_unknown_fields)]
 pub struct JobWrite {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Its number.
     pub job_id: u32,
@@ -441,8 +466,10 @@ impl Outcome for JobWritten {
 #[serde(deny_unknown_fields)]
 pub struct SetEnv {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Names and values; null removes a variable.
+    #[schemars(with = "VariableChanges")]
     pub vars: BTreeMap<String, Option<String>>,
 }
 action! { SetEnv -> EnvSet {

@@ -4,30 +4,46 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{AbsolutePath, FileMode, MAX_ENTRIES, MAX_FILE_BYTES, WorkspaceReference};
 use super::values::{Encoding, PathKind};
+
+/// Content in base64, with padding and no stray bits.
+const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+/// What a call that reads lines must not have: an offset, or another encoding.
+fn only_text_lines() -> serde_json::Value {
+    serde_json::json!({"not": {"required": ["offset"]}, "properties": {"encoding": {"const": "text"}}})
+}
 
 /// Reads a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("dependentSchemas" = {"start_line": only_text_lines(), "end_line": only_text_lines()}))]
 pub struct FileRead {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// First byte; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// Bytes to read; 1048576 if absent, at most 16777216.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_FILE_BYTES))]
     pub limit: Option<u64>,
     /// Maximum bytes of content; a longer file is cut in the middle. Default: 30000 for MCP tools without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_FILE_BYTES))]
     pub max_output_bytes: Option<u64>,
     /// First line to read, from 1, instead of an offset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub start_line: Option<u64>,
     /// Last line to read, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
     /// `text` (default; fails if the file is not UTF-8) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,15 +119,19 @@ impl Outcome for FileContent {
 /// Writes a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("if" = {"properties": {"encoding": {"const": "base64"}}, "required": ["encoding"]}, "then" = {"properties": {"content": {"pattern": BASE64}}}))]
 pub struct FileWrite {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Content, at most 16 MiB.
     pub content: String,
     /// Octal mode. Default: that of the existing file, else 0644.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FileMode>")]
     pub mode: Option<String>,
     /// `text` (default) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,6 +173,7 @@ impl Outcome for FileWritten {
 #[serde(deny_unknown_fields)]
 pub struct Edit {
     /// Exact text to replace.
+    #[schemars(length(min = 1))]
     pub old_string: String,
     /// The replacement.
     pub new_string: String,
@@ -167,13 +188,17 @@ pub struct Edit {
 /// Edits a file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{"required": ["old_string", "new_string"]}, {"required": ["edits"]}], "dependentRequired" = {"old_string": ["new_string"], "new_string": ["old_string"]}))]
 pub struct FileEdit {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Exact text to replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub old_string: Option<String>,
     /// The replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,6 +211,7 @@ pub struct FileEdit {
     pub expect_unique: bool,
     /// Several replacements, made in order, all or none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1))]
     pub edits: Vec<Edit>,
 }
 action! { FileEdit -> FileEdited {
@@ -233,14 +259,17 @@ impl Outcome for FileEdited {
 #[serde(deny_unknown_fields)]
 pub struct FileList {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path of the directory.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Number of entries to skip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<usize>,
     /// Maximum number of entries, up to 10000. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_ENTRIES))]
     pub limit: Option<usize>,
 }
 action! { FileList -> FileListed {
@@ -313,8 +342,10 @@ impl Outcome for FileListed {
 #[serde(deny_unknown_fields)]
 pub struct FileStat {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
 }
 action! { FileStat -> FileStatus {
@@ -364,10 +395,13 @@ impl Outcome for FileStatus {
 #[serde(deny_unknown_fields)]
 pub struct FileMove {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Its new absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub new_path: String,
     /// Replace an existing file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -404,8 +438,10 @@ impl Outcome for FileMoved {
 #[serde(deny_unknown_fields)]
 pub struct FileDelete {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Also a directory that is not empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -442,11 +478,14 @@ impl Outcome for FileDeleted {
 #[serde(deny_unknown_fields)]
 pub struct FileMkdir {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path.
+    #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Octal mode. Default: 0755.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<FileMode>")]
     pub mode: Option<String>,
 }
 action! { FileMkdir -> DirectoryMade {

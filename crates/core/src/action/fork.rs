@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{IdempotencyKey, MAX_FORKS, NamePrefix, WorkspaceReference};
 use super::values::State;
-use crate::Code;
+use crate::{Code, SnapshotName, WorkspaceName};
 
 /// Where a fork came from.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -27,20 +28,26 @@ pub struct ForkedFrom {
 /// Forks a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {"required": ["new_name", "name_prefix"]}, "dependentSchemas" = {"new_name": {"properties": {"count": {"maximum": 1}}}}, "if" = {"properties": {"disk_only": {"const": true}}, "required": ["disk_only"]}, "then" = {"required": ["snapshot_name"]}))]
 pub struct WorkspaceFork {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Snapshot to fork. Default: the workspace as it is now, with its running processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<SnapshotName>")]
     pub snapshot_name: Option<String>,
     /// Name of a single fork. Default: generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceName>")]
     pub new_name: Option<String>,
     /// How many forks, 1 to 100; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_FORKS))]
     pub count: Option<u32>,
     /// Name prefix of several forks: `PREFIX-1`, `PREFIX-2`, ... Default: `worker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<NamePrefix>")]
     pub name_prefix: Option<String>,
     /// Create none if one fails. Default: create what is possible and report the rest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -50,6 +57,7 @@ pub struct WorkspaceFork {
     pub disk_only: bool,
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<IdempotencyKey>")]
     pub idempotency_key: Option<String>,
 }
 action! { WorkspaceFork -> WorkspaceForked {

@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{
+    AbsolutePath, CommitMessage, GitName, MAX_DIFF_BYTES, MAX_GIT_SECS, RepositoryUrl, WorkspaceReference,
+};
 use super::values::CommitStatus;
 
 /// Clones a repository.
@@ -11,20 +14,26 @@ use super::values::CommitStatus;
 #[serde(deny_unknown_fields)]
 pub struct GitClone {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// The repository: https, http, git or ssh, or `user@host:path`.
+    #[schemars(with = "RepositoryUrl")]
     pub url: String,
     /// Absolute path to clone to; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
     /// Branch or tag to check out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<GitName>")]
     pub branch: Option<String>,
     /// Limit history to this many commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub depth: Option<u32>,
     /// Timeout in seconds. Default: 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_GIT_SECS))]
     pub timeout_secs: Option<u64>,
 }
 action! { GitClone -> GitCloned {
@@ -68,9 +77,11 @@ impl Outcome for GitCloned {
 #[serde(deny_unknown_fields)]
 pub struct GitStatus {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
 }
 action! { GitStatus -> GitState {
@@ -133,13 +144,17 @@ impl Outcome for GitState {
 /// Commits.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("dependentRequired" = {"author_name": ["author_email"], "author_email": ["author_name"]}))]
 pub struct GitCommit {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// The commit's message.
+    #[schemars(with = "CommitMessage")]
     pub message: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
     /// Stage all changes first. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,15 +209,19 @@ impl Outcome for GitCommitted {
 #[serde(deny_unknown_fields)]
 pub struct GitPush {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
     /// Remote. Default: `origin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<GitName>")]
     pub remote: Option<String>,
     /// Branch. Default: the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<GitName>")]
     pub branch: Option<String>,
     /// Push with --force-with-lease.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -212,6 +231,7 @@ pub struct GitPush {
     pub set_upstream: bool,
     /// Timeout in seconds. Default: 120.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_GIT_SECS))]
     pub timeout_secs: Option<u64>,
 }
 action! { GitPush -> GitPushed {
@@ -250,9 +270,11 @@ impl Outcome for GitPushed {
 #[serde(deny_unknown_fields)]
 pub struct GitDiff {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Absolute path of the repository; `/workspace` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
     /// Show staged changes instead of unstaged ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -265,6 +287,7 @@ pub struct GitDiff {
     pub file_path: Option<String>,
     /// Bytes shown, first and last halves; 65536 if absent, at most 4194304.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_DIFF_BYTES))]
     pub max_bytes: Option<u64>,
 }
 action! { GitDiff -> GitDiffed {

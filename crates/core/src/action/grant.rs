@@ -4,12 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::WorkspaceReference;
 
 /// Gives a workspace to another session.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceGrant {
     /// Id or name of the workspace.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Id of the session that gets it; server_status tells each session its own.
     pub session_id: String,

@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{AbsolutePath, RegistryReference, WorkspaceReference};
 use super::values::ImageSource;
+use crate::ImageName;
 
 /// Lists images.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -64,6 +66,7 @@ pub struct ImageRecipe {
 #[serde(deny_unknown_fields)]
 pub struct ImageInfo {
     /// The image.
+    #[schemars(with = "ImageName")]
     pub name: String,
 }
 action! { ImageInfo -> ImageDetails {
@@ -120,9 +123,11 @@ pub struct ImageDetails {
 #[serde(deny_unknown_fields)]
 pub struct ImagePull {
     /// Reference: name, name:tag, registry/name:tag or name@digest.
+    #[schemars(with = "RegistryReference")]
     pub reference: String,
     /// Name of the image; made from the reference if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ImageName>")]
     pub name: Option<String>,
     /// Replaces an image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -146,9 +151,11 @@ action! { ImagePull -> ImageMade {
 #[serde(deny_unknown_fields)]
 pub struct ImageImport {
     /// Absolute path of a tarball, or an OCI or docker archive, in the host's transfer directory.
+    #[schemars(with = "AbsolutePath")]
     pub host_path: String,
     /// Name of the image; made from the file's name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ImageName>")]
     pub name: Option<String>,
     /// Replaces an image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -171,9 +178,11 @@ action! { ImageImport -> ImageMade {
 #[serde(deny_unknown_fields)]
 pub struct ImageBuild {
     /// What to build; list shows the recipes.
+    #[schemars(length(min = 1))]
     pub recipe: String,
     /// Name of the image; the recipe's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ImageName>")]
     pub name: Option<String>,
     /// Replaces an image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -197,8 +206,10 @@ action! { ImageBuild -> ImageMade {
 #[serde(deny_unknown_fields)]
 pub struct ImageCommit {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Name of the image.
+    #[schemars(with = "ImageName")]
     pub name: String,
     /// Replaces an image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -237,6 +248,7 @@ pub struct ImageMade {
 #[serde(deny_unknown_fields)]
 pub struct ImageRemove {
     /// The image.
+    #[schemars(with = "ImageName")]
     pub name: String,
 }
 action! { ImageRemove -> ImageRemoved {

@@ -10,6 +10,7 @@ mod details;
 mod exec;
 mod files;
 mod fork;
+pub mod forms;
 mod git;
 mod grant;
 mod images;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{MIN_HOST_PORT, WorkspaceReference};
 use super::workspace::{Forward, NetworkRules, of_one};
 
 /// Forwards a port of the host into a workspace.
@@ -11,11 +12,14 @@ use super::workspace::{Forward, NetworkRules, of_one};
 #[serde(deny_unknown_fields)]
 pub struct PortForward {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Port in the workspace.
+    #[schemars(range(min = 1))]
     pub guest_port: u16,
     /// Port on 127.0.0.1 of the host, 1024 or higher. Default: a free one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = MIN_HOST_PORT))]
     pub host_port: Option<u16>,
 }
 action! { PortForward -> PortForwarded {
@@ -53,11 +57,14 @@ impl Outcome for PortForwarded {
 #[serde(deny_unknown_fields)]
 pub struct PortForwardRemove {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Port in the workspace.
+    #[schemars(range(min = 1))]
     pub guest_port: u16,
     /// Port of the host. Default: all forwards of guest_port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = MIN_HOST_PORT))]
     pub host_port: Option<u16>,
 }
 action! { PortForwardRemove -> PortForwardRemoved {
@@ -127,6 +134,7 @@ impl Outcome for PortForwards {
 #[serde(deny_unknown_fields)]
 pub struct NetworkPolicy {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Must be false or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

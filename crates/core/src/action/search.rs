@@ -5,20 +5,27 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::files::FileEntry;
+use super::forms::{
+    AbsolutePath, GlobPattern, MAX_CONTEXT, MAX_FOUND, MAX_MATCHES, SearchPattern, WorkspaceReference,
+};
 
 /// Finds files by name.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileGlob {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Pattern relative to path: `**/*.rs`, `src/*.{c,h}`.
+    #[schemars(with = "GlobPattern")]
     pub pattern: String,
     /// Absolute path of the directory to look in; `/` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
     /// Maximum number, up to 10000. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_FOUND))]
     pub max_results: Option<u32>,
     /// Also what begins with a dot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -60,11 +67,14 @@ impl Outcome for FilesFound {
 #[serde(deny_unknown_fields)]
 pub struct FileGrep {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Regular expression, or text if fixed.
+    #[schemars(with = "SearchPattern")]
     pub pattern: String,
     /// Absolute path of a file or directory; `/` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AbsolutePath>")]
     pub path: Option<String>,
     /// Only in files that match this glob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,9 +87,11 @@ pub struct FileGrep {
     pub ignore_case: bool,
     /// Context lines around each match, at most 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_CONTEXT))]
     pub context: Option<u8>,
     /// Maximum number of matches, up to 5000. Default: 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_MATCHES))]
     pub max_results: Option<u32>,
     /// Also in files that begin with a dot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{MAX_EVENTS, WorkspaceReference};
 
 /// Shows what has happened.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -13,9 +14,11 @@ use super::about::{Outcome, action};
 pub struct Timeline {
     /// Id or name of a workspace, also of a destroyed one. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceReference>")]
     pub workspace_id: Option<String>,
     /// Number of newest events, up to 1000. Default: 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_EVENTS))]
     pub limit: Option<u32>,
     /// Only events before this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]

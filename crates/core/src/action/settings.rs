@@ -6,28 +6,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{MAX_LIFETIME_SECS, WorkspaceReference};
 use super::workspace::{Size, ends, in_words};
+use crate::{LabelChanges, MIN_MEMORY_MB};
 
 /// Changes what is kept about a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceUpdate {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Labels to set; null removes a label.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "LabelChanges")]
     pub labels: BTreeMap<String, Option<String>>,
     /// Destroy it this many seconds from now; 0 for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_LIFETIME_SECS))]
     pub ttl_secs: Option<u64>,
     /// Stop it after this many seconds without a call; 0 for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_LIFETIME_SECS))]
     pub idle_stop_secs: Option<u64>,
     /// Virtual CPUs after the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub vcpus: Option<u32>,
     /// Memory in MiB after the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = MIN_MEMORY_MB))]
     pub memory_mb: Option<u32>,
     /// Whether to start it with the daemon, unless it was stopped on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{MAX_CHANGES, MAX_DESCRIPTION, NewSnapshotName, WorkspaceReference};
 use super::values::{ChangeKind, State};
 use super::workspace::of_one;
+use crate::SnapshotName;
 
 /// A snapshot, in short.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -27,14 +29,17 @@ pub struct SnapshotBrief {
 #[serde(deny_unknown_fields)]
 pub struct SnapshotCreate {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is reserved.
+    #[schemars(with = "NewSnapshotName")]
     pub name: String,
     /// Include memory, so that processes continue after a restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_memory: Option<bool>,
     /// Description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = MAX_DESCRIPTION))]
     pub description: Option<String>,
 }
 action! { SnapshotCreate -> SnapshotTaken {
@@ -79,8 +84,10 @@ impl Outcome for SnapshotTaken {
 #[serde(deny_unknown_fields)]
 pub struct SnapshotRestore {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// The snapshot.
+    #[schemars(with = "SnapshotName")]
     pub snapshot_name: String,
     /// Boot from the snapshot's disk even if it has memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -203,8 +210,10 @@ impl Outcome for SnapshotListed {
 #[serde(deny_unknown_fields)]
 pub struct SnapshotDelete {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// The snapshot.
+    #[schemars(with = "SnapshotName")]
     pub snapshot_name: String,
 }
 action! { SnapshotDelete -> SnapshotDeleted {
@@ -239,8 +248,10 @@ impl Outcome for SnapshotDeleted {
 #[serde(deny_unknown_fields)]
 pub struct SnapshotDiff {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Earlier point: a snapshot.
+    #[schemars(with = "SnapshotName")]
     pub snapshot_name: String,
     /// Later point: a snapshot, `now` (default), or `OTHER:NAME` of another workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -253,6 +264,7 @@ pub struct SnapshotDiff {
     pub file: Option<String>,
     /// Maximum number of changes, up to 100000. Default: 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_CHANGES))]
     pub max_results: Option<usize>,
 }
 action! { SnapshotDiff -> SnapshotCompared {

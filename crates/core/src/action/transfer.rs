@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{AbsolutePath, WorkspaceReference};
 use super::values::Direction;
 
 /// Copies files between the host and a workspace.
@@ -11,12 +12,15 @@ use super::values::Direction;
 #[serde(deny_unknown_fields)]
 pub struct FileTransfer {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// `upload` (host to workspace) or `download` (workspace to host).
     pub direction: Direction,
     /// Absolute path on the host, within the transfer directory.
+    #[schemars(with = "AbsolutePath")]
     pub host_path: String,
     /// Absolute path in the workspace.
+    #[schemars(with = "AbsolutePath")]
     pub guest_path: String,
 }
 action! { FileTransfer -> FileTransferred {

@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
+use super::forms::{IdempotencyKey, MAX_LIFETIME_SECS, MAX_LOG_LINES, WorkspaceReference};
 use super::values::{Accel, LogType, State, Tier};
+use crate::{ImageName, Labels, MIN_MEMORY_MB, WorkspaceName};
 
 /// A size.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -93,30 +95,38 @@ pub(super) fn ends(expires_at: Option<&str>, idle_stop_secs: Option<u64>) -> Str
 pub struct WorkspaceCreate {
     /// Name and host name: letters, digits and hyphens, at most 63. Default: generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceName>")]
     pub name: Option<String>,
     /// Image. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ImageName>")]
     pub base_image: Option<String>,
     /// Virtual CPUs. Default: from the configuration, else 2 under KVM and 1 under emulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub vcpus: Option<u32>,
     /// Memory in MiB. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = MIN_MEMORY_MB))]
     pub memory_mb: Option<u32>,
     /// Root file system in GiB. Default: from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub disk_gb: Option<u32>,
     /// Must be false or absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_internet: Option<bool>,
     /// Up to 32 labels; keys of lower-case letters, digits and `._/-`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "Labels")]
     pub labels: BTreeMap<String, String>,
     /// Destroy it after this many seconds. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_LIFETIME_SECS))]
     pub ttl_secs: Option<u64>,
     /// Stop it after this many seconds without a call. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_LIFETIME_SECS))]
     pub idle_stop_secs: Option<u64>,
     /// Boots a kernel instead of cloning a template.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -126,6 +136,7 @@ pub struct WorkspaceCreate {
     pub no_pool: bool,
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<IdempotencyKey>")]
     pub idempotency_key: Option<String>,
 }
 
@@ -195,6 +206,7 @@ macro_rules! of_one {
         #[serde(deny_unknown_fields)]
         pub struct $action {
             /// Id or name.
+            #[schemars(with = "crate::action::forms::WorkspaceReference")]
             pub workspace_id: String,
         }
     };
@@ -279,6 +291,7 @@ action! { WorkspaceStart -> WorkspaceStateNow {
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceStop {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Kill the machine instead of shutting it down; unsynced writes are lost. Discards the memory of a suspended one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -390,12 +403,14 @@ impl Outcome for WorkspaceListed {
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceLogs {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// `console`, `stderr` (QEMU's messages) or `all` (default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_type: Option<LogType>,
     /// Number of last lines of each, at most 10000. Default: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_LOG_LINES))]
     pub max_lines: Option<u32>,
 }
 action! { WorkspaceLogs -> WorkspaceLogged {
@@ -433,8 +448,10 @@ impl Outcome for WorkspaceLogged {
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceRename {
     /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// Its new name, which must be free.
+    #[schemars(with = "WorkspaceName")]
     pub new_name: String,
 }
 action! { WorkspaceRename -> WorkspaceStateNow {
@@ -453,8 +470,10 @@ action! { WorkspaceRename -> WorkspaceStateNow {
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceGrow {
     /// Id or name of the workspace, which must run.
+    #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
     /// How many GiB its disk is to have.
+    #[schemars(range(min = 1))]
     pub disk_gb: u32,
 }
 action! { WorkspaceGrow -> WorkspaceStateNow {

@@ -1,19 +1,20 @@
 //! Failures in JSON.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::brief::in_brief;
 use crate::{Code, Failure};
 
 /// The body of every answer that reports an error.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ErrorBody {
     /// The error.
     pub error: ErrorFields,
 }
 
 /// An error.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ErrorFields {
     /// The stable code.
     pub code: Code,

@@ -1,9 +1,10 @@
 //! Events of workspaces and background commands.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened to a workspace.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceEvent {
     /// What happened.
     pub kind: EventKind,
@@ -19,7 +20,7 @@ pub struct WorkspaceEvent {
 }
 
 /// What happened to a workspace.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// It was created.
@@ -60,7 +61,7 @@ impl EventKind {
 }
 
 /// What a background command printed since the last event.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct JobOutput {
     /// Its standard output.
     pub stdout: String,

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error::ErrorFields;
@@ -27,7 +28,7 @@ pub const INPUT_WINDOW: usize = 16 * INPUT_PIECE;
 pub const INPUT_PIECE: usize = 64 * 1024;
 
 /// A command to run while a client is connected to it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecSpec {
     /// Program and arguments; a login shell if empty.
@@ -57,7 +58,7 @@ pub struct ExecSpec {
 }
 
 /// An argument or a value of a variable: text, or an array of bytes if it is not UTF-8.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Word {
     /// Text.
@@ -88,7 +89,7 @@ impl From<Vec<u8>> for Word {
 }
 
 /// What a client says besides input.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecControl {
     /// There is no more input.
@@ -100,7 +101,7 @@ pub enum ExecControl {
 }
 
 /// What the daemon says besides output.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecWord {
     /// The command runs.
@@ -132,7 +133,7 @@ pub enum ExecWord {
 }
 
 /// How a command ended.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ExecExit {
     /// Its exit code, if it exited.
     pub code: Option<i32>,
@@ -145,7 +146,7 @@ pub struct ExecExit {
 }
 
 /// What a command used.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ExecUsage {
     /// From start to exit, in microseconds.
     pub wall_us: u64,
@@ -158,7 +159,7 @@ pub struct ExecUsage {
 }
 
 /// Why a machine could not run a program.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refused {
     /// There is no such program.

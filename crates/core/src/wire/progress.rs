@@ -1,11 +1,12 @@
 //! Progress of an action, while its client waits.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::progress::Progress;
 
 /// One progress message.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ProgressWord {
     /// A step began.

@@ -1,5 +1,6 @@
 //! Starting a session.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The header with a client's name, if it differs from the user agent.
@@ -8,7 +9,7 @@ pub const CLIENT_HEADER: &str = "x-agentiso-client";
 pub const SESSION_HEADER: &str = "agentiso-session";
 
 /// A request for a session.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionRequest {
     /// The client's name.
@@ -19,7 +20,7 @@ pub struct SessionRequest {
 }
 
 /// A session that was started.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, JsonSchema, Serialize)]
 pub struct SessionStarted {
     /// Its id.
     pub session_id: String,

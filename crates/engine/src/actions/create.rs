@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use agentiso_core::action::forms::MAX_LIFETIME_SECS;
 use agentiso_core::action::{
     State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
 };
@@ -21,9 +22,6 @@ use crate::admission::not_owner;
 use crate::events::EventKind;
 use crate::views::{shown, size, tier, took_ms};
 use crate::{Access, Engine, Perform};
-
-/// The longest time a workspace can be given: ten years.
-const LONGEST_SECS: u64 = 10 * 365 * 24 * 3600;
 
 impl Perform for WorkspaceCreate {
     const ACCESS: Access = Access::Changes;
@@ -290,11 +288,11 @@ pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
 
 /// A time that makes sense.
 pub(super) fn checked_secs(seconds: u64) -> Result<Duration, Failure> {
-    if (1..=LONGEST_SECS).contains(&seconds) {
+    if (1..=MAX_LIFETIME_SECS).contains(&seconds) {
         return Ok(Duration::from_secs(seconds));
     }
     Err(Failure::new(
         Code::InvalidArgument,
-        format!("a time must be between 1 and {LONGEST_SECS} seconds, not {seconds}"),
+        format!("a time must be between 1 and {MAX_LIFETIME_SECS} seconds, not {seconds}"),
     ))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use agentiso_core::action::forms::{MAX_EXEC_OUTPUT, MAX_EXEC_SECS};
 use agentiso_core::action::{EnvSet, Exec, Executed, SetEnv, State};
 use agentiso_core::ports::link::{Exit, ExitStatus, Process, check_name};
 use agentiso_core::{Capture, Code, Failure};
@@ -16,9 +17,7 @@ use crate::spill::{Output, Shown};
 use crate::{Access, Perform};
 
 const TIMEOUT: u64 = 120;
-const LONGEST: u64 = 86_400;
 const OUTPUT: u64 = 1 << 20;
-const MOST_OUTPUT: u64 = 8 << 20;
 /// How much longer than its time limit a command is waited for, before its machine is taken to be stuck.
 const GRACE: Duration = Duration::from_secs(20);
 
@@ -26,10 +25,10 @@ impl Perform for Exec {
     const ACCESS: Access = Access::Works;
 
     async fn perform(self, context: &Context) -> Result<Executed, Failure> {
-        let seconds = bounded("timeout_secs", self.timeout_secs, TIMEOUT, 1, LONGEST)?;
-        let most = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 0, MOST_OUTPUT)?;
+        let seconds = bounded("timeout_secs", self.timeout_secs, TIMEOUT, 1, MAX_EXEC_SECS)?;
+        let most = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 0, MAX_EXEC_OUTPUT)?;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let patience = bounded("background_after_secs", self.background_after_secs, 0, 0, LONGEST)?;
+        let patience = bounded("background_after_secs", self.background_after_secs, 0, 0, MAX_EXEC_SECS)?;
         let patience = Some(patience).filter(|seconds| *seconds > 0);
         let began = Instant::now();
         if let Some(id) = self.job_id {

@@ -1,5 +1,6 @@
 //! Files: written, edited, moved, made and removed.
 
+use agentiso_core::action::forms::{MAX_FILE_BYTES, MAX_PATH};
 use agentiso_core::action::{
     Direction, DirectoryMade, Edit, Encoding, FileDelete, FileDeleted, FileEdit, FileEdited, FileMkdir,
     FileMove, FileMoved, FileTransfer, FileTransferred, FileWrite, FileWritten,
@@ -13,8 +14,7 @@ use crate::act::Context;
 use crate::{Access, Perform};
 
 /// The most that is written or edited at once.
-pub(super) const LARGEST: usize = 16 << 20;
-const LONGEST_PATH: usize = 4096;
+pub(super) const LARGEST: usize = MAX_FILE_BYTES as usize;
 const ENOTDIR: i32 = 20;
 const EISDIR: i32 = 21;
 
@@ -212,14 +212,14 @@ impl Perform for FileTransfer {
 
 /// Refuses a path that is not one from the root.
 pub(super) fn absolute(path: &str) -> Result<(), Failure> {
-    if path.starts_with('/') && !path.contains('\0') && path.len() <= LONGEST_PATH {
+    if path.starts_with('/') && !path.contains('\0') && path.chars().count() <= MAX_PATH {
         return Ok(());
     }
     Err(Failure::new(
         Code::InvalidArgument,
         format!("{:?} is not an absolute path", crate::output::cut(path, 200)),
     )
-    .with_remedy("begin it with /; it has at most 4096 bytes"))
+    .with_remedy(format!("begin it with /; it has at most {MAX_PATH} characters")))
 }
 
 /// Permission bits from `0644`, `644` or `0o644`.

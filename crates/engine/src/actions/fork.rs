@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use agentiso_core::action::forms::MAX_FORKS;
 use agentiso_core::action::{ForkFailure, ForkedFrom, State, Worker, WorkspaceFork, WorkspaceForked};
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
@@ -16,7 +17,6 @@ use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
 /// The most forks of one call.
-const MOST: u32 = 100;
 /// What the names of several begin with.
 const PREFIX: &str = "worker";
 
@@ -37,8 +37,8 @@ impl Perform for WorkspaceFork {
 async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceForked, Failure> {
     let (source, engine) = (context.workspace()?, &context.engine);
     let count = fork.count.unwrap_or(1);
-    if !(1..=MOST).contains(&count) {
-        let message = format!("count must be 1 to {MOST}, not {count}");
+    if !(1..=MAX_FORKS).contains(&count) {
+        let message = format!("count must be 1 to {MAX_FORKS}, not {count}");
         return Err(Failure::new(Code::InvalidArgument, message));
     }
     let name = name_of(&fork, count)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agentiso_core::action::forms::{MAX_DIFF_BYTES, MAX_GIT_SECS};
 use agentiso_core::action::{
     CommitStatus, GitClone, GitCloned, GitCommit, GitCommitted, GitDiff, GitDiffed, GitPush, GitPushed,
     GitState, GitStatus,
@@ -21,11 +22,9 @@ const DEFAULT_PATH: &str = "/workspace";
 const QUICK: u64 = 60;
 const CLONE: u64 = 300;
 const PUSH: u64 = 120;
-const LONGEST: u64 = 7200;
 /// What is kept of a listing.
 const LISTING: usize = 8 << 20;
 const DIFF: u64 = 64 * 1024;
-const MOST_DIFF: u64 = 4 << 20;
 /// How much longer than its time limit a command is waited for.
 const GRACE: Duration = Duration::from_secs(20);
 /// The script's own exit codes, which git does not use.
@@ -131,7 +130,7 @@ impl Perform for GitClone {
         if self.depth == Some(0) {
             return Err(Failure::new(Code::InvalidArgument, "depth must be at least 1"));
         }
-        let seconds = bounded("timeout_secs", self.timeout_secs, CLONE, 1, LONGEST)?;
+        let seconds = bounded("timeout_secs", self.timeout_secs, CLONE, 1, MAX_GIT_SECS)?;
         let script = "command -v git >/dev/null || exit 97
 set -- clone --quiet
 [ -n \"$AGENTISO_BRANCH\" ] && set -- \"$@\" --branch \"$AGENTISO_BRANCH\"
@@ -247,7 +246,7 @@ impl Perform for GitPush {
         let path = path(self.path.as_deref())?;
         let remote = checked_ref(self.remote.as_deref().unwrap_or("origin"))?;
         let branch = self.branch.as_deref().map(checked_ref).transpose()?;
-        let seconds = bounded("timeout_secs", self.timeout_secs, PUSH, 1, LONGEST)?;
+        let seconds = bounded("timeout_secs", self.timeout_secs, PUSH, 1, MAX_GIT_SECS)?;
         let script = format!(
             "{PRELUDE}[ -n \"$AGENTISO_BRANCH\" ] || AGENTISO_BRANCH=$(git symbolic-ref --quiet --short HEAD) || exit {NOTHING}
 set -- push --porcelain
@@ -293,7 +292,7 @@ impl Perform for GitDiff {
 
     async fn perform(self, context: &Context) -> Result<GitDiffed, Failure> {
         let path = path(self.path.as_deref())?;
-        let keep = bounded("max_bytes", self.max_bytes, DIFF, 1, MOST_DIFF)?;
+        let keep = bounded("max_bytes", self.max_bytes, DIFF, 1, MAX_DIFF_BYTES)?;
         let script = format!(
             "{PRELUDE}set -- diff --no-color --no-ext-diff
 [ -n \"$AGENTISO_STAGED\" ] && set -- \"$@\" --cached

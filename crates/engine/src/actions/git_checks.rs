@@ -1,5 +1,6 @@
 //! What git may be given.
 
+use agentiso_core::action::forms::{MAX_REF, MAX_URL};
 use agentiso_core::{Code, Failure};
 
 /// An address git may be given: of a known kind, and nothing a shell or git would take for something else.
@@ -12,7 +13,12 @@ pub(super) fn checked_url(url: &str) -> Result<(), Failure> {
     let hostile = |c: char| c.is_control() || c.is_whitespace() || ";|&$`'\"\\<>".contains(c);
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
     let known = kinds.iter().any(|kind| url.starts_with(kind)) || scp_like();
-    if known && url.len() <= 2048 && !url.contains(hostile) && !host.starts_with('-') && !host.is_empty() {
+    if known
+        && url.chars().count() <= MAX_URL
+        && !url.contains(hostile)
+        && !host.starts_with('-')
+        && !host.is_empty()
+    {
         return Ok(());
     }
     Err(Failure::new(Code::InvalidArgument, "url is not the address of a git repository").with_remedy(
@@ -24,7 +30,7 @@ pub(super) fn checked_url(url: &str) -> Result<(), Failure> {
 pub(super) fn checked_ref(name: &str) -> Result<&str, Failure> {
     let hostile = |c: char| c.is_control() || " ~^:?*[\\;|&$`'\"<>(){}!#".contains(c);
     let good = !name.is_empty()
-        && name.len() <= 255
+        && name.chars().count() <= MAX_REF
         // A plus would force a push.
         && !name.starts_with(['-', '/', '.', '+'])
         && !name.ends_with(['/', '.'])

@@ -1,5 +1,6 @@
 //! Commands that are left running.
 
+use agentiso_core::action::forms::{MAX_JOB_OUTPUT, MAX_JOB_SECS, MAX_SIGNAL, MAX_WAIT_SECS};
 use agentiso_core::action::{
     Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobStatus,
     JobWrite, JobWritten, WaitFor,
@@ -19,10 +20,7 @@ use crate::views::shown;
 use crate::{Access, Perform};
 
 const OUTPUT: u64 = 256 * 1024;
-const MOST_OUTPUT: u64 = 1 << 20;
 const WAIT: u64 = 30;
-const LONGEST_WAIT: u64 = 3600;
-const LONGEST: u64 = 30 * 86_400;
 /// How much of a command a list shows.
 const SHOWN_COMMAND: usize = 200;
 const KILL: i32 = 9;
@@ -34,7 +32,7 @@ impl Perform for JobStart {
         let mut command = shell(&self.command, self.workdir.as_deref(), &self.env, self.user.as_deref())?;
         command.stdin = self.stdin;
         if let Some(seconds) = self.timeout_secs {
-            command.timeout_ms = Some(bounded("timeout_secs", Some(seconds), 0, 1, LONGEST)? * 1000);
+            command.timeout_ms = Some(bounded("timeout_secs", Some(seconds), 0, 1, MAX_JOB_SECS)? * 1000);
         }
         let launched = context.start_job(&command).await?;
         let shell = launched.shell.unwrap_or(Shell::Sh).path().to_owned();
@@ -50,8 +48,8 @@ impl Perform for JobPoll {
     const ACCESS: Access = Access::Works;
 
     async fn perform(self, context: &Context) -> Result<JobPolled, Failure> {
-        let most = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 1, MOST_OUTPUT)?;
-        let wait_secs = bounded("wait_secs", self.wait_secs, WAIT, 0, LONGEST_WAIT)?;
+        let most = bounded("max_output_bytes", self.max_output_bytes, OUTPUT, 1, MAX_JOB_OUTPUT)?;
+        let wait_secs = bounded("wait_secs", self.wait_secs, WAIT, 0, MAX_WAIT_SECS)?;
         let wait = match self.wait {
             None | Some(WaitFor::Nothing) => JobWait::No,
             Some(WaitFor::Output) => JobWait::Output,
@@ -144,8 +142,11 @@ impl Perform for JobKill {
 
     async fn perform(self, context: &Context) -> Result<JobKilled, Failure> {
         let signal = self.signal.unwrap_or(KILL);
-        if !(1..=64).contains(&signal) {
-            return Err(Failure::new(Code::InvalidArgument, format!("signal must be 1 to 64, not {signal}")));
+        if !(1..=MAX_SIGNAL).contains(&signal) {
+            return Err(Failure::new(
+                Code::InvalidArgument,
+                format!("signal must be 1 to {MAX_SIGNAL}, not {signal}"),
+            ));
         }
         let guest = context.running_guest().await?;
         let job = |error| about_job(error, self.job_id);

@@ -1,5 +1,6 @@
 //! Files: read, listed and looked at.
 
+use agentiso_core::action::forms::MAX_ENTRIES;
 use agentiso_core::action::{
     Encoding, FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus, LeftOut, PathKind,
 };
@@ -18,7 +19,6 @@ use crate::{Access, Perform};
 
 const LIMIT: u64 = 1 << 20;
 const ENTRIES: usize = 1000;
-const MOST_ENTRIES: usize = 10_000;
 
 impl Perform for FileRead {
     const ACCESS: Access = Access::Works;
@@ -242,7 +242,7 @@ impl Perform for FileList {
 
     async fn perform(self, context: &Context) -> Result<FileListed, Failure> {
         absolute(&self.path)?;
-        let (skip, limit) = (self.offset.unwrap_or(0), self.limit.unwrap_or(ENTRIES).min(MOST_ENTRIES));
+        let (skip, limit) = (self.offset.unwrap_or(0), self.limit.unwrap_or(ENTRIES).min(MAX_ENTRIES));
         let guest = context.guest().await?;
         let mut found =
             guest.list(self.path.as_bytes()).await.map_err(|error| about_path(error, &self.path))?;

@@ -1,5 +1,6 @@
 //! Files found by name and by content.
 
+use agentiso_core::action::forms::{MAX_CONTEXT, MAX_FOUND, MAX_MATCHES, MAX_PATTERN};
 use agentiso_core::action::{FileEntry, FileGlob, FileGrep, FilesFound, TextFound, TextMatch};
 use agentiso_core::ports::link::{Find, Grep};
 use agentiso_core::{Code, Failure};
@@ -11,11 +12,7 @@ use crate::act::Context;
 use crate::{Access, Perform};
 
 const FOUND: u64 = 1000;
-const MOST_FOUND: u64 = 10_000;
 const MATCHES: u64 = 200;
-const MOST_MATCHES: u64 = 5000;
-const MOST_CONTEXT: u8 = 10;
-const LONGEST_PATTERN: usize = 1024;
 
 impl Perform for FileGlob {
     const ACCESS: Access = Access::Works;
@@ -25,7 +22,7 @@ impl Perform for FileGlob {
         absolute(&root)?;
         let glob = relative(&root, &self.pattern)?.to_owned();
         pattern(&glob)?;
-        let max = bounded("max_results", self.max_results.map(u64::from), FOUND, 1, MOST_FOUND)?;
+        let max = bounded("max_results", self.max_results.map(u64::from), FOUND, 1, MAX_FOUND)?;
         let find = Find {
             root: root.as_bytes().to_vec(),
             glob,
@@ -64,10 +61,10 @@ impl Perform for FileGrep {
         let root = self.path.unwrap_or_else(|| "/".to_owned());
         absolute(&root)?;
         pattern(&self.pattern)?;
-        let max = bounded("max_results", self.max_results.map(u64::from), MATCHES, 1, MOST_MATCHES)?;
+        let max = bounded("max_results", self.max_results.map(u64::from), MATCHES, 1, MAX_MATCHES)?;
         let lines = self.context.unwrap_or(0);
-        if lines > MOST_CONTEXT {
-            let message = format!("context must be at most {MOST_CONTEXT}, not {lines}");
+        if lines > MAX_CONTEXT {
+            let message = format!("context must be at most {MAX_CONTEXT}, not {lines}");
             return Err(Failure::new(Code::InvalidArgument, message));
         }
         let grep = Grep {
@@ -108,10 +105,11 @@ fn below(root: &str, path: &[u8]) -> String {
 }
 
 fn pattern(pattern: &str) -> Result<(), Failure> {
-    if (1..=LONGEST_PATTERN).contains(&pattern.len()) {
+    let length = pattern.chars().count();
+    if (1..=MAX_PATTERN).contains(&length) {
         return Ok(());
     }
-    let message = format!("pattern must have 1 to {LONGEST_PATTERN} bytes, not {}", pattern.len());
+    let message = format!("pattern must have 1 to {MAX_PATTERN} characters, not {length}");
     Err(Failure::new(Code::InvalidArgument, message))
 }
 

@@ -1,5 +1,6 @@
 //! Snapshots.
 
+use agentiso_core::action::forms::{MAX_CHANGES, MAX_DESCRIPTION};
 use agentiso_core::action::{
     ChangeKind as Changed, FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete,
     SnapshotDeleted, SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore,
@@ -18,9 +19,7 @@ use crate::events::EventKind;
 use crate::views::shown;
 use crate::{Access, Perform};
 
-const LONGEST_DESCRIPTION: usize = 1024;
 const CHANGES: usize = 1000;
-const MOST_CHANGES: usize = 100_000;
 
 impl Perform for SnapshotCreate {
     const ACCESS: Access = Access::Copies;
@@ -28,8 +27,8 @@ impl Perform for SnapshotCreate {
     async fn perform(self, context: &Context) -> Result<SnapshotTaken, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
         let description = self.description.unwrap_or_default();
-        if description.len() > LONGEST_DESCRIPTION {
-            let message = format!("description has more than {LONGEST_DESCRIPTION} bytes");
+        if description.chars().count() > MAX_DESCRIPTION {
+            let message = format!("description has more than {MAX_DESCRIPTION} characters");
             return Err(Failure::new(Code::InvalidArgument, message));
         }
         let request = SnapshotRequest {
@@ -158,7 +157,7 @@ impl Perform for SnapshotDiff {
             let diff = engine.host.compare_file(&request, &file).await?;
             return Ok(SnapshotCompared { diff: Some(text(&diff)), ..empty() });
         }
-        let most = self.max_results.unwrap_or(CHANGES).clamp(1, MOST_CHANGES);
+        let most = self.max_results.unwrap_or(CHANGES).clamp(1, MAX_CHANGES);
         Ok(compared(&engine.host.compare(&request).await?, most))
     }
 }

@@ -1,6 +1,7 @@
 //! Lists, details, logs, and how the daemon is.
 
 use agentiso_core::Failure;
+use agentiso_core::action::forms::{MAX_EVENTS, MAX_LOG_LINES};
 use agentiso_core::action::{
     LogType, ServerState, ServerStatus, Timeline, TimelineEvent, TimelineShown, WorkspaceDetails,
     WorkspaceInfo, WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics,
@@ -14,9 +15,7 @@ use crate::views::shown;
 use crate::{Access, Perform};
 
 const LOG_LINES: u32 = 100;
-const MOST_LOG_LINES: u32 = 10_000;
 const EVENTS: u32 = 50;
-const MOST_EVENTS: u32 = 1000;
 
 impl Perform for WorkspaceList {
     const ACCESS: Access = Access::Looks;
@@ -44,7 +43,7 @@ impl Perform for WorkspaceLogs {
     const ACCESS: Access = Access::Looks;
 
     async fn perform(self, context: &Context) -> Result<WorkspaceLogged, Failure> {
-        let lines = self.max_lines.unwrap_or(LOG_LINES).min(MOST_LOG_LINES) as usize;
+        let lines = self.max_lines.unwrap_or(LOG_LINES).min(MAX_LOG_LINES) as usize;
         let (console, stderr) = match self.log_type.unwrap_or(LogType::All) {
             LogType::All => (true, true),
             LogType::Console => (true, false),
@@ -63,7 +62,7 @@ impl Perform for Timeline {
         // What was done a moment ago is to be there.
         engine.timeline.flush().await;
         let workspace = context.past();
-        let limit = self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);
+        let limit = self.limit.unwrap_or(EVENTS).clamp(1, MAX_EVENTS);
         // A session sees what it did itself and what was done to its workspaces. Where sessions are isolated, it does not
         // see what other sessions did to its workspaces before.
         let by = match context.caller.session {
