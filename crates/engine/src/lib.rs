@@ -7,6 +7,7 @@
 //! Every client's every action comes through [`Engine::act`]. What changes a workspace as a whole waits its turn at the
 //! workspace and is finished whatever becomes of its client; what only works inside goes on beside others and ends
 //! with its client.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod access;
 mod act;

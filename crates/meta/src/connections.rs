@@ -151,6 +151,7 @@ impl Connections {
 }
 
 /// Creates the file if it does not exist. SQLite gives its companions the same mode.
+#[expect(clippy::disallowed_methods, reason = "part of opening the database, which blocks")]
 fn create(path: &Path) -> io::Result<()> {
     // An existing file is not opened: closing it again would drop the locks of our other connections to it.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {

@@ -4,6 +4,7 @@
 //! Several processes use the file at once. [`Meta::write`] runs any number of changes as one transaction: all
 //! of them happen or none. [`Meta::read`] sees one moment. Every question that can be asked of [`Read`] can be
 //! asked of [`Tx`] too.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod connections;
 mod database;

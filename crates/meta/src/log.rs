@@ -99,6 +99,7 @@ impl Log {
     }
 
     /// Empties the log if it has grown long, when nobody waits for an answer any more.
+    #[expect(clippy::disallowed_methods, reason = "the daemon is about to exit")]
     pub fn close(&self) {
         let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = copying {

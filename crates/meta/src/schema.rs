@@ -68,6 +68,7 @@ fn format_of(connection: &Connection, path: &Path) -> Result<i64, MetaError> {
 }
 
 /// Locks the directory, because opening and closing the database file itself would drop SQLite's own locks.
+#[expect(clippy::disallowed_methods, reason = "part of opening the database, which blocks")]
 fn take_turn(path: &Path) -> io::Result<File> {
     let directory =
         File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
