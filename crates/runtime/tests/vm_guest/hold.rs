@@ -118,7 +118,7 @@ async fn processes_that_cannot_stand_still_are_reported_and_go_on() {
 
     let error = refusal(guest.hold(false).await);
     assert_eq!(error.kind, ErrorKind::Busy);
-    assert!(error.message.contains("did not stand still"), "{}", error.message);
+    assert!(error.message.contains("did not freeze"), "{}", error.message);
     let before = size(guest, "/dev/shm/count").await;
     wait_for_growth(guest, "/dev/shm/count", before).await;
     guest.thaw().await.unwrap();

@@ -112,9 +112,9 @@ async fn what_somebody_else_could_have_written_is_not_run() {
         ln -s 60-good 50-link; mkdir 80-directory";
     sh(guest, make).await;
     let expected = [
-        skipped("10-foreign", "does not belong to root"),
-        skipped("20-open", "can be written by others than root"),
-        skipped("30-group", "can be written by others than root"),
+        skipped("10-foreign", "is not owned by root"),
+        skipped("20-open", "is writable by users other than root"),
+        skipped("30-group", "is writable by users other than root"),
         skipped("40-plain", "is not executable"),
         skipped("50-link", "is not a regular file"),
         ended("60-good", 0, ""),
@@ -125,7 +125,7 @@ async fn what_somebody_else_could_have_written_is_not_run() {
 
     assert_eq!(guest.wake(Wake { hooks_ms: None, ..fork() }).await.unwrap(), []);
     sh(guest, "chmod 777 /etc/agentiso/hooks.d").await;
-    let reason = "/etc/agentiso/hooks.d can be written by others than root";
+    let reason = "/etc/agentiso/hooks.d is writable by users other than root";
     assert_eq!(guest.wake(fork()).await.unwrap(), [skipped("hooks.d", reason)]);
     sh(guest, "rm -r /etc/agentiso").await;
     assert_eq!(guest.wake(fork()).await.unwrap(), []);
