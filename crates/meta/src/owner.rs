@@ -1,42 +1,43 @@
-//! Who began an operation, and whether they still live.
+//! The process that owns an operation, and whether it is still alive.
 
 use std::fs;
 use std::io;
 
-/// A process, told from later ones of the same number by when it started.
+/// A process. The start time distinguishes it from later processes with the same id.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Owner {
     /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since the host booted.
+    /// Start time in clock ticks since the host booted.
     pub started: u64,
 }
 
 impl Owner {
-    /// This process. Fails where `/proc` cannot be read: others could not tell that it lives.
+    /// This process. Fails if `/proc` cannot be read: other processes could not tell that it is alive.
     pub fn current() -> io::Result<Self> {
         let pid = std::process::id();
-        let started = start_of(pid).ok_or_else(|| io::Error::other("/proc does not tell when it started"))?;
+        let started =
+            start_of(pid).ok_or_else(|| io::Error::other("/proc does not report its start time"))?;
         Ok(Self { pid, started })
     }
 
-    /// Whether that very process still runs.
+    /// Whether this exact process is still running.
     pub fn is_alive(&self) -> bool {
         start_of(self.pid) == Some(self.started)
     }
 }
 
-/// Returns when a process started, unless it has ended.
+/// Returns the start time of a process, or `None` if it has exited.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in brackets and may hold anything, brackets and spaces too.
+    // The second field is the program name in parentheses. It may contain any character, including parentheses.
     let (_, after_name) = stat.rsplit_once(") ")?;
     let mut fields = after_name.split(' ');
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
         return None;
     }
-    // Field 22 of the whole line; the state is field 3.
+    // Field 22 of the line; the state is field 3.
     fields.nth(18)?.parse().ok()
 }
 
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_another_of_the_same_number_is_not() {
+    fn this_process_is_alive_and_another_with_the_same_pid_is_not() {
         let me = Owner::current().unwrap();
         assert!(me.started > 0);
         assert!(me.is_alive());
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ended_is_not_alive_even_before_it_is_reaped() {
+    fn a_zombie_is_not_alive() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = child.id();
