@@ -1,4 +1,4 @@
-//! The REST interface as it is described. `UPDATE_DOCS=1` rewrites the description.
+//! Checks that the OpenAPI document is up to date. `UPDATE_DOCS=1` rewrites it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::{env, fs};
 use agentiso_api::http::openapi;
 
 #[test]
-fn the_description_of_the_rest_interface_is_the_generated_one() {
+fn the_openapi_document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
     let generated = serde_json::to_string_pretty(&openapi()).unwrap() + "\n";
     if env::var_os("UPDATE_DOCS").is_some() {
@@ -18,20 +18,20 @@ fn the_description_of_the_rest_interface_is_the_generated_one() {
 }
 
 #[test]
-fn every_operation_has_its_own_name_and_says_what_it_takes_and_gives() {
+fn every_operation_has_a_unique_name_and_describes_its_parameters_and_results() {
     let description = openapi();
     let mut names = HashSet::new();
     for (path, methods) in description["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let name = operation["operationId"].as_str().unwrap();
-            assert!(names.insert(name.to_owned()), "{method} {path}: {name} is there twice");
+            assert!(names.insert(name.to_owned()), "{method} {path}: {name} occurs twice");
             assert!(operation["responses"]["200"]["content"]["application/json"]["schema"].is_object());
             for part in path.split('/').filter_map(|part| part.strip_prefix('{')) {
                 let parameter = part.trim_end_matches('}');
                 let told = operation["parameters"].as_array().unwrap().iter();
                 assert!(
                     told.clone().any(|one| one["name"] == parameter && one["in"] == "path"),
-                    "{method} {path} does not tell of {parameter}"
+                    "{method} {path} does not describe {parameter}"
                 );
             }
         }
