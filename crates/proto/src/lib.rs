@@ -17,8 +17,7 @@
 //!   frames, and a truncated frame that is completed with zeros fails its trailer check. So the guest is at a frame
 //!   boundary, or searching for a Hello, when the Hello arrives.
 //! * The host discards everything until it sees the Welcome with its own random nonce, so it never takes stale output
-//! of
-//!   an earlier session for a response.
+//!   of an earlier session for a response.
 //!
 //! Everything here is pure: bytes in, values out.
 
