@@ -1,4 +1,4 @@
-//! Who began an operation, and whether they still live.
+//! The process that owns an operation, and whether it is still alive.
 
 use std::fs;
 use std::io;
@@ -7,17 +7,17 @@ use std::path::Path;
 const PROC: &str = "/proc";
 const ESRCH: i32 = 3;
 
-/// A process, told from later ones of the same number by when it started.
+/// A process. The start time distinguishes it from later processes with the same id.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Owner {
     /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since the host booted.
+    /// Start time in clock ticks since the host booted.
     pub started: u64,
 }
 
 impl Owner {
-    /// This process. Fails where `/proc` cannot be read: others could not tell that it lives.
+    /// This process. Fails if `/proc` cannot be read: other processes could not tell that it is alive.
     pub fn current() -> io::Result<Self> {
         let pid = std::process::id();
         let unknown = || io::Error::other("/proc does not tell when it started");
@@ -25,8 +25,8 @@ impl Owner {
         Ok(Self { pid, started })
     }
 
-    /// Whether that very process still runs. If that cannot be determined, for want of file descriptors for example, it
-    /// is assumed to: an operation must not be undone while its owner works on it.
+    /// Whether this exact process is still running. If that cannot be determined, for example because the process is out
+    /// of file descriptors, it is assumed to be: an operation must not be undone while its owner works on it.
     pub fn is_alive(&self) -> bool {
         self.is_alive_in(Path::new(PROC))
     }
@@ -36,7 +36,7 @@ impl Owner {
     }
 }
 
-/// When a process started; `None` if it has ended.
+/// Returns the start time of a process, or `None` if it has exited.
 #[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
 fn start_of(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
     let stat = match fs::read_to_string(proc.join(pid.to_string()).join("stat")) {
@@ -57,7 +57,7 @@ fn parse_start(stat: &str) -> Option<u64> {
     if matches!(state, "Z" | "X") {
         return None;
     }
-    // Field 22 of the whole line; the state is field 3.
+    // Field 22 of the line; the state is field 3.
     fields.nth(18)?.parse().ok()
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_another_of_the_same_number_is_not() {
+    fn this_process_is_alive_and_another_with_the_same_pid_is_not() {
         let me = Owner::current().unwrap();
         assert!(me.started > 0);
         assert!(me.is_alive());

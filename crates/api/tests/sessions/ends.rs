@@ -1,4 +1,4 @@
-//! What is left of a session that has ended, and of a workspace that nobody owns.
+//! What remains of an ended session, and workspaces without an owner.
 
 use agentiso_core::Code;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::house::House;
 
 #[tokio::test]
-async fn the_files_of_a_session_go_with_it() {
+async fn the_files_of_a_session_are_removed_with_it() {
     let house = House::new().await;
     let (one, two) =
         (house.session("one").await.session.unwrap(), house.session("two").await.session.unwrap());
@@ -29,7 +29,7 @@ async fn the_files_of_a_session_go_with_it() {
 }
 
 #[tokio::test]
-async fn what_nobody_owns_can_be_destroyed_by_a_session_that_may_have_no_more() {
+async fn a_session_at_its_quota_can_destroy_a_workspace_without_an_owner() {
     let house = House::configured("[sessions]\nmax_workspaces = 1\n").await;
     let (one, two) = (house.session("one").await, house.session("two").await);
     house.workspace("mine", one.session);
@@ -46,7 +46,7 @@ async fn what_nobody_owns_can_be_destroyed_by_a_session_that_may_have_no_more() 
 }
 
 #[tokio::test]
-async fn a_strict_installation_keeps_what_nobody_owns_from_everybody() {
+async fn with_strict_isolation_no_session_sees_a_workspace_without_an_owner() {
     let house = House::configured("[sessions]\nisolation = \"strict\"\n").await;
     let one = house.session("one").await;
     let orphan = house.workspace("orphan", None);

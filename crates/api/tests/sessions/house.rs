@@ -1,4 +1,4 @@
-//! An engine with sessions and workspaces, but without machines.
+//! An engine with sessions and workspaces but without machines.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// The snapshot that every workspace has.
+/// A snapshot of every workspace.
 pub const SNAPSHOT: &str = "first";
 
-/// An engine in a directory of its own.
+/// An engine in its own directory.
 pub struct House {
     pub engine: Arc<Engine>,
     pub meta: Meta,
@@ -26,7 +26,7 @@ pub struct House {
     _dir: TempDir,
 }
 
-/// Everything that is stored about a workspace.
+/// Everything stored about a workspace.
 #[derive(Debug, PartialEq)]
 pub struct Stored {
     workspace: Workspace,
@@ -63,13 +63,13 @@ impl House {
         Self { engine, meta, installation, _dir: dir }
     }
 
-    /// A new session's client.
+    /// Creates a session and returns its caller.
     pub async fn session(&self, client: &str) -> Caller {
         let begun = self.engine.begin_session(SessionKind::Mcp, client).await.unwrap();
         Caller { session: Some(begun.id), client: client.to_owned() }
     }
 
-    /// The names of the variables that a workspace has for a caller.
+    /// The names of a workspace's variables that a caller sees.
     pub async fn env_names(&self, caller: &Caller, workspace: &str) -> Value {
         let nothing = json!({ "workspace_id": workspace, "vars": {} });
         self.call(caller, "set_env", nothing).await.unwrap().structured["names"].clone()
@@ -135,7 +135,7 @@ impl House {
         self.meta.read(|read| read.workspace_if_known(id)).unwrap().is_some()
     }
 
-    /// Puts a label on a workspace.
+    /// Sets a label on a workspace.
     pub fn label(&self, id: WorkspaceId, key: &str, value: &str) {
         let labelled = self.meta.write(|tx| {
             let mut settings = tx.settings(id)?;
@@ -149,7 +149,7 @@ impl House {
         self.meta.read(|read| read.settings(id)).unwrap().owner
     }
 
-    /// Carries out an action by its name, as every client does.
+    /// Performs an action by name, like every client.
     pub async fn call(&self, caller: &Caller, action: &str, arguments: Value) -> Result<Answer, Failure> {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let action = catalogue::find(action).unwrap().about.name;
@@ -166,7 +166,7 @@ pub async fn open(installation: &Installation) -> Arc<Engine> {
     Engine::open(Arc::new(host), records, clock, installation.engine_settings(Vec::new())).await.unwrap()
 }
 
-/// The time as it is stored: to the microsecond.
+/// The current time, to the microsecond, as it is stored.
 fn now() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
 }
