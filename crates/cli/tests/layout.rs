@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/disks", &["core"]),
     ("crates/images", &["blocking", "core"]),
     ("crates/meta", &["blocking", "core"]),
+    ("crates/net", &["core"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
     ("crates/runtime", &["blocking", "config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
