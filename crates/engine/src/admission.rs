@@ -10,6 +10,7 @@
 //! records. The decision itself is [`agentiso_core::admission::decide`], which is pure. It comes before anything that
 //! belongs to a workspace is looked up, so that a refusal tells nothing about another session's snapshots.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::action::Subject;
@@ -57,7 +58,7 @@ struct Found<'a> {
 impl Engine {
     /// Resolves everything an action refers to, and refuses what its caller may not use.
     pub(crate) async fn resolve(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         call: Call<'_>,
         record: &mut Record,

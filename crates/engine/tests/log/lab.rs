@@ -20,6 +20,7 @@ pub struct Lab {
     pub host: FakeHost,
     pub records: TestRecords,
     pub policy: Arc<OneRuling>,
+    pub clock: Arc<FakeClock>,
     settings: EngineSettings,
 }
 
@@ -49,13 +50,14 @@ impl Lab {
         adjust(&mut settings);
         let host = FakeHost::new(Arc::clone(records.meta()));
         let policy = Arc::new(OneRuling(Mutex::new(Ruling::Allow)));
-        let engine = open(&host, &policy, &settings).await;
-        Self { engine, host, records, policy, settings }
+        let clock = Arc::new(FakeClock::new());
+        let engine = open(&host, &policy, &clock, &settings).await;
+        Self { engine, host, records, policy, clock, settings }
     }
 
     /// Opens another engine on the same host, as the next daemon does.
     pub async fn reopen(&mut self) {
-        self.engine = open(&self.host, &self.policy, &self.settings).await;
+        self.engine = open(&self.host, &self.policy, &self.clock, &self.settings).await;
     }
 
     pub async fn session(&self, client: &str) -> Caller {
@@ -97,11 +99,16 @@ pub fn operator() -> Caller {
     Caller::operator("test")
 }
 
-async fn open(host: &FakeHost, policy: &Arc<OneRuling>, settings: &EngineSettings) -> Arc<Engine> {
+async fn open(
+    host: &FakeHost,
+    policy: &Arc<OneRuling>,
+    clock: &Arc<FakeClock>,
+    settings: &EngineSettings,
+) -> Arc<Engine> {
     let ports = Ports {
         host: Arc::new(host.clone()),
         records: Arc::clone(host.meta()) as _,
-        clock: Arc::new(FakeClock::new()),
+        clock: Arc::clone(clock) as _,
         policy: Arc::clone(policy) as _,
     };
     Engine::open_with(ports, settings.clone()).await.unwrap()

@@ -4,5 +4,6 @@
 
 mod entries;
 mod events;
+mod faults;
 mod lab;
 mod rulings;
