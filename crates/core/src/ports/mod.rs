@@ -8,15 +8,15 @@ mod disk_view;
 mod disks;
 pub mod host;
 pub mod link;
-mod pool_error;
 pub mod records;
 mod rootfs;
+mod zpool_error;
 
 pub use clock::Clock;
 pub use dataset::{Dataset, is_dataset_component};
 pub use disk_view::{DiskView, Extent, Origin};
 pub use disks::{
-    DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, Keeping, is_partial_name, partial_name,
+    DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, StorageStatus, is_partial_name, partial_name,
 };
-pub use pool_error::PoolError;
 pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
+pub use zpool_error::ZpoolError;
