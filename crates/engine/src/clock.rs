@@ -6,6 +6,7 @@
 //! which is the difference to the wall clock when the first daemon of this boot started. The offset is kept in a file
 //! beside the identity of the boot, so that a daemon that is restarted goes on with the same clock. After a reboot
 //! there is nothing but the wall clock to say how much time has passed, and a new offset is taken from it.
+#![expect(clippy::disallowed_methods, reason = "read once, when the daemon starts")]
 
 use std::fs;
 use std::path::Path;
