@@ -1,0 +1,4 @@
+//! The router on real packets.
+
+mod support;
+mod tcp;
