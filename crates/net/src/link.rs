@@ -18,6 +18,9 @@ use tokio::sync::Notify;
 /// Flows that are woken when the guest has room again. Waking all of them would make each compete for a few frames.
 const WOKEN: usize = 16;
 
+/// Bytes that wait in front of a full guest.
+const QUEUE: usize = 512 * 1024;
+
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sent {
@@ -36,7 +39,15 @@ pub(crate) struct Link {
     peer: PathBuf,
     sender: Mutex<Option<Arc<UnixDatagram>>>,
     waiting: Mutex<VecDeque<Waker>>,
+    queue: Mutex<Queue>,
     waits: Notify,
+}
+
+/// Frames that nobody sends again: datagrams, and those of neighbours. They wait for room, up to a limit.
+#[derive(Debug, Default)]
+struct Queue {
+    frames: VecDeque<Vec<u8>>,
+    bytes: usize,
 }
 
 impl Link {
@@ -52,6 +63,7 @@ impl Link {
             peer: peer.to_owned(),
             sender: Mutex::new(None),
             waiting: Mutex::default(),
+            queue: Mutex::default(),
             waits: Notify::new(),
         })
     }
@@ -90,6 +102,32 @@ impl Link {
         Sent::Gone
     }
 
+    /// Sends a frame, or queues it if the guest has no room. Says whether it was accepted.
+    pub(crate) fn send_or_queue(&self, frame: Vec<u8>) -> bool {
+        let mut queue = lock(&self.queue);
+        let sent = if queue.frames.is_empty() { self.try_send(&frame) } else { Sent::Full };
+        let fits = queue.bytes + frame.len() <= QUEUE;
+        if sent == Sent::Full && fits {
+            queue.bytes += frame.len();
+            queue.frames.push_back(frame);
+            self.waits.notify_one();
+        }
+        sent == Sent::Yes || (sent == Sent::Full && fits)
+    }
+
+    /// Sends what is queued, as far as there is room. Says whether something is left.
+    fn flush(&self) -> bool {
+        let mut queue = lock(&self.queue);
+        while let Some(frame) = queue.frames.pop_front() {
+            if self.try_send(&frame) == Sent::Full {
+                queue.frames.push_front(frame);
+                return true;
+            }
+            queue.bytes -= frame.len();
+        }
+        false
+    }
+
     /// Wakes a flow once the guest has room again.
     pub(crate) fn wake_when_writable(&self, waker: &Waker) {
         let mut waiting = lock(&self.waiting);
@@ -104,7 +142,7 @@ impl Link {
     pub(crate) async fn wake_waiting(&self) {
         loop {
             self.waits.notified().await;
-            while !lock(&self.waiting).is_empty() {
+            while self.flush() || !lock(&self.waiting).is_empty() {
                 let sender = lock(&self.sender).clone();
                 if let Some(sender) = sender {
                     // An error shows again when a flow sends.

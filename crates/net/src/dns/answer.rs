@@ -149,7 +149,7 @@ async fn follow(
     let mut current_text = name.clone();
     let mut answer = lookup(machine, &name, kind).await?;
     for _ in 0..=MAX_ALIASES {
-        let of_current = |record: &&Record| record.name.eq_ignore_root_case(&current);
+        let of_current = |record: &&Record| record.name.eq_ignore_root(&current);
         let wanted: Vec<Record> = answer
             .answers
             .iter()
@@ -188,7 +188,7 @@ async fn follow(
 }
 
 fn answers_for(answers: &[Record], name: &hickory_proto::rr::Name) -> bool {
-    answers.iter().any(|record| record.name.eq_ignore_root_case(name))
+    answers.iter().any(|record| record.name.eq_ignore_root(name))
 }
 
 /// Drops closed addresses from an answer and pins the others. If none is left, the name is refused.

@@ -149,7 +149,7 @@ fn matching(request: &Message, bytes: &[u8]) -> Option<Message> {
     let answer = Message::from_vec(bytes).ok()?;
     let same_question = match (request.queries.as_slice(), answer.queries.as_slice()) {
         ([asked], [answered]) => {
-            asked.query_type() == answered.query_type() && asked.name().eq_ignore_root_case(answered.name())
+            asked.query_type() == answered.query_type() && asked.name().eq_ignore_root(answered.name())
         }
         _ => false,
     };

@@ -15,7 +15,7 @@ use crate::counters::{Counters, Counting};
 use crate::dns::{Pins, Resolver};
 use crate::frame::{Card, Dropped, Framer};
 use crate::limits::{Bucket, Limits};
-use crate::link::{Link, Sent};
+use crate::link::Link;
 use crate::log::{LogEntry, LogEvent};
 use crate::policy::{self, Destination, Policy, Protocol, Rule, Verdict};
 use crate::router::Shared;
@@ -130,9 +130,10 @@ impl Machine {
     /// Sends a frame that may be lost.
     pub(crate) fn send(&self, frame: Option<Vec<u8>>) {
         let Some(frame) = frame else { return };
-        match self.link.try_send(&frame) {
-            Sent::Yes => Counting::add(&self.counting.frames_to_guest, 1),
-            Sent::Full | Sent::Gone => self.counting.dropped(Dropped::Backlog),
+        if self.link.send_or_queue(frame) {
+            Counting::add(&self.counting.frames_to_guest, 1);
+        } else {
+            self.counting.dropped(Dropped::Backlog);
         }
     }
 

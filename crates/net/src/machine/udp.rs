@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use rustix::net::SendFlags;
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
 use super::flow::{Flow, FlowKey, Record};
@@ -91,9 +93,10 @@ impl Machine {
         }
         packet.get(..QUOTE).unwrap_or(packet).clone_into(&mut lock(&flow.quote));
         *lock(&flow.last_used) = Instant::now();
-        match flow.socket.try_send(datagram) {
+        // Not through the runtime, which does not know at first that a new socket is writable.
+        match rustix::net::send(&flow.socket, datagram, SendFlags::DONTWAIT) {
             Ok(_) => flow.record.sent(payload),
-            Err(error) => self.report(flow, &error),
+            Err(error) => self.report(flow, &error.into()),
         }
     }
 
@@ -104,9 +107,10 @@ impl Machine {
         let ended = loop {
             let deadline = *lock(&flow.last_used) + idle;
             tokio::select! {
-                ready = flow.socket.readable() => {
-                    if ready.is_err() {
-                        break LogEvent::Failed;
+                ready = flow.socket.ready(Interest::READABLE | Interest::ERROR) => {
+                    let Ok(ready) = ready else { break LogEvent::Failed };
+                    if ready.is_error() {
+                        self.receive_error(flow);
                     }
                     // An idle flow holds no buffer.
                     buffer.resize(MAX_DATAGRAM, 0);
@@ -139,6 +143,18 @@ impl Machine {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => self.report(flow, &error),
             }
+        }
+    }
+
+    /// Passes on an error that the kernel learned after the packet was sent: it is not announced as something to read.
+    fn receive_error(&self, flow: &UdpFlow) {
+        let taken: io::Result<()> =
+            flow.socket.try_io(Interest::ERROR, || match flow.socket.take_error()? {
+                Some(error) => Err(error),
+                None => Err(io::ErrorKind::WouldBlock.into()),
+            });
+        if let Err(error) = taken {
+            self.report(flow, &error);
         }
     }
 

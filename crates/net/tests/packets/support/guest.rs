@@ -195,6 +195,10 @@ impl Guest {
                 self.turn();
                 if let Some(found) = condition(self) {
                     self.turn();
+                    while !self.wire.outgoing.is_empty() {
+                        self.wire.sender.writable().await.unwrap();
+                        self.wire.exchange();
+                    }
                     return found;
                 }
                 self.turn();
