@@ -18,10 +18,10 @@ use rustix::{
 use crate::{
     agent::Agent,
     bell::{Bell, Wakeable},
+    command_io::{CommandIo, Input},
     error::{During, Outcome, cancelled, invalid, refused},
     frames::Scratch,
     hold,
-    patron::{Input, Patron},
     stream::Stream,
 };
 

@@ -18,11 +18,11 @@ use agentiso_proto::{Channel, Exec, Exit, Response};
 use crate::{
     agent::Agent,
     bell::Bell,
+    command_io::{CommandIo, Input, Signals},
     frames::Scratch,
     job,
     jobs::Begun,
     link::Ended,
-    patron::{Input, Patron, Signals},
     session::Streams,
     stream::Stream,
     sync::locked,
@@ -72,7 +72,7 @@ impl Detachable {
     }
 }
 
-impl Patron for Detachable {
+impl CommandIo for Detachable {
     fn signals(&self) -> Signals {
         match self.job.get() {
             Some(job) => job.signals(),

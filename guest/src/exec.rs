@@ -9,6 +9,7 @@ use crate::{
     agent::Agent,
     bell::{Bell, Wakeable},
     command,
+    command_io::CommandIo,
     detach::Detachable,
     environment::Variables,
     error::Outcome,
@@ -16,7 +17,6 @@ use crate::{
     groups::{Group, Groups},
     hold,
     identity::{self, Identity},
-    patron::Patron,
     running::Place,
     session::Streams,
     spawn::{self, ChildStack},
@@ -36,8 +36,8 @@ pub(crate) fn run(
     hold::refuse_if_held(agent)?;
     let bell = Arc::new(Bell::new()?);
     stream.wake_through(Some(Arc::clone(&bell) as Arc<dyn Wakeable>));
-    let patron = Arc::new(Detachable::new(agent, streams, stream, exec, &bell));
-    let result = attend(agent, stream, &patron, exec, &bell, scratch);
+    let command_io = Arc::new(Detachable::new(agent, streams, stream, exec, &bell));
+    let result = attend(agent, stream, &command_io, exec, &bell, scratch);
     // Closed before the host hears of the end, so that a command that ended holds nothing.
     stream.wake_through(None);
     result
@@ -46,12 +46,12 @@ pub(crate) fn run(
 fn attend(
     agent: &Agent,
     stream: &Stream,
-    patron: &Arc<Detachable>,
+    command_io: &Arc<Detachable>,
     exec: &Exec,
     bell: &Bell,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
-    let place = agent.running.enter(Arc::clone(patron) as Arc<dyn Patron>);
+    let place = agent.running.enter(Arc::clone(command_io) as Arc<dyn CommandIo>);
     // A session that ends from here on finds the command in the table; one that ended before is seen now.
     stream.check()?;
     if !exec.stdin {
@@ -61,9 +61,9 @@ fn attend(
         // If the session has ended meanwhile, the supervisor learns it from the stream.
         let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
     };
-    let result = carry_out(agent, exec, &place, &**patron, bell, scratch, started);
+    let result = carry_out(agent, exec, &place, &**command_io, bell, scratch, started);
     // The stream of a command that became a job has had its last answer.
-    patron.ended(result.as_ref().ok().copied());
+    command_io.ended(result.as_ref().ok().copied());
     let exit = result?;
     for channel in [Channel::Stdout, Channel::Stderr] {
         stream.append(Kind::Eof, channel, &[], &mut scratch.tail);
@@ -76,7 +76,7 @@ pub(crate) fn carry_out(
     agent: &Agent,
     exec: &Exec,
     place: &Place<'_>,
-    patron: &dyn Patron,
+    command_io: &dyn CommandIo,
     bell: &Bell,
     scratch: &mut Scratch,
     started: impl FnOnce(Pid),
@@ -97,7 +97,7 @@ pub(crate) fn carry_out(
         started: begun,
         deadline: supervise::deadline(begun, exec.timeout_ms),
     };
-    let exit = supervise::until_exit(patron, supervised, scratch)?;
+    let exit = supervise::until_exit(command_io, supervised, scratch)?;
     // Into a group that was killed once, some kernels clone only processes that die at once.
     let was_killed = exit.timed_out || exit.cancelled || exit.status == ExitStatus::Signal(libc::SIGKILL);
     scratch.group = group.map(|group| if was_killed { group } else { group.reusable() });

@@ -13,15 +13,15 @@ use rustix::process::Signal;
 use crate::{
     agent::Agent,
     bell::Bell,
+    command_io::{CommandIo, Input, Signals},
     error::{Outcome, invalid},
     exec,
     frames::Scratch,
     hold,
     jobs::{Begun, Jobs},
     link::Ended,
-    patron::{Input, Patron, Signals},
-    pool,
     stream::Stream,
+    workers,
 };
 
 /// Output up to this goes out together with the answer.
@@ -46,7 +46,7 @@ pub(crate) fn start(agent: &Arc<Agent>, exec: &Exec) -> Outcome<Response> {
     let id = agent.jobs.enter(&job, Arc::clone(&bell))?;
     let (begun, beginning) = mpsc::channel();
     let attendance = Attendance { agent: Arc::clone(agent), exec: exec.clone(), id, bell, begun };
-    agent.pool.submit(Box::new(attendance));
+    agent.workers.submit(Box::new(attendance));
     beginning.recv().unwrap_or_else(|_| Err(invalid("the job was given up before it started")))?;
     Ok(Response::JobStarted { id })
 }
@@ -138,20 +138,21 @@ struct Attendance {
     begun: mpsc::Sender<Outcome<()>>,
 }
 
-impl pool::Job for Attendance {
+impl workers::Job for Attendance {
     fn run(&mut self, scratch: &mut Scratch) {
         scratch.data.clear();
         scratch.tail.clear();
         let (jobs, id, begun) = (&self.agent.jobs, self.id, self.begun.clone());
-        let patron: Arc<dyn Patron> = Arc::new(Client::new(jobs, id));
-        let place = self.agent.running.enter(Arc::clone(&patron));
+        let command_io: Arc<dyn CommandIo> = Arc::new(Client::new(jobs, id));
+        let place = self.agent.running.enter(Arc::clone(&command_io));
         let mut has_started = false;
         let started = |_| {
             has_started = true;
             // Whoever asked may have gone; the job is in the list.
             let _ = begun.send(Ok(()));
         };
-        let result = exec::carry_out(&self.agent, &self.exec, &place, &*patron, &self.bell, scratch, started);
+        let result =
+            exec::carry_out(&self.agent, &self.exec, &place, &*command_io, &self.bell, scratch, started);
         match result {
             Err(error) if !has_started => {
                 jobs.withdraw(id);
@@ -182,7 +183,7 @@ impl Client {
     }
 }
 
-impl Patron for Client {
+impl CommandIo for Client {
     fn signals(&self) -> Signals {
         self.jobs.signals(self.id)
     }

@@ -14,9 +14,9 @@ use agentiso_proto::{Channel, Control, Exit, JOB_OUTPUT, JobInfo, JobRead, JobSt
 
 use crate::{
     bell::{Bell, Wakeable},
+    command_io::{Input, Signals},
     controls::Controls,
     error::{Outcome, invalid, not_found},
-    patron::{Input, Signals},
     ring::Ring,
     sync::locked,
 };

@@ -7,7 +7,7 @@
 //! ```text
 //! main thread    reaps orphans                                     reaper
 //! link thread    bytes -> frames; pings, credit, configure         link, session
-//! workers        one request each, then idle again                 pool, requests, exec, files, trees, find, grep
+//! workers        one request each, then idle again              workers, requests, exec, files, trees, find, grep
 //!                one job or connection each, for as long as it is   job, connect
 //! ```
 
@@ -18,6 +18,7 @@ mod boot;
 mod boot_id;
 mod clock;
 mod command;
+mod command_io;
 mod configure;
 mod connect;
 mod controls;
@@ -44,8 +45,6 @@ mod list;
 mod log;
 mod network;
 mod paths;
-mod patron;
-mod pool;
 mod ports;
 mod power;
 mod reaper;
@@ -70,6 +69,7 @@ mod tree_target;
 mod vsock;
 mod wake;
 mod walk;
+mod workers;
 
 pub use boot::run_as_init;
 pub use serve::serve_fd;

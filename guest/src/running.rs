@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{patron::Patron, sync::locked};
+use crate::{command_io::CommandIo, sync::locked};
 
 /// How long a new session waits for the old one's commands to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ pub(crate) struct Running {
 #[derive(Default)]
 struct Table {
     last: u64,
-    commands: HashMap<u64, Arc<dyn Patron>>,
+    commands: HashMap<u64, Arc<dyn CommandIo>>,
 }
 
 /// A command's place in the table, given up when dropped.
@@ -41,11 +41,11 @@ impl Running {
     }
 
     /// Registers a command.
-    pub(crate) fn enter(&self, patron: Arc<dyn Patron>) -> Place<'_> {
+    pub(crate) fn enter(&self, command_io: Arc<dyn CommandIo>) -> Place<'_> {
         let mut table = locked(&self.table);
         table.last += 1;
         let number = table.last;
-        table.commands.insert(number, patron);
+        table.commands.insert(number, command_io);
         Place { running: self, number }
     }
 
@@ -69,8 +69,8 @@ impl Running {
     pub(crate) fn end_all(&self) {
         let table = locked(&self.table);
         let newest = table.last;
-        for patron in table.commands.values() {
-            patron.cancel();
+        for command_io in table.commands.values() {
+            command_io.cancel();
         }
         let some_left = |table: &mut Table| table.commands.keys().any(|&number| number <= newest);
         drop(self.left.wait_timeout_while(table, PATIENCE, some_left));

@@ -12,12 +12,13 @@ use agentiso_proto::{
 
 use crate::{
     agent::Agent,
-    clock, configure,
+    clock,
+    command_io::CommandIo,
+    configure,
     error::invalid,
     filesystem, hold,
     link::{Arrived, Epoch, Link},
     log::log,
-    patron::Patron,
     requests::RequestJob,
     stream::Stream,
     sync::locked,
@@ -190,7 +191,7 @@ impl Server<'_> {
         streams.insert(frame.stream, Arc::clone(&stream));
         drop(streams);
         let job = RequestJob::new(Arc::clone(self.agent), Arc::clone(&session.streams), stream, request);
-        self.agent.pool.submit(Box::new(job));
+        self.agent.workers.submit(Box::new(job));
     }
 }
 

@@ -18,7 +18,7 @@ use rustix::{
     pipe::fcntl_setpipe_size,
 };
 
-use crate::patron::{Input, Patron};
+use crate::command_io::{CommandIo, Input};
 
 /// What a terminal takes as the end of its input: twice, since the first only ends a line that was begun.
 const TERMINAL_END: &[u8] = &[4, 4];
@@ -78,44 +78,44 @@ impl Stdin {
     }
 
     /// The awaited end became writable, or nobody reads any more.
-    pub(crate) fn happened(&mut self, events: PollFlags, patron: &dyn Patron) {
+    pub(crate) fn happened(&mut self, events: PollFlags, command_io: &dyn CommandIo) {
         if !self.is_offered() || events.is_empty() {
             return;
         }
         if events.contains(PollFlags::ERR) {
-            self.refuse(patron);
+            self.refuse(command_io);
         } else if let Some((meter, fd)) = self.meter.as_mut().zip(self.fd.as_ref()) {
             meter.stage = Stage::Read;
             // A pipe that stays small is only slow.
             let _ = fcntl_setpipe_size(fd, USUAL);
-            patron.input_read(meter.fed);
+            command_io.input_read(meter.fed);
         }
     }
 
     /// Says how much was read, if that is counted.
-    pub(crate) fn report(&self, patron: &dyn Patron) {
+    pub(crate) fn report(&self, command_io: &dyn CommandIo) {
         let Some(meter) = &self.meter else { return };
         let unread = match self.fd.as_ref().or(meter.gauge.as_ref()) {
             Some(fd) => unread(fd),
             None => meter.refused,
         };
-        patron.input_read(meter.fed.saturating_sub(unread));
+        command_io.input_read(meter.fed.saturating_sub(unread));
     }
 
     /// Writes what the command takes without waiting. What nobody reads any more is discarded.
-    pub(crate) fn feed(&mut self, patron: &dyn Patron) {
+    pub(crate) fn feed(&mut self, command_io: &dyn CommandIo) {
         while !self.is_offered() {
             if let Some(fd) = self.fd.as_ref().filter(|_| self.written < self.held.len()) {
                 match rustix::io::write(fd, &self.held[self.written..]) {
-                    Ok(count) => self.wrote(count, patron),
+                    Ok(count) => self.wrote(count, command_io),
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => return,
-                    Err(_) => self.refuse(patron),
+                    Err(_) => self.refuse(command_io),
                 }
                 continue;
             }
             self.written = 0;
-            self.held = match patron.try_receive() {
+            self.held = match command_io.try_receive() {
                 Input::Data(data) => data,
                 Input::Pending => Vec::new(),
                 // A terminal's input cannot be closed, only said to be over.
@@ -141,7 +141,7 @@ impl Stdin {
         self.fd.is_some() && self.meter.as_ref().is_some_and(|meter| meter.stage == Stage::Offered)
     }
 
-    fn wrote(&mut self, count: usize, patron: &dyn Patron) {
+    fn wrote(&mut self, count: usize, command_io: &dyn CommandIo) {
         self.written += count;
         let Some(meter) = &mut self.meter else { return };
         meter.fed += count as u64;
@@ -150,7 +150,7 @@ impl Stdin {
             Stage::Blind => {
                 meter.stage = Stage::Read;
                 // The host must not wait for what cannot be seen.
-                patron.input_read(meter.fed);
+                command_io.input_read(meter.fed);
             }
             Stage::Offered | Stage::Read => {}
         }
@@ -167,12 +167,12 @@ impl Stdin {
         self.fd = None;
     }
 
-    fn refuse(&mut self, patron: &dyn Patron) {
+    fn refuse(&mut self, command_io: &dyn CommandIo) {
         if let Some((meter, fd)) = self.meter.as_mut().zip(self.fd.as_ref()) {
             meter.refused = unread(fd);
         }
         self.fd = None;
-        patron.input_refused();
+        command_io.input_refused();
     }
 }
 

@@ -11,11 +11,11 @@ use agentiso_proto::{Channel, Control, DATA_PAYLOAD, GuestError, Kind, Response,
 
 use crate::{
     bell::Wakeable,
+    command_io::{CommandIo, Input, Signals},
     controls::Controls,
     error::{Outcome, cancelled, invalid},
     frames::{DataFrame, Scratch},
     link::{Ended, Epoch, Link},
-    patron::{Input, Patron, Signals},
     sync::locked,
 };
 
@@ -245,7 +245,7 @@ impl Stream {
     }
 }
 
-impl Patron for Stream {
+impl CommandIo for Stream {
     fn signals(&self) -> Signals {
         let mut state = locked(&self.state);
         Signals {

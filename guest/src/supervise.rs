@@ -14,11 +14,11 @@ use rustix::{
 
 use crate::{
     bell::Bell,
+    command_io::CommandIo,
     error::{Outcome, last_errno, refused},
     frames::Scratch,
     groups::Group,
     kill::kill_tree,
-    patron::Patron,
     spawn::Child,
     stdin::Stdin,
     stdio::{self, Ours},
@@ -33,7 +33,7 @@ const SMALL: usize = 16 * 1024;
 pub(crate) struct Supervised<'a> {
     pub(crate) child: Child,
     pub(crate) ours: Ours,
-    /// Rung when the patron has something new.
+    /// Rung when the command_io has something new.
     pub(crate) bell: &'a Bell,
     pub(crate) marker: &'a str,
     pub(crate) group: Option<&'a Group>,
@@ -43,14 +43,14 @@ pub(crate) struct Supervised<'a> {
 
 /// Passes input and output until the command's process ends; then what it left in the pipes is passed on too.
 pub(crate) fn until_exit(
-    patron: &dyn Patron,
+    command_io: &dyn CommandIo,
     supervised: Supervised<'_>,
     scratch: &mut Scratch,
 ) -> Outcome<Exit> {
     let Supervised { child, ours, bell, marker, group, started, deadline } = supervised;
     let is_terminal = ours.is_terminal;
     let mut supervisor = Supervisor {
-        patron,
+        command_io,
         scratch,
         child,
         bell,
@@ -76,12 +76,12 @@ pub(crate) fn until_exit(
     watched?;
     usage.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     supervisor.drain();
-    supervisor.stdin.report(patron);
+    supervisor.stdin.report(command_io);
     Ok(Exit { status, timed_out: supervisor.timed_out, cancelled: supervisor.cancelled, usage })
 }
 
 struct Supervisor<'a> {
-    patron: &'a dyn Patron,
+    command_io: &'a dyn CommandIo,
     scratch: &'a mut Scratch,
     child: Child,
     bell: &'a Bell,
@@ -119,9 +119,9 @@ impl Supervisor<'_> {
     /// Waits for the next thing to happen and deals with it; says whether the command's process has ended.
     fn step(&mut self) -> Outcome<bool> {
         // What came before a resize or a signal, that, and what came after it.
-        self.stdin.feed(self.patron);
+        self.stdin.feed(self.command_io);
         self.obey();
-        self.stdin.feed(self.patron);
+        self.stdin.feed(self.command_io);
         let room = self.outputs.each_ref().map(|output| self.room(output.channel));
         let mut fds =
             vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.bell, PollFlags::IN)];
@@ -149,7 +149,7 @@ impl Supervisor<'_> {
             self.bell.silence();
         }
         if let Some(events) = taken {
-            self.stdin.happened(events, self.patron);
+            self.stdin.happened(events, self.command_io);
         }
         for index in 0..ready.len() {
             if ready[index] {
@@ -161,7 +161,7 @@ impl Supervisor<'_> {
 
     /// Does what the host and the clock demand.
     fn obey(&mut self) {
-        let signals = self.patron.signals();
+        let signals = self.command_io.signals();
         self.unheard |= signals.ended;
         for control in signals.controls {
             self.control(control);
@@ -192,7 +192,7 @@ impl Supervisor<'_> {
             }
             Control::ReportInput => self.stdin.count(),
             Control::Detach { timeout_ms } => {
-                if self.patron.detach() {
+                if self.command_io.detach() {
                     self.deadline = deadline(self.started, timeout_ms);
                 }
             }
@@ -207,7 +207,7 @@ impl Supervisor<'_> {
 
     /// How much output may be taken right now.
     fn room(&self, channel: Channel) -> usize {
-        if self.unheard { DATA_PAYLOAD } else { self.patron.room(channel) }
+        if self.unheard { DATA_PAYLOAD } else { self.command_io.room(channel) }
     }
 
     fn until_deadline(&self) -> Option<Timespec> {
@@ -236,7 +236,7 @@ impl Supervisor<'_> {
         };
         if !self.unheard {
             frame.advance(count);
-            self.unheard = self.patron.take_output(output.channel, self.scratch, at_last).is_err();
+            self.unheard = self.command_io.take_output(output.channel, self.scratch, at_last).is_err();
         }
         Pumped::Some(count)
     }
@@ -268,7 +268,7 @@ impl Supervisor<'_> {
             if self.room(self.outputs[index].channel) > 0 {
                 return true;
             }
-            let signals = self.patron.signals();
+            let signals = self.command_io.signals();
             if signals.ended || signals.cancelled {
                 return false;
             }

@@ -22,7 +22,7 @@ pub(crate) trait Job: Send {
 }
 
 /// The workers.
-pub(crate) struct Pool {
+pub(crate) struct Workers {
     shared: Arc<Shared>,
 }
 
@@ -38,13 +38,13 @@ struct State {
     idle: usize,
 }
 
-impl Pool {
+impl Workers {
     pub(crate) fn new() -> Self {
-        let pool = Self { shared: Arc::default() };
+        let workers = Self { shared: Arc::default() };
         for _ in 0..PREPARED {
-            pool.start_worker();
+            workers.start_worker();
         }
-        pool
+        workers
     }
 
     /// Hands a job to an idle worker, or to a new one.

@@ -1,21 +1,21 @@
-//! Whom a running command serves.
+//! The input and output of a running command.
 
 use agentiso_proto::{Channel, Control};
 
 use crate::{frames::Scratch, link::Ended};
 
-/// Where a command's input comes from and its output goes to: a stream of the session, or a job.
-pub(crate) trait Patron: Send + Sync {
-    /// What must be acted on now.
+/// The source of a command's input and the target of its output: a stream of the session, or a job.
+pub(crate) trait CommandIo: Send + Sync {
+    /// Signals and requests to handle now.
     fn signals(&self) -> Signals;
 
-    /// The next piece of input, if it is there. Input that came after a resize or a signal waits until that was taken.
+    /// The next piece of input, if there is one. Input after a resize or a signal is returned after that was handled.
     fn try_receive(&self) -> Input;
 
-    /// How much output is taken right now.
+    /// How much output is accepted now.
     fn room(&self, channel: Channel) -> usize;
 
-    /// Takes the output in the worker's data frame. At last it may go out with the exit status.
+    /// Takes the output in the worker's data frame. With `at_last` it may be sent together with the exit status.
     fn take_output(&self, channel: Channel, scratch: &mut Scratch, at_last: bool) -> Result<(), Ended>;
 
     /// The command reads no more input.
