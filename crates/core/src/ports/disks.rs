@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{DiskView, ZpoolError};
 use crate::{Code, Explain};
 
-/// What a new disk starts from.
+/// The source of a new disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DiskSource {
-    /// A raw image that nobody writes to any more.
+    /// A raw image that does not change any more.
     Raw(PathBuf),
     /// A frozen layer of the same back end.
     Layer(PathBuf),
@@ -24,29 +24,29 @@ impl DiskSource {
     }
 }
 
-/// How a back end freezes what a machine's disk holds at an instant.
+/// How a back end freezes a machine's disk.
 ///
-/// Either way the call is `create(fresh, DiskSource::Layer(active), size)`; what differs is which of the two files
-/// goes on being written to.
+/// In both cases the call is `create(fresh, DiskSource::Layer(active), size)`; the difference is which of the two files
+/// the machine writes to afterwards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Freezing {
-    /// The writer moves to the new disk, the old one is frozen.
+    /// The machine switches to the new disk, and the old one is frozen.
     Overlay,
-    /// The new disk is the frozen copy, the writer stays. Nobody may write while it is made.
+    /// The new disk is the frozen copy. The machine must not write while it is created.
     Copy,
 }
 
-/// Makes copy-on-write disks and keeps house among them.
+/// A back end for copy-on-write disks. All methods block.
 ///
-/// All disks of an installation are files of one flat directory, named by the caller. A disk is *writable* (one
-/// machine's) or *frozen* (never written again; snapshots and other disks stand on it). No call reads a disk
-/// consistently while somebody writes to it: freeze it first, or see to it that its machine is paused and flushed.
+/// All disks of an installation are files in one flat directory, named by the caller. A disk is *writable* (used by one
+/// machine) or *frozen* (never written again, but referred to by snapshots and other disks). No method reads a disk
+/// consistently while it is written to: freeze it first, or pause and flush its machine.
 ///
-/// Files being made are called [`partial_name`] until they are whole; one left by a killed process is replaced by
-/// the next call for the same disk and may be removed at any time in between.
+/// A file in progress has the name [`partial_name`] until it is complete. One that a killed process left is replaced by
+/// the next call for the same disk, and may be removed at any time before that.
 ///
-/// A disk goes away with its file. Where the file is only the name of something kept elsewhere, [`Disks::sweep`]
-/// removes what has lost its name.
+/// Deleting the file deletes the disk. If the file only refers to storage elsewhere, [`Disks::sweep`] frees the storage
+/// of deleted files.
 pub trait Disks: Send + Sync {
     /// Creates a disk of `size` bytes at `path` that reads as `source` until it is written to, and as zeros beyond
     /// the end of `source`. Takes at most a few milliseconds.
@@ -57,26 +57,26 @@ pub trait Disks: Send + Sync {
     /// The back end's name, for reports.
     fn name(&self) -> &'static str;
 
-    /// Tells disks that can stand on each other from those of the same back end in another place.
+    /// Identifies where disks are stored. Disks can be backing files of each other only within one realm.
     fn realm(&self) -> String {
         self.name().to_owned()
     }
 
-    /// The format name QEMU opens a disk of this back end with.
+    /// QEMU's name of the disk format.
     fn qemu_format(&self) -> &'static str;
 
-    /// What the names of this back end's disks end with, without the dot.
+    /// The file extension of disks, without the dot.
     fn extension(&self) -> &'static str;
 
-    /// Which disk is the frozen one after a freeze.
+    /// Which of the two disks is frozen after a freeze.
     fn freezing(&self) -> Freezing;
 
-    /// What the disk reads through now, `None` if it stands alone. The path is absolute.
+    /// The backing file of a disk, with an absolute path; `None` if it has none.
     fn parent(&self, path: &Path) -> Result<Option<DiskSource>, DiskError>;
 
-    /// Everything the disk reads through, nearest first.
+    /// All backing files of a disk, nearest first.
     fn below(&self, path: &Path) -> Result<Vec<PathBuf>, DiskError> {
-        /// No chain is as long; one that is goes round in circles.
+        /// The longest chain. A longer one is a cycle.
         const LONGEST: usize = 4096;
         let (mut below, mut at) = (Vec::new(), path.to_owned());
         while let Some(source) = self.parent(&at)? {
@@ -93,29 +93,28 @@ pub trait Disks: Send + Sync {
         Ok(below)
     }
 
-    /// Host bytes that this disk takes and shares with no other.
+    /// Host bytes that only this disk uses.
     fn own_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
-    /// Bytes of stored guest data that can be read through the disk, wherever they are kept. Holes and zeros do not
-    /// count.
+    /// Bytes of stored guest data in the disk and its backing files. Holes and zeros do not count.
     fn referenced_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
-    /// Host bytes that would come back if the disk went away, where `children` are all disks that stand directly on
-    /// it: everything it takes if there are none; if there is one, everything but what that child would have to
-    /// take over; nothing if there are more, because then the disk has to stay. Where no disk stands on another,
-    /// it is what no other disk shares, and `children` are those that shared it last.
+    /// Host bytes that removing the disk would free, where `children` are all disks with it as their backing file:
+    /// everything it uses if there are none; without what the child would have to take over if there is one; nothing if
+    /// there are more, because then it has to stay. For back ends without backing files it is what no other disk shares,
+    /// and `children` are the disks that shared data with it last.
     fn freed_by_removal(&self, path: &Path, children: &[PathBuf]) -> Result<u64, DiskError>;
 
-    /// Rewrites a disk that nobody writes to so that it reads the same but stands directly on `onto`, one of its
-    /// ancestors. Nothing happens if it stands there already, or alone.
+    /// Rewrites a frozen disk with the same content and `onto`, one of its indirect backing files, as its backing file.
+    /// Does nothing if it is its backing file already, or if there is none.
     ///
-    /// The new disk is written beside the old one, made durable and renamed over it, so that any failure or kill
-    /// leaves the old or the new one. Whoever has the old file open goes on reading it. Takes as long as copying
-    /// what is between the two; holes and zeros stay such.
+    /// The new disk is written to another file, flushed and renamed over the old one, so that a failure leaves the old or
+    /// the new one. Processes that have the old file open continue to read it. Takes as long as copying the layers in
+    /// between; holes and zeros are kept.
     fn collapse(&self, path: &Path, onto: &DiskSource) -> Result<(), DiskError>;
 
-    /// What several disks take and hold, each with what [`Disks::freed_by_removal`] wants to know of it; asked at
-    /// once because that can save much.
+    /// The usage of several disks, each with its children as in [`Disks::freed_by_removal`]. One call for many disks can
+    /// be much faster.
     fn usage(&self, disks: &[(PathBuf, Vec<PathBuf>)]) -> Result<Vec<DiskUsage>, DiskError> {
         let one = |(path, children): &(PathBuf, Vec<PathBuf>)| {
             let freed_by_removal = self.freed_by_removal(path, children)?;
@@ -124,8 +123,8 @@ pub trait Disks: Send + Sync {
         disks.iter().map(one).collect()
     }
 
-    /// Does what can be done before `source`, which is still written to, is copied to `path`, so that its machine need
-    /// not stand still meanwhile. Fails if it cannot be copied. `None`: [`Disks::create`] takes no longer.
+    /// Prepares a copy of `source`, which is still written to, so that the pause of its machine is short. Fails if it
+    /// cannot be copied. `None` if preparing saves no time over [`Disks::create`].
     fn prepare_copy(
         &self,
         _path: &Path,
@@ -135,8 +134,8 @@ pub trait Disks: Send + Sync {
         Ok(None)
     }
 
-    /// Sees to it that QEMU can open a disk, as `user`, a user and a group, or as whoever we are. Has to be called
-    /// before every start: what keeps the disk may have forgotten since.
+    /// Lets QEMU open a disk, as `user` (a user and a group) or as the user of this process. Must be called before every
+    /// start, because permissions of devices do not survive a reboot.
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {
         let Some((uid, gid)) = user else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(|cause| DiskError::Io {
@@ -146,38 +145,38 @@ pub trait Disks: Send + Sync {
         })
     }
 
-    /// Lets QEMU lengthen a disk to `size` bytes when it is told to: a file it can by itself, but what else keeps disks
-    /// has to be asked. One that is as long already is left as it is.
+    /// Lets QEMU grow a disk to `size` bytes. QEMU can extend a file by itself, but not a volume. Does nothing if the disk
+    /// has that size.
     fn let_grow(&self, _path: &Path, _size: u64) -> Result<(), DiskError> {
         Ok(())
     }
 
-    /// Removes what was kept for disks whose files are gone; what is in use stays for the next time.
+    /// Frees the storage of deleted disks. Storage in use is left for the next sweep.
     fn sweep(&self) -> Result<(), DiskError> {
         Ok(())
     }
 
-    /// How the place stands in which disks are kept, if it is not the directory they are in.
+    /// The status of the storage, if it is not the directory itself.
     fn storage_status(&self) -> Result<Option<StorageStatus>, DiskError> {
         Ok(None)
     }
 
-    /// Opens a disk for reading, without a machine and without locks. The view stays valid when the disk or one of
-    /// its ancestors is collapsed or removed meanwhile.
+    /// Opens a disk for reading, without a machine and without locks. The view stays valid if the disk or a backing file is
+    /// rewritten or removed.
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError>;
 }
 
-/// A copy of a disk in two steps, of which only the first needs its machine to stand still. Dropped before it is
-/// finished, it leaves nothing.
+/// A copy of a disk in two steps, of which only the first needs its machine to be paused. Dropping it before it is
+/// finished leaves nothing behind.
 pub trait DiskCopy: Send {
-    /// Holds on to what the disk has now. Nobody may write to it meanwhile.
+    /// Freezes the current content. Nobody may write to the disk during the call.
     fn hold(&mut self) -> Result<(), DiskError>;
 
-    /// Makes the copy of what was held.
+    /// Completes the copy.
     fn finish(self: Box<Self>) -> Result<(), DiskError>;
 }
 
-/// What a disk takes and holds.
+/// The usage of a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DiskUsage {
     /// See [`Disks::freed_by_removal`].
@@ -186,16 +185,16 @@ pub struct DiskUsage {
     pub referenced: u64,
 }
 
-/// How a place stands in which disks are kept.
+/// The status of the storage of disks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StorageStatus {
-    /// The place, its health and its free space, for people.
+    /// Its name, health and free space, for people.
     pub detail: String,
     /// What should be done about it, if anything.
     pub advice: Option<String>,
 }
 
-/// What the file of the disk called `name` is called while it is being made.
+/// The name of a disk's file until it is complete.
 pub fn partial_name(name: &OsStr) -> OsString {
     let mut partial = OsString::from(".");
     partial.push(name);
@@ -203,7 +202,7 @@ pub fn partial_name(name: &OsStr) -> OsString {
     partial
 }
 
-/// Whether a file of this name is a disk that was never finished, if nobody is making it right now.
+/// Whether a name is that of an incomplete disk.
 pub fn is_partial_name(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".") && name.ends_with(PARTIAL_SUFFIX.as_bytes())
@@ -211,13 +210,13 @@ pub fn is_partial_name(name: &OsStr) -> bool {
 
 const PARTIAL_SUFFIX: &str = ".partial";
 
-/// Why something could not be done with a disk.
+/// Why an operation on a disk failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The disk exists already.
     #[error("the disk {} exists already", .0.display())]
     Exists(PathBuf),
-    /// What the disk should start from cannot be used.
+    /// The source of the disk cannot be used.
     #[error("the disk source {} cannot be used: {reason}", path.display())]
     BadSource {
         /// The source.
@@ -225,7 +224,7 @@ pub enum DiskError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The size makes no sense for this source.
+    /// The size is smaller than the source.
     #[error("a disk of {size} bytes is smaller than its source of {source_size} bytes")]
     TooSmall {
         /// Bytes asked for.
@@ -233,7 +232,7 @@ pub enum DiskError {
         /// Bytes the source has.
         source_size: u64,
     },
-    /// No disk of this size can be kept.
+    /// The back end does not support disks of this size.
     #[error("a disk of {size} bytes cannot be made: sizes are multiples of {unit} bytes")]
     BadSize {
         /// Bytes asked for.
@@ -241,23 +240,23 @@ pub enum DiskError {
         /// What it must be a multiple of.
         unit: u64,
     },
-    /// The pool that keeps the disks could not be used.
+    /// The zpool could not be used.
     #[error(transparent)]
     Pool(#[from] ZpoolError),
-    /// The disk is not one this back end made or understands, or it is damaged.
+    /// The disk was not created by this back end, or it is damaged.
     #[error("the disk {} cannot be used: {reason}", path.display())]
     BadDisk {
-        /// The disk, or the file below it that is at fault.
+        /// The disk, or the backing file that is at fault.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A disk can only be collapsed onto something it stands on.
+    /// A disk can only be collapsed onto one of its backing files.
     #[error("the disk {} does not stand on {}", path.display(), onto.display())]
     NotAnAncestor {
         /// The disk.
         path: PathBuf,
-        /// What it should have been collapsed onto.
+        /// The requested backing file.
         onto: PathBuf,
     },
     /// The file system cannot share data between files.
@@ -265,26 +264,26 @@ pub enum DiskError {
     NoReflinks {
         /// The directory for the disks.
         dir: PathBuf,
-        /// What it is on.
+        /// The name of the file system.
         file_system: String,
-        /// What the attempt ended with.
+        /// The error of the attempt.
         #[source]
         cause: std::io::Error,
     },
-    /// A copy that shares its data must be on the file system of what is copied.
+    /// A reflink copy must be on the same file system as its source.
     #[error("{} is on another file system than the disk {} that should share its data", source_path.display(), path.display())]
     OtherFileSystem {
-        /// The disk that was to be made.
+        /// The disk to create.
         path: PathBuf,
-        /// What it should have started from.
+        /// Its source.
         source_path: PathBuf,
     },
-    /// The file system refused.
+    /// A file operation failed.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was tried, such as `create the disk`.
+        /// What was attempted, such as `create the disk`.
         action: &'static str,
-        /// What with.
+        /// The file.
         path: PathBuf,
         /// Why.
         #[source]

@@ -1,72 +1,72 @@
-//! What can be wrong with a pool of volumes.
+//! Errors of ZFS.
 
 use std::path::PathBuf;
 
 use crate::{Code, Explain};
 
-/// Why a pool, or a dataset in it, could not be used.
+/// Why a zpool, or a dataset in it, could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ZpoolError {
-    /// The program that manages pools is not there.
+    /// A program of ZFS is not installed.
     #[error("the program {0} is not installed")]
     ToolMissing(&'static str),
-    /// No dataset may be called so, or ours may not.
+    /// The name is not a valid dataset for disks.
     #[error("{name:?} cannot hold the disks: {reason}")]
     BadName {
-        /// What was given.
+        /// The name.
         name: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The dataset was made by, or for, somebody else.
+    /// The dataset was not created by agentiso.
     #[error("the dataset {0} is there, but was not made for agentiso")]
     NotOurs(String),
-    /// The pool, or the dataset, is not there.
+    /// The zpool or dataset does not exist.
     #[error("could not {doing} {name}: {said}")]
     Unavailable {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// What with.
+        /// The dataset or zpool.
         name: String,
-        /// What was said about it.
+        /// The message of the program.
         said: String,
     },
-    /// The pool is full, or as good as.
+    /// The zpool is full.
     #[error("the pool of {name} has {free} bytes left, and {needed} are needed")]
     Full {
         /// The dataset.
         name: String,
-        /// What is left.
+        /// The free space.
         free: u64,
-        /// What would be needed.
+        /// The needed space.
         needed: u64,
     },
-    /// Somebody uses it.
+    /// It is in use.
     #[error("could not {doing} {name}: it is in use")]
     Busy {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// What with.
+        /// The dataset or zpool.
         name: String,
     },
-    /// We may not.
+    /// Permission denied.
     #[error("could not {doing} {name}: {said}")]
     NotPermitted {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// What with.
+        /// The dataset or zpool.
         name: String,
-        /// What was said about it.
+        /// The message of the program.
         said: String,
-        /// The dataset to be allowed to work in.
+        /// The dataset for which permission is needed.
         dataset: String,
     },
-    /// We may not make the dataset.
+    /// No permission to create the dataset.
     #[error("could not make {name}: only root may")]
     NotMade {
         /// The dataset.
         name: String,
-        /// What makes it.
+        /// The command that creates it.
         command: String,
     },
     /// The device of a volume did not appear.
@@ -74,10 +74,10 @@ pub enum ZpoolError {
     NoNode {
         /// The device.
         node: PathBuf,
-        /// How long it was waited for.
+        /// The time limit.
         seconds: u64,
     },
-    /// The device of a volume is not for us.
+    /// No permission to use the device of a volume.
     #[error("the device {} may not be read and written", node.display())]
     NodeClosed {
         /// The device.
@@ -85,22 +85,22 @@ pub enum ZpoolError {
         /// The dataset the volumes are in.
         dataset: String,
     },
-    /// What should become a pool holds something.
+    /// The device or file for a new zpool is not empty.
     #[error("{} cannot become a pool: {reason}", path.display())]
     Occupied {
         /// The file or device.
         path: PathBuf,
-        /// What is in the way.
+        /// The reason.
         reason: String,
     },
     /// It failed for another reason.
     #[error("could not {doing} {name}: {said}")]
     Failed {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// What with.
+        /// The dataset or zpool.
         name: String,
-        /// What was said about it.
+        /// The message of the program.
         said: String,
     },
 }
@@ -160,7 +160,7 @@ impl Explain for ZpoolError {
     }
 }
 
-/// Lets the user work in a dataset.
+/// The command that grants permission to a user.
 fn allow(dataset: &str) -> String {
     format!(
         "zfs allow $USER create,destroy,mount,snapshot,clone,promote,canmount,compression,userprop,volsize,volblocksize {dataset}"

@@ -1,4 +1,4 @@
-//! A child's way into its own root, and what it says should it not get there.
+//! Entering a private root between fork and exec, and reporting which step failed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,26 +11,26 @@ use crate::isolation::{Entry, Stage};
 
 /// The parent's end.
 #[derive(Debug)]
-pub(crate) struct WayIn {
+pub(crate) struct EntryMonitor {
     entry: Arc<Entry>,
     reader: OwnedFd,
 }
 
 /// The child's end.
 #[derive(Debug)]
-pub(crate) struct Traveller {
+pub(crate) struct EntryChild {
     entry: Arc<Entry>,
     writer: OwnedFd,
 }
 
-impl WayIn {
-    pub fn new(entry: Entry) -> io::Result<(Self, Traveller)> {
+impl EntryMonitor {
+    pub fn new(entry: Entry) -> io::Result<(Self, EntryChild)> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let entry = Arc::new(entry);
-        Ok((Self { entry: entry.clone(), reader }, Traveller { entry, writer }))
+        Ok((Self { entry: entry.clone(), reader }, EntryChild { entry, writer }))
     }
 
-    /// What it could not do, once it has failed. `None` if it got there.
+    /// The step that failed, after the child has failed. `None` if it entered its root.
     pub fn failed_to(self) -> Option<String> {
         let mut stage = [0; 4];
         File::from(self.reader).read_exact(&mut stage).ok()?;
@@ -38,11 +38,11 @@ impl WayIn {
     }
 }
 
-impl Traveller {
-    /// Goes. Runs between fork and exec, so it makes system calls and nothing else.
-    pub fn go(&self) -> io::Result<()> {
+impl EntryChild {
+    /// Enters the root. Runs between fork and exec, so it only makes system calls.
+    pub fn enter(&self) -> io::Result<()> {
         self.entry.enter().map_err(|(stage, errno)| {
-            // Without it the parent knows less.
+            // On failure the parent's error message only lacks the step.
             let _ = rustix::io::write(&self.writer, &stage.0.to_le_bytes());
             errno.into()
         })
