@@ -15,9 +15,9 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::access::{Access, Perform};
 use crate::admission::{Subjects, not_owner};
+use crate::live_state::InUse;
 use crate::record::Record;
 use crate::redact::redacted;
-use crate::rooms::AtWork;
 use crate::sessions::Calling;
 use crate::{Caller, Engine};
 
@@ -36,7 +36,7 @@ pub struct Context {
     inside: Arc<Notify>,
     /// When the call was admitted.
     began: Instant,
-    at_work: Arc<[AtWork]>,
+    in_use: Arc<[InUse]>,
     /// Changes when the workspace is not the caller's any more; none if all workspaces are the caller's.
     ownership: Option<watch::Receiver<u64>>,
     _calling: Option<Arc<Calling>>,
@@ -104,8 +104,8 @@ impl Context {
     async fn start_for_use(&self) -> Result<(), Failure> {
         let (context, id) = (self.clone(), self.workspace()?.id);
         let starting = tokio::spawn(async move {
-            let room = context.engine.rooms.of(id);
-            let _turn = room.change().await;
+            let live = context.engine.live.of(id);
+            let _lock = live.lock_exclusive().await;
             context.start().await.map(drop)
         });
         starting.await.map_err(|error| Failure::new(Code::Internal, format!("starting: {error}")))?
@@ -136,8 +136,7 @@ impl Context {
 
     /// Says why a machine is gone: that somebody ended it on purpose, or else what it printed last.
     pub(crate) async fn explained(&self, failure: Failure) -> Failure {
-        let mut rooms = self.at_work.iter().map(AtWork::room);
-        let ended = rooms.find_map(|room| room.ended_since(self.began));
+        let ended = self.in_use.iter().find_map(|used| used.live().ended_since(self.began));
         match &self.subjects.workspace {
             Some(workspace) if failure.code() == Code::VmCrashed && ended.is_some() => {
                 cut_off(workspace, ended.unwrap_or_default())
@@ -189,9 +188,9 @@ impl Engine {
         let subjects = self.resolve(caller, call, record).await?;
         // Looking at a workspace does not use it: one that is only watched is idle.
         let used = subjects.used.iter().filter(|_| access != Access::Looks);
-        let at_work: Arc<[AtWork]> = used.map(|id| self.rooms.work_on(*id)).collect();
-        let owned = at_work.first().filter(|_| access == Access::Works && !caller.is_operator());
-        let ownership = owned.map(|at_work| at_work.room().ownership());
+        let in_use: Arc<[InUse]> = used.map(|id| self.live.use_workspace(*id)).collect();
+        let owned = in_use.first().filter(|_| access == Access::Works && !caller.is_operator());
+        let ownership = owned.map(|in_use| in_use.live().ownership());
         // Who lost it between the decision and now is not told by a change any more.
         if ownership.is_some()
             && let Some(workspace) = &subjects.workspace
@@ -206,7 +205,7 @@ impl Engine {
             progress,
             inside: Arc::default(),
             began: Instant::now(),
-            at_work,
+            in_use,
             ownership,
             _calling: self.sessions.calling(caller).map(Arc::new),
         })
@@ -241,13 +240,13 @@ async fn run<A: Perform>(action: A, context: Context, record: Record) -> Result<
     let (answer, answered) = oneshot::channel();
     // Boxed, because what runs a task is compiled for every type of future.
     let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-        let room = context.subjects.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
-        let _ending = match (&room, &context.subjects.workspace) {
-            (Some(room), Some(workspace)) if action.kills() => {
-                let ending = room.ending();
+        let live = context.subjects.workspace.as_ref().map(|workspace| context.engine.live.of(workspace.id));
+        let _ending = match (&live, &context.subjects.workspace) {
+            (Some(live), Some(workspace)) if action.kills() => {
+                let ending = live.announce_end();
                 // Calls that are running end with the machine, and are to learn why.
                 if let Some(what) = A::ENDS_MACHINE {
-                    room.note_end(what);
+                    live.note_end(what);
                 }
                 // Should this fail, the action tries again and says why.
                 if let Err(failure) = context.engine.host.switch_off(workspace.id).await {
@@ -257,16 +256,16 @@ async fn run<A: Perform>(action: A, context: Context, record: Record) -> Result<
             }
             _ => None,
         };
-        let turn = match (&room, A::ACCESS) {
-            (Some(room), Access::Changes) => Some(room.change().await),
+        let turn = match (&live, A::ACCESS) {
+            (Some(live), Access::Changes) => Some(live.lock_exclusive().await),
             _ => None,
         };
-        if let (Some(room), Some(what)) = (&room, A::ENDS_MACHINE) {
-            room.note_end(what);
+        if let (Some(live), Some(what)) = (&live, A::ENDS_MACHINE) {
+            live.note_end(what);
         }
         let result = action.perform(&context).await;
-        if let (Some(room), Some(_), Err(_)) = (&room, A::ENDS_MACHINE, &result) {
-            room.forget_end();
+        if let (Some(live), Some(_), Err(_)) = (&live, A::ENDS_MACHINE, &result) {
+            live.forget_end();
         }
         drop(turn);
         let result = finish::<A>(&context, record, result).await;

@@ -7,7 +7,7 @@
 //! asked for again.
 
 mod carry;
-mod places;
+mod limits;
 
 use std::collections::HashMap;
 use std::io;
@@ -24,10 +24,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use self::carry::{carry, gone, prepare};
-use self::places::{Door, Places, Seldom};
+use self::limits::{ConnectionLimits, ForwardLimit, LogLimit};
 use crate::Engine;
-use crate::held::when_free;
-use crate::rooms::locked;
+use crate::live_state::locked;
+use crate::retry::while_held;
 
 /// Ports below this need rights nobody should have.
 const LOWEST: u16 = 1024;
@@ -48,7 +48,7 @@ pub(crate) struct Forwards {
     own_ports: Vec<u16>,
     /// By port of the host.
     open: Mutex<HashMap<u16, Listening>>,
-    places: Places,
+    places: ConnectionLimits,
 }
 
 struct Listening {
@@ -72,7 +72,7 @@ impl Drop for Listening {
 
 impl Forwards {
     pub fn new(own_ports: Vec<u16>) -> Self {
-        Self { own_ports, open: Mutex::default(), places: Places::new() }
+        Self { own_ports, open: Mutex::default(), places: ConnectionLimits::new() }
     }
 
     /// Ends the forwards of a workspace that is gone.
@@ -193,8 +193,8 @@ impl Engine {
 
     fn serve(self: &Arc<Self>, id: WorkspaceId, guest_port: u16, host_port: u16, listener: TcpListener) {
         let engine = Arc::downgrade(self);
-        let door = self.forwards.places.door(id);
-        let task = tokio::spawn(accept(listener, door, move |client| {
+        let limit = self.forwards.places.limit(id);
+        let task = tokio::spawn(accept(listener, limit, move |client| {
             let engine = engine.upgrade();
             async move {
                 let Some(engine) = engine else { return };
@@ -207,11 +207,11 @@ impl Engine {
     }
 
     async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
-        let _at_work = self.rooms.work_on(id);
+        let _at_work = self.live.use_workspace(id);
         prepare(&client);
         let way = async {
             let guest = self.guest(id).await?;
-            Ok::<_, Failure>(when_free(|| connect(guest.clone(), port)).await?)
+            Ok::<_, Failure>(while_held(|| connect(guest.clone(), port)).await?)
         };
         let (source, sink) = tokio::select! {
             way = timeout(WAY, way) => way.map_err(|_| no_way())??,
@@ -242,12 +242,12 @@ fn room_for_another(of_workspace: usize, altogether: usize) -> Result<(), Failur
 }
 
 /// Accepts connections for ever. Those for which there is no place are closed at once.
-async fn accept<F>(listener: TcpListener, door: Door, serve: impl Fn(TcpStream) -> F)
+async fn accept<F>(listener: TcpListener, limit: ForwardLimit, serve: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
-    let (mut full, mut failing) = (Seldom::default(), Seldom::default());
+    let (mut full, mut failing) = (LogLimit::default(), LogLimit::default());
     let mut pause = FIRST_PAUSE;
     let port = listener.local_addr().map_or(0, |address| address.port());
     loop {
@@ -264,7 +264,7 @@ where
             }
         };
         pause = FIRST_PAUSE;
-        let Some(place) = door.enter() else {
+        let Some(place) = limit.enter() else {
             if let Some(left_out) = full.is_due(Instant::now()) {
                 tracing::warn!(port, left_out, "too many forwarded connections: new ones are closed");
             }
@@ -305,8 +305,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         // One for each workspace, and so for all.
-        let door = Places::of(1, 1).door(WorkspaceId::from_uuid(uuid::Uuid::from_u128(1)));
-        let accepting = tokio::spawn(accept(listener, door, |mut client| async move {
+        let limit = ConnectionLimits::of(1, 1).limit(WorkspaceId::from_uuid(uuid::Uuid::from_u128(1)));
+        let accepting = tokio::spawn(accept(listener, limit, |mut client| async move {
             let _ = client.write_all(b"in").await;
             let _ = client.read(&mut [0; 1]).await;
         }));

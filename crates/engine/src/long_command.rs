@@ -8,10 +8,10 @@ use agentiso_core::ports::link::{Exec, ExitStatus, Link, LinkError, ProcessEvent
 use agentiso_core::{Capture, Code, Failure};
 use uuid::Uuid;
 
-use crate::held::when_free;
 use crate::launch::process;
 use crate::not_started::NotStarted;
 use crate::output::cut;
+use crate::retry::while_held;
 
 /// The longest argument the kernel takes.
 const LONGEST_WORD: usize = 128 * 1024 - 1;
@@ -134,7 +134,7 @@ async fn store(guest: &Link, exec: &Exec, path: &str, text: &[u8]) -> Result<(),
         timeout_ms: Some(STORE_LIMIT),
         ..Exec::default()
     };
-    let mut storing = when_free(|| process(guest.clone(), request.clone())).await?;
+    let mut storing = while_held(|| process(guest.clone(), request.clone())).await?;
     if let Some(mut input) = storing.take_stdin() {
         match input.write(text).await {
             // It ended early; its exit status says why.

@@ -12,8 +12,8 @@ use agentiso_core::{Code, Failure, SessionId};
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::live_state::locked;
 use crate::output::cut;
-use crate::rooms::locked;
 use crate::{Caller, Engine};
 
 /// Bytes of a token.
@@ -234,7 +234,7 @@ impl Engine {
         // In a task of its own: a caller that disconnects must not leave calls of the session running.
         let ending = tokio::spawn(async move {
             for workspace in engine.records.end_session(id).await? {
-                engine.rooms.of(workspace).leave_owner();
+                engine.live.of(workspace).leave_owner();
             }
             engine.clean_up_after_sessions().await;
             Ok(())
@@ -256,7 +256,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes sure that one session more is not too many: the longest silent one that owns nothing makes room.
+    /// Makes sure that one session more is not too many: the longest silent one that owns nothing makes live.
     async fn make_room_for_session(&self) -> Result<(), Failure> {
         if self.records.session_count().await? < MOST_SESSIONS {
             return Ok(());

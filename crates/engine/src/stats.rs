@@ -18,7 +18,7 @@ use agentiso_core::action::{WorkspaceStatistics, WorkspaceUse};
 use agentiso_core::{Code, Failure, WorkspaceId};
 use jiff::Timestamp;
 
-use crate::rooms::locked;
+use crate::live_state::locked;
 use crate::views::shown;
 use crate::{Caller, Engine};
 

@@ -11,8 +11,8 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 use crate::events::EventKind;
+use crate::live_state::{LiveState, locked};
 use crate::record::Record;
-use crate::rooms::{Room, locked};
 use crate::{Caller, Engine, timeline};
 
 /// Between two looks at what is due.
@@ -32,7 +32,7 @@ const GIVING_UP: Duration = Duration::from_secs(10);
 /// An agent that does not answer for so long may be at work.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Who does what nobody asked for, in the timeline.
-pub(crate) const ITSELF: &str = "agentiso";
+pub(crate) const DAEMON: &str = "agentiso";
 
 /// Why a workspace is to be stopped or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,7 +64,7 @@ impl Engine {
                     tracing::warn!(%failure, "could not look for workspaces whose time is up");
                 }
                 if look % BOOKS == 0 {
-                    engine.clean_books().await;
+                    engine.prune_records().await;
                 }
             }
         });
@@ -103,7 +103,7 @@ impl Engine {
 
     /// Writes down who and what was active since the last time.
     pub(crate) async fn save_activity(&self) {
-        let (sessions, workspaces) = (self.sessions.take(), self.rooms.take_used());
+        let (sessions, workspaces) = (self.sessions.take(), self.live.take_used());
         if sessions.is_empty() && workspaces.is_empty() {
             return;
         }
@@ -136,17 +136,17 @@ impl Engine {
     }
 
     async fn end(self: &Arc<Self>, id: WorkspaceId, due: Due) -> Result<(), Failure> {
-        let room = self.rooms.of(id);
+        let live = self.live.of(id);
         let (_ending, _turn) = match due {
             // QEMU first: a call that waits for the guest may have the turn.
             Due::Expired => {
-                let ending = room.ending();
+                let ending = live.announce_end();
                 self.host.switch_off(id).await?;
-                let Ok(turn) = tokio::time::timeout(TURN, room.change()).await else { return Ok(()) };
+                let Ok(turn) = tokio::time::timeout(TURN, live.lock_exclusive()).await else { return Ok(()) };
                 (Some(ending), turn)
             }
             // One that somebody is at work on is not idle, and is looked at again.
-            Due::Idle => match room.change_if_free() {
+            Due::Idle => match live.try_lock_exclusive() {
                 Some(turn) => (None, turn),
                 None => return Ok(()),
             },
@@ -158,21 +158,25 @@ impl Engine {
             Due::Idle => return Ok(()),
         };
         let detail = json!({ "reason": due.reason() });
-        let mut record = Record::begin(self, &Caller::operator(ITSELF), action, detail);
+        let mut record = Record::begin(self, &Caller::operator(DAEMON), action, detail);
         record.about(&workspace);
         record.store().await?;
         let ended = match due {
-            Due::Expired => self.destroy_expired(&workspace, &room).await,
-            Due::Idle => self.stop_idle(&workspace, &room).await,
+            Due::Expired => self.destroy_expired(&workspace, &live).await,
+            Due::Idle => self.stop_idle(&workspace, &live).await,
         };
         record.end(ended.as_ref().map(|done| Some((*done).to_owned())).map_err(Failure::code)).await?;
         ended.map(drop)
     }
 
-    async fn destroy_expired(&self, workspace: &Workspace, room: &Room) -> Result<&'static str, Failure> {
+    async fn destroy_expired(
+        &self,
+        workspace: &Workspace,
+        live: &LiveState,
+    ) -> Result<&'static str, Failure> {
         let (id, name) = (workspace.id, workspace.name.as_str());
         let audience = self.events.audience_of(id).await;
-        room.note_end("reached the end of its time to live");
+        live.note_end("reached the end of its time to live");
         self.host.remove(&RemoveRequest { workspace: id, force: true }).await?;
         self.forget(id).await;
         let note = Some(Due::Expired.reason().to_owned());
@@ -180,9 +184,9 @@ impl Engine {
         Ok("destroyed")
     }
 
-    async fn stop_idle(&self, workspace: &Workspace, room: &Room) -> Result<&'static str, Failure> {
+    async fn stop_idle(&self, workspace: &Workspace, live: &LiveState) -> Result<&'static str, Failure> {
         let (id, name) = (workspace.id, workspace.name.as_str());
-        room.note_end("was stopped because it was idle");
+        live.note_end("was stopped because it was idle");
         self.change_settings(id, |settings| settings.stay_stopped = true).await?;
         self.host.stop(id, false, None).await?;
         let note = Some(Due::Idle.reason().to_owned());
@@ -192,7 +196,7 @@ impl Engine {
 
     /// Whether somebody came while we looked, or something runs in the machine, or nobody knows.
     async fn is_busy(&self, id: WorkspaceId) -> bool {
-        if self.rooms.is_used(id) {
+        if self.live.is_used(id) {
             return true;
         }
         let Ok(guest) = self.host.link(id).await else { return false };
@@ -202,7 +206,7 @@ impl Engine {
         };
         if busy {
             // It is idle from when its work ends, not from when somebody began it.
-            self.rooms.touch(id);
+            self.live.touch(id);
         }
         busy
     }
@@ -210,10 +214,10 @@ impl Engine {
     /// Forgets what was kept beside a workspace that is gone.
     pub(crate) async fn forget(&self, id: WorkspaceId) {
         self.forwards.close(id).await;
-        self.rooms.close(id);
+        self.live.forget(id);
     }
 
-    async fn clean_books(&self) {
+    async fn prune_records(&self) {
         timeline::prune(&*self.records).await;
         self.rates.forget_idle();
         if let Err(failure) = self.prune_sessions(self.clock.now() - SESSIONS_KEPT).await {

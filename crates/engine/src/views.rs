@@ -94,7 +94,7 @@ impl Engine {
             env_names,
             expires_at: settings.expires_at.map(|at| shown(self.clock.on_the_wall(at))),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
-            last_used_at: shown(self.rooms.last_use(workspace.id).unwrap_or(settings.last_used)),
+            last_used_at: shown(self.live.last_use(workspace.id).unwrap_or(settings.last_used)),
             restart: settings.restart,
             next_resources: next_resources(workspace, &settings),
         })
@@ -102,11 +102,11 @@ impl Engine {
 
     /// The shell of a workspace's commands. A machine that runs and does not answer soon is not waited for.
     async fn shell_of(&self, workspace: &Workspace, running: bool) -> Option<Shell> {
-        let room = self.rooms.of(workspace.id);
-        if !running || room.known_shell().is_some() {
-            return room.known_shell();
+        let live = self.live.of(workspace.id);
+        if !running || live.known_shell().is_some() {
+            return live.known_shell();
         }
-        let ask = async { room.shell(&self.host.link(workspace.id).await.ok()?).await.ok() };
+        let ask = async { live.shell(&self.host.link(workspace.id).await.ok()?).await.ok() };
         tokio::time::timeout(SHELL_ANSWER, ask).await.ok().flatten()
     }
 }

@@ -18,9 +18,9 @@ impl Engine {
             end.await;
             let Some(engine) = engine.upgrade() else { return };
             // Whoever ends a machine on purpose has the turn, or waits for it, and notes the end before giving it back.
-            let room = engine.rooms.of(id);
-            let _turn = room.change().await;
-            if !room.is_ending() {
+            let live = engine.live.of(id);
+            let _lock = live.lock_exclusive().await;
+            if !live.is_ending() {
                 engine.note_end(id, Some(pid)).await;
             }
         });

@@ -16,8 +16,8 @@ use crate::act::Context;
 use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
-/// Images made at a time: each needs a machine, the network or the processor for minutes.
-static MAKING: Semaphore = Semaphore::const_new(2);
+/// How many images are built at a time: each needs a machine, the network or a core for minutes.
+static BUILDS: Semaphore = Semaphore::const_new(2);
 
 impl Context {
     /// Refuses an agent what the operator does not allow.
@@ -61,7 +61,7 @@ impl Context {
     ) -> Result<ImageMade, Failure> {
         let name = name.map(str::parse).transpose()?;
         let began = Instant::now();
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         // An agent must not pull what only its operator can see.
         let login = self.caller.is_operator();
         let request = ImageRequest { name, origin, replace, login };
@@ -70,8 +70,8 @@ impl Context {
     }
 }
 
-pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
-    MAKING.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
+pub(super) async fn build_permit() -> Result<SemaphorePermit<'static>, Failure> {
+    BUILDS.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 
 fn shown_made(image: &ImageView, began: Instant) -> ImageMade {
@@ -193,7 +193,7 @@ impl Perform for ImageCommit {
         let name: ImageName = self.name.parse()?;
         let (engine, workspace) = (&context.engine, context.workspace_to_copy().await?.id);
         let began = Instant::now();
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         let made = engine.host.commit_image(workspace, &name, self.replace, &context.progress).await?;
         Ok(shown_made(&made, began))
     }

@@ -6,7 +6,7 @@ use agentiso_core::action::{
 };
 use agentiso_core::{Code, Failure};
 
-use super::create::refuse_internet;
+use super::workspaces::refuse_internet;
 use crate::act::Context;
 use crate::{Access, Perform};
 

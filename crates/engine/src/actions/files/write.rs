@@ -211,7 +211,7 @@ impl Perform for FileTransfer {
 }
 
 /// Refuses a path that is not one from the root.
-pub(super) fn absolute(path: &str) -> Result<(), Failure> {
+pub(in crate::actions) fn absolute(path: &str) -> Result<(), Failure> {
     if path.starts_with('/') && !path.contains('\0') && path.len() <= LONGEST_PATH {
         return Ok(());
     }

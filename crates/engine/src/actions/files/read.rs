@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
-use super::exec::bounded;
-use super::files::{LARGEST, about_path, absolute, too_large};
+use super::write::{LARGEST, about_path, absolute, too_large};
 use crate::act::Context;
+use crate::actions::commands::bounded;
 use crate::output::whole_characters;
 use crate::views::shown;
 use crate::{Access, Perform};

@@ -9,8 +9,8 @@ use agentiso_core::action::{
 use agentiso_core::{Code, Failure, ImageAccess, ImageName, WorkspaceId, WorkspaceName, check_labels};
 use tokio::sync::oneshot;
 
-use super::images::turn;
 use crate::act::Context;
+use crate::actions::images::build_permit;
 use crate::views::took_ms;
 use crate::{Access, Perform};
 
@@ -26,7 +26,7 @@ impl Perform for WorkspaceExport {
         let labels = engine.records.settings(workspace.id).await?.labels;
         let began = Instant::now();
         let target = context.host_target(&self.host_path)?;
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         let out = Box::new(File::from(target.fd()?));
         let most = context.download_bytes();
         let written = engine.host.export(workspace.id, labels, most, out, &context.progress).await?;
@@ -61,7 +61,7 @@ impl Perform for WorkspaceImport {
         };
         context.require_free_name(&name).await?;
         let image = context.free_image_name(&name).await?;
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         let made = archive.into_image(&image, resources.disk_bytes(), &context.progress).await?;
         let create = WorkspaceCreate {
             name: Some(name.to_string()),

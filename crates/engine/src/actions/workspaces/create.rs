@@ -21,7 +21,7 @@ use crate::act::Context;
 use crate::admission::not_owner;
 use crate::events::EventKind;
 use crate::record::Record;
-use crate::upkeep::ITSELF;
+use crate::upkeep::DAEMON;
 use crate::views::{shown, size, tier, took_ms};
 use crate::{Access, Caller, Engine, Perform};
 
@@ -58,7 +58,7 @@ impl Perform for WorkspaceCreate {
 }
 
 /// A workspace's times and labels as they are asked for.
-struct Wishes {
+struct InitialSettings {
     expires_at: Option<Timestamp>,
     idle_stop: Option<Duration>,
     labels: std::collections::BTreeMap<String, String>,
@@ -86,7 +86,7 @@ impl Make for WorkspaceCreate {
         };
         let name = self.name.as_deref().map(str::parse).transpose()?;
         let lifetime = self.ttl_secs.map(checked_secs).transpose()?;
-        let wishes = Wishes {
+        let initial = InitialSettings {
             expires_at: lifetime.map(|lifetime| engine.clock.now() + lifetime),
             idle_stop: self.idle_stop_secs.map(checked_secs).transpose()?,
             labels: self.labels.clone(),
@@ -101,8 +101,8 @@ impl Make for WorkspaceCreate {
             }
             made => made?,
         };
-        let expires_at = wishes.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
-        if let Err(failure) = engine.settle(context.caller.session, &view, wishes).await {
+        let expires_at = initial.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
+        if let Err(failure) = engine.settle(context.caller.session, &view, initial).await {
             // Nobody owns it and nobody knows of it: it must not stay.
             let remove = RemoveRequest { workspace: view.id, force: true };
             engine.host.remove(&remove).await?;
@@ -132,7 +132,7 @@ impl Engine {
         let workspace = self.records.workspace(id).await?;
         let audience = self.events.audience_of(id).await;
         let detail = json!({ "reason": "its client disconnected before it was created" });
-        let mut record = Record::begin(self, &Caller::operator(ITSELF), WorkspaceDestroy::ABOUT.name, detail);
+        let mut record = Record::begin(self, &Caller::operator(DAEMON), WorkspaceDestroy::ABOUT.name, detail);
         record.about(&workspace);
         record.store().await?;
         let removed = self.host.remove(&RemoveRequest { workspace: id, force: true }).await;
@@ -148,9 +148,9 @@ impl Engine {
         &self,
         owner: Option<SessionId>,
         view: &WorkspaceView,
-        wishes: Wishes,
+        initial: InitialSettings,
     ) -> Result<(), Failure> {
-        let Wishes { expires_at, idle_stop, labels } = wishes;
+        let InitialSettings { expires_at, idle_stop, labels } = initial;
         let last_used = self.clock.now();
         let change = move |settings: &mut Settings| {
             *settings = Settings {
@@ -294,7 +294,7 @@ impl Perform for WorkspaceDestroy {
 }
 
 /// Nothing pretends that there is a network.
-pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
+pub(in crate::actions) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
     if asked != Some(true) {
         return Ok(());
     }

@@ -8,11 +8,11 @@ use agentiso_core::action::{
 };
 use agentiso_core::{Capture, Code, Failure};
 
-use super::exec::{bounded, code_and_signal, run};
-use super::files::absolute;
-use super::git_checks::{checked_ref, checked_url};
-use super::git_state::state;
+use super::checks::{checked_ref, checked_url};
+use super::state::state;
 use crate::act::Context;
+use crate::actions::commands::{bounded, code_and_signal, run};
+use crate::actions::files::absolute;
 use crate::command::{Command, Program};
 use crate::secrets::without_credentials;
 use crate::{Access, Perform};

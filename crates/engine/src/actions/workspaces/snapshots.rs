@@ -13,7 +13,7 @@ use agentiso_core::{Code, Failure};
 
 use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
-use crate::env::Had;
+use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::views::shown;
 use crate::{Access, Perform};
@@ -73,7 +73,7 @@ impl Perform for SnapshotRestore {
         // What it was suspended to is not where it is any more.
         engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == State::Running {
-            engine.equip(workspace.id, Had::Past).await?;
+            engine.apply_env(workspace.id, MachineEnv::Stale).await?;
             engine.watch(workspace.id).await;
         }
         let note = Some(self.snapshot_name.clone());

@@ -12,7 +12,7 @@ use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
 use super::lifecycle::state_now;
 use crate::act::Context;
 use crate::admission::NOW;
-use crate::env::Had;
+use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::{Access, Engine, Perform};
 
@@ -101,7 +101,7 @@ impl Perform for WorkspaceResume {
 }
 
 impl Context {
-    /// Brings a suspended workspace back. The caller has the turn.
+    /// Brings a suspended workspace back. The caller holds the lock.
     pub(super) async fn resume(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let last = engine.records.suspended_to(workspace.id).await?;
@@ -109,7 +109,7 @@ impl Context {
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
         engine.host.restore(workspace.id, last.id, false, &self.progress).await?;
         engine.forget_last_moment(workspace.id).await?;
-        engine.equip(workspace.id, Had::Present).await?;
+        engine.apply_env(workspace.id, MachineEnv::Current).await?;
         engine.watch(workspace.id).await;
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;
         Ok(state_now(

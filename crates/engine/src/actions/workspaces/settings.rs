@@ -93,7 +93,7 @@ impl Engine {
         Ok(!running && settings.suspended.is_none())
     }
 
-    /// Gives a workspace that has no machine the size it was changed to. The caller has the turn.
+    /// Gives a workspace that has no machine the size it was changed to. The caller holds the lock.
     pub(crate) async fn apply_next_size(&self, workspace: &Workspace) -> Result<Settings, Failure> {
         let settings = self.records.settings(workspace.id).await?;
         let Some(next) = settings.next_size else { return Ok(settings) };

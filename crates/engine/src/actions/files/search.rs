@@ -4,10 +4,10 @@ use agentiso_core::action::{FileEntry, FileGlob, FileGrep, FilesFound, TextFound
 use agentiso_core::ports::link::{Find, Grep};
 use agentiso_core::{Code, Failure};
 
-use super::exec::bounded;
-use super::files::{about_path, absolute};
 use super::read::{kind, moment, permissions};
+use super::write::{about_path, absolute};
 use crate::act::Context;
+use crate::actions::commands::bounded;
 use crate::{Access, Perform};
 
 const FOUND: u64 = 1000;

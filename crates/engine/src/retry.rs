@@ -10,7 +10,7 @@ const AT_MOST: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
 /// Asks something of a guest again for as long as its machine is held.
-pub(crate) async fn when_free<T, F>(mut ask: impl FnMut() -> F) -> Result<T, LinkError>
+pub(crate) async fn while_held<T, F>(mut ask: impl FnMut() -> F) -> Result<T, LinkError>
 where
     F: Future<Output = Result<T, LinkError>>,
 {
