@@ -1,4 +1,4 @@
-//! How a workspace gets another owner.
+//! Changes of ownership.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::OwnedMutexGuard;
 use crate::Engine;
 
 impl Engine {
-    /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
+    /// Makes a session the owner of a workspace that has no owner, or whose owner has been idle for `idle`.
     pub(crate) async fn adopt(
         self: &Arc<Self>,
         session: SessionId,
@@ -70,7 +70,7 @@ impl Engine {
         self.hand_over(workspace.id, session, lock).await
     }
 
-    /// Makes a session the owner. Variables that earlier sessions set are forgotten. In a task of its own: a caller that
+    /// Makes a session the owner. Variables that earlier sessions set are forgotten. In its own task: a caller that
     /// disconnects must not leave the records changed and the former owner's calls running.
     async fn hand_over(
         self: &Arc<Self>,

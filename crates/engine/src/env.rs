@@ -1,18 +1,18 @@
-//! Variables of a workspace. Their values are in memory, here and in its agent, and nowhere else; their names, and who
-//! set them, are in the database.
+//! Environment variables of a workspace. Values are kept in memory only, here and in the guest agent; names, and whether
+//! the operator set them, are in the records.
 //!
 //! ```text
-//!  set ──► settled: the machine has what is kept by name, with these values, and nothing else
+//!  set ──► synced: the machine has exactly the variables whose names are recorded
 //!            │  ▲
-//!            │  └── before the next command: what is kept by name and known is given to the machine, the rest removed
+//!            │  └── before the next command: recorded variables are set in the machine, all others removed
 //!            ▼
-//!         unsettled: another owner (what sessions had set is kept no more), a machine that came back, a call that failed
+//!         not synced: after a change of owner, a restore, a restart, or a call that failed
 //! ```
 //!
-//! Whatever a machine has that is not kept by name is removed before anybody's command can see it. So a new owner never
-//! gets the variables of the one before, whatever state the workspace was in, and whether or not the daemon ended in
-//! between. A machine that comes out of a snapshot may have values of an earlier owner under names that are kept: it
-//! gets the present values, or none.
+//! A variable of the machine whose name is not recorded is removed before any command can see it. A new owner therefore
+//! never gets the variables of the previous one, in whatever state the workspace was and even if the daemon was restarted
+//! in between. A machine restored from a snapshot may have old values under recorded names: it gets the current values, or
+//! none.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ const LONGEST_NAME: usize = 255;
 #[derive(Clone, Default)]
 pub(crate) struct Env {
     values: Values,
-    /// Whether the machine has these and nothing else.
+    /// Whether the machine has exactly these.
     settled: bool,
     /// How often the workspace got another owner.
     owners: u64,
@@ -75,7 +75,7 @@ impl Env {
     }
 }
 
-/// What a machine and the database are to have, and what has to be told the machine.
+/// The variables a machine and the records should have, and the changes to send to the machine.
 #[derive(Default)]
 struct Plan {
     values: Values,
@@ -83,8 +83,8 @@ struct Plan {
     changes: Vec<(String, Option<String>)>,
 }
 
-/// Decides what a machine is to have: what is kept by name, with the value that is known here or, if the machine can
-/// have it from nobody else, its own.
+/// Decides which variables a machine should have: the recorded ones, with the value known here or, if none is known and
+/// the machine's own cannot be an older one, the machine's.
 fn plan(kept: &[Variable], known: &Values, found: &Values, had: MachineEnv) -> Plan {
     let mut plan = Plan::default();
     for variable in kept.iter().filter(|variable| variable.name != Variable::ANY) {
@@ -112,7 +112,7 @@ fn plan(kept: &[Variable], known: &Values, found: &Values, had: MachineEnv) -> P
 }
 
 impl LiveState {
-    /// Forgets the values that are kept no more because the workspace has another owner.
+    /// Forgets the values of variables that are no longer recorded because the workspace has a new owner.
     pub(crate) fn change_owner(&self, kept: &[Variable]) {
         let mut env = locked(&self.env);
         env.values.retain(|name, _| kept.iter().any(|variable| variable.name == *name));
@@ -123,7 +123,7 @@ impl LiveState {
 }
 
 impl Engine {
-    /// What a workspace's commands get, and if the machine is given, what it has from then on.
+    /// The variables of a workspace's commands. If a link is given, the machine is synced first.
     pub(crate) async fn env_of(&self, id: WorkspaceId, guest: Option<&Link>) -> Result<Env, Failure> {
         let live = self.live.of(id);
         if let Some(guest) = guest
@@ -135,7 +135,7 @@ impl Engine {
         Ok(locked(&live.env).clone())
     }
 
-    /// Gives a machine that has just started, or was taken back, the variables of its workspace and no others.
+    /// Gives a machine that was just started or restored exactly the variables of its workspace.
     pub(crate) async fn apply_env(&self, id: WorkspaceId, had: MachineEnv) -> Result<(), Failure> {
         let live = self.live.of(id);
         live.forget_shell();
@@ -151,7 +151,7 @@ impl Engine {
         self.sync_env(id, &live, &guest, had).await
     }
 
-    /// Lets a fork have its source's variables.
+    /// Copies the variables of a workspace to its fork.
     pub(crate) async fn copy_env(
         &self,
         source: WorkspaceId,
@@ -164,7 +164,7 @@ impl Engine {
         self.apply_env(fork, had).await
     }
 
-    /// Makes the machine, the database and what is known here agree. The caller holds the lock.
+    /// Makes the machine, the records and the values known here agree. The caller holds the lock.
     async fn sync_env(
         &self,
         id: WorkspaceId,
@@ -187,7 +187,7 @@ impl Engine {
         }
         let is_kept = self.records.replace_variables(id, &kept, &plan.kept).await?;
         let mut env = locked(&live.env);
-        // Whoever is the owner now settles it again.
+        // If the owner changed meanwhile, the next command syncs again.
         if is_kept && env.owners == before.owners {
             env.values = plan.values;
             env.settled = true;
@@ -213,7 +213,7 @@ impl Engine {
             self.sync_env(id, &live, guest, MachineEnv::Current).await?;
         }
         let owners = locked(&live.env).owners;
-        // Until all is done it is not known what the machine has.
+        // If this fails half way, the machine's variables are unknown.
         locked(&live.env).settled = false;
         if let Some(guest) = guest {
             guest.set_env(vars.clone().into_iter().collect()).await?;
@@ -227,7 +227,7 @@ impl Engine {
         Ok(env.names())
     }
 
-    /// Keeps the names of variables, and who set them, unless the workspace went to somebody else meanwhile.
+    /// Records the names of variables, unless the workspace has a new owner by now.
     async fn keep_names(
         &self,
         id: WorkspaceId,
@@ -257,8 +257,8 @@ impl Engine {
         self.records.change_variables(id, Box::new(change)).await
     }
 
-    /// Forgets the names of variables whose values ended with the daemon that knew them: those of a workspace that has no
-    /// machine, except for what is in the memory of a suspended one.
+    /// Forgets the names of variables whose values were lost with an earlier daemon: those of a workspace without a machine,
+    /// except for those in the saved memory of a suspended one.
     pub(crate) async fn forget_lost_variables(&self, id: WorkspaceId) -> Result<(), Failure> {
         let left = |settings: &Settings, mut kept: Vec<Variable>| {
             kept.retain(|variable| settings.suspended.is_some() && !variable.waiting);
@@ -268,7 +268,7 @@ impl Engine {
     }
 }
 
-/// The variables a machine has. What an older agent does not know it has none of.
+/// The variables of a machine. Older agents do not support variables.
 async fn found_in(guest: &Link) -> Result<Values, Failure> {
     match guest.env().await {
         Ok(found) => Ok(found.into_iter().map(|(name, value)| (name, Zeroizing::new(value))).collect()),

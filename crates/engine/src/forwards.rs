@@ -2,9 +2,8 @@
 //!
 //! A forward is a listener on 127.0.0.1 and, for each connection, a stream through the guest link: it needs no network
 //! in the workspace. It belongs to the workspace, not to its machine: while no machine runs, connections are closed at
-//! once. Its row in the database and its listener are changed together, by actions that have their turn on the
-//! workspace; a listener that could not be opened again after a restart of the daemon is opened when the forward is
-//! asked for again.
+//! once. Its record and its listener are changed together, by actions that hold the workspace's lock. A listener that
+//! could not be opened after a restart of the daemon is opened when the forward is requested again.
 
 mod carry;
 mod limits;
@@ -29,18 +28,18 @@ use crate::Engine;
 use crate::live_state::locked;
 use crate::retry::while_held;
 
-/// Ports below this need rights nobody should have.
+/// Ports below this need privileges.
 const LOWEST: u16 = 1024;
 /// Forwards of one workspace.
 const PER_WORKSPACE: usize = 32;
 /// Forwards of all workspaces together: each takes a descriptor of the daemon's.
 const ALTOGETHER: usize = 512;
-/// After an accept that failed: without descriptors the next one fails at once, too.
+/// The pause after a failed accept: without free file descriptors the next one would fail at once, too.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;
-/// How long a client waits for the way into its workspace.
+/// How long a client waits for a connection into its workspace.
 const WAY: Duration = Duration::from_secs(15);
 
 /// The listeners.
@@ -220,7 +219,7 @@ impl Engine {
         carry(&client, source, sink).await
     }
 
-    /// The ports of the host that lead into a workspace and are listened on.
+    /// The host ports of a workspace's forwards that are listened on.
     pub(crate) fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
         let open = locked(&self.forwards.open);
         let theirs = open.iter().filter(|(_, one)| one.workspace == id && !one.task.is_finished());
@@ -237,8 +236,7 @@ fn room_for_another(of_workspace: usize, altogether: usize) -> Result<(), Failur
     } else {
         return Ok(());
     };
-    Err(Failure::new(Code::QuotaExceeded, message)
-        .with_remedy("remove forwards that are not needed any more"))
+    Err(Failure::new(Code::QuotaExceeded, message).with_remedy("remove forwards that are no longer needed"))
 }
 
 /// Accepts connections for ever. Those for which there is no place are closed at once.

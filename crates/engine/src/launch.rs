@@ -34,7 +34,7 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Launched<T> {
     /// The process, or the job's number.
     pub started: T,
-    /// The shell that runs it, unless it is a program of its own.
+    /// The shell that runs it, if one does.
     pub shell: Option<Shell>,
     /// The machine it runs in.
     pub guest: Link,
@@ -134,7 +134,7 @@ impl Context {
         }
     }
 
-    /// Takes a snapshot of a workspace before a command, in a task of its own: a caller that disconnects leaves nothing
+    /// Takes a snapshot of a workspace before a command, in its own task: a caller that disconnects leaves nothing
     /// half done.
     async fn take_checkpoint(&self, workspace: WorkspaceId) -> Result<(), Failure> {
         let name: SnapshotName = format!("checkpoint-{}", Uuid::new_v4().simple()).parse()?;
@@ -171,8 +171,8 @@ pub(crate) async fn process(guest: Link, exec: Exec) -> Result<Box<dyn Process>,
 }
 
 impl LiveState {
-    /// The shell that runs command lines. Bash is remembered; a workspace without it is asked each time, since bash may
-    /// have been installed.
+    /// The shell that runs command lines. Bash is cached; a workspace without it is checked each time, since bash may have
+    /// been installed.
     pub async fn shell(&self, guest: &Link) -> Result<Shell, LinkError> {
         if self.known_shell() == Some(Shell::Bash) {
             return Ok(Shell::Bash);
@@ -186,7 +186,7 @@ impl LiveState {
         Ok(shell)
     }
 
-    /// The shell, if the workspace was asked since its machine started.
+    /// The shell, if it has been determined since the machine started.
     pub fn known_shell(&self) -> Option<Shell> {
         *locked(&self.shell)
     }
@@ -195,7 +195,7 @@ impl LiveState {
         *locked(&self.shell) = Some(shell);
     }
 
-    /// Forgets the shell: the workspace's disk is another one now.
+    /// Forgets the shell: the workspace has another disk now.
     pub fn forget_shell(&self) {
         *locked(&self.shell) = None;
     }

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of calls, by action and outcome.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Workspaces as their callers see them.
+//! Workspaces as they are shown to callers.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::actions::is_last_moment;
 use crate::command::Shell;
 use crate::{Caller, Engine};
 
-/// How long a machine is waited for that is asked which shell it has.
+/// How long to wait for a machine's answer to which shell it has.
 const SHELL_ANSWER: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
             .collect())
     }
 
-    /// Whether a caller must not be told what its workspace was forked from: that belongs to somebody else.
+    /// Whether the source of a fork is hidden from a caller because it belongs to another session.
     async fn hides_source(&self, view: &WorkspaceView, caller: &Caller) -> Result<bool, Failure> {
         let Some(from) = view.forked_from.as_ref().filter(|_| self.isolates(caller)) else {
             return Ok(false);
@@ -120,7 +120,7 @@ pub(crate) fn next_resources(workspace: &Workspace, settings: &Settings) -> Opti
     })
 }
 
-/// Where a machine came from, as it was stored. One that an older version stored in other words booted, as far as we know.
+/// The tier as it was stored. A value of an older version that is not known counts as a cold boot.
 pub(crate) fn tier(stored: &str) -> Tier {
     Tier::named(stored).unwrap_or(Tier::Cold)
 }

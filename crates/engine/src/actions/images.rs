@@ -1,4 +1,4 @@
-//! Images: what workspaces start from.
+//! Images.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::{Access, Perform};
 static BUILDS: Semaphore = Semaphore::const_new(2);
 
 impl Context {
-    /// Refuses an agent what the operator does not allow.
+    /// Refuses what the operator does not allow agents to do with images.
     pub(super) fn require_image_access(&self, needed: ImageAccess) -> Result<(), Failure> {
         if self.caller.is_operator() || self.engine.settings.image_access >= needed {
             return Ok(());
@@ -34,7 +34,7 @@ impl Context {
         )))
     }
 
-    /// The workspace whose files are copied. One that is suspended is refused: its disk lacks what is still in memory.
+    /// The workspace to copy files from. A suspended one is refused: some of its files may be in memory only.
     pub(super) async fn workspace_to_copy(&self) -> Result<&Workspace, Failure> {
         let workspace = self.workspace()?;
         if self.engine.records.settings(workspace.id).await?.suspended.is_none() {
@@ -62,7 +62,7 @@ impl Context {
         let name = name.map(str::parse).transpose()?;
         let began = Instant::now();
         let _permit = build_permit().await?;
-        // An agent must not pull what only its operator can see.
+        // An agent must not pull images with the operator's credentials.
         let login = self.caller.is_operator();
         let request = ImageRequest { name, origin, replace, login };
         let made = self.engine.host.make_image(&request, &self.progress).await?;

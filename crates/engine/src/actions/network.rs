@@ -1,4 +1,4 @@
-//! Ports and networks.
+//! Port forwards and network settings.
 
 use agentiso_core::action::{
     Forward, NetworkPolicy, NetworkPolicySet, NetworkRules, PortForward, PortForwardList, PortForwardRemove,

@@ -1,8 +1,7 @@
-//! How many forwarded connections there may be.
+//! Limits on forwarded connections.
 //!
-//! Anybody on this host can connect to a forwarded port, and each connection takes a descriptor of the daemon's. So all
-//! of them together may take a part of what it has, each workspace a part of that, and whoever comes when that is taken
-//! is disconnected at once.
+//! Every process on the host can connect to a forwarded port, and each connection takes a file descriptor of the daemon. So
+//! the number of connections is limited, in total, per workspace and per forward; further ones are closed at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -20,31 +19,31 @@ const PER_FORWARD: usize = 256;
 const PER_WORKSPACE: usize = 512;
 /// Connections of all forwards.
 const ALTOGETHER: usize = 2048;
-/// The part of the daemon's descriptors that they may have: one of so many.
+/// Connections may take one in this many of the daemon's file descriptors.
 const SHARE: u64 = 4;
-/// How often the same trouble is logged.
+/// How often the same problem is logged.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// ConnectionLimits for all connections.
+/// The limits of all connections.
 pub(super) struct ConnectionLimits {
     all: Arc<Semaphore>,
     per_workspace: usize,
     workspaces: Mutex<HashMap<WorkspaceId, Weak<Semaphore>>>,
 }
 
-/// ConnectionLimits for the connections of one forward.
+/// The limits of the connections of one forward.
 pub(super) struct ForwardLimit {
     /// Of the forward, its workspace, and all.
     places: [Arc<Semaphore>; 3],
 }
 
-/// A place of one connection, given back when dropped.
+/// The permit of one connection, released when dropped.
 pub(super) struct ConnectionPermit {
     _places: [OwnedSemaphorePermit; 3],
 }
 
 impl ConnectionLimits {
-    /// As many as the daemon's descriptors allow.
+    /// Limits that fit the daemon's file descriptors.
     pub fn new() -> Self {
         let descriptors = getrlimit(Resource::Nofile).current;
         Self::of(altogether(descriptors), PER_WORKSPACE)
@@ -55,7 +54,7 @@ impl ConnectionLimits {
         Self { all: Arc::new(Semaphore::new(all)), per_workspace, workspaces: Mutex::default() }
     }
 
-    /// The limit of another forward of a workspace.
+    /// The limits of another forward of a workspace.
     pub fn limit(&self, workspace: WorkspaceId) -> ForwardLimit {
         let mut workspaces = locked(&self.workspaces);
         workspaces.retain(|_, places| places.strong_count() > 0);
@@ -66,14 +65,14 @@ impl ConnectionLimits {
     }
 }
 
-/// How many there may be for a daemon with so many descriptors; `None` is without limit.
+/// The number of connections for a daemon with this many file descriptors; `None` is unlimited.
 fn altogether(descriptors: Option<u64>) -> usize {
     let share = descriptors.map_or(usize::MAX, |limit| usize::try_from(limit / SHARE).unwrap_or(usize::MAX));
     share.clamp(1, ALTOGETHER)
 }
 
 impl ForwardLimit {
-    /// A place for one more connection, if there is one.
+    /// A permit for one more connection, if the limits allow it.
     pub fn enter(&self) -> Option<ConnectionPermit> {
         let [forward, workspace, all] =
             self.places.each_ref().map(|places| Arc::clone(places).try_acquire_owned().ok());
@@ -81,7 +80,7 @@ impl ForwardLimit {
     }
 }
 
-/// Lets a trouble be logged once in a while.
+/// Limits how often a problem is logged.
 #[derive(Default)]
 pub(super) struct LogLimit {
     last: Option<Instant>,
@@ -89,7 +88,7 @@ pub(super) struct LogLimit {
 }
 
 impl LogLimit {
-    /// If it is time to log it: how often it was left out since the last time.
+    /// If it is time to log it: how often it was not logged since the last time.
     pub fn is_due(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.duration_since(last) < EVERY) {
             self.left_out += 1;
@@ -128,7 +127,7 @@ mod tests {
         let _others = [limits[2].enter().unwrap(), limits[2].enter().unwrap()];
         assert!(places.limit(workspace(3)).enter().is_none(), "all are taken");
         drop((first, second));
-        // What did not get all three places keeps none of them.
+        // A connection that did not get all three permits keeps none.
         assert_eq!(places.all.available_permits(), 2);
         assert!(places.limit(workspace(3)).enter().is_some());
         assert!(limits[0].enter().is_some());

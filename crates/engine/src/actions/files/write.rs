@@ -1,4 +1,4 @@
-//! Files: written, edited, moved, made and removed.
+//! Writing, editing, moving and removing files.
 
 use agentiso_core::action::{
     Direction, DirectoryMade, Edit, Encoding, FileDelete, FileDeleted, FileEdit, FileEdited, FileMkdir,

@@ -1,4 +1,4 @@
-//! Workspaces in files.
+//! Exporting workspaces to archives and importing them.
 
 use std::fs::File;
 use std::time::Instant;
@@ -95,7 +95,7 @@ impl Perform for WorkspaceImport {
 }
 
 impl Context {
-    /// Refuses a name that is taken before minutes are spent on it.
+    /// Refuses a name that is taken, before the archive is read.
     async fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
         let taken = self.engine.records.workspaces().await?.iter().any(|one| one.name == *name);
         if !taken {
@@ -120,9 +120,8 @@ impl Context {
             .with_remedy("remove some of them, or choose another name"))
     }
 
-    /// Makes a workspace on an image that was made for it alone. If there is no workspace, because that fails or because
-    /// an agent went away, there is no image either. In a task of its own: an image must not go while a workspace is
-    /// being made on it.
+    /// Creates a workspace from an image that was made for it. If that fails, or the client of an agent disconnects, the
+    /// image is removed. In its own task: the image must not be removed while a workspace is being created from it.
     async fn create_on(
         &self,
         image: ImageName,
@@ -143,7 +142,7 @@ impl Context {
             if (failed || abandoned)
                 && let Err(failure) = context.remove_image(image.clone()).await
             {
-                tracing::warn!(%image, %failure, "the image of a workspace that was not made is still there");
+                tracing::warn!(%image, %failure, "could not remove the image of a workspace that was not created");
             }
         });
         answered.await.map_err(|_| Failure::new(Code::Internal, "the import ended with a fault"))?

@@ -1,4 +1,4 @@
-//! Forks.
+//! Forking workspaces.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::{Access, Perform};
 
 /// The most forks of one call.
 const MOST: u32 = 100;
-/// What the names of several begin with.
+/// The default prefix of the names of several forks.
 const PREFIX: &str = "worker";
 
 impl Perform for WorkspaceFork {
@@ -85,7 +85,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
     report(count, from, made, outcome.pause.as_secs_f64() * 1000.0, began)
 }
 
-/// What became of each fork.
+/// The results of the forks.
 #[derive(Default)]
 struct Made {
     workers: Vec<Worker>,
@@ -170,7 +170,7 @@ fn report(
     })
 }
 
-/// The name of one fork, or what the names of several begin with.
+/// The name of one fork, or the prefix of the names of several.
 fn name_of(fork: &WorkspaceFork, count: u32) -> Result<Option<WorkspaceName>, Failure> {
     match (&fork.new_name, &fork.name_prefix) {
         (Some(_), Some(_)) => {

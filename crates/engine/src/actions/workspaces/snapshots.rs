@@ -70,7 +70,7 @@ impl Perform for SnapshotRestore {
         let _reserved = engine.quota.reserve(engine, context.caller.session, more).await?;
         let restored =
             engine.host.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
-        // What it was suspended to is not where it is any more.
+        // It is no longer where it was suspended.
         engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == State::Running {
             engine.apply_env(workspace.id, MachineEnv::Stale).await?;

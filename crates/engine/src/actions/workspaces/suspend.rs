@@ -1,7 +1,7 @@
-//! Suspending workspaces to disk and bringing them back.
+//! Suspending workspaces to disk and resuming them.
 //!
 //! A suspended workspace is a stopped one with a snapshot of its last moment, memory and all, that only
-//! [`Context::resume`] uses. If anything fails on the way there it goes on running; on the way back it stays suspended.
+//! [`Context::resume`] uses. If suspending fails, it keeps running; if resuming fails, it stays suspended.
 
 use std::time::Instant;
 
@@ -73,7 +73,7 @@ impl Perform for WorkspaceSuspend {
             memory: true,
         };
         let snapshot = engine.host.snapshot(&request).await?.snapshot;
-        // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
+        // In this order: if the machine ends from here on for any reason, the workspace is suspended.
         engine.change_settings(workspace.id, move |settings| settings.suspended = Some(snapshot.id)).await?;
         if let Err(failure) = engine.host.stop(workspace.id, true, None).await {
             engine.forget_last_moment(workspace.id).await?;
@@ -101,7 +101,7 @@ impl Perform for WorkspaceResume {
 }
 
 impl Context {
-    /// Brings a suspended workspace back. The caller holds the lock.
+    /// Resumes a suspended workspace. The caller holds the lock.
     pub(super) async fn resume(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let last = engine.records.suspended_to(workspace.id).await?;
