@@ -1,4 +1,4 @@
-//! What git may be given.
+//! Checks of URLs and refs before they are passed to git.
 
 use agentiso_core::action::forms::{MAX_REF, MAX_URL};
 use agentiso_core::{Code, Failure};
