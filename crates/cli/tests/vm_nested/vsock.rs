@@ -44,8 +44,7 @@ fn nobody_without_the_key_of_a_machine_is_served_or_disturbs_who_is() {
     let host = with_vsock();
     host.create("one");
     let cid = cid(&host, "one");
-    let job = host.run(&["exec", "one", "--", "sh", "-c", "echo before"]);
-    assert!(job.is_object() || job.is_null());
+    host.run(&["exec", "one", "--", "sh", "-c", "echo before"]);
     // Many who say nothing, and one who knows how to begin but not the key.
     let silent: Vec<File> = (0..20).map(|_| connect(cid)).collect();
     let mut stranger = connect(cid);

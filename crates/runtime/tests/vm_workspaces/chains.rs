@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use agentiso_core::ports::{DiskSource, Disks};
 use agentiso_disks::Qcow2Layers;
 use agentiso_meta::Meta;
+use agentiso_testing::TestHome;
 use serde_json::json;
 
 use crate::common::*;
@@ -38,17 +39,17 @@ impl Home {
     }
 }
 
-fn is_qcow2(home: &Home) -> bool {
-    home.files("disks").iter().any(|file| file.ends_with(".qcow2"))
+/// Only layers become chains, so these tests use them whatever the run is configured for.
+async fn with_layers() -> Home {
+    let home = TestHome::new();
+    home.configure("[disks]\nbackend = \"qcow2\"\n");
+    Home::of(home).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_taken() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     let bare = home.depth("one").await;
     let mut sums = Vec::new();
     let mut deepest = 0;
@@ -80,11 +81,8 @@ async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_tak
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     let bare = home.depth("one").await;
     let write =
         "head -c 33554432 /dev/urandom > /root/same; cp /root/same /root/f; truncate -s 0 /root/f; sync";
@@ -116,11 +114,8 @@ async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_workspace_gives_back_what_nobody_needs_and_starts_as_it_was() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "head -c 8388608 /dev/urandom > /root/same; echo f > /root/f; sync").await;
     home.snapshot("one", "a", false).await;
     home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=8 conv=notrunc status=none; sync").await;
@@ -136,11 +131,8 @@ async fn a_stopped_workspace_gives_back_what_nobody_needs_and_starts_as_it_was()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forks_share_what_was_shortened_under_them_and_outlive_their_source() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "echo same > /root/same").await;
     for number in 0..10 {
         home.sh("one", &format!("head -c 100000 /dev/urandom > /root/f{number}; sync")).await;
@@ -166,11 +158,8 @@ async fn forks_share_what_was_shortened_under_them_and_outlive_their_source() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "echo same > /root/same; echo f > /root/f; sync").await;
     for number in 0..8 {
         home.snapshot("one", &format!("s{number}"), false).await;
@@ -190,11 +179,8 @@ async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn maintenance_that_was_killed_before_or_after_a_disk_was_rewritten_is_made_good() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "echo same > /root/same; echo f > /root/f; sync").await;
     for number in 0..8 {
         home.snapshot("one", &format!("s{number}"), false).await;
