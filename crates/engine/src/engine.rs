@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{State, WorkspaceStart};
-use agentiso_core::ports::Clock;
 use agentiso_core::ports::host::{WorkspaceHost, WorkspaceView};
 use agentiso_core::ports::link::Link;
 use agentiso_core::ports::records::{Records, Settings};
+use agentiso_core::ports::{AllowAll, Clock, CommandPolicy};
 use agentiso_core::progress::Silent;
 use agentiso_core::{EngineSettings, Failure, Isolation, WorkspaceId};
-use tokio::sync::broadcast;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::events::{Audience, EventKind, Events};
+use crate::Caller;
+use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
@@ -30,13 +30,13 @@ use crate::sessions::Activity;
 use crate::stats::Sampler;
 use crate::timeline::Timeline;
 use crate::upkeep::ITSELF;
-use crate::{Caller, Event};
 
 /// Carries out the actions of all clients on the workspaces of one host.
 pub struct Engine {
     pub(crate) host: Arc<dyn WorkspaceHost>,
     pub(crate) records: Arc<dyn Records>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) policy: Arc<dyn CommandPolicy>,
     pub(crate) settings: EngineSettings,
     pub(crate) rooms: Rooms,
     pub(crate) rates: Rates,
@@ -53,6 +53,18 @@ pub struct Engine {
     began: Instant,
 }
 
+/// Everything the engine uses that is not its own.
+pub struct Ports {
+    /// Where workspaces live.
+    pub host: Arc<dyn WorkspaceHost>,
+    /// What outlives the daemon.
+    pub records: Arc<dyn Records>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Rules on commands before they start.
+    pub policy: Arc<dyn CommandPolicy>,
+}
+
 /// What happens to the machines when the daemon ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shutdown {
@@ -66,20 +78,26 @@ pub enum Shutdown {
 const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Starts the engine of a host: reconnects to the machines that run, and cleans up after a daemon that was killed.
+    /// Starts the engine of a host, with a policy that allows every command.
     pub async fn open(
         host: Arc<dyn WorkspaceHost>,
         records: Arc<dyn Records>,
         clock: Arc<dyn Clock>,
         settings: EngineSettings,
     ) -> Result<Arc<Self>, Failure> {
+        Self::open_with(Ports { host, records, clock, policy: Arc::new(AllowAll) }, settings).await
+    }
+
+    /// Starts the engine of a host: reconnects to the machines that run, and cleans up after a daemon that was killed.
+    pub async fn open_with(ports: Ports, settings: EngineSettings) -> Result<Arc<Self>, Failure> {
+        let Ports { host, records, clock, policy } = ports;
         records.drop_unsettled_keys().await?;
         let engine = Arc::new(Self {
             rooms: Rooms::new(Arc::clone(&clock)),
             rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
             sessions: Activity::new(Arc::clone(&clock)),
-            timeline: Timeline::start(Arc::clone(&records)),
+            timeline: Timeline::start(Arc::clone(&records)).await?,
             events: Events::new(Arc::clone(&records)),
             forwards: Forwards::new(settings.own_ports.clone()),
             sampler: Sampler::default(),
@@ -89,6 +107,7 @@ impl Engine {
             host,
             records,
             clock,
+            policy,
             settings,
         });
         engine.end_fleeting_sessions().await?;
@@ -178,25 +197,9 @@ impl Engine {
         self.began.elapsed()
     }
 
-    /// Whether a caller may be told of an event: of its own workspaces, and, unless sessions are isolated, of those
-    /// that nobody owned.
-    pub fn may_see(&self, caller: &Caller, event: &Event) -> bool {
-        match (caller.session, event.audience) {
-            (None, _) => true,
-            (Some(session), Audience::Owner(owner)) => session == owner,
-            (Some(_), Audience::Everyone) => !self.isolates(caller),
-            (Some(_), Audience::Operator) => false,
-        }
-    }
-
     /// Whether a caller sees and reaches only what it owns.
     pub fn isolates(&self, caller: &Caller) -> bool {
         !caller.is_operator() && self.settings.isolation == Isolation::Strict
-    }
-
-    /// Subscribes to events from now on.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.watch()
     }
 
     /// The number of workspaces in each state.

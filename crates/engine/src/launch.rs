@@ -2,21 +2,26 @@
 //!
 //! ```text
 //!  exec, jobs, git, shell, streams ──► Context::launch
-//!      checked ─► machine reached ─► shell chosen ─► image defaults ─► made to fit ─► started
-//!                                        ▲                                               │
-//!                                        └────────────── bash was removed ◄──────────────┘
+//!      checked ─► ruling ─► machine reached ─► checkpoint ─► shell chosen ─► image defaults ─► made to fit ─► started
+//!                                                                ▲                                               │
+//!                                                                └────────────── bash was removed ◄──────────────┘
 //! ```
 //!
 //! Whatever applies to every command belongs here, so that no way of starting one can miss it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_core::ports::host::OciDefaults;
+use agentiso_core::admission::{ActionFacts, Amounts, Decision, Denial, decide};
+use agentiso_core::ports::host::{OciDefaults, SnapshotRequest};
 use agentiso_core::ports::link::{Exec, FileKind, Link, LinkError, Process, ProcessEvent};
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
+use uuid::Uuid;
 
 use crate::act::Context;
+use crate::admission::{forbidden, needs_approval, not_owner};
 use crate::command::{Command, Shell, with_image_defaults};
+use crate::events::EventKind;
 use crate::held::when_free;
 use crate::long_command::fit;
 use crate::not_started::{NotStarted, Refused};
@@ -58,7 +63,11 @@ impl Context {
         F: Future<Output = Result<T, LinkError>>,
     {
         command.check()?;
+        let checkpoint = self.admit_command(command)?;
         let guest = self.guest().await?;
+        for workspace in checkpoint {
+            self.take_checkpoint(workspace).await?;
+        }
         match tokio::time::timeout(START_LIMIT, self.launch_in(&guest, command, start)).await {
             Ok(launched) => launched,
             Err(_) => Err(Failure::new(
@@ -109,6 +118,37 @@ impl Context {
             }
             return Err(not_started);
         }
+    }
+
+    /// Decides whether a command may run, and returns the workspaces to take a checkpoint of first.
+    fn admit_command(&self, command: &Command) -> Result<Vec<WorkspaceId>, Failure> {
+        let (engine, principal) = (&self.engine, self.caller.principal());
+        let ruling = engine.policy.rule(principal, self.workspace()?.id, &command.with_shell(Shell::Sh));
+        let action = ActionFacts { subjects: self.facts().to_vec(), ruling };
+        match decide(engine.rules(), principal, &action) {
+            Decision::Allow { .. } => Ok(Vec::new()),
+            Decision::AllowWithCheckpoint { checkpoint, .. } => Ok(checkpoint),
+            Decision::NeedsApproval { reason } => Err(needs_approval(&reason)),
+            Decision::Deny(Denial::Forbidden { reason }) => Err(forbidden(&reason)),
+            Decision::Deny(Denial::NotOwner(_) | Denial::Hidden(_)) => Err(not_owner(self.workspace()?)),
+        }
+    }
+
+    /// Takes a snapshot of a workspace before a command, in a task of its own: a caller that disconnects leaves nothing
+    /// half done.
+    async fn take_checkpoint(&self, workspace: WorkspaceId) -> Result<(), Failure> {
+        let name: SnapshotName = format!("checkpoint-{}", Uuid::new_v4().simple()).parse()?;
+        let description = "taken before a command, as the command policy demands".to_owned();
+        let request = SnapshotRequest { workspace, name, description, memory: false };
+        let (engine, session) = (Arc::clone(&self.engine), self.caller.session);
+        let taking = tokio::spawn(async move {
+            let _reserved = engine.quota.reserve(&engine, session, Amounts::snapshot()).await?;
+            engine.host.snapshot(&request).await
+        });
+        let taken = taking.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))??;
+        let (id, note) = (taken.snapshot.workspace, Some(taken.snapshot.name.to_string()));
+        self.engine.events.tell(EventKind::Snapshot, id, self.workspace()?.name.as_str(), note).await;
+        Ok(())
     }
 
     /// The environment, working directory and user the workspace's image defines; none if the image was removed.

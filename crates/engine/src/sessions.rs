@@ -80,16 +80,13 @@ impl Activity {
         Some(Calling { calls: Arc::clone(&self.calls), session })
     }
 
-    /// Why nothing may be taken from a session, however long it has been idle.
-    pub fn in_use(&self, session: SessionId) -> Option<&'static str> {
-        if self.is_present(session) {
-            return Some("whose client is connected");
-        }
-        self.has_call(session).then_some("that has a call running")
+    /// Whether the client of a session is connected or has a call running.
+    pub fn in_use(&self, session: SessionId) -> bool {
+        self.is_present(session) || self.has_call(session)
     }
 
     /// Whether a call of a session is being carried out.
-    fn has_call(&self, session: SessionId) -> bool {
+    pub fn has_call(&self, session: SessionId) -> bool {
         locked(&self.calls).contains_key(&session)
     }
 
@@ -233,11 +230,16 @@ impl Engine {
 
     /// Ends a session. What was its own is nobody's from then on, and its files are removed.
     pub async fn end_session(self: &Arc<Self>, id: SessionId) -> Result<(), Failure> {
-        for workspace in self.records.end_session(id).await? {
-            self.rooms.of(workspace).leave_owner();
-        }
-        self.clean_up_after_sessions().await;
-        Ok(())
+        let engine = Arc::clone(self);
+        // In a task of its own: a caller that disconnects must not leave calls of the session running.
+        let ending = tokio::spawn(async move {
+            for workspace in engine.records.end_session(id).await? {
+                engine.rooms.of(workspace).leave_owner();
+            }
+            engine.clean_up_after_sessions().await;
+            Ok(())
+        });
+        ending.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))?
     }
 
     /// Ends the sessions that end with the daemon, when the next one starts.
@@ -272,7 +274,7 @@ impl Engine {
 
     /// Whether nobody would miss a session that owns nothing.
     fn may_go(&self, session: &Session) -> bool {
-        self.sessions.in_use(session.id).is_none() && self.sessions.last(session.id).is_none()
+        !self.sessions.in_use(session.id) && self.sessions.last(session.id).is_none()
     }
 
     /// Removes the files of sessions that have ended.

@@ -6,12 +6,12 @@ use agentiso_core::Failure;
 use agentiso_core::action::{
     State, WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
 };
+use agentiso_core::admission::Amounts;
 use agentiso_core::ports::records::{Settings, Workspace};
 
 use crate::act::Context;
 use crate::env::Had;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::took_ms;
 use crate::{Access, Perform};
 
@@ -127,8 +127,8 @@ impl Perform for WorkspaceGrow {
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
         let before = workspace.resources.disk_gb;
-        let more = Asked::disk(self.disk_gb.saturating_sub(before));
-        let _room = engine.quota.reserve(engine, context.caller.session, more).await?;
+        let more = Amounts::disk(self.disk_gb.saturating_sub(before));
+        let _reserved = engine.quota.reserve(engine, context.caller.session, more).await?;
         let view = engine.host.grow(workspace.id, self.disk_gb).await?;
         let note = format!("its disk has {} GiB and had {before}", view.resources.disk_gb);
         Ok(state_now(workspace, view.state, began, Some(note)))

@@ -1,12 +1,12 @@
 //! Labels, times and sizes of workspaces.
 
 use agentiso_core::action::{State, WorkspaceUpdate, WorkspaceUpdated};
+use agentiso_core::admission::Amounts;
 use agentiso_core::ports::records::{NextSize, Settings, Workspace};
 use agentiso_core::{Failure, Resources};
 
 use super::create::checked_secs;
 use crate::act::Context;
-use crate::quota::Asked;
 use crate::views::{next_resources, shown};
 use crate::{Access, Engine, Perform};
 
@@ -81,7 +81,7 @@ impl Resize for WorkspaceUpdate {
             memory_mb: self.memory_mb.unwrap_or(then.memory_mb),
         };
         Resources { vcpus: next.vcpus, memory_mb: next.memory_mb, ..now }.check(&engine.settings.limits)?;
-        let more = Asked::memory(next.memory_mb.saturating_sub(now.memory_mb));
+        let more = Amounts::memory(next.memory_mb.saturating_sub(now.memory_mb));
         drop(engine.quota.reserve(engine, settings.owner, more).await?);
         Ok(Some(next))
     }
@@ -97,8 +97,8 @@ impl Engine {
     pub(crate) async fn apply_next_size(&self, workspace: &Workspace) -> Result<Settings, Failure> {
         let settings = self.records.settings(workspace.id).await?;
         let Some(next) = settings.next_size else { return Ok(settings) };
-        let more = Asked::memory(next.memory_mb.saturating_sub(workspace.resources.memory_mb));
-        let _room = self.quota.reserve(self, settings.owner, more).await?;
+        let more = Amounts::memory(next.memory_mb.saturating_sub(workspace.resources.memory_mb));
+        let _reserved = self.quota.reserve(self, settings.owner, more).await?;
         self.records.apply_size(workspace.id, next).await
     }
 }

@@ -5,6 +5,7 @@ use agentiso_core::action::{
     SnapshotDeleted, SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore,
     SnapshotRestored, SnapshotTaken, State,
 };
+use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{Aspect, Change, ChangeKind, Changes, TextDiff};
 use agentiso_core::ports::host::{CompareRequest, Point, SnapshotRequest};
 use agentiso_core::ports::link::{ExitStatus, HookOutcome, HookReport};
@@ -14,7 +15,6 @@ use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
 use crate::env::Had;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::shown;
 use crate::{Access, Perform};
 
@@ -38,7 +38,7 @@ impl Perform for SnapshotCreate {
             description,
             memory: self.include_memory.unwrap_or(false),
         };
-        let _room = engine.quota.reserve(engine, context.caller.session, Asked::snapshot()).await?;
+        let _reserved = engine.quota.reserve(engine, context.caller.session, Amounts::snapshot()).await?;
         let taken = engine.host.snapshot(&request).await?;
         let note = Some(taken.snapshot.name.to_string());
         engine.events.tell(EventKind::Snapshot, workspace.id, workspace.name.as_str(), note).await;
@@ -66,8 +66,8 @@ impl Perform for SnapshotRestore {
         let (workspace, engine) = (context.workspace()?, &context.engine);
         let snapshot = context.snapshot()?;
         let then = engine.host.size_at(workspace.id, snapshot.id).await?;
-        let more = Asked::disk(then.disk_gb.saturating_sub(workspace.resources.disk_gb));
-        let _room = engine.quota.reserve(engine, context.caller.session, more).await?;
+        let more = Amounts::disk(then.disk_gb.saturating_sub(workspace.resources.disk_gb));
+        let _reserved = engine.quota.reserve(engine, context.caller.session, more).await?;
         let restored =
             engine.host.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.
