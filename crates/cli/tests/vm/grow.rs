@@ -1,7 +1,5 @@
 //! Disks that grow.
 
-use serde_json::json;
-
 use crate::place::Place;
 
 /// What the guest says of its file system and the host of the disk, in GiB.
@@ -54,16 +52,4 @@ fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_sna
     place.json(&["start", "web"]);
     assert_eq!(sizes(&place, "web"), large);
     assert_eq!(place.sh("web", "cat /root/when; stat -c %s /root/big"), "large\n11010048000");
-}
-
-#[test]
-fn a_disk_does_not_shrink_nor_grow_beyond_what_is_allowed_nor_at_rest() {
-    let place = Place::with("web");
-    place.refused(&["grow", "web", "9"]).is("invalid_argument", &["has 10 GiB", "shrink"]);
-    place.refused(&["grow", "web", "0"]).is("invalid_argument", &["disk size"]);
-    place.refused(&["grow", "web", "101"]).is("invalid_argument", &["100", "[limits]"]);
-    place.refused(&["grow", "nobody", "12"]).is("workspace_not_found", &["nobody"]);
-    place.json(&["stop", "web"]);
-    place.refused(&["grow", "web", "12"]).is("workspace_not_running", &["agentiso start web"]);
-    assert_eq!(place.json(&["info", "web"])["resources"]["disk_gb"], json!(10));
 }
