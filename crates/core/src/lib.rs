@@ -14,6 +14,7 @@ pub mod ports;
 pub mod progress;
 mod reference;
 mod resources;
+mod secret;
 mod suggest;
 pub mod wire;
 
@@ -28,4 +29,5 @@ pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
 pub use reference::{WorkspaceRef, resembles_id};
 pub use resources::{Limits, MIN_MEMORY_MB, Resources, ResourcesError};
+pub use secret::{AsText, Secret, Sensitive, in_clear, summary_of};
 pub use suggest::nearest;

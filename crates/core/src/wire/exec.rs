@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 use super::error::ErrorFields;
+use crate::{AsText, Secret, Sensitive};
 
 /// The byte before standard output.
 pub const STDOUT: u8 = 1;
@@ -36,7 +38,7 @@ pub struct ExecSpec {
     pub argv: Vec<Word>,
     /// Variables on top of the workspace's.
     #[serde(default)]
-    pub env: BTreeMap<String, Word>,
+    pub env: Secret<BTreeMap<String, Word>>,
     /// Working directory.
     #[serde(default)]
     pub workdir: Option<String>,
@@ -79,6 +81,28 @@ impl Word {
     /// As text; bytes that are not UTF-8 are replaced.
     pub fn shown(&self) -> String {
         String::from_utf8_lossy(self.as_bytes()).into_owned()
+    }
+}
+
+impl Sensitive for Word {
+    fn summary(&self) -> serde_json::Value {
+        serde_json::json!({ "bytes": self.as_bytes().len() })
+    }
+
+    fn wipe(&mut self) {
+        match self {
+            Self::Text(text) => text.zeroize(),
+            Self::Bytes(bytes) => bytes.zeroize(),
+        }
+    }
+}
+
+impl AsText for Word {
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Bytes(_) => None,
+        }
     }
 }
 
@@ -177,7 +201,7 @@ mod tests {
     fn words_that_are_not_text_travel_as_they_are() {
         let spec =
             ExecSpec { argv: vec![b"echo".to_vec().into(), vec![0xff, 1].into()], ..Default::default() };
-        let sent = serde_json::to_string(&spec).unwrap();
+        let sent = crate::in_clear(|| serde_json::to_string(&spec).unwrap());
         assert!(sent.contains(r#"["echo",[255,1]]"#), "{sent}");
         assert_eq!(serde_json::from_str::<ExecSpec>(&sent).unwrap(), spec);
     }
