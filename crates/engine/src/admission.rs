@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use agentiso_config::Isolation;
 use agentiso_core::action::Subject;
-use agentiso_core::{Code, Failure, SessionId, SnapshotName, WorkspaceId};
+use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
 use agentiso_meta::{MetaError, Snapshot, Workspace};
 use agentiso_runtime::workspaces::Point;
 
 use crate::act::Record;
-use crate::actions::refuse_last_moment;
+use crate::actions::refuse_suspend_snapshot;
 use crate::{Caller, Engine};
 
 /// The name of the present state of a workspace, among the names of its snapshots.
@@ -110,10 +110,9 @@ impl Resolving<'_> {
             }
             Subject::Snapshot(name) => {
                 let workspace = self.workspace()?;
-                if let Ok(name) = name.parse::<SnapshotName>() {
-                    refuse_last_moment(&name)?;
-                }
-                self.subjects.snapshot = Some(self.find_snapshot(workspace, name)?);
+                let snapshot = self.find_snapshot(workspace, name)?;
+                refuse_suspend_snapshot(&snapshot)?;
+                self.subjects.snapshot = Some(snapshot);
             }
             Subject::Point(text) => {
                 let point = self.find_point(text)?;

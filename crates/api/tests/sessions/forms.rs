@@ -2,7 +2,7 @@
 //! through parsing, admission and the action's own checks, in an engine without machines.
 
 mod schema;
-mod values;
+pub mod values;
 
 use agentiso_api::catalogue;
 use agentiso_core::Code;

@@ -12,9 +12,15 @@ use super::forms::{
 };
 use super::values::{JobStatus, WaitFor};
 use super::workspace::of_one;
+use crate::Secret;
 
 /// What is said where a command may meet what only bash knows.
 const SH: &str = "run by /bin/sh: this image has no bash";
+
+/// Whether no variables are given.
+fn is_empty(variables: &Secret<BTreeMap<String, String>>) -> bool {
+    variables.expose().is_empty()
+}
 
 /// Runs a command and waits for its end.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -37,16 +43,16 @@ pub struct Exec {
     #[schemars(with = "Option<AbsolutePath>")]
     pub workdir: Option<String>,
     /// Environment variables, added to those of set_env.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(with = "Variables")]
-    pub env: BTreeMap<String, String>,
+    pub env: Secret<BTreeMap<String, String>>,
     /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<UserReference>")]
     pub user: Option<String>,
     /// Standard input. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<String>,
+    pub stdin: Option<Secret<String>>,
     /// Maximum bytes of stdout and stderr together, up to 8388608. Default: 30000 for MCP tools, else 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_EXEC_OUTPUT))]
@@ -180,9 +186,9 @@ pub struct JobStart {
     #[schemars(with = "Option<AbsolutePath>")]
     pub workdir: Option<String>,
     /// Environment variables, added to those of set_env.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(with = "Variables")]
-    pub env: BTreeMap<String, String>,
+    pub env: Secret<BTreeMap<String, String>>,
     /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<UserReference>")]
@@ -429,7 +435,7 @@ pub struct JobWrite {
     pub job_id: u32,
     /// Text for its standard input.
     #[serde(default)]
-    pub data: String,
+    pub data: Secret<String>,
     /// Closes its standard input afterwards.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
@@ -470,7 +476,7 @@ pub struct SetEnv {
     pub workspace_id: String,
     /// Names and values; null removes a variable.
     #[schemars(with = "VariableChanges")]
-    pub vars: BTreeMap<String, Option<String>>,
+    pub vars: Secret<BTreeMap<String, Option<String>>>,
 }
 action! { SetEnv -> EnvSet {
     name: "set_env",

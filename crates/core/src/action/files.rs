@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{AbsolutePath, FileMode, MAX_ENTRIES, MAX_FILE_BYTES, WorkspaceReference};
 use super::values::{Encoding, PathKind};
+use crate::{Secret, Sensitive};
 
 /// Content in base64, with padding and no stray bits.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
@@ -128,7 +129,7 @@ pub struct FileWrite {
     #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Content, at most 16 MiB.
-    pub content: String,
+    pub content: Secret<String>,
     /// Octal mode. Default: that of the existing file, else 0644.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FileMode>")]
@@ -174,15 +175,29 @@ impl Outcome for FileWritten {
 pub struct Edit {
     /// Exact text to replace.
     #[schemars(length(min = 1))]
-    pub old_string: String,
+    pub old_string: Secret<String>,
     /// The replacement.
-    pub new_string: String,
+    pub new_string: Secret<String>,
     /// Replace every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
     /// Fail if old_string occurs more than once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_unique: bool,
+}
+
+impl Sensitive for Edit {
+    fn summary(&self) -> serde_json::Value {
+        serde_json::json!({})
+    }
+
+    /// Its texts are secrets, which overwrite themselves.
+    fn wipe(&mut self) {}
+}
+
+/// Whether there are no edits.
+fn is_empty(edits: &Secret<Vec<Edit>>) -> bool {
+    edits.expose().is_empty()
 }
 
 /// Edits a file.
@@ -199,10 +214,10 @@ pub struct FileEdit {
     /// Exact text to replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
-    pub old_string: Option<String>,
+    pub old_string: Option<Secret<String>>,
     /// The replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub new_string: Option<String>,
+    pub new_string: Option<Secret<String>>,
     /// Replace every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
@@ -210,9 +225,9 @@ pub struct FileEdit {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_unique: bool,
     /// Several replacements, made in order, all or none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(length(min = 1))]
-    pub edits: Vec<Edit>,
+    pub edits: Secret<Vec<Edit>>,
 }
 action! { FileEdit -> FileEdited {
     name: "file_edit",

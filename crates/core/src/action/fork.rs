@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{IdempotencyKey, MAX_FORKS, NamePrefix, WorkspaceReference};
 use super::values::State;
-use crate::{Code, SnapshotName, WorkspaceName};
+use crate::{Code, Secret, SnapshotName, WorkspaceName};
 
 /// Where a fork came from.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -58,7 +58,7 @@ pub struct WorkspaceFork {
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<IdempotencyKey>")]
-    pub idempotency_key: Option<String>,
+    pub idempotency_key: Option<Secret<String>>,
 }
 action! { WorkspaceFork -> WorkspaceForked {
     name: "workspace_fork",

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::forms::{MAX_CHANGES, MAX_DESCRIPTION, NewSnapshotName, WorkspaceReference};
-use super::values::{ChangeKind, State};
-use super::workspace::of_one;
+use super::values::{ChangeKind, SnapshotKind, State};
 use crate::SnapshotName;
 
 /// A snapshot, in short.
@@ -16,12 +15,20 @@ pub struct SnapshotBrief {
     pub id: String,
     /// Its name.
     pub name: String,
+    /// Why it was taken.
+    #[serde(default = "users")]
+    pub kind: SnapshotKind,
     /// Whether it includes memory.
     pub has_memory: bool,
     /// The snapshot that precedes it.
     pub parent: Option<String>,
     /// When it was taken.
     pub created_at: String,
+}
+
+/// The kind of all snapshots that older daemons list.
+fn users() -> SnapshotKind {
+    SnapshotKind::User
 }
 
 /// Takes a snapshot.
@@ -31,7 +38,7 @@ pub struct SnapshotCreate {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is reserved.
+    /// Name: letters, digits, hyphens, underscores and dots, at most 128, not `now`.
     #[schemars(with = "NewSnapshotName")]
     pub name: String,
     /// Include memory, so that processes continue after a restore.
@@ -130,9 +137,16 @@ impl Outcome for SnapshotRestored {
     }
 }
 
-of_one! {
-    /// Lists snapshots.
-    SnapshotList
+/// Lists snapshots.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotList {
+    /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
+    pub workspace_id: String,
+    /// Only snapshots of this kind. Default: `user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<SnapshotKind>,
 }
 action! { SnapshotList -> SnapshotListed {
     name: "snapshot_list",

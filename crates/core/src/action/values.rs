@@ -192,6 +192,18 @@ values! {
 }
 
 values! {
+    /// Why a snapshot was taken.
+    SnapshotKind {
+        /// A user asked for it.
+        User = "user",
+        /// The workspace was suspended: it holds the memory and disk that resuming continues with.
+        Suspend = "suspend",
+        /// It was taken before a risky command.
+        Checkpoint = "checkpoint",
+    }
+}
+
+values! {
     /// What happened to a file between two points.
     ChangeKind {
         /// It is new.

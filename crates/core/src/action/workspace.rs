@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{IdempotencyKey, MAX_LIFETIME_SECS, MAX_LOG_LINES, WorkspaceReference};
 use super::values::{Accel, LogType, State, Tier};
-use crate::{ImageName, Labels, MIN_MEMORY_MB, WorkspaceName};
+use crate::{ImageName, Labels, MIN_MEMORY_MB, Secret, WorkspaceName};
 
 /// A size.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -137,7 +137,7 @@ pub struct WorkspaceCreate {
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<IdempotencyKey>")]
-    pub idempotency_key: Option<String>,
+    pub idempotency_key: Option<Secret<String>>,
 }
 
 /// A workspace that was made.

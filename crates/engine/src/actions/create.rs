@@ -7,7 +7,8 @@ use agentiso_core::action::{
     State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
 };
 use agentiso_core::{
-    Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    in_clear,
 };
 use agentiso_meta::{Claim, Settings};
 use agentiso_runtime::workspaces::{CreateRequest, RemoveRequest, WorkspaceView};
@@ -29,7 +30,7 @@ impl Perform for WorkspaceCreate {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
         let key = self.idempotency_key.clone();
-        context.once(key.as_deref(), &self, self.clone().make(context)).await
+        context.once(key.as_ref(), &self, self.clone().make(context)).await
     }
 
     fn is_undone_when_abandoned(&self) -> bool {
@@ -192,17 +193,19 @@ impl Context {
     /// Does something once for a key: the second time the first outcome is the answer.
     pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
         &self,
-        key: Option<&str>,
+        key: Option<&Secret<String>>,
         request: &R,
         work: impl Future<Output = Result<O, Failure>> + Send,
     ) -> Result<O, Failure> {
-        let (Some(key), Some(session)) = (key, self.caller.session) else { return work.await };
+        let (Some(key), Some(session)) = (key.map(Secret::expose), self.caller.session) else {
+            return work.await;
+        };
         if key.is_empty() {
             return Err(Failure::new(Code::InvalidArgument, "idempotency_key is empty")
                 .with_remedy("leave it out, or give a word of your own"));
         }
         let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
-        let hash = *blake3::hash(&serde_json::to_vec(request).map_err(internal)?).as_bytes();
+        let hash = *blake3::hash(&in_clear(|| serde_json::to_vec(request)).map_err(internal)?).as_bytes();
         let meta = self.engine.meta();
         match meta.write(|tx| tx.claim_key(session, key, &hash))? {
             Claim::New => {}

@@ -26,4 +26,4 @@ mod suspend;
 
 pub(crate) use exec::{code_and_signal, variable_name};
 pub(crate) use files::about_path;
-pub(crate) use suspend::{is_last_moment, refuse_last_moment};
+pub(crate) use suspend::refuse_suspend_snapshot;

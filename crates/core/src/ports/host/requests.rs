@@ -1,5 +1,6 @@
 //! What a host can be asked for.
 
+use crate::action::SnapshotKind;
 use crate::{ImageName, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 
 /// A workspace to create.
@@ -35,6 +36,8 @@ pub struct SnapshotRequest {
     pub workspace: WorkspaceId,
     /// The snapshot's name.
     pub name: SnapshotName,
+    /// Why it is taken.
+    pub kind: SnapshotKind,
     /// What it is for.
     pub description: String,
     /// Includes memory, so that running processes are restored too.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::action::{Accel, MachineLimits, State};
+use crate::action::{Accel, MachineLimits, SnapshotKind, State};
 use crate::{ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 
 /// A workspace.
@@ -66,6 +66,8 @@ pub struct SnapshotView {
     pub id: SnapshotId,
     /// Its name.
     pub name: SnapshotName,
+    /// Why it was taken.
+    pub kind: SnapshotKind,
     /// What it is for.
     pub description: String,
     /// The snapshot its workspace stood on when it was taken.

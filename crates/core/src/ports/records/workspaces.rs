@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::action::SnapshotKind;
 use crate::{
     DiskId, Failure, ImageName, MemoryId, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId,
     WorkspaceName,
@@ -95,6 +96,8 @@ pub struct Snapshot {
     pub workspace: WorkspaceId,
     /// What it is called; unique in its workspace.
     pub name: SnapshotName,
+    /// Why it was taken.
+    pub kind: SnapshotKind,
     /// What its user said about it.
     pub description: String,
     /// The snapshot the workspace stood on when it was made.
