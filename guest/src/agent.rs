@@ -1,4 +1,4 @@
-//! What outlives a session.
+//! Agent state that outlives a session: worker threads, running commands, jobs, variables, and the machine.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::{
     running::Running,
 };
 
-/// The agent: its workers, its commands and the machine it is the init of.
+/// The agent: its workers and commands and, if it is PID 1, the machine it manages.
 pub(crate) struct Agent {
     pub(crate) pool: Pool,
     pub(crate) running: Running,
@@ -25,46 +25,45 @@ pub(crate) struct Agent {
     machine: Option<Machine>,
 }
 
-/// The machine the agent is the init of.
+/// State that exists only when the agent is PID 1.
 pub(crate) struct Machine {
-    /// Locked before the root, if both are.
+    /// Lock order: `hold` before `root`.
     pub(crate) hold: Mutex<Hold>,
     pub(crate) root: Mutex<Root>,
-    /// None if the kernel lacks them.
+    /// `None` if the kernel has no cgroup v2.
     pub(crate) groups: Option<Arc<Groups>>,
 }
 
-/// The root file system.
 #[derive(Default)]
 pub(crate) struct Root {
-    /// The disk that was mounted.
+    /// Set once a disk has been mounted.
     pub(crate) disk: Option<RootDisk>,
-    /// Writes to it are held back.
+    /// Whether writes are blocked by FIFREEZE.
     pub(crate) frozen: bool,
-    /// The boot id as the root's processes see it.
+    /// The boot id that processes in the root read.
     pub(crate) boot_id: Option<BootId>,
 }
 
 impl Root {
-    /// The disk the agent lives in.
+    /// The disk that the agent has changed root into.
     pub(crate) fn entered(&self) -> Option<&RootDisk> {
         self.disk.as_ref().filter(|disk| disk.enter)
     }
 
-    /// Where the disk is mounted.
+    /// The path at which the disk is mounted.
     pub(crate) fn mount_point(&self) -> Option<&'static str> {
         self.disk.as_ref().map(|disk| if disk.enter { "/" } else { NEW_ROOT })
     }
 }
 
 impl Agent {
-    /// The init of a machine.
+    /// Creates the agent of a machine, as PID 1.
     pub(crate) fn of_machine() -> Self {
         let machine = Machine { hold: Mutex::default(), root: Mutex::default(), groups: Groups::mount() };
         Self::new(Some(machine))
     }
 
-    /// An ordinary process, which leaves the machine it runs on alone.
+    /// Creates an agent that runs as an ordinary process and does not change the machine it runs on.
     pub(crate) fn of_process() -> Self {
         Self::new(None)
     }
@@ -79,13 +78,13 @@ impl Agent {
         }
     }
 
-    /// The control groups, if there are any to put commands into.
+    /// The cgroups for commands, or `None` if the agent is not PID 1 or the kernel has none.
     pub(crate) fn groups(&self) -> Option<&Arc<Groups>> {
         self.machine.as_ref()?.groups.as_ref()
     }
 
-    /// The machine, if it is the agent's to change.
+    /// The machine. Fails unless the agent is PID 1.
     pub(crate) fn machine(&self) -> Outcome<&Machine> {
-        self.machine.as_ref().ok_or_else(|| unsupported("the agent is not the init of this machine"))
+        self.machine.as_ref().ok_or_else(|| unsupported("the agent is not PID 1 of this machine"))
     }
 }

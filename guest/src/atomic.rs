@@ -1,4 +1,4 @@
-//! Replacing a file at one stroke: readers see the old content or the new, and a failure leaves the old.
+//! Atomic replacement of files: readers see the old or the new content, and a failure keeps the old content.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -17,11 +17,11 @@ use crate::{
 
 const DEFAULT_MODE: u32 = 0o644;
 const SET_ID_BITS: u32 = 0o6000;
-/// Files up to this size are within one block of any file system.
+/// Files up to this size fit in one block of any file system, so they are overwritten in place.
 const IN_PLACE: i64 = 1024;
 static COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// A new file under a temporary name, removed again unless it is put in place.
+/// A new file under a temporary name. It is removed on drop unless [`Self::place`] renamed it.
 pub(crate) struct Temporary<D: AsFd> {
     directory: D,
     name: String,
@@ -30,7 +30,7 @@ pub(crate) struct Temporary<D: AsFd> {
 }
 
 impl<D: AsFd> Temporary<D> {
-    /// Makes an empty file that only the agent's user may open.
+    /// Creates an empty file that only the agent's user can open.
     pub(crate) fn create(directory: D) -> Outcome<Self> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
@@ -38,14 +38,14 @@ impl<D: AsFd> Temporary<D> {
             let name = format!(".agentiso-{:x}-{number:x}.tmp", std::process::id());
             match rustix::fs::openat(&directory, &name, flags, Mode::from_raw_mode(0o600)) {
                 Ok(fd) => return Ok(Self { directory, name, fd, placed: false }),
-                // Left behind by a machine that was stopped hard; the next number is free.
+                // Left over from a machine that was stopped hard. Try the next number.
                 Err(Errno::EXIST) => {}
-                Err(errno) => return Err(crate::error::refused("making a temporary file", errno)),
+                Err(errno) => return Err(crate::error::refused("creating a temporary file", errno)),
             }
         }
     }
 
-    /// Gives the file its name, in place of whatever non-directory has it.
+    /// Renames the file to `name`, replacing any non-directory of that name.
     pub(crate) fn place(mut self, name: &[u8]) -> Outcome<()> {
         rustix::fs::renameat(&self.directory, &self.name, &self.directory, name)
             .during(|| format!("putting {} in place", shown(name)))?;
@@ -63,13 +63,13 @@ impl<D: AsFd> AsFd for Temporary<D> {
 impl<D: AsFd> Drop for Temporary<D> {
     fn drop(&mut self) {
         if !self.placed {
-            // Nothing more can be done about a directory that does not let go of it.
+            // Best effort: there is nothing left to try.
             let _ = rustix::fs::unlinkat(&self.directory, &self.name, rustix::fs::AtFlags::empty());
         }
     }
 }
 
-/// Replaces the content of a file, or makes it, with what `fill` writes. Owner and, unless given, mode stay.
+/// Replaces or creates a file with the content that `fill` writes. Keeps the owner and, unless one is given, the mode.
 pub(crate) fn replace<T>(
     located: &Located,
     mode: Option<u32>,
@@ -87,10 +87,10 @@ pub(crate) fn replace<T>(
     Ok(value)
 }
 
-/// Writes a small file of the agent's own making, before any command could read it.
+/// Writes a small file before any command can read it.
 ///
-/// A small file is overwritten where it is: every clone does this on its way to the first command, and a new file and
-/// a rename would cost it several times as much.
+/// A file that already exists is overwritten in place: every clone does this before its first command, and a new file
+/// plus a rename would be several times slower.
 pub(crate) fn rewrite(path: &[u8], content: &[u8], mode: u32) -> Outcome<()> {
     let located = locate_through_links(path, false)?;
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -110,7 +110,7 @@ pub(crate) fn rewrite(path: &[u8], content: &[u8], mode: u32) -> Outcome<()> {
     replace(&located, Some(mode), |fd| write_all(fd, content).during(|| format!("writing {}", shown(path))))
 }
 
-/// Writes everything.
+/// Writes all bytes, retrying after short writes.
 pub(crate) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -127,7 +127,7 @@ fn dress(fd: BorrowedFd<'_>, old: Option<&Stat>, mode: Option<u32>) -> rustix::i
     if let Some(old) = old {
         let own = rustix::fs::fchown(fd, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
         match own {
-            // Only an agent that is not root meets this. A stranger's file must not run as its new owner.
+            // Only happens if the agent is not root. Drop the set-id bits: the file must not run as its new owner.
             Err(Errno::PERM) => bits &= !SET_ID_BITS,
             result => result?,
         }

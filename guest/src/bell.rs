@@ -1,4 +1,4 @@
-//! Waking a worker that waits for something else than its stream.
+//! Wakes workers that wait for something other than their stream.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -6,22 +6,22 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{During, Outcome};
 
-/// Something that wakes a waiting worker, whatever it waits in.
+/// Wakes a waiting worker, however it waits.
 pub(crate) trait Wakeable: Send + Sync {
-    /// Makes it look again.
+    /// Makes the worker check its state again.
     fn wake(&self);
 }
 
-/// A descriptor that is readable once it was rung, for a worker that waits in poll.
+/// An eventfd that becomes readable when rung, for workers that wait in `poll`.
 pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
     pub(crate) fn new() -> Outcome<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        eventfd(0, flags).map(Self).during(|| "making an event descriptor")
+        eventfd(0, flags).map(Self).during(|| "creating an eventfd")
     }
 
-    /// Makes it unreadable again. Whatever the count, everything it stands for is looked at next.
+    /// Resets the bell. The caller then checks everything it may have been rung for.
     pub(crate) fn silence(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
@@ -29,7 +29,7 @@ impl Bell {
 
 impl Wakeable for Bell {
     fn wake(&self) {
-        // A full counter means that the wake-up is already on its way.
+        // EAGAIN means that the counter is full, so a wake-up is already pending.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! The first process of the guest: from the kernel's hands to the first answer.
+//! PID 1: mounts the kernel file systems, loads drivers, and serves the host.
 
 use std::{fs, sync::Arc, thread};
 
@@ -20,7 +20,7 @@ const PORT_NAME: &str = "agentiso";
 const MODULES: &str = "/modules.list";
 const OPEN_FILES: u64 = 65_536;
 
-/// Runs as PID 1 and never returns: mounts, loads drivers, then serves the host while it reaps orphans.
+/// Runs as PID 1 and never returns: mounts, loads drivers, then serves the host and reaps orphans.
 pub fn run_as_init() -> ! {
     serve::prepare_process();
     raise_open_files();
@@ -41,7 +41,7 @@ pub fn run_as_init() -> ! {
 fn raise_open_files() {
     let limit = Rlimit { current: Some(OPEN_FILES), maximum: Some(OPEN_FILES) };
     if let Err(errno) = rustix::process::setrlimit(Resource::Nofile, limit) {
-        log(&format!("cannot raise the limit of open files: {errno}"));
+        log(&format!("cannot raise the limit on open files: {errno}"));
     }
 }
 
@@ -59,17 +59,17 @@ fn mount_kernel_file_systems() {
         ("tmpfs", "/run", temporary, Some(c"mode=755")),
     ];
     for (fstype, target, flags, data) in table {
-        // It may be there already; if it cannot be made, the mount says so.
+        // It may already exist. If it cannot be created, the mount reports it.
         let _ = rustix::fs::mkdir(target, Mode::from_raw_mode(0o755));
         match mount(fstype, target, fstype, flags, data) {
-            // The kernel may have mounted the devices itself.
+            // The kernel may already have mounted /dev.
             Ok(()) | Err(Errno::BUSY) => {}
             Err(errno) => log(&format!("cannot mount {target}: {errno}")),
         }
     }
 }
 
-/// The list is in the order in which the modules need each other.
+/// Loads the modules in the order of the list, which respects their dependencies.
 fn load_modules() {
     for path in fs::read_to_string(MODULES).unwrap_or_default().lines().filter(|line| !line.is_empty()) {
         let loaded = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -88,14 +88,14 @@ fn serve_host() {
     } else {
         serve_port(&agent);
     }
-    log("no way to the host; switching off");
+    log("no transport to the host; powering off");
     power::halt();
 }
 
-/// Serves the host on the port of our name; if the port goes away, on the next one.
+/// Serves the host on the virtio port; reopens the port if it disappears.
 fn serve_port(agent: &Arc<Agent>) {
     while let Some(port) = ports::find(PORT_NAME, OFlags::empty()) {
         session::serve(agent, &Arc::new(Link::new(port, Transport::Port)));
-        log("the port to the host is gone; looking for another");
+        log("the virtio port disappeared; looking for it again");
     }
 }

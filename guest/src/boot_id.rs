@@ -1,4 +1,4 @@
-//! The boot id, which the kernel draws once and a clone would share with all its siblings.
+//! A replaceable boot id. The kernel generates its own once, so all clones of a machine would share it.
 
 use std::os::fd::OwnedFd;
 
@@ -13,16 +13,16 @@ use crate::{
 };
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// In the root the machine booted with, which nobody sees once another was entered.
+/// A file in the initramfs, which is not visible after the change of root.
 const COVER: &str = "/boot_id";
 
-/// The file that covers the kernel's.
+/// The file bind-mounted over the kernel's `boot_id`.
 pub(crate) struct BootId(OwnedFd);
 
 impl BootId {
-    /// Covers the kernel's file below `new_root` by one that says the same.
+    /// Mounts a file with the same content over the kernel's `boot_id` below `new_root`.
     pub(crate) fn cover(new_root: &str) -> Outcome<Self> {
-        let covering = || "covering the boot id";
+        let covering = || "mounting over the boot id";
         let kernels = read_small(BOOT_ID.as_bytes(), 64)?;
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(COVER, flags, Mode::from_raw_mode(0o444)).during(covering)?;
@@ -33,14 +33,14 @@ impl BootId {
         Ok(Self(file))
     }
 
-    /// Changes what everybody reads from now on.
+    /// Sets the boot id that processes read from now on.
     pub(crate) fn set(&self, id: [u8; 16]) -> Outcome<()> {
         rustix::io::pwrite(&self.0, text(id).as_bytes(), 0).during(|| "setting the boot id")?;
         Ok(())
     }
 }
 
-/// As the kernel writes it.
+/// Formats the id as the kernel does.
 fn text(id: [u8; 16]) -> String {
     let mut text = String::with_capacity(37);
     for (index, byte) in id.iter().enumerate() {
@@ -58,7 +58,7 @@ mod tests {
     use super::text;
 
     #[test]
-    fn a_boot_id_is_written_as_the_kernel_does() {
+    fn a_boot_id_has_the_format_of_the_kernel() {
         let id = std::array::from_fn(|index| index as u8 * 17);
         assert_eq!(text(id), "00112233-4455-6677-8899-aabbccddeeff\n");
     }

@@ -1,4 +1,4 @@
-//! The machine's clocks.
+//! Reads the monotonic clock and sets the wall clock.
 
 use agentiso_proto::Response;
 use rustix::time::{ClockId, Timespec};
@@ -8,7 +8,7 @@ use crate::error::{During, Outcome};
 
 const NANOS: u64 = 1_000_000_000;
 
-/// The clock that nobody sets, in nanoseconds.
+/// The monotonic clock, in nanoseconds.
 pub(crate) fn steady() -> u64 {
     let time = rustix::time::clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * NANOS + time.tv_nsec.cast_unsigned()
@@ -20,7 +20,7 @@ pub(crate) fn set(nanos: u64) -> Outcome<()> {
     rustix::time::clock_settime(ClockId::Realtime, time).during(|| "setting the clock")
 }
 
-/// Sets the wall clock to what is so many nanoseconds ahead of the steady one.
+/// Sets the wall clock to the monotonic clock plus `ahead` nanoseconds.
 pub(crate) fn set_ahead(agent: &Agent, ahead: u64) -> Outcome<Response> {
     agent.machine()?;
     set(steady().saturating_add(ahead))?;

@@ -1,4 +1,4 @@
-//! What a command's process starts with: arguments, environment, places to look for its program.
+//! Prepares a command: its arguments, environment, working directory and the paths to try for its program.
 
 use std::ffi::CString;
 
@@ -11,23 +11,22 @@ use crate::{
     running::MARKER,
 };
 
-/// Where programs are, unless the command's environment says otherwise.
+/// The default `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A command ready to be started.
+/// A command that is ready to start.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) argv: Vec<CString>,
     pub(crate) envp: Vec<CString>,
-    /// Files to try, in this order.
+    /// Paths to try for the program, in this order.
     pub(crate) candidates: Vec<CString>,
-    /// Where to start.
     pub(crate) workdir: CString,
-    /// Starts in `/` if the working directory is not there: nobody asked for it explicitly.
+    /// Use `/` if the working directory does not exist: the caller did not choose it explicitly.
     pub(crate) workdir_is_default: bool,
 }
 
-/// Prepares a command of a user on a machine with these variables.
+/// Resolves a request into a command, for this user and with these machine variables.
 pub(crate) fn prepare(
     exec: &Exec,
     machine: &Variables,
@@ -36,7 +35,7 @@ pub(crate) fn prepare(
 ) -> Outcome<Command> {
     let program = exec.argv.first().ok_or_else(|| invalid("the command is empty"))?;
     if program.is_empty() {
-        return Err(invalid("the program's name is empty"));
+        return Err(invalid("the program name is empty"));
     }
     let argv = exec.argv.iter().map(|argument| c_string(argument, "an argument")).collect::<Outcome<_>>()?;
     let variables = environment(exec, machine, identity, marker)?;
@@ -61,8 +60,8 @@ pub(crate) fn prepare(
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The defaults, the machine's variables, the command's own, each over those before it. The command's own may have any
-/// name: see [`agentiso_proto::check_name`].
+/// Merges the defaults, the machine's variables and the command's own variables; later ones win. The command's own
+/// variables may have any name, see [`agentiso_proto::check_name`].
 fn environment(exec: &Exec, machine: &Variables, identity: &Identity, marker: &str) -> Outcome<Pairs> {
     let mut variables: Pairs = Vec::new();
     let mut set = |name: &[u8], value: &[u8]| match variables.iter_mut().find(|(known, _)| known == name) {
@@ -83,7 +82,7 @@ fn environment(exec: &Exec, machine: &Variables, identity: &Identity, marker: &s
     }
     for (name, value) in &exec.env {
         if name.is_empty() || name.contains(&b'=') {
-            return Err(invalid(format!("{:?} is no name of a variable", shown(name))));
+            return Err(invalid(format!("{:?} is not a valid variable name", shown(name))));
         }
         set(name, value);
     }
@@ -91,7 +90,8 @@ fn environment(exec: &Exec, machine: &Variables, identity: &Identity, marker: &s
     Ok(variables)
 }
 
-/// A name with a slash is a path, relative to the working directory; any other is looked up.
+/// Returns the program itself if it contains a slash (relative to the working directory), otherwise one candidate for
+/// each directory in `path`.
 fn candidates(program: &[u8], path: &[u8]) -> Outcome<Vec<CString>> {
     if program.contains(&b'/') {
         return Ok(vec![c_string(program, "the program")?]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_the_command_replaces_the_default_and_the_marker_cannot_be_replaced() {
+    fn a_command_variable_overrides_the_default_but_not_the_marker() {
         let env = [("HOME", "/x"), ("AGENTISO_EXEC", "forged"), ("A", ""), ("A", "2")];
         let env = env.map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()));
         let exec = Exec { argv: vec![b"true".to_vec()], env: env.to_vec(), ..Exec::default() };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_the_machine_replaces_the_default_and_gives_way_to_the_commands_own() {
+    fn a_machine_variable_overrides_the_default_and_is_overridden_by_the_command() {
         let machine = [("HOME", "/m"), ("LANG", "de"), ("A", "m"), ("AGENTISO_EXEC", "forged")];
         let machine = machine.map(|(name, value)| (name.to_owned(), value.to_owned().into())).into();
         let env = vec![(b"A".to_vec(), b"own".to_vec()), (b"HOME".to_vec(), b"/own".to_vec())];
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_brings_its_type_and_pipes_do_not() {
+    fn term_is_set_for_a_terminal_and_not_for_pipes() {
         let mut exec = Exec { argv: vec![b"true".to_vec()], ..Exec::default() };
         let has_term = |exec: &Exec| {
             let command = prepare(exec, &Variables::new(), &root(), "m").unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_looked_up_in_the_commands_own_path() {
+    fn a_program_is_looked_up_in_the_path_of_the_command() {
         let path = (b"PATH".to_vec(), b"/a::/b".to_vec());
         let exec = Exec { argv: vec![b"x".to_vec()], env: vec![path], ..Exec::default() };
         let command = prepare(&exec, &Variables::new(), &root(), "m").unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_cannot_be_started_are_refused() {
+    fn commands_that_cannot_start_are_rejected() {
         let refused = |argv: &[&[u8]], env: &[(&[u8], &[u8])], workdir: Option<&[u8]>| {
             let exec = Exec {
                 argv: argv.iter().map(|argument| argument.to_vec()).collect(),

@@ -1,4 +1,4 @@
-//! Making this machine a distinct one.
+//! Gives a machine its identity: entropy, time, host name, machine-id, boot id, MAC address and root disk.
 
 use std::os::fd::AsRawFd;
 
@@ -25,22 +25,22 @@ const RNDRESEEDCRNG: libc::Ioctl = 0x5207;
 const MAX_HOSTNAME: usize = 64;
 const MAX_HOSTS_FILE: usize = 1024 * 1024;
 
-/// What becomes of a root that is frozen.
+/// How to handle a frozen root.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Frozen {
-    /// The configuration is refused.
+    /// Reject the configuration.
     Refused,
-    /// It is thawed when it has to be written to.
+    /// Thaw the root when it has to be written to.
     Thawed,
 }
 
-/// Applies a configuration.
+/// Handles [`Configure`].
 pub(crate) fn configure(agent: &Agent, configuration: &Configure) -> Outcome<Response> {
     become_itself(agent.machine()?, configuration, None, Frozen::Refused)?;
     Ok(Response::Done)
 }
 
-/// Makes a machine itself. The random generator comes first: nothing else may draw from a state that other machines
+/// Applies a configuration. The random generator is reseeded first: nothing may draw from a state that other machines
 /// share.
 pub(crate) fn become_itself(
     machine: &Machine,
@@ -69,7 +69,9 @@ pub(crate) fn become_itself(
     }
     if let Some(id) = boot_id {
         let cover = root.boot_id.as_ref();
-        cover.ok_or_else(|| unsupported("the boot id cannot be set without an entered root"))?.set(id)?;
+        cover
+            .ok_or_else(|| unsupported("the boot id cannot be set before the root is mounted and entered"))?
+            .set(id)?;
     }
     if let (Some(disk), Some(hostname)) = (root.entered(), &configuration.hostname)
         && !disk.read_only
@@ -84,32 +86,32 @@ pub(crate) fn become_itself(
     Ok(())
 }
 
-/// Refuses the whole before any of it is done.
+/// Rejects an invalid configuration before any part of it is applied.
 fn check(configuration: &Configure, root: &Root, frozen: Frozen) -> Outcome<()> {
     if let Some(entropy) = &configuration.entropy
         && !(ENTROPY_MIN..=ENTROPY_MAX).contains(&entropy.len())
     {
         return Err(invalid(format!(
-            "{} bytes of entropy; {ENTROPY_MIN} to {ENTROPY_MAX} are taken",
+            "got {} bytes of entropy, expected {ENTROPY_MIN} to {ENTROPY_MAX}",
             entropy.len()
         )));
     }
     if let Some(hostname) = &configuration.hostname
         && !is_hostname(hostname)
     {
-        return Err(invalid(format!("{hostname:?} is no host name")));
+        return Err(invalid(format!("{hostname:?} is not a valid host name")));
     }
     if let Some(machine_id) = &configuration.machine_id
         && !is_machine_id(machine_id)
     {
-        return Err(invalid("a machine id has 32 lower-case hexadecimal digits"));
+        return Err(invalid("a machine-id must be 32 lower-case hexadecimal digits"));
     }
     if configuration.root.is_some() && root.disk.is_some() {
-        return Err(refused("mounting a root while one is mounted", rustix::io::Errno::EXIST));
+        return Err(refused("mounting a root although one is already mounted", rustix::io::Errno::EXIST));
     }
     let enters = configuration.root.as_ref().is_some_and(|disk| disk.enter);
     if configuration.machine_id.is_some() && !enters && root.entered().is_none() {
-        return Err(invalid("a machine id needs an entered root to be written to"));
+        return Err(invalid("the machine-id cannot be set before the root is mounted and entered"));
     }
     if frozen == Frozen::Refused { refuse_if_frozen(root) } else { Ok(()) }
 }
@@ -139,18 +141,19 @@ fn take_in_entropy(entropy: &[u8]) -> Outcome<()> {
     pool.bits = pool.bytes * 8;
     let device = rustix::fs::open("/dev/urandom", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .during(|| "opening the random generator")?;
-    // SAFETY: the request takes this layout and reads as many bytes of content as it says.
+    // SAFETY: the ioctl reads a structure of this layout, and only as many bytes of it as its length field says.
     if unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY, &raw const pool) } == -1 {
         return Err(refused("adding entropy", last_errno()));
     }
-    // SAFETY: the request takes no argument.
+    // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(device.as_raw_fd(), RNDRESEEDCRNG, 0) } == -1 {
         return Err(refused("reseeding the random generator", last_errno()));
     }
     Ok(())
 }
 
-/// The files only repeat what the kernel knows already, so an image without them is as good.
+/// Writes the host name to `/etc`. Best effort: the kernel's host name is already set, so a read-only image still
+/// works.
 fn write_hostname(hostname: &str) {
     let hosts = read_small(b"/etc/hosts", MAX_HOSTS_FILE).unwrap_or_default();
     let written = rewrite(b"/etc/hostname", format!("{hostname}\n").as_bytes(), 0o644)
@@ -160,7 +163,7 @@ fn write_hostname(hostname: &str) {
     }
 }
 
-/// The hosts file with one line for this machine: an earlier name of it is dropped, everything else stays.
+/// Returns the hosts file with one line for this machine. Replaces the line of an earlier name and keeps all others.
 fn with_hostname(hosts: &[u8], hostname: &str) -> Vec<u8> {
     const OWN: &[u8] = b"127.0.1.1";
     let mut lines: Vec<&[u8]> = hosts.split(|&byte| byte == b'\n').collect();
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn host_names_are_what_a_file_and_a_prompt_can_bear() {
+    fn host_names_are_valid_in_a_file_and_a_prompt() {
         assert!(is_hostname("ws-1") && is_hostname("a.b") && is_hostname(&"x".repeat(64)));
         for bad in ["", "-x", ".x", "a b", "a\nb", "ä", &"x".repeat(65)] {
             assert!(!is_hostname(bad), "{bad:?}");
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn machine_ids_are_32_lower_case_digits() {
+    fn machine_ids_are_32_lower_case_hex_digits() {
         assert!(is_machine_id("0123456789abcdef0123456789abcdef"));
         for bad in [
             "",
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_file_keeps_foreign_lines_and_has_one_line_of_its_own() {
+    fn the_hosts_file_keeps_other_lines_and_has_one_line_for_this_machine() {
         let once = with_hostname(b"127.0.0.1 localhost\n10.0.0.1 other\n127.0.1.1 old\n", "new");
         assert_eq!(once, b"127.0.0.1 localhost\n10.0.0.1 other\n127.0.1.1 new\n");
         assert_eq!(with_hostname(&once, "new"), once);
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_root_is_refused_and_nothing_changes_while_frozen() {
+    fn a_second_root_is_rejected_and_a_frozen_root_is_not_changed() {
         let disk =
             RootDisk { device: "/dev/vda".into(), fstype: "ext4".into(), read_only: false, enter: true };
         let entered = Root { disk: Some(disk.clone()), ..Root::default() };
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_id_needs_a_root_the_agent_lives_in() {
+    fn a_machine_id_requires_an_entered_root() {
         let machine_id = Some("0".repeat(32));
         let disk =
             |enter| RootDisk { device: "/dev/vda".into(), fstype: "ext4".into(), read_only: false, enter };
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_and_too_much_entropy_are_refused() {
+    fn too_little_and_too_much_entropy_are_rejected() {
         let with =
             |len| check(&Configure { entropy: Some(vec![1; len]), ..Configure::default() }, &Root::default());
         assert!(with(31).is_err() && with(513).is_err());

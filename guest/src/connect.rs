@@ -1,5 +1,5 @@
-//! Connections to what listens in the guest. One worker carries the bytes of each, both ways, and each way ends by
-//! itself.
+//! TCP connections to servers in the guest. One worker forwards the bytes of a connection in both directions. The two
+//! directions are closed independently; a broken connection is reset, so that no peer takes it for a clean end.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -18,18 +18,18 @@ use rustix::{
 use crate::{
     agent::Agent,
     bell::{Bell, Wakeable},
+    command_io::{CommandIo, Input},
     error::{During, Outcome, cancelled, invalid, refused},
     frames::Scratch,
     hold,
-    patron::{Input, Patron},
     stream::Stream,
 };
 
-/// Bytes taken from the socket at once: with its frame, what a guest's virtio console takes in one piece. There may be
-/// hundreds of connections, so each makes do with little memory.
+/// Bytes read from the socket at a time. With its frame header this is what a guest's virtio console accepts in one
+/// write. Kept small because there may be hundreds of connections.
 const PIECE: usize = 32 * 1024 - OVERHEAD;
 
-/// Connects to a port of the guest's own and carries bytes until both ways have ended.
+/// Connects to a loopback port of the guest and forwards bytes until both directions are closed.
 pub(crate) fn connect(
     agent: &Agent,
     stream: &Arc<Stream>,
@@ -47,7 +47,7 @@ pub(crate) fn connect(
         let mut carrier = Carrier::new(stream, &bell, &socket, port);
         let carried = carrier.carry(scratch);
         if carried.is_err() {
-            // Whoever is at the other end must not take a connection that broke for one that ended.
+            // Reset the connection: the server must not take a lost stream for a clean end.
             let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
         }
         carried
@@ -56,14 +56,14 @@ pub(crate) fn connect(
     result
 }
 
-/// Tries one loopback address after the other.
+/// Tries the loopback addresses in turn.
 fn dial(stream: &Stream, port: u16, bell: &Bell) -> Outcome<OwnedFd> {
     let addresses = [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
     let mut failure = None;
     for address in addresses {
         match dial_address(stream, address, bell)? {
             Ok(socket) => return Ok(socket),
-            // A guest need not have the second protocol, so the first failure is the one that tells.
+            // The guest may not have IPv6, so report the first failure.
             Err(errno) => failure = failure.or(Some(errno)),
         }
     }
@@ -77,7 +77,7 @@ fn dial(stream: &Stream, port: u16, bell: &Bell) -> Outcome<OwnedFd> {
     })
 }
 
-/// The inner error is the network's.
+/// The inner error is from the network; the outer one means that the stream was cancelled or lost.
 fn dial_address(stream: &Stream, address: SocketAddr, bell: &Bell) -> Outcome<Result<OwnedFd, Errno>> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -94,12 +94,12 @@ fn dial_address(stream: &Stream, address: SocketAddr, bell: &Bell) -> Outcome<Re
         }
         Err(errno) => return Ok(Err(errno)),
     }
-    // What is small must not wait for more.
+    // Forward small writes immediately.
     let _ = sockopt::set_tcp_nodelay(&socket, true);
     Ok(Ok(socket))
 }
 
-/// A server whose queue is full lets one wait, for which the host may not have the patience.
+/// Waits for a pending connect. Can be cancelled: a server with a full backlog may never accept.
 fn wait_for_connection(stream: &Stream, socket: &OwnedFd, bell: &Bell) -> Outcome<Result<(), Errno>> {
     loop {
         stream.check()?;
@@ -110,7 +110,7 @@ fn wait_for_connection(stream: &Stream, socket: &OwnedFd, bell: &Bell) -> Outcom
             bell.silence();
         }
         if settled {
-            let outcome = sockopt::socket_error(socket).during(|| "asking how connecting went")?;
+            let outcome = sockopt::socket_error(socket).during(|| "reading the result of connecting")?;
             return Ok(outcome);
         }
     }
@@ -121,21 +121,21 @@ struct Carrier<'a> {
     bell: &'a Bell,
     socket: &'a OwnedFd,
     port: u16,
-    /// From the host, and how much of it was written.
+    /// Data from the host that the server has not accepted yet.
     held: Vec<u8>,
     written: usize,
     inward: Inward,
-    /// The server has sent everything.
+    /// The server has closed its sending side.
     outward_over: bool,
 }
 
-/// The way from the host to the server.
+/// The direction from the host to the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Inward {
     Open,
-    /// The host has sent everything.
+    /// The host has closed its sending side.
     Over,
-    /// The server takes no more; what it still sends is passed on all the same.
+    /// The server accepts no more data. What it still sends is forwarded.
     Broken(Errno),
 }
 
@@ -159,7 +159,7 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// Writes what the server takes without waiting.
+    /// Writes as much to the server as it accepts without blocking.
     fn take_in(&mut self) -> Outcome<()> {
         while self.inward != Inward::Over {
             if self.written < self.held.len() {
@@ -182,15 +182,15 @@ impl<'a> Carrier<'a> {
             self.held.clear();
             match self.stream.try_receive() {
                 Input::Data(data) if self.inward == Inward::Open => self.held = data,
-                // Discarded, so that the host does not wait for ever.
+                // Discard it, so that the host does not wait for credit for ever.
                 Input::Data(_) => {}
                 Input::Pending => return Ok(()),
                 Input::Eof => {
-                    // A session that was lost is no end of data.
+                    // A lost session is not an end of file.
                     self.stream.check()?;
                     if self.inward == Inward::Open {
                         self.inward = Inward::Over;
-                        // It may have been reset, which reading tells.
+                        // This fails if the server reset the connection; the next read reports that.
                         let _ = rustix::net::shutdown(self.socket, Shutdown::Write);
                     }
                     return Ok(());
@@ -200,14 +200,14 @@ impl<'a> Carrier<'a> {
         Ok(())
     }
 
-    /// Waits until something can go on, and passes on a piece of what the server sent.
+    /// Waits until either side is ready and forwards one chunk from the server.
     fn wait_and_pass_on(&mut self, scratch: &mut Scratch) -> Outcome<()> {
         let room = if self.outward_over { 0 } else { self.stream.room(Channel::Main).min(PIECE) };
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, room > 0);
         wanted.set(PollFlags::OUT, self.written < self.held.len());
         let mut fds = vec![PollFd::new(self.bell, PollFlags::IN)];
-        // A socket of which nothing is wanted would still report that it was closed, again and again.
+        // With no events requested, poll would still report POLLHUP and spin.
         if !wanted.is_empty() {
             fds.push(PollFd::new(self.socket, wanted));
         }

@@ -1,37 +1,37 @@
-//! Resizes and signals that a running command has not been given yet, in their order among its input.
+//! Pending resizes and signals of a running command, in order relative to its input.
 
 use std::collections::VecDeque;
 
 use agentiso_proto::Control;
 
-/// More are dropped.
+/// Further controls are dropped.
 const MAX_CONTROLS: usize = 64;
 
-/// Controls, each with how many pieces of input came before it and still wait.
+/// Controls, each with the number of input chunks that must be consumed before it.
 #[derive(Default)]
 pub(crate) struct Controls(VecDeque<(usize, Control)>);
 
 impl Controls {
-    /// Takes in one that comes after so many pieces of input.
+    /// Queues a control behind `pieces` chunks of input.
     pub(crate) fn push(&mut self, control: Control, pieces: usize) {
         if self.0.len() < MAX_CONTROLS {
             self.0.push_back((pieces, control));
         }
     }
 
-    /// A piece of input was taken.
+    /// Records that one chunk of input was consumed.
     pub(crate) fn input_taken(&mut self) {
         for (pieces, _) in &mut self.0 {
             *pieces = pieces.saturating_sub(1);
         }
     }
 
-    /// Whether the next piece of input came after one of these.
+    /// Whether a control precedes the next chunk of input.
     pub(crate) fn are_next(&self) -> bool {
         self.0.front().is_some_and(|(pieces, _)| *pieces == 0)
     }
 
-    /// Gives out all of them: they do not wait for input that the command does not read.
+    /// Takes all controls, even those behind unread input: a command that does not read must still receive signals.
     pub(crate) fn take(&mut self) -> Vec<Control> {
         self.0.drain(..).map(|(_, control)| control).collect()
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_comes_after_the_input_before_it_and_before_the_input_after_it() {
+    fn controls_keep_their_position_relative_to_the_input() {
         let mut controls = Controls::default();
         assert!(!controls.are_next());
         controls.push(Control::Signal(1), 2);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_what_is_kept() {
+    fn the_number_of_pending_controls_is_limited() {
         let mut controls = Controls::default();
         for number in 0..1000 {
             controls.push(Control::Signal(number), 0);

@@ -1,8 +1,8 @@
-//! Whom a command serves that the host may turn into a job: its stream at first, the job from then on.
+//! Input and output of a command that the host may turn into a job: first its stream, then the job.
 //!
 //! ```text
-//!  stream ── Control::Detach ──► the job is entered, its counts begin where the stream's ended;
-//!                                the stream ends with Response::Detached; the command notices nothing
+//!  stream ── Control::Detach ──► the job is created, its byte counts continue those of the stream;
+//!                                the stream ends with Response::Detached; the command is not affected
 //! ```
 
 use std::{
@@ -18,17 +18,17 @@ use agentiso_proto::{Channel, Exec, Exit, Response};
 use crate::{
     agent::Agent,
     bell::Bell,
+    command_io::{CommandIo, Input, Signals},
     frames::Scratch,
     job,
     jobs::Begun,
     link::Ended,
-    patron::{Input, Patron, Signals},
     session::Streams,
     stream::Stream,
     sync::locked,
 };
 
-/// A stream, and the job that took its place.
+/// A stream and, once detached, the job that replaced it.
 pub(crate) struct Detachable {
     agent: Arc<Agent>,
     streams: Arc<Streams>,
@@ -37,7 +37,7 @@ pub(crate) struct Detachable {
     has_terminal: bool,
     bell: Arc<Bell>,
     started_unix_nanos: u64,
-    /// Bytes of standard output and standard error that went to the stream.
+    /// Bytes of standard output and standard error that were sent to the stream.
     sent: [AtomicU64; 2],
     job: OnceLock<job::Client>,
 }
@@ -64,7 +64,7 @@ impl Detachable {
         }
     }
 
-    /// Notes the end of a command that was detached; says whether it was.
+    /// Records the exit of a detached command. Returns whether the command was detached.
     pub(crate) fn ended(&self, exit: Option<Exit>) -> bool {
         let Some(job) = self.job.get() else { return false };
         self.agent.jobs.ended(job.id(), exit);
@@ -72,7 +72,7 @@ impl Detachable {
     }
 }
 
-impl Patron for Detachable {
+impl CommandIo for Detachable {
     fn signals(&self) -> Signals {
         match self.job.get() {
             Some(job) => job.signals(),
@@ -82,7 +82,7 @@ impl Patron for Detachable {
 
     fn try_receive(&self) -> Input {
         match self.stream.try_receive() {
-            // What the host sent before is still read; nothing comes after it.
+            // Input that the host sent before detaching is still read; then the input ends.
             Input::Pending if self.job.get().is_some() => Input::Eof,
             input => input,
         }
@@ -129,13 +129,13 @@ impl Patron for Detachable {
             started_unix_nanos: self.started_unix_nanos,
             written: self.sent.each_ref().map(|sent| sent.load(Ordering::Relaxed)),
         };
-        // Without room for another job the stream stays what it is, and the host goes on waiting.
+        // If there is no room for another job, the stream stays open and the host keeps waiting.
         let Ok(id) = self.agent.jobs.enter(&begun, Arc::clone(&self.bell)) else { return false };
         if self.job.set(job::Client::new(&self.agent.jobs, id)).is_err() {
             return false;
         }
         self.stream.wake_through(None);
-        // No credit is given back for a stream that has ended.
+        // A stream that has ended returns no credit.
         self.stream.finish_input();
         locked(&self.streams).remove(&self.stream.id());
         self.stream.conclude(Ok(Response::Detached { id }), &mut Vec::new());

@@ -1,5 +1,5 @@
-//! The machine's environment: variables that every later command gets, below what its own request says. They are only
-//! in the agent's memory, and no value of theirs is in any message.
+//! The machine's variables: part of the environment of every command that starts later; the command's own variables
+//! override them. They exist only in the agent's memory, and their values never appear in messages.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -10,20 +10,19 @@ use crate::{
     sync::locked,
 };
 
-/// Names and values.
+/// Values by name.
 pub(crate) type Variables = BTreeMap<String, Secret>;
 
-/// The machine's variables.
 #[derive(Default)]
 pub(crate) struct Environment(Mutex<Variables>);
 
 impl Environment {
-    /// What a command that starts now gets.
+    /// The current variables, for a command that is about to start.
     pub(crate) fn variables(&self) -> Variables {
         locked(&self.0).clone()
     }
 
-    /// Sets variables, or removes those without a value. If one of them is refused, nothing changes.
+    /// Sets variables, and removes those without a value. If any of them is invalid, nothing changes.
     pub(crate) fn set(&self, changes: &[(String, Option<Secret>)]) -> Outcome<Response> {
         let mut current = locked(&self.0);
         let mut next = current.clone();
@@ -48,7 +47,7 @@ impl Environment {
         Ok(Response::EnvSet { variables: u32::try_from(current.len()).unwrap_or(u32::MAX) })
     }
 
-    /// All of them.
+    /// Returns all variables with their values.
     pub(crate) fn list(&self) -> Response {
         Response::Env(self.variables().into_iter().collect())
     }

@@ -1,37 +1,37 @@
-//! Failures as the host hears of them.
+//! Errors as they are reported to the host.
 
 use agentiso_proto::{ErrorKind, GuestError, TreeError};
 use rustix::io::Errno;
 
-/// What every operation of the agent comes to.
+/// The result of every operation of the agent.
 pub(crate) type Outcome<T> = Result<T, GuestError>;
 
-/// The request makes no sense.
+/// The request is invalid.
 pub(crate) fn invalid(message: impl Into<String>) -> GuestError {
     GuestError { kind: ErrorKind::Invalid, errno: None, message: message.into() }
 }
 
-/// There is no such thing.
+/// The named object does not exist.
 pub(crate) fn not_found(message: impl Into<String>) -> GuestError {
     GuestError { kind: ErrorKind::NotFound, errno: None, message: message.into() }
 }
 
-/// It cannot be done here.
+/// The machine or kernel does not support the request.
 pub(crate) fn unsupported(message: impl Into<String>) -> GuestError {
     GuestError { kind: ErrorKind::Unsupported, errno: None, message: message.into() }
 }
 
-/// It cannot be done now.
+/// The request cannot be served at the moment.
 pub(crate) fn busy(message: impl Into<String>) -> GuestError {
     GuestError { kind: ErrorKind::Busy, errno: None, message: message.into() }
 }
 
-/// The host, or the end of its session, stopped it.
+/// The host cancelled the request, or its session ended.
 pub(crate) fn cancelled() -> GuestError {
     GuestError { kind: ErrorKind::Cancelled, errno: None, message: "cancelled".to_owned() }
 }
 
-/// The kernel refused: `what` was being done.
+/// A system call failed; `what` describes the operation, for example "opening the root".
 pub(crate) fn refused(what: impl AsRef<str>, errno: Errno) -> GuestError {
     GuestError {
         kind: kind_of(errno),
@@ -40,14 +40,14 @@ pub(crate) fn refused(what: impl AsRef<str>, errno: Errno) -> GuestError {
     }
 }
 
-/// The error of the last call into the C library.
+/// `errno` of the last libc call in this thread.
 pub(crate) fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Names what the kernel refused to do.
+/// Adds a description to a failed system call.
 pub(crate) trait During<T> {
-    /// Adds the description to a failure.
+    /// Converts a failure to a [`GuestError`] that says what was being done.
     fn during<S: AsRef<str>>(self, what: impl FnOnce() -> S) -> Outcome<T>;
 }
 
@@ -57,7 +57,7 @@ impl<T> During<T> for rustix::io::Result<T> {
     }
 }
 
-/// A path for a message.
+/// Formats a path for a message.
 pub(crate) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
@@ -76,9 +76,9 @@ fn kind_of(errno: Errno) -> ErrorKind {
     }
 }
 
-/// Turns what was refused for its form into a failure.
+/// Converts a failed check of a value into an "invalid" error.
 pub(crate) trait OrInvalid<T> {
-    /// Names what was malformed.
+    /// Converts a failure; `what` names the invalid value.
     fn or_invalid(self, what: impl FnOnce() -> String) -> Outcome<T>;
 }
 

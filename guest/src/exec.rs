@@ -1,4 +1,4 @@
-//! Running a command.
+//! Runs a command on a stream: prepares, starts and supervises it, and reports its exit.
 
 use std::{sync::Arc, time::Instant};
 
@@ -9,6 +9,7 @@ use crate::{
     agent::Agent,
     bell::{Bell, Wakeable},
     command,
+    command_io::CommandIo,
     detach::Detachable,
     environment::Variables,
     error::Outcome,
@@ -16,7 +17,6 @@ use crate::{
     groups::{Group, Groups},
     hold,
     identity::{self, Identity},
-    patron::Patron,
     running::Place,
     session::Streams,
     spawn::{self, ChildStack},
@@ -25,7 +25,7 @@ use crate::{
     supervise::{self, Supervised},
 };
 
-/// Runs a command to its end, for a stream.
+/// Runs a command to completion on behalf of a stream.
 pub(crate) fn run(
     agent: &Arc<Agent>,
     streams: &Arc<Streams>,
@@ -36,9 +36,9 @@ pub(crate) fn run(
     hold::refuse_if_held(agent)?;
     let bell = Arc::new(Bell::new()?);
     stream.wake_through(Some(Arc::clone(&bell) as Arc<dyn Wakeable>));
-    let patron = Arc::new(Detachable::new(agent, streams, stream, exec, &bell));
-    let result = attend(agent, stream, &patron, exec, &bell, scratch);
-    // Closed before the host hears of the end, so that a command that ended holds nothing.
+    let io = Arc::new(Detachable::new(agent, streams, stream, exec, &bell));
+    let result = attend(agent, stream, &io, exec, &bell, scratch);
+    // Stop waking this worker before the host learns that the command has ended, so that nothing is left open.
     stream.wake_through(None);
     result
 }
@@ -46,24 +46,24 @@ pub(crate) fn run(
 fn attend(
     agent: &Agent,
     stream: &Stream,
-    patron: &Arc<Detachable>,
+    io: &Arc<Detachable>,
     exec: &Exec,
     bell: &Bell,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
-    let place = agent.running.enter(Arc::clone(patron) as Arc<dyn Patron>);
-    // A session that ends from here on finds the command in the table; one that ended before is seen now.
+    let place = agent.running.enter(Arc::clone(io) as Arc<dyn CommandIo>);
+    // A session that ends later finds the command in the table; check for one that ended earlier.
     stream.check()?;
     if !exec.stdin {
         stream.finish_input();
     }
     let started = |pid: Pid| {
-        // If the session has ended meanwhile, the supervisor learns it from the stream.
+        // If the session has ended, the supervisor notices it on the stream.
         let _ = stream.respond(&Response::Started { pid: pid.as_raw_nonzero().get().cast_unsigned() });
     };
-    let result = carry_out(agent, exec, &place, &**patron, bell, scratch, started);
-    // The stream of a command that became a job has had its last answer.
-    patron.ended(result.as_ref().ok().copied());
+    let result = carry_out(agent, exec, &place, &**io, bell, scratch, started);
+    // If the command became a job, its stream has already had its final response.
+    io.ended(result.as_ref().ok().copied());
     let exit = result?;
     for channel in [Channel::Stdout, Channel::Stderr] {
         stream.append(Kind::Eof, channel, &[], &mut scratch.tail);
@@ -71,12 +71,12 @@ fn attend(
     Ok(Response::Exited(exit))
 }
 
-/// Starts a command, says so, and watches over it until it has ended.
+/// Starts a command, calls `started`, and supervises it until it exits.
 pub(crate) fn carry_out(
     agent: &Agent,
     exec: &Exec,
     place: &Place<'_>,
-    patron: &dyn Patron,
+    io: &dyn CommandIo,
     bell: &Bell,
     scratch: &mut Scratch,
     started: impl FnOnce(Pid),
@@ -97,8 +97,8 @@ pub(crate) fn carry_out(
         started: begun,
         deadline: supervise::deadline(begun, exec.timeout_ms),
     };
-    let exit = supervise::until_exit(patron, supervised, scratch)?;
-    // Into a group that was killed once, some kernels clone only processes that die at once.
+    let exit = supervise::until_exit(io, supervised, scratch)?;
+    // In a cgroup that was killed once, some kernels kill new processes immediately, so do not reuse it.
     let was_killed = exit.timed_out || exit.cancelled || exit.status == ExitStatus::Signal(libc::SIGKILL);
     scratch.group = group.map(|group| if was_killed { group } else { group.reusable() });
     Ok(exit)
@@ -123,7 +123,8 @@ fn start(
     Ok((child, ours))
 }
 
-/// Whether becoming this user changes nothing. Root always sets its groups, to those of the guest's own files.
+/// Whether the agent already runs as this user. Never true for root, whose groups are always set from the guest's
+/// files.
 fn is_agent(user: &Identity) -> bool {
     let uid = rustix::process::geteuid();
     !uid.is_root() && uid.as_raw() == user.uid && rustix::process::getegid().as_raw() == user.gid

@@ -1,4 +1,4 @@
-//! Single files.
+//! Reads, writes, renames and changes single files.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -17,7 +17,6 @@ use crate::{
     stream::Stream,
 };
 
-/// How a file is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteOptions {
     pub(crate) mode: Option<u32>,
@@ -25,7 +24,7 @@ pub(crate) struct WriteOptions {
     pub(crate) parents: bool,
 }
 
-/// Sends a file, or a part of it.
+/// Sends a file, or part of it.
 pub(crate) fn read(
     stream: &Stream,
     path: &[u8],
@@ -33,7 +32,7 @@ pub(crate) fn read(
     length: Option<u64>,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
-    // Without waiting: a pipe nobody writes to must not hold the worker before it is recognised.
+    // Non-blocking: opening a FIFO without a writer must not block the worker before the type is checked.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(checked(path)?, flags, Mode::empty())
         .during(|| format!("opening {}", shown(path)))?;
@@ -56,7 +55,7 @@ pub(crate) fn read(
                 stream.send_data(Channel::Main, &mut scratch.data)?;
             }
             Err(Errno::INTR) => {}
-            // An offset no file can have is beyond the end of this one.
+            // An offset beyond what any file can have is past the end.
             Err(Errno::INVAL | Errno::OVERFLOW) if position > i64::MAX as u64 => break,
             Err(errno) => return Err(refused(format!("reading {}", shown(path)), errno)),
         }
@@ -101,7 +100,7 @@ fn receive(stream: &Stream, file: BorrowedFd<'_>, path: &[u8]) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Renames.
+/// Renames a file or directory.
 pub(crate) fn rename(from: &[u8], to: &[u8], overwrite: bool) -> Outcome<Response> {
     let flags = if overwrite { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     rustix::fs::renameat_with(CWD, checked(from)?, CWD, checked(to)?, flags)
@@ -109,7 +108,7 @@ pub(crate) fn rename(from: &[u8], to: &[u8], overwrite: bool) -> Outcome<Respons
     Ok(Response::Done)
 }
 
-/// Changes permission bits.
+/// Changes the permission bits of a path.
 pub(crate) fn change_mode(path: &[u8], bits: u32) -> Outcome<Response> {
     rustix::fs::chmod(checked(path)?, paths::mode(bits)?)
         .during(|| format!("changing the mode of {}", shown(path)))?;

@@ -1,4 +1,4 @@
-//! The root file system as a whole: holding it still, letting it go, growing it.
+//! Operations on the root file system as a whole: flush, freeze, thaw, grow.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -20,12 +20,12 @@ const FIFREEZE: libc::Ioctl = 0xc004_5877;
 const FITHAW: libc::Ioctl = 0xc004_5878;
 const SECTOR: u64 = 512;
 
-/// Writes to the disk what is only in memory.
+/// Writes dirty data to the disk.
 pub(crate) fn flush(machine: &Machine) -> Outcome<()> {
     rustix::fs::syncfs(open_root(&locked(&machine.root))?).during(|| "flushing the root")
 }
 
-/// Flushes the root and holds all writes to it back.
+/// Flushes the root and blocks all writes to it.
 pub(crate) fn freeze(machine: &Machine) -> Outcome<()> {
     let mut root = locked(&machine.root);
     let top = open_root(&root)?;
@@ -37,7 +37,7 @@ pub(crate) fn freeze(machine: &Machine) -> Outcome<()> {
     Ok(())
 }
 
-/// Ends a freeze.
+/// Handles a request to thaw the root.
 pub(crate) fn thaw(agent: &Agent) -> Outcome<Response> {
     let mut root = locked(&agent.machine()?.root);
     if !root.frozen {
@@ -47,14 +47,14 @@ pub(crate) fn thaw(agent: &Agent) -> Outcome<Response> {
     Ok(Response::Done)
 }
 
-/// Ends a freeze, if there is one, that nobody else would.
+/// Thaws the root if an earlier session left it frozen. Failures are only logged.
 pub(crate) fn thaw_forgotten(machine: &Machine) {
     if let Err(error) = thaw_root(&mut locked(&machine.root)) {
         log(&error.message);
     }
 }
 
-/// Ends a freeze, if there is one.
+/// Thaws the root if it is frozen.
 pub(crate) fn thaw_root(root: &mut Root) -> Outcome<()> {
     if root.frozen {
         freezing_call(&open_root(root)?, FITHAW).during(|| "thawing the root")?;
@@ -63,7 +63,7 @@ pub(crate) fn thaw_root(root: &mut Root) -> Outcome<()> {
     Ok(())
 }
 
-/// Grows the root to the size its disk has now.
+/// Grows the root to the current size of its disk.
 pub(crate) fn grow(agent: &Agent) -> Outcome<Response> {
     let root = locked(&agent.machine()?.root);
     let top = open_root(&root)?;
@@ -81,7 +81,7 @@ pub(crate) fn grow(agent: &Agent) -> Outcome<Response> {
     Ok(Response::Done)
 }
 
-/// What the kernel says of the disk below the root; asked of the kernel, not of a device node anybody may replace.
+/// The size of the disk below the root, from sysfs: a device node could have been replaced by a process in the guest.
 fn disk_bytes(top: &OwnedFd) -> Outcome<u64> {
     let device = rustix::fs::fstat(top).during(|| "looking at the root")?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -100,14 +100,14 @@ fn open_root(root: &Root) -> Outcome<OwnedFd> {
 }
 
 fn freezing_call(top: &OwnedFd, request: libc::Ioctl) -> rustix::io::Result<()> {
-    // SAFETY: these requests take no argument that is looked at.
+    // SAFETY: these ioctls ignore their argument.
     match unsafe { libc::ioctl(top.as_raw_fd(), request, 0) } {
         -1 => Err(last_errno()),
         _ => Ok(()),
     }
 }
 
-/// Refuses what would wait for a thaw that only the caller can bring about.
+/// Rejects requests that would block until the caller itself thaws the root.
 pub(crate) fn refuse_if_frozen(root: &Root) -> Outcome<()> {
     if root.frozen { Err(refused("changing the root while it is frozen", Errno::BUSY)) } else { Ok(()) }
 }

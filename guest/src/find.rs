@@ -1,15 +1,15 @@
-//! Finding files by their paths.
+//! Finds files by path.
 
 use agentiso_proto::{Find, FoundEntry, MAX_FOUND, Response};
 use rustix::fs::AtFlags;
 
 use crate::{error::Outcome, glob::Glob, list, stream::Stream, walk::Walk};
 
-/// A batch is sent when its paths have this many bytes, or there are this many entries: well within a frame.
+/// A batch is sent at this many bytes of paths or this many entries. It must fit in a frame.
 const BATCH_BYTES: usize = 64 * 1024;
 const BATCH_ENTRIES: usize = 1024;
 
-/// Sends what matches, up to a limit.
+/// Sends the matching entries, up to the limit in the request.
 pub(crate) fn find(stream: &Stream, request: &Find) -> Outcome<Response> {
     let glob = Glob::new(&request.glob)?;
     let mut walk = Walk::start(stream, &request.root, request.hidden, Some(&glob))?;
@@ -25,7 +25,7 @@ pub(crate) fn find(stream: &Stream, request: &Find) -> Outcome<Response> {
             break;
         }
         let stat = rustix::fs::statat(&*visited.directory, &*visited.name, AtFlags::SYMLINK_NOFOLLOW);
-        // What cannot be looked at has gone meanwhile.
+        // It was removed in the meantime.
         let Ok(stat) = stat else { continue };
         let metadata = list::metadata(&stat, None);
         left -= 1;

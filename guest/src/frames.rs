@@ -1,23 +1,22 @@
-//! Buffers in which a worker puts frames together without copying what it reads.
+//! Buffers in which a worker assembles frames without copying the payload.
 
 use agentiso_proto::{Channel, DATA_PAYLOAD, HEADER_LEN, Kind, OVERHEAD, TRAILER, encode_header};
 
 use crate::{groups::Group, spawn::ChildStack};
 
-/// What a worker keeps from one request to the next, so that a warm request allocates and faults in nothing.
+/// Buffers that a worker keeps between requests, so that a request to a warm worker allocates no memory.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// For data frames.
     pub(crate) data: DataFrame,
-    /// Whole frames that go out together with the final response.
+    /// Encoded frames that are sent together with the final response.
     pub(crate) tail: Vec<u8>,
-    /// For the moment between clone and exec.
+    /// The child's stack between clone and exec.
     pub(crate) stack: ChildStack,
-    /// The group of a command that ended: it is tidied up when the host has its answer.
+    /// The cgroup of a command that has exited. It is cleaned up after the host has its response.
     pub(crate) group: Option<Group>,
 }
 
-/// One data frame: room for the header, the payload, the trailer.
+/// The buffer of one data frame: header, payload, trailer.
 #[derive(Default)]
 pub(crate) struct DataFrame {
     bytes: Vec<u8>,
@@ -25,17 +24,16 @@ pub(crate) struct DataFrame {
 }
 
 impl DataFrame {
-    /// Payload bytes put in so far.
+    /// Number of payload bytes so far.
     pub(crate) fn filled(&self) -> usize {
         self.filled
     }
 
-    /// The payload so far.
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(HEADER_LEN..HEADER_LEN + self.filled).unwrap_or_default()
     }
 
-    /// The free part of the payload.
+    /// The unused part of the payload buffer.
     pub(crate) fn space(&mut self) -> &mut [u8] {
         if self.bytes.is_empty() {
             self.bytes = vec![0; DATA_PAYLOAD + OVERHEAD];
@@ -43,17 +41,17 @@ impl DataFrame {
         &mut self.bytes[HEADER_LEN + self.filled..HEADER_LEN + DATA_PAYLOAD]
     }
 
-    /// Counts bytes written to [`Self::space`].
+    /// Adds `count` bytes, which were written to [`Self::space`], to the payload.
     pub(crate) fn advance(&mut self, count: usize) {
         self.filled = (self.filled + count).min(DATA_PAYLOAD);
     }
 
-    /// Forgets the payload.
+    /// Discards the payload.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// Completes the frame, empties the buffer for the next one, and returns the bytes to send.
+    /// Completes the frame, resets the buffer and returns the bytes to send.
     pub(crate) fn seal(&mut self, channel: Channel, stream: u32) -> &[u8] {
         let end = HEADER_LEN + self.filled;
         let header = encode_header(Kind::Data, channel, false, stream, self.filled);

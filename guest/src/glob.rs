@@ -1,4 +1,4 @@
-//! Patterns for paths.
+//! Glob patterns for paths, with the bounds that let a walk skip directories.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
@@ -7,12 +7,11 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::error::{Outcome, invalid};
 
-/// A compiled glob.
 pub(crate) struct Glob {
     set: GlobSet,
-    /// The directories every match is in, with a slash at the end.
+    /// The literal directory prefix of the pattern, with a trailing slash.
     prefix: Vec<u8>,
-    /// In how many directories a match is at most, if that is known.
+    /// The maximum number of directories above a match, if the pattern has one.
     depth: Option<usize>,
 }
 
@@ -21,18 +20,18 @@ impl Glob {
         if text.len() > MAX_PATTERN {
             return Err(invalid(format!("the glob is longer than {MAX_PATTERN} bytes")));
         }
-        // A set of one: compiling a single glob would panic where this fails.
+        // A set of one: building a single glob panics on some input for which building a set fails.
         let glob = GlobBuilder::new(text).literal_separator(true).backslash_escape(true).build();
         glob.and_then(|glob| GlobSetBuilder::new().add(glob).build())
             .map(|set| Self { set, prefix: prefix(text), depth: depth(text) })
-            .map_err(|error| invalid(format!("the glob cannot be used: {}", error.kind())))
+            .map_err(|error| invalid(format!("invalid glob: {}", error.kind())))
     }
 
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
         self.set.is_match(OsStr::from_bytes(path))
     }
 
-    /// Whether anything in a directory or below it may match.
+    /// Whether anything below `directory` can match.
     pub(crate) fn may_match_below(&self, directory: &[u8]) -> bool {
         let directory = [directory, b"/"].concat();
         let depth = directory.iter().filter(|&&byte| byte == b'/').count();
@@ -41,14 +40,14 @@ impl Glob {
     }
 }
 
-/// Up to the last slash before anything with a meaning.
+/// The part up to the last slash before the first special character.
 fn prefix(glob: &str) -> Vec<u8> {
     let plain = glob.find(['*', '?', '[', '{', '\\']).unwrap_or(glob.len());
     let end = glob[..plain].rfind('/').map_or(0, |at| at + 1);
     glob.as_bytes()[..end].to_vec()
 }
 
-/// Without `**` each slash in a path is one in the glob; but a class may stand for a slash.
+/// Without `**`, each slash in a path matches one in the pattern, except that a character class may match a slash.
 fn depth(glob: &str) -> Option<usize> {
     let bounded = !glob.contains("**") && !glob.contains('[');
     bounded.then(|| glob.bytes().filter(|&byte| byte == b'/').count())
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_mean_what_shells_take_them_for() {
+    fn globs_match_as_in_a_shell() {
         for (glob, matching, other) in [
             ("*.rs", "a.rs", "a/b.rs"),
             ("**/*.rs", "a.rs", "a.rb"),
@@ -80,11 +79,11 @@ mod tests {
                 "{matching} {other}"
             );
         }
-        assert!(Glob::new("a?c").unwrap().matches(b"a\xffc"), "names need not be text");
+        assert!(Glob::new("a?c").unwrap().matches(b"a\xffc"), "file names need not be UTF-8");
     }
 
     #[test]
-    fn what_cannot_have_a_match_below_is_not_entered() {
+    fn directories_without_possible_matches_are_skipped() {
         for (glob, entered, passed_over) in [
             ("src/*.rs", "src", "src/a"),
             ("src/**/*.rs", "src/a/b", "target"),
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_globs_are_refused_or_harmless() {
+    fn hostile_globs_are_rejected_or_harmless() {
         let nested = |depth: usize| format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
         for glob in ["{", "[", "{a", "[z-a]", "a\\"]
             .map(str::to_owned)
@@ -120,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_glob_and_no_path_makes_it_panic(
+        fn no_glob_and_no_path_causes_a_panic(
             glob in "[a-c*?{},!\\[\\]\\\\/-]{0,40}", path in any::<Vec<u8>>(),
         ) {
             if let Ok(glob) = Glob::new(&glob) {
@@ -129,7 +128,7 @@ mod tests {
         }
 
         #[test]
-        fn every_directory_on_the_way_to_a_match_may_have_a_match_below(
+        fn every_parent_directory_of_a_match_may_contain_matches(
             glob in "([a-c*?/]|\\*\\*/|\\{a,b/\\*\\}|\\[a-c\\]|\\[.-0\\]|\\\\a){1,6}",
             path in "[a-c]{1,2}(/[a-c]{1,2}){0,4}",
         ) {

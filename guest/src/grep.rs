@@ -1,4 +1,4 @@
-//! Searching files for lines.
+//! Searches files for lines that match a pattern. The size of the pattern and of the response is bounded.
 
 use agentiso_proto::{Grep, GrepMatch, GrepSummary, MAX_CONTEXT, MAX_FOUND, MAX_PATTERN, Response};
 use regex_automata::{meta::Regex, util::syntax};
@@ -14,19 +14,19 @@ use crate::{
     walk::{self, Walk},
 };
 
-/// Memory for a compiled pattern, and for what its search builds up. What is larger could make one line take minutes.
+/// Limit on the memory of a compiled pattern and of its lazy DFA. Larger patterns could take minutes for one line.
 const MAX_COMPILED: usize = 1024 * 1024;
-/// Bytes of all that is sent.
+/// Total bytes sent per request.
 const MAX_ANSWER: usize = 8 * 1024 * 1024;
-/// A batch is sent when it has this many bytes.
+/// A batch is sent at this many bytes.
 const BATCH: usize = 64 * 1024;
-/// A match that would make a batch longer than this, which still is a frame, starts the next.
+/// A match that would make a batch longer than this starts a new batch. Still fits in a frame.
 const LONGEST_BATCH: usize = 240 * 1024;
 
-/// Sends the lines that match, up to a limit.
+/// Sends the matching lines, up to the limits in the request.
 pub(crate) fn grep(stream: &Stream, request: &Grep, scratch: &mut Scratch) -> Outcome<Response> {
     if request.context > MAX_CONTEXT {
-        return Err(invalid(format!("a match comes with at most {MAX_CONTEXT} lines on each side")));
+        return Err(invalid(format!("`context` is at most {MAX_CONTEXT} lines")));
     }
     let regex = compile(request)?;
     let glob = request.glob.as_deref().map(Glob::new).transpose()?;
@@ -87,11 +87,11 @@ fn compile(request: &Grep) -> Outcome<Regex> {
     let syntax = syntax::Config::new().utf8(false).case_insensitive(request.ignore_case);
     Regex::builder().configure(config).syntax(syntax).build(&pattern).map_err(|error| {
         let reason = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
-        invalid(format!("the pattern cannot be used: {reason}"))
+        invalid(format!("invalid pattern: {reason}"))
     })
 }
 
-/// A pattern for plain text. Only `<` and `>` mean something once they are escaped.
+/// Escapes plain text. `<` and `>` stay unescaped because `\<` and `\>` are word boundaries.
 fn escaped(text: &str) -> String {
     let mut pattern = String::new();
     for letter in text.chars() {
@@ -103,7 +103,7 @@ fn escaped(text: &str) -> String {
     pattern
 }
 
-/// The matches on their way to the host.
+/// Collects matches into batches and sends them.
 pub(crate) struct Results<'a> {
     stream: &'a Stream,
     batch: Vec<GrepMatch>,
@@ -114,7 +114,7 @@ pub(crate) struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// Takes one more match into account; false if there have been enough.
+    /// Counts one more match. Returns false once the limit is reached.
     pub(crate) fn admit(&mut self) -> bool {
         match self.left.checked_sub(1) {
             Some(left) => self.left = left,
@@ -123,7 +123,7 @@ impl Results<'_> {
         !self.truncated
     }
 
-    /// Sends a match that was admitted; false if there is no room for it and those after it.
+    /// Sends a match that was admitted. Returns false if the response is full.
     pub(crate) fn send(&mut self, found: GrepMatch) -> Outcome<bool> {
         let lines = found.before.iter().chain(&found.after).chain([&found.line]);
         let cost = found.path.len() + lines.map(|line| line.len() + size_of::<Vec<u8>>()).sum::<usize>();
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn plain_text_is_found_as_it_is_and_nowhere_else(text in "\\PC{1,12}", other in "\\PC{0,12}") {
+        fn plain_text_matches_literally(text in "\\PC{1,12}", other in "\\PC{0,12}") {
             let request = Grep { pattern: text.clone(), fixed: true, ..Grep::default() };
             let regex = compile(&request).unwrap();
             let around = format!("a{text}b");
@@ -171,7 +171,7 @@ mod tests {
         }
 
         #[test]
-        fn no_pattern_makes_compiling_panic(pattern in "[a(){}\\[\\]*+?|^$.\\\\bwdpu0-9,:<>-]{0,30}", ignore_case: bool) {
+        fn compiling_never_panics(pattern in "[a(){}\\[\\]*+?|^$.\\\\bwdpu0-9,:<>-]{0,30}", ignore_case: bool) {
             let _ = compile(&Grep { pattern, ignore_case, ..Grep::default() });
         }
     }

@@ -1,4 +1,4 @@
-//! Searching one file, in pieces: neither a long file nor a long line is ever in memory as a whole.
+//! Searches one file in chunks, so that neither a large file nor a long line is ever in memory as a whole.
 
 use std::{collections::VecDeque, ops::Range, os::fd::OwnedFd};
 
@@ -8,28 +8,29 @@ use rustix::{fs::FileType, io::Errno};
 
 use crate::{error::Outcome, grep::Results, paths::file_type, stream::Stream};
 
-/// A larger file is not searched.
+/// Larger files are not searched.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
-/// A NUL in the first so many bytes makes a file binary.
+/// A NUL byte in the first `SNIFFED` bytes marks a file as binary.
 const SNIFFED: usize = 8 * 1024;
-/// Longer lines are searched in pieces of this length; what lies across two of them is not found.
+/// Longer lines are searched in pieces of this length. A match that spans two pieces is not found.
 const PIECE: usize = 32 * 1024;
-/// What is known of the line on both sides of a piece, so that its ends are not taken for the line's: a letter's worth.
+/// Bytes of the line kept on both sides of a piece, so that `^`, `$` and `\b` see the neighbouring character: the
+/// longest encoding of one character.
 const MARGIN: usize = 4;
-/// Lines between two looks at whether anybody still wants the result.
+/// Number of lines between two checks for cancellation.
 const PATIENCE: u64 = 256;
 
-/// What was in a file.
+/// What a file turned out to contain.
 pub(crate) enum Content {
-    /// Lines, which were searched.
+    /// Text, which was searched.
     Text,
-    /// Too much.
+    /// Larger than [`MAX_FILE`].
     TooLarge,
-    /// No text, or nothing that could be read.
+    /// Binary, or unreadable.
     Other,
 }
 
-/// Searches a file, using a buffer that is much longer than a piece.
+/// Searches a file. The buffer must be much longer than a piece.
 pub(crate) fn search(
     stream: &Stream,
     file: OwnedFd,
@@ -68,7 +69,7 @@ pub(crate) fn search(
     Ok(Content::Text)
 }
 
-/// A file as lines, or pieces of them.
+/// Splits a file into lines, or pieces of long lines.
 struct Pieces<'a> {
     file: OwnedFd,
     buffer: &'a mut [u8],
@@ -76,13 +77,13 @@ struct Pieces<'a> {
     end: usize,
     /// Bytes before the start that belong to the same line.
     margin: usize,
-    /// What may still be read: a file may grow meanwhile.
+    /// Bytes that may still be read: a file may grow while it is read.
     left: u64,
     ended: bool,
 }
 
 impl Pieces<'_> {
-    /// Whether the file's beginning looks like text.
+    /// Whether the beginning of the file looks like text.
     fn is_text(&mut self) -> bool {
         while self.end < SNIFFED && !self.ended {
             self.fill();
@@ -90,7 +91,6 @@ impl Pieces<'_> {
         memchr::memchr(0, &self.buffer[..self.end.min(SNIFFED)]).is_none()
     }
 
-    /// The next piece.
     fn next(&mut self) -> Option<Piece> {
         loop {
             let (start, before) = (self.start, self.margin);
@@ -101,7 +101,7 @@ impl Pieces<'_> {
                 None if self.ended && start == self.end => return None,
                 None if self.ended && reach.end == self.end => (self.end, 0, true),
                 None if self.ended || self.end >= reach.end + MARGIN => {
-                    // The line ends where the margin does, if not before.
+                    // The piece ends at the margin, unless the line ends before it.
                     let margin = reach.end..self.end.min(reach.end + MARGIN);
                     let after = memchr::memchr(b'\n', &self.buffer[margin.clone()]).unwrap_or(margin.len());
                     (reach.end, after, false)
@@ -124,7 +124,7 @@ impl Pieces<'_> {
         (self.start, self.end) = (self.margin, self.end - kept);
     }
 
-    /// Reads on. A file that cannot be read any further ends there.
+    /// Reads more data. A read error is treated as the end of the file.
     fn fill(&mut self) {
         let space = &mut self.buffer[self.end..];
         let limit = usize::try_from(self.left).unwrap_or(usize::MAX).min(space.len());
@@ -140,15 +140,15 @@ impl Pieces<'_> {
     }
 }
 
-/// A line, or a piece of one, in the buffer.
+/// The position of a line, or of a piece of one, in the buffer.
 struct Piece {
-    /// With what is known around it.
+    /// Including the margins.
     whole: Range<usize>,
     searched: Range<usize>,
     ends_line: bool,
 }
 
-/// The line that is being read.
+/// The line being read.
 struct Line {
     number: u64,
     head: Vec<u8>,
@@ -174,7 +174,7 @@ impl Line {
     }
 }
 
-/// The matches of one file, which wait for the lines after them.
+/// The matches of one file that still wait for the context lines after them.
 struct Matches<'a, 'b> {
     path: &'a [u8],
     context: usize,
@@ -190,7 +190,7 @@ impl<'a, 'b> Matches<'a, 'b> {
         Self { path, context, left, results, before: VecDeque::new(), waiting: VecDeque::new() }
     }
 
-    /// Takes a line in; false if nothing more is wanted of this file.
+    /// Processes a line. Returns false once the file needs no further search.
     fn line(&mut self, line: &Line) -> Outcome<bool> {
         for waiting in &mut self.waiting {
             waiting.after.push(line.head.clone());
@@ -224,7 +224,7 @@ impl<'a, 'b> Matches<'a, 'b> {
         Ok(self.left > 0 || !self.waiting.is_empty())
     }
 
-    /// There are no more lines to wait for.
+    /// Sends the matches that were still waiting for context.
     fn finish(self) -> Outcome<()> {
         for found in self.waiting {
             if !self.results.send(found)? {

@@ -1,14 +1,14 @@
-//! Control groups: what the processes of a command cannot leave by forking, and what they are stopped by.
+//! Cgroups (v2), one per command. Processes cannot leave theirs by forking, so it is used to freeze and kill them all.
 //!
 //! ```text
 //! /                    the agent and the kernel's threads
-//! /agentiso/N          one command and all that descends from it
-//! /agentiso-hooks-N    the hooks of one waking
-//! /anything else       the user's own, of containers for example
+//! /agentiso/N          one command and all its descendants
+//! /agentiso-hooks-N    the hooks of one wake-up
+//! /anything else       created by the user, for example for containers
 //! ```
 //!
-//! The hierarchy is mounted in every root as usual, so that whoever is root in the guest can use it. The agent keeps
-//! a descriptor of its top and does not depend on that mount.
+//! The hierarchy is mounted in every root as usual, so that root in the guest can use it. The agent keeps a descriptor
+//! of its top directory and does not depend on that mount.
 
 use std::{
     collections::VecDeque,
@@ -32,14 +32,14 @@ use crate::{
 
 const MOUNT_POINT: &str = "/sys/fs/cgroup";
 const COMMANDS: &str = "agentiso";
-/// Empty groups kept for the next commands: making one is dearer than all the rest of this.
+/// Number of empty cgroups kept for later commands: creating a cgroup is slow.
 const KEPT: usize = 8;
-/// How long the members of a killed group may take to be gone.
+/// How long to wait for the processes of a killed cgroup to exit.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
-/// The kernel holds notices of a change back for up to ten milliseconds.
+/// Poll interval. The kernel delays notifications of a change by up to ten milliseconds.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The hierarchy.
+/// The cgroup hierarchy.
 pub(crate) struct Groups {
     top: OwnedFd,
     state: Mutex<State>,
@@ -48,13 +48,13 @@ pub(crate) struct Groups {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// Empty, for the next command.
+    /// Empty cgroups, for later commands.
     free: Vec<String>,
-    /// Something a command left running is still in these.
+    /// Cgroups in which a command left processes running.
     lingering: VecDeque<String>,
 }
 
-/// A group of one command's processes. When dropped it is kept for another command, or removed once it is empty.
+/// The cgroup of one command. On drop it is kept for another command, or removed once it is empty.
 pub(crate) struct Group {
     groups: Arc<Groups>,
     name: String,
@@ -62,7 +62,7 @@ pub(crate) struct Group {
 }
 
 impl Groups {
-    /// Mounts the hierarchy, if the kernel has one.
+    /// Mounts the hierarchy. Returns `None` if the kernel has none.
     pub(crate) fn mount() -> Option<Arc<Self>> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         let opened = mount("cgroup2", MOUNT_POINT, "cgroup2", flags, None).and_then(|()| {
@@ -72,13 +72,13 @@ impl Groups {
         match opened {
             Ok(top) => Some(Arc::new(Self { top, state: Mutex::default() })),
             Err(errno) => {
-                log(&format!("no control groups: {errno}"));
+                log(&format!("cgroups are not available: {errno}"));
                 None
             }
         }
     }
 
-    /// An empty group for a command.
+    /// Returns an empty cgroup for a command.
     pub(crate) fn for_command(self: &Arc<Self>) -> Outcome<Group> {
         let mut state = locked(&self.state);
         if let Some(name) = state.free.pop() {
@@ -88,26 +88,26 @@ impl Groups {
         let name = format!("{COMMANDS}/{}", state.last);
         drop(state);
         match self.make(&name) {
-            // Root in the guest may have removed it, and it is not there at first.
+            // It does not exist at first, and root in the guest may have removed it.
             Err(Errno::NOENT) => self.make(COMMANDS).and_then(|()| self.make(&name)),
             made => made,
         }
-        .during(|| "making a control group")?;
+        .during(|| "creating a cgroup")?;
         Ok(self.group(name))
     }
 
-    /// A group for hooks, which no hold has stopped.
+    /// Returns a cgroup for hooks. A hold does not freeze it.
     pub(crate) fn for_hooks(self: &Arc<Self>) -> Outcome<Group> {
         let mut state = locked(&self.state);
         state.last += 1;
         let name = format!("{COMMANDS}-hooks-{}", state.last);
         drop(state);
-        self.make(&name).during(|| "making a control group")?;
+        self.make(&name).during(|| "creating a cgroup")?;
         Ok(self.group(name))
     }
 
-    /// The groups right below the top: between them they hold all processes but the agent, the kernel's threads, and
-    /// what root in the guest has put at the top itself.
+    /// The cgroups directly below the top. Together they contain all processes except the agent, kernel threads, and
+    /// those that root in the guest has moved to the top.
     pub(crate) fn topmost(&self) -> Result<Vec<String>> {
         let directories = Dir::read_from(&self.top)?.filter(|entry| {
             entry.as_ref().map_or(true, |entry| {
@@ -118,17 +118,17 @@ impl Groups {
         directories.map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    /// Whether a group was told to stand still.
+    /// Whether a cgroup is set to be frozen.
     pub(crate) fn is_stopped(&self, group: &str) -> Result<bool> {
         Ok(self.read(&format!("{group}/cgroup.freeze"))?.starts_with(b"1"))
     }
 
-    /// Tells a group to stand still, or to go on.
+    /// Freezes or thaws a cgroup.
     pub(crate) fn stop(&self, group: &str, stop: bool) -> Result<()> {
         self.write(&format!("{group}/cgroup.freeze"), if stop { b"1" } else { b"0" })
     }
 
-    /// Waits until all of a group stands still; says whether it came to that.
+    /// Waits until a whole cgroup is frozen. Returns false if the deadline passed.
     pub(crate) fn wait_for_standstill(&self, group: &str, deadline: Instant) -> Result<bool> {
         self.wait_for(group, b"frozen 1", deadline)
     }
@@ -151,7 +151,7 @@ impl Groups {
         } else {
             state.lingering.push_back(name);
         }
-        // One at a time, so that many of them do not make every command slow.
+        // Check only one per call, so that many of them do not slow down every command.
         if let Some(name) = state.lingering.pop_front()
             && rustix::fs::unlinkat(&self.top, &name, AtFlags::REMOVEDIR) == Err(Errno::BUSY)
         {
@@ -159,7 +159,7 @@ impl Groups {
         }
     }
 
-    /// Neither processes nor groups are in it.
+    /// Whether it contains neither processes nor child cgroups.
     fn is_as_new(&self, name: &str) -> bool {
         const LINKS_WITHOUT_CHILDREN: u64 = 2;
         let childless = rustix::fs::statat(&self.top, name, AtFlags::empty())
@@ -205,13 +205,13 @@ impl Groups {
 }
 
 impl Group {
-    /// What a process is cloned into. Not kept open, so that idle groups hold nothing.
+    /// Opens the cgroup for clone3. Not kept open, so that idle cgroups hold no descriptor.
     pub(crate) fn open(&self) -> Outcome<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        self.groups.open(&self.name, flags).during(|| "opening a control group")
+        self.groups.open(&self.name, flags).during(|| "opening a cgroup")
     }
 
-    /// Ends everything in it and waits, within reason, until that is gone.
+    /// Kills all processes in it and waits, up to a limit, until they are gone.
     pub(crate) fn kill(&self) {
         let killed = self
             .groups
@@ -219,12 +219,12 @@ impl Group {
             .and_then(|()| self.groups.wait_for(&self.name, b"populated 0", Instant::now() + DEATH_PATIENCE));
         match killed {
             Ok(true) => {}
-            Ok(false) => log(&format!("something in the group {} does not end", self.name)),
-            Err(errno) => log(&format!("cannot end the group {}: {errno}", self.name)),
+            Ok(false) => log(&format!("some processes in cgroup {} did not exit after SIGKILL", self.name)),
+            Err(errno) => log(&format!("cannot kill cgroup {}: {errno}", self.name)),
         }
     }
 
-    /// It served a command as it should and may serve another.
+    /// Marks the cgroup as reusable: its command ended normally.
     pub(crate) fn reusable(mut self) -> Self {
         self.reusable = true;
         self
@@ -246,7 +246,7 @@ mod tests {
     use super::has;
 
     #[test]
-    fn an_event_is_a_whole_line() {
+    fn an_event_is_matched_as_a_whole_line() {
         let events = b"populated 1\nfrozen 0\n";
         assert!(has(events, b"populated 1") && has(events, b"frozen 0"));
         assert!(!has(events, b"populated 0") && !has(events, b"frozen") && !has(b"", b"frozen 1"));

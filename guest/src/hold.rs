@@ -1,13 +1,13 @@
-//! Holding the machine still while its memory is copied.
+//! Holds the machine's processes while its memory is copied.
 //!
-//! A copy of the memory has the agent's hold in it, so whatever becomes of the copy, nothing of its user's runs before
-//! the host has made it a machine of its own. A hold never outlives a host that merely went away: the next session ends
-//! it, or else time does. Only a session that says the machine was restored leaves it in place.
+//! The hold is part of the copied memory, so no user process runs in a copy until the host has given that copy its own
+//! identity. A hold does not outlive a host that disconnects: the next session ends it, or else a timer does. Only a
+//! session that announces a restored machine keeps it.
 //!
-//! Commands that ran at that moment go on afterwards, in the original and in every copy. In a copy nobody hears them:
-//! their supervisors see that their session is over, discard the output and close the input, and their time limits
-//! count the machine's own monotonic time, in which the pause took none. Jobs belong to no session: every copy has them
-//! as they were, with what they wrote.
+//! Commands that were running continue afterwards, in the original and in every copy. In a copy no host is connected to
+//! them: their supervisors see that the session has ended, discard the output and close the input. Their timeouts count
+//! the machine's own monotonic time, which does not include the pause. Jobs belong to no session, so every copy has
+//! them, including their output.
 
 use std::{
     sync::Arc,
@@ -28,34 +28,34 @@ use crate::{
     sync::locked,
 };
 
-/// How long processes may take to stand still. Those that wait for a device cannot before it has answered.
+/// How long processes may take to freeze. A process in uninterruptible I/O does not freeze until the device responds.
 const STANDSTILL_LIMIT: Duration = Duration::from_secs(2);
-/// How long a hold or freeze lasts without a host. A machine that was just restored may be without one for a moment.
+/// How long a hold or freeze lasts without a host. A machine that was just restored may have none for a moment.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Whether the machine is held.
+/// State of the hold.
 #[derive(Default)]
 pub(crate) struct Hold {
-    /// The groups that stand still.
+    /// The cgroups that the hold froze.
     stopped: Option<Vec<String>>,
-    /// The machine was restored while held, and has not been woken since.
+    /// The machine was restored while held and has not been woken since.
     restored: bool,
-    /// Counts sessions: what was to be ended for one that was lost is not ended for a later one.
+    /// Number of the current session, so that the timer of a lost session does not affect a later one.
     session: u64,
 }
 
-/// Stops every process but the agent; with `root` the root too, which then is consistent on its disk.
+/// Freezes every process but the agent. With `freeze_root` also freezes the root, which is then consistent on disk.
 pub(crate) fn hold(agent: &Agent, stream: &Stream, freeze_root: bool) -> Outcome<Response> {
     let machine = agent.machine()?;
     let mut hold = locked(&machine.hold);
-    // A session that ends from here on waits for the lock and then finds the hold.
+    // A session that ends later waits for the lock and then finds the hold.
     stream.check()?;
     if hold.stopped.is_some() {
-        return Err(invalid("the machine is held already"));
+        return Err(invalid("the machine is already held"));
     }
-    let groups = machine.groups.as_ref().ok_or_else(|| unsupported("this kernel has no control groups"))?;
+    let groups = machine.groups.as_ref().ok_or_else(|| unsupported("this kernel has no cgroups"))?;
     if freeze_root {
-        // Most of the work is done while everything still runs.
+        // Flush most of the data while the processes still run.
         filesystem::flush(machine)?;
     }
     let stopped = stop_all(groups)?;
@@ -67,16 +67,16 @@ pub(crate) fn hold(agent: &Agent, stream: &Stream, freeze_root: bool) -> Outcome
     Ok(Response::Done)
 }
 
-/// Holds writes to the root back while everything else goes on.
+/// Freezes the root while processes keep running.
 pub(crate) fn freeze(agent: &Agent, stream: &Stream) -> Outcome<Response> {
     let machine = agent.machine()?;
     let _hold = locked(&machine.hold);
-    // As above.
+    // As in `hold`.
     stream.check()?;
     filesystem::freeze(machine).map(|()| Response::Done)
 }
 
-/// Ends a hold, and a freeze of the root with it.
+/// Ends a hold, and the freeze of the root that came with it.
 pub(crate) fn release(agent: &Agent) -> Outcome<Response> {
     let machine = agent.machine()?;
     let mut hold = locked(&machine.hold);
@@ -87,17 +87,17 @@ pub(crate) fn release(agent: &Agent) -> Outcome<Response> {
     Ok(Response::Done)
 }
 
-/// Refuses what would start or change something that is to stand still.
+/// Rejects requests that would start or change something while the machine is held.
 pub(crate) fn refuse_if_held(agent: &Agent) -> Outcome<()> {
     match agent.machine() {
         Ok(machine) if locked(&machine.hold).stopped.is_some() => {
-            Err(busy("the machine is held for a copy of its memory; commands run again when it is released"))
+            Err(busy("the machine is held for a copy of its memory; retry when it has been released"))
         }
         _ => Ok(()),
     }
 }
 
-/// A new session begins, to which an earlier one's hold or freeze means nothing.
+/// Ends the hold or freeze of an earlier session. Called when a new session begins.
 pub(crate) fn end_forgotten(agent: &Agent) {
     let Ok(machine) = agent.machine() else { return };
     let mut hold = locked(&machine.hold);
@@ -105,7 +105,7 @@ pub(crate) fn end_forgotten(agent: &Agent) {
     hold.end(machine);
 }
 
-/// A new session begins, on a machine that was restored as it is.
+/// Keeps the hold. Called when a session begins on a machine that was restored.
 pub(crate) fn keep(agent: &Agent) {
     let Ok(machine) = agent.machine() else { return };
     let mut hold = locked(&machine.hold);
@@ -113,8 +113,8 @@ pub(crate) fn keep(agent: &Agent) {
     hold.restored |= hold.stopped.is_some();
 }
 
-/// The session is over and no other has begun. If none does for a while, its hold or freeze ends; but a machine that
-/// was restored and not woken has no identity of its own, and stays still for whoever comes to give it one.
+/// Called when a session has ended. If no other begins within [`GRACE`], ends its hold or freeze. A machine that was
+/// restored but not woken stays held: it has no identity of its own until a host gives it one.
 pub(crate) fn end_later(agent: &Arc<Agent>) {
     let Ok(machine) = agent.machine() else { return };
     let hold = locked(&machine.hold);
@@ -133,12 +133,14 @@ pub(crate) fn end_later(agent: &Arc<Agent>) {
         }
     });
     if let Err(error) = waiting {
-        log(&format!("cannot wait for a host; it has to come to end the hold: {error}"));
+        log(&format!(
+            "cannot start the timer that ends the hold, so only a new session will end it: {error}"
+        ));
     }
 }
 
 impl Hold {
-    /// Lets everything go on that a hold or freeze stopped.
+    /// Thaws everything that a hold or freeze stopped.
     pub(crate) fn end(&mut self, machine: &Machine) {
         filesystem::thaw_forgotten(machine);
         self.restored = false;
@@ -148,7 +150,7 @@ impl Hold {
     }
 }
 
-/// Stops all groups that are not stopped already, those included that appear meanwhile. On failure none is left so.
+/// Freezes all cgroups that are not frozen yet, including those created meanwhile. On failure thaws them again.
 fn stop_all(groups: &Groups) -> Outcome<Vec<String>> {
     let mut stopped = Vec::new();
     let result = stop_each(groups, &mut stopped);
@@ -169,7 +171,7 @@ fn stop_each(groups: &Groups, stopped: &mut Vec<String>) -> Outcome<()> {
             return Ok(());
         }
         for group in &fresh {
-            // What its owner stopped stays stopped afterwards. One that has gone meanwhile needs no stopping.
+            // Leave alone what the user has frozen. A cgroup that was removed meanwhile needs no freezing.
             if groups.is_stopped(group) == Ok(false) && groups.stop(group, true).is_ok() {
                 stopped.push(group.clone());
             }
@@ -179,7 +181,7 @@ fn stop_each(groups: &Groups, stopped: &mut Vec<String>) -> Outcome<()> {
                 Ok(true) | Err(Errno::NOENT | Errno::NODEV) => {}
                 Ok(false) => {
                     return Err(busy(format!(
-                        "some processes did not stand still within {} s; they wait for a device or a frozen root",
+                        "some processes did not freeze within {} s; they are waiting for a device or for a frozen file system",
                         STANDSTILL_LIMIT.as_secs()
                     )));
                 }
@@ -193,7 +195,7 @@ fn stop_each(groups: &Groups, stopped: &mut Vec<String>) -> Outcome<()> {
 fn let_go(groups: &Groups, stopped: &[String]) {
     for group in stopped {
         if let Err(errno) = groups.stop(group, false) {
-            log(&format!("cannot let the group {group} go on: {errno}"));
+            log(&format!("cannot thaw cgroup {group}: {errno}"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The user's own part of waking: programs that renew what no host can, for example a random generator a process has
-//! seeded already.
+//! Wake-up hooks: programs of the user that run after a fork or restore and renew what the host cannot, for example the
+//! random state of a process.
 
 use std::{
     os::fd::OwnedFd,
@@ -28,14 +28,14 @@ use crate::{
 };
 
 const DIRECTORY: &str = "/etc/agentiso/hooks.d";
-/// More are not run.
+/// Further hooks are skipped.
 const MAX_HOOKS: usize = 64;
-/// What is reported of a hook's output.
+/// Bytes of a hook's output that are reported.
 const TAIL: usize = 1024;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const EXECUTABLE: u32 = 0o111;
 
-/// Runs the hooks one after the other, in the order of their names. None of them can stop the others.
+/// Runs the hooks in the order of their names. A failing hook does not prevent the others.
 pub(crate) fn run(agent: &Agent, machine: &Machine, wake: &Wake) -> Vec<HookReport> {
     let Some(limit) = wake.hooks_ms else { return Vec::new() };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -66,7 +66,7 @@ struct Runner<'a> {
     machine: &'a Machine,
     wake: &'a Wake,
     deadline: Instant,
-    /// Made for the first that is run.
+    /// Created when the first hook runs.
     group: Option<Group>,
     stack: ChildStack,
 }
@@ -121,7 +121,7 @@ impl Runner<'_> {
     }
 }
 
-/// Takes in what a hook prints until it ends; says whether it did in time.
+/// Reads a hook's output until it exits. Returns whether it exited in time.
 fn attend(child: &Child, ours: &Ours, deadline: Instant, output: &mut Vec<u8>) -> rustix::io::Result<bool> {
     let mut open: Vec<&OwnedFd> = [Some(&ours.stdout), ours.stderr.as_ref()].into_iter().flatten().collect();
     loop {
@@ -131,7 +131,7 @@ fn attend(child: &Child, ours: &Ours, deadline: Instant, output: &mut Vec<u8>) -
         }
         let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
         fds.extend(open.iter().map(|pipe| PollFd::new(*pipe, PollFlags::IN)));
-        // A millisecond more, lest rounding makes the last wait a spin.
+        // One extra millisecond, so that rounding does not turn the last wait into a busy loop.
         let timeout = Timespec::try_from(left + Duration::from_millis(1)).map_err(|_| Errno::INVAL)?;
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -146,7 +146,7 @@ fn attend(child: &Child, ours: &Ours, deadline: Instant, output: &mut Vec<u8>) -
     }
 }
 
-/// Takes in what is in a pipe at this moment, at most as much as one holds; says whether more may come.
+/// Reads what a pipe contains now, at most one pipe capacity. Returns whether more may follow.
 fn take_output(pipe: &OwnedFd, output: &mut Vec<u8>) -> bool {
     const PIPE: usize = 64 * 1024;
     let mut buffer = [0; 4096];
@@ -165,7 +165,7 @@ fn take_output(pipe: &OwnedFd, output: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The files that may be hooks, sorted. Backup copies and the like have other names.
+/// The names of possible hooks, sorted. Skips backup copies and the like.
 fn names(directory: &OwnedFd) -> Result<Vec<String>, String> {
     let unreadable = |errno: Errno| format!("cannot be read: {errno}");
     let mut names = Vec::new();
@@ -186,15 +186,15 @@ fn is_hook_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.bytes().all(allowed)
 }
 
-/// What somebody else could have written does not run as root.
+/// Rejects files that a user other than root could have written: hooks run as root.
 fn trusted(stat: rustix::io::Result<Stat>) -> Result<Stat, String> {
-    let stat = stat.map_err(|errno| format!("cannot be looked at: {errno}"))?;
+    let stat = stat.map_err(|errno| format!("cannot be examined: {errno}"))?;
     if stat.st_uid != 0 {
-        return Err("does not belong to root".to_owned());
+        return Err("is not owned by root".to_owned());
     }
-    // The bits of a link mean nothing.
+    // The mode of a symbolic link has no meaning.
     if file_type(&stat) != FileType::Symlink && stat.st_mode & WRITABLE_BY_OTHERS != 0 {
-        return Err("can be written by others than root".to_owned());
+        return Err("is writable by users other than root".to_owned());
     }
     Ok(stat)
 }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_have_plain_names() {
+    fn only_plain_names_are_hooks() {
         assert!(is_hook_name("10-reseed.sh") && is_hook_name("A_b") && is_hook_name(".x"));
         for bad in ["", ".", "..", "a b", "a~", "#a#", "a/b", "ä", "a\n"] {
             assert!(!is_hook_name(bad), "{bad:?}");

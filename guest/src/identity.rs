@@ -1,4 +1,4 @@
-//! Who runs a command: the guest's own `/etc/passwd` and `/etc/group`, read without any name service.
+//! Resolves the user of a command from the guest's `/etc/passwd` and `/etc/group`, without any name service.
 
 use agentiso_proto::User;
 
@@ -7,24 +7,24 @@ use crate::{
     paths::read_small,
 };
 
-/// More of these files is not looked at.
+/// Limit on the size of these files; the rest is ignored.
 const MAX_FILE: usize = 4 * 1024 * 1024;
-/// The kernel takes no more.
+/// The kernel's NGROUPS_MAX.
 const MAX_GROUPS: usize = 65_536;
 
-/// A user as a command's process and environment need it.
+/// A user, as needed for a command's process and environment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Identity {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-    /// Supplementary groups.
+    /// Supplementary group ids.
     pub(crate) groups: Vec<u32>,
     pub(crate) name: Vec<u8>,
     pub(crate) home: Vec<u8>,
     pub(crate) shell: Vec<u8>,
 }
 
-/// Finds who is to run a command; the agent's own user if nobody was named.
+/// Resolves the user of a command. Defaults to the agent's own user.
 pub(crate) fn find(user: Option<&User>) -> Outcome<Identity> {
     let passwd = read_small(b"/etc/passwd", MAX_FILE).unwrap_or_default();
     let group = read_small(b"/etc/group", MAX_FILE).unwrap_or_default();
@@ -76,7 +76,7 @@ struct Account<'a> {
     shell: &'a [u8],
 }
 
-/// The well-formed lines; any other is not an account.
+/// Parses the well-formed lines and skips the others.
 fn accounts(passwd: &[u8]) -> impl Iterator<Item = Account<'_>> {
     lines(passwd).filter_map(|line| {
         let fields: Vec<&[u8]> = line.split(|&byte| byte == b':').collect();
@@ -95,11 +95,11 @@ fn memberships<'a>(user: &'a [u8], group: &'a [u8]) -> impl Iterator<Item = u32>
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    // A NUL would end the strings made of these too early; such a line is no account.
+    // Skip lines with a NUL byte: it would cut short the C strings made from them.
     text.split(|&byte| byte == b'\n').filter(|line| !line.contains(&0))
 }
 
-/// All ones means "leave as it is" to the kernel, so it is no id.
+/// Rejects 2^32-1, which means "unchanged" to the kernel.
 fn number(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|&id| id != u32::MAX)
 }
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn malformed_lines_are_no_accounts() {
+    fn malformed_lines_are_skipped() {
         for name in ["broken", "huge", "negative", "bare", "# a comment", ""] {
             assert_eq!(named(name), None, "{name}");
         }
     }
 
     #[test]
-    fn an_unknown_number_still_is_somebody() {
+    fn an_unknown_uid_is_still_a_user() {
         let somebody = numbered(4242, 17, PASSWD, GROUP);
         assert_eq!((somebody.uid, somebody.gid), (4242, 17));
         assert_eq!(somebody.groups, [17]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_number_keeps_the_group_that_was_asked_for() {
+    fn a_known_uid_keeps_the_requested_group() {
         let ada = numbered(1000, 27, PASSWD, GROUP);
         assert_eq!((ada.name.as_slice(), ada.gid), (&b"ada"[..], 27));
         assert_eq!(ada.groups, [27, 999]);

@@ -1,4 +1,4 @@
-//! Starting a job, and what the host asks of one.
+//! Starts jobs and handles the host's requests about them.
 
 use std::{
     sync::{Arc, mpsc},
@@ -13,23 +13,23 @@ use rustix::process::Signal;
 use crate::{
     agent::Agent,
     bell::Bell,
+    command_io::{CommandIo, Input, Signals},
     error::{Outcome, invalid},
     exec,
     frames::Scratch,
     hold,
     jobs::{Begun, Jobs},
     link::Ended,
-    patron::{Input, Patron, Signals},
     pool,
     stream::Stream,
 };
 
-/// Output up to this goes out together with the answer.
+/// Output up to this size is sent together with the response.
 const SMALL: usize = 16 * 1024;
-/// A batch of jobs is sent when their words have this many bytes: well within a frame.
+/// A batch of jobs is sent when their arguments have this many bytes. It must fit in a frame.
 const BATCH: usize = 64 * 1024;
 
-/// Starts a job. Another worker attends to it for as long as it runs.
+/// Starts a job. Another worker supervises it while it runs.
 pub(crate) fn start(agent: &Arc<Agent>, exec: &Exec) -> Outcome<Response> {
     hold::refuse_if_held(agent)?;
     if exec.tty.is_some() {
@@ -47,11 +47,11 @@ pub(crate) fn start(agent: &Arc<Agent>, exec: &Exec) -> Outcome<Response> {
     let (begun, beginning) = mpsc::channel();
     let attendance = Attendance { agent: Arc::clone(agent), exec: exec.clone(), id, bell, begun };
     agent.pool.submit(Box::new(attendance));
-    beginning.recv().unwrap_or_else(|_| Err(invalid("the job was given up before it started")))?;
+    beginning.recv().unwrap_or_else(|_| Err(invalid("the job was cancelled before it started")))?;
     Ok(Response::JobStarted { id })
 }
 
-/// The jobs there are.
+/// Lists all jobs.
 pub(crate) fn list(agent: &Agent, stream: &Stream) -> Outcome<Response> {
     let mut batch: Vec<JobInfo> = Vec::new();
     let mut bytes = 0;
@@ -69,7 +69,7 @@ pub(crate) fn list(agent: &Agent, stream: &Stream) -> Outcome<Response> {
     Ok(Response::Done)
 }
 
-/// Sends some of a job's output.
+/// Sends part of a job's output.
 pub(crate) fn read(
     agent: &Agent,
     stream: &Stream,
@@ -78,7 +78,7 @@ pub(crate) fn read(
 ) -> Outcome<Response> {
     let until = match request.wait {
         JobWait::No => None,
-        // What is too far off to be a time is never reached.
+        // A deadline that overflows is never reached.
         _ => Instant::now().checked_add(Duration::from_millis(request.wait_ms.into())),
     };
     stream.wake_through(Some(agent.jobs.waiters(request.id)?));
@@ -92,7 +92,7 @@ pub(crate) fn read(
     Ok(Response::JobOutput { info: written.info, stdout_from, stderr_from })
 }
 
-/// What may be asked for is less than the window a new stream has, so all of it may be sent.
+/// Sends output without waiting for credit: a read returns less than the window of a new stream.
 fn send(stream: &Stream, channel: Channel, bytes: &[u8], scratch: &mut Scratch) -> Outcome<()> {
     if bytes.len() <= SMALL {
         if !bytes.is_empty() {
@@ -108,10 +108,10 @@ fn send(stream: &Stream, channel: Channel, bytes: &[u8], scratch: &mut Scratch) 
     Ok(())
 }
 
-/// Feeds a job's input.
+/// Writes to a job's input.
 pub(crate) fn write(agent: &Agent, stream: &Stream, id: u32, bytes: &[u8], close: bool) -> Outcome<Response> {
     if bytes.len() > JOB_INPUT {
-        return Err(invalid(format!("a job takes at most {JOB_INPUT} bytes at once")));
+        return Err(invalid(format!("a job accepts at most {JOB_INPUT} bytes of input per request")));
     }
     stream.wake_through(Some(agent.jobs.waiters(id)?));
     let fed = agent.jobs.feed(id, bytes, close, || stream.check());
@@ -119,17 +119,17 @@ pub(crate) fn write(agent: &Agent, stream: &Stream, id: u32, bytes: &[u8], close
     fed.map(|()| Response::Written { bytes: bytes.len() as u64 })
 }
 
-/// Sends a signal to a job, or ends all of it.
+/// Sends a signal to a job. SIGKILL kills all its processes.
 pub(crate) fn signal(agent: &Agent, id: u32, number: i32) -> Outcome<Response> {
     match Signal::from_named_raw(number) {
-        None => return Err(invalid(format!("{number} is no signal"))),
+        None => return Err(invalid(format!("{number} is not a valid signal number"))),
         Some(Signal::KILL) => agent.jobs.cancel(id)?,
         Some(_) => agent.jobs.control(id, Control::Signal(number))?,
     }
     Ok(Response::Done)
 }
 
-/// A worker's attendance on one job.
+/// A worker's task of supervising one job.
 struct Attendance {
     agent: Arc<Agent>,
     exec: Exec,
@@ -143,15 +143,15 @@ impl pool::Job for Attendance {
         scratch.data.clear();
         scratch.tail.clear();
         let (jobs, id, begun) = (&self.agent.jobs, self.id, self.begun.clone());
-        let patron: Arc<dyn Patron> = Arc::new(Client::new(jobs, id));
-        let place = self.agent.running.enter(Arc::clone(&patron));
+        let io: Arc<dyn CommandIo> = Arc::new(Client::new(jobs, id));
+        let place = self.agent.running.enter(Arc::clone(&io));
         let mut has_started = false;
         let started = |_| {
             has_started = true;
-            // Whoever asked may have gone; the job is in the list.
+            // The requester may have disconnected; the job is in the list anyway.
             let _ = begun.send(Ok(()));
         };
-        let result = exec::carry_out(&self.agent, &self.exec, &place, &*patron, &self.bell, scratch, started);
+        let result = exec::carry_out(&self.agent, &self.exec, &place, &*io, &self.bell, scratch, started);
         match result {
             Err(error) if !has_started => {
                 jobs.withdraw(id);
@@ -176,13 +176,12 @@ impl Client {
         Self { jobs: Arc::clone(jobs), id }
     }
 
-    /// The job's number.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 }
 
-impl Patron for Client {
+impl CommandIo for Client {
     fn signals(&self) -> Signals {
         self.jobs.signals(self.id)
     }
@@ -205,7 +204,7 @@ impl Patron for Client {
     }
 
     fn cancel(&self) {
-        // A job whose end is being noted right now needs no other.
+        // This fails only if the job has just ended.
         let _ = self.jobs.cancel(self.id);
     }
 }

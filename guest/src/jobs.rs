@@ -1,8 +1,8 @@
-//! The jobs the agent remembers: commands that belong to the machine, not to a session. Since they live here, they are
-//! in every copy of the machine's memory, and no loss of a host touches them.
+//! The table of jobs: commands that belong to the machine instead of a session. It lives in the agent's memory, so
+//! every copy of the machine has it, and losing the host does not affect it.
 //!
-//! All that jobs keep is behind one lock. Its memory is bounded: the outputs together take [`POT`] at most, of which
-//! the running jobs have even shares and finished ones what is left, the oldest being forgotten first.
+//! One lock protects the whole table. Memory is bounded: all outputs together use at most [`POT`]. Running jobs have
+//! equal shares of it, finished jobs share the rest, and the oldest finished jobs are dropped first.
 
 use std::{
     collections::BTreeMap,
@@ -14,23 +14,23 @@ use agentiso_proto::{Channel, Control, Exit, JOB_OUTPUT, JobInfo, JobRead, JobSt
 
 use crate::{
     bell::{Bell, Wakeable},
+    command_io::{Input, Signals},
     controls::Controls,
     error::{Outcome, invalid, not_found},
-    patron::{Input, Signals},
     ring::Ring,
     sync::locked,
 };
 
-/// Jobs remembered at most.
+/// Maximum number of jobs in the table.
 const MAX_JOBS: usize = 256;
-/// What is kept of each output of a job, unless very many run.
+/// Maximum output kept per channel of a job. Less if very many jobs run.
 const LARGEST_RING: usize = 1024 * 1024;
-/// What the outputs of all jobs take together. Even shares of it for [`MAX_JOBS`] are still of some use.
+/// Limit on the output of all jobs together. An equal share for each of [`MAX_JOBS`] is still useful.
 const POT: usize = 64 * 1024 * 1024;
-/// What is remembered of the words of a job's command line.
+/// Limit on the stored bytes of a job's command line.
 const MAX_ARGV: usize = 16 * 1024;
 
-/// The jobs.
+/// The table of jobs.
 #[derive(Default)]
 pub(crate) struct Jobs {
     table: Mutex<Table>,
@@ -46,20 +46,20 @@ struct Entry {
     argv: Vec<Vec<u8>>,
     started_unix_nanos: u64,
     exit: Option<Exit>,
-    /// There while it runs; wakes its supervisor.
+    /// Wakes the supervisor. `None` once the job has ended.
     bell: Option<Arc<Bell>>,
     outputs: [Ring; 2],
-    /// The next input, which the supervisor has not taken yet.
+    /// The next input, not yet taken by the supervisor.
     input: Option<Vec<u8>>,
-    /// No more input comes after that.
+    /// No input follows after `input`.
     input_over: bool,
     controls: Controls,
     cancelled: bool,
-    /// Output came, input went, or it ended.
+    /// Signalled on new output, consumed input, and exit.
     changed: Arc<Condvar>,
 }
 
-/// What a job had written, at one moment.
+/// A job's output at one moment.
 pub(crate) struct Written {
     pub(crate) info: JobInfo,
     pub(crate) stdout_from: u64,
@@ -68,17 +68,17 @@ pub(crate) struct Written {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// A job as it begins: with its command, or with one that ran for a stream until now.
+/// A new job: a new command, or a running one that was detached from its stream.
 pub(crate) struct Begun<'a> {
     pub(crate) argv: &'a [Vec<u8>],
-    /// Input comes by [`Jobs::feed`].
+    /// Input is sent with [`Jobs::feed`].
     pub(crate) stdin: bool,
     pub(crate) started_unix_nanos: u64,
-    /// Bytes it wrote to standard output and standard error before, which are not kept.
+    /// Bytes written to standard output and standard error before detaching. They are not kept.
     pub(crate) written: [u64; 2],
 }
 
-/// Wakes whoever waits for a job.
+/// Wakes threads that wait for a job.
 struct Waiters {
     jobs: Arc<Jobs>,
     changed: Arc<Condvar>,
@@ -86,21 +86,21 @@ struct Waiters {
 
 impl Wakeable for Waiters {
     fn wake(&self) {
-        // Whoever has looked already holds the lock until it waits, so the call cannot fall in between.
+        // Take the lock once: a thread that has checked its condition holds it until it waits, so it cannot miss this
+        // call.
         drop(locked(&self.jobs.table));
         self.changed.notify_all();
     }
 }
 
 impl Jobs {
-    /// Makes a place for a job that is about to start, forgetting an older one if need be.
+    /// Adds a job that is about to start. Drops an older one if the table is full.
     pub(crate) fn enter(&self, begun: &Begun<'_>, bell: Arc<Bell>) -> Outcome<u32> {
         let mut table = locked(&self.table);
         if table.jobs.len() >= MAX_JOBS && !table.forget_oldest() {
-            return Err(invalid(format!("{MAX_JOBS} jobs run already; end one of them first")));
+            return Err(invalid(format!("{MAX_JOBS} jobs are already running; end one of them first")));
         }
-        table.last =
-            table.last.checked_add(1).ok_or_else(|| invalid("there are no more numbers for jobs"))?;
+        table.last = table.last.checked_add(1).ok_or_else(|| invalid("the job ids are exhausted"))?;
         let id = table.last;
         let entry = Entry {
             argv: shortened(begun.argv),
@@ -119,12 +119,12 @@ impl Jobs {
         Ok(id)
     }
 
-    /// Undoes [`Self::enter`] for a job that could not be started.
+    /// Reverts [`Self::enter`] for a job that failed to start.
     pub(crate) fn withdraw(&self, id: u32) {
         locked(&self.table).jobs.remove(&id);
     }
 
-    /// Notes a job's end; `None` if it is not known how it ended.
+    /// Records a job's exit; `None` if the exit status is unknown.
     pub(crate) fn ended(&self, id: u32, exit: Option<Exit>) {
         self.change(id, |entry| {
             entry.exit = exit;
@@ -136,12 +136,12 @@ impl Jobs {
         });
     }
 
-    /// About all of them, in the order in which they were started.
+    /// Describes all jobs, in the order in which they started.
     pub(crate) fn list(&self) -> Vec<JobInfo> {
         locked(&self.table).jobs.iter().map(|(&id, entry)| entry.info(id)).collect()
     }
 
-    /// Sends a control to a job; one that has ended is left alone.
+    /// Sends a control to a job. Does nothing if it has ended.
     pub(crate) fn control(&self, id: u32, control: Control) -> Outcome<()> {
         self.alert(id, |entry| {
             let pieces = usize::from(entry.input.is_some());
@@ -149,30 +149,30 @@ impl Jobs {
         })
     }
 
-    /// Has a job and all that descends from it ended; one that has ended is left alone.
+    /// Kills a job and all its descendants. Does nothing if it has ended.
     pub(crate) fn cancel(&self, id: u32) -> Outcome<()> {
         self.alert(id, |entry| entry.cancelled = true)
     }
 
-    /// Forgets a job that has ended.
+    /// Removes an ended job from the table.
     pub(crate) fn forget(&self, id: u32) -> Outcome<()> {
         let mut table = locked(&self.table);
         if table.entry(id)?.is_running() {
-            return Err(invalid(format!("job {id} still runs; end it first")));
+            return Err(invalid(format!("job {id} is still running; end it first")));
         }
-        // Nobody waits for what has ended.
+        // Nobody waits for a job that has ended.
         table.jobs.remove(&id);
         Ok(())
     }
 
-    /// What wakes those that wait for a job in [`Self::read`] or [`Self::feed`].
+    /// Wakes threads that wait for this job in [`Self::read`] or [`Self::feed`].
     pub(crate) fn waiters(self: &Arc<Self>, id: u32) -> Outcome<Arc<dyn Wakeable>> {
         let changed = Arc::clone(&locked(&self.table).entry(id)?.changed);
         Ok(Arc::new(Waiters { jobs: Arc::clone(self), changed }))
     }
 
-    /// Reads output, as soon as there is what the request waits for or `until` has come. `check` says whether somebody
-    /// still wants it.
+    /// Reads output once the condition of the request is met or `until` has passed. `check` fails once the request has
+    /// been cancelled.
     pub(crate) fn read(
         &self,
         request: &JobRead,
@@ -184,7 +184,7 @@ impl Jobs {
             check()?;
             let entry = table.entry(request.id)?;
             let is_late = until.is_some_and(|until| until <= Instant::now());
-            if is_late || entry.has_what_is_wanted(request) {
+            if is_late || entry.satisfies(request) {
                 return Ok(entry.written(request));
             }
             let changed = Arc::clone(&entry.changed);
@@ -192,7 +192,7 @@ impl Jobs {
         }
     }
 
-    /// Hands input over as soon as the job has taken what came before. `check` as above.
+    /// Passes input to a job once it has taken the previous input. `check` as in [`Self::read`].
     pub(crate) fn feed(
         &self,
         id: u32,
@@ -205,7 +205,7 @@ impl Jobs {
             check()?;
             let entry = table.jobs.get_mut(&id).ok_or_else(|| unknown(id))?;
             let Some(bell) = entry.bell.clone() else {
-                return Err(invalid(format!("job {id} has ended, so it takes no input")));
+                return Err(invalid(format!("job {id} has ended and accepts no input")));
             };
             if entry.input_over {
                 return Err(invalid(format!("the input of job {id} is closed")));
@@ -222,9 +222,9 @@ impl Jobs {
         }
     }
 
-    // What a job's supervisor does.
+    // Called by a job's supervisor.
 
-    /// What must be acted on now.
+    /// What the supervisor must act on now.
     pub(crate) fn signals(&self, id: u32) -> Signals {
         let mut table = locked(&self.table);
         let entry = table.jobs.get_mut(&id);
@@ -235,7 +235,7 @@ impl Jobs {
         }
     }
 
-    /// The next input, if it is there and no control waits before it.
+    /// Takes the next input, unless a control precedes it.
     pub(crate) fn take_input(&self, id: u32) -> Input {
         let mut table = locked(&self.table);
         let Some(entry) = table.jobs.get_mut(&id) else { return Input::Eof };
@@ -253,7 +253,7 @@ impl Jobs {
         }
     }
 
-    /// The job reads no more input.
+    /// Records that the job has closed its input.
     pub(crate) fn refuse_input(&self, id: u32) {
         self.change(id, |entry| {
             entry.input = None;
@@ -261,7 +261,7 @@ impl Jobs {
         });
     }
 
-    /// Keeps a piece of output.
+    /// Stores a chunk of output.
     pub(crate) fn keep(&self, id: u32, channel: Channel, bytes: &[u8]) {
         let index = usize::from(channel == Channel::Stderr);
         let mut table = locked(&self.table);
@@ -285,7 +285,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// Changes a job and wakes those who wait for it.
+    /// Changes a job and wakes the threads that wait for it.
     fn change(&self, id: u32, change: impl FnOnce(&mut Entry)) {
         let mut table = locked(&self.table);
         let Some(entry) = table.jobs.get_mut(&id) else { return };
@@ -299,20 +299,20 @@ impl Table {
         self.jobs.get(&id).ok_or_else(|| unknown(id))
     }
 
-    /// Forgets the oldest job that has ended; says whether there was one.
+    /// Drops the oldest ended job. Returns false if there is none.
     fn forget_oldest(&mut self) -> bool {
         let oldest = self.jobs.iter().find(|(_, entry)| !entry.is_running()).map(|(&id, _)| id);
         oldest.and_then(|id| self.jobs.remove(&id)).is_some()
     }
 
-    /// The largest ring a running job may have: all of them at that size are no more than the pot.
+    /// The maximum ring size per channel with which all running jobs together stay within [`POT`].
     fn share(&self) -> usize {
         let running = self.jobs.values().filter(|entry| entry.is_running()).count();
         let even = POT / (2 * running.max(1));
         LARGEST_RING.min((even / 2 + 1).next_power_of_two())
     }
 
-    /// Takes from the running jobs what is more than their share.
+    /// Shrinks the output of running jobs to their share.
     fn share_out(&mut self) {
         let limit = self.share();
         let running = self.jobs.values_mut().filter(|entry| entry.is_running());
@@ -346,7 +346,7 @@ impl Entry {
         }
     }
 
-    fn has_what_is_wanted(&self, request: &JobRead) -> bool {
+    fn satisfies(&self, request: &JobRead) -> bool {
         let [stdout, stderr] = &self.outputs;
         match request.wait {
             JobWait::No => true,
@@ -382,12 +382,12 @@ fn unknown(id: u32) -> agentiso_proto::GuestError {
     not_found(format!("there is no job {id}"))
 }
 
-/// As many words as are remembered, the last of them cut.
+/// Cuts a command line to [`MAX_ARGV`] bytes.
 fn shortened(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut left = MAX_ARGV;
     let mut kept = Vec::new();
     for word in argv {
-        // Even an empty word takes some memory.
+        // Even an empty argument uses some memory.
         let Some(rest) = left.checked_sub(size_of::<Vec<u8>>()) else { break };
         let word = &word[..word.len().min(rest)];
         left = rest - word.len();

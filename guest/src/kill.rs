@@ -1,4 +1,4 @@
-//! Ending a command with everything that descends from it, wherever it went.
+//! Kills a command and all its descendants.
 
 use std::{collections::HashSet, fs, thread, time::Duration};
 
@@ -6,27 +6,27 @@ use rustix::process::{Pid, Signal};
 
 use crate::{groups::Group, running::MARKER};
 
-/// Rounds of looking and killing before the rest is left to the kernel; together about ten seconds.
+/// Rounds of listing and killing before giving up; about ten seconds in all.
 const ROUNDS: u32 = 500;
-/// Time for the killed to go, at first and at most.
+/// Pause between rounds, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// A line of the process table.
+/// One process, as listed in `/proc`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     pub(crate) session: i32,
-    /// Ended, but not waited for.
+    /// A zombie.
     pub(crate) is_dead: bool,
-    /// A thread of the kernel's own.
+    /// A kernel thread.
     pub(crate) is_kernel: bool,
 }
 
-/// Kills the members of the command's session, its descendants, and whatever bears its mark, until none is left.
-/// Where there are control groups, everything in the command's goes first, wherever it hid: a daemon may have cut all
-/// other ties. The command's own process must not have been waited for yet.
+/// Kills the members of the command's session, its descendants, and all processes with its marker, until none is left.
+/// Kills everything in the command's cgroup first, if it has one: a daemon may have cut all other ties. The command's
+/// own process must not have been waited for yet.
 pub(crate) fn kill_tree(command: Pid, marker: &str, group: Option<&Group>) {
     if let Some(group) = group {
         group.kill();
@@ -39,7 +39,7 @@ pub(crate) fn kill_tree(command: Pid, marker: &str, group: Option<&Group>) {
             return;
         }
         for pid in members.into_iter().filter_map(Pid::from_raw) {
-            // It may have gone by itself.
+            // It may have exited by itself.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         thread::sleep(pause);
@@ -47,7 +47,7 @@ pub(crate) fn kill_tree(command: Pid, marker: &str, group: Option<&Group>) {
     }
 }
 
-/// The processes there are.
+/// Lists all processes.
 pub(crate) fn processes() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -88,7 +88,7 @@ fn is_marked(process: &Process, mark: &[u8]) -> bool {
     environment.split(|&byte| byte == 0).any(|variable| variable == mark)
 }
 
-/// Parses `/proc/PID/stat`. The name in it is in parentheses and may itself contain anything.
+/// Parses `/proc/PID/stat`. The process name is in parentheses and may contain any character.
 fn parse(stat: &[u8]) -> Option<Process> {
     const KERNEL_THREAD: u32 = 0x0020_0000;
     let open = stat.iter().position(|&byte| byte == b'(')?;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_full_of_parentheses_and_spaces_does_not_confuse_the_table() {
+    fn a_name_with_parentheses_and_spaces_is_parsed() {
         let line = b"42 (a) S 1 (b) ) Z 7 42 41 0 -1 4194304 0 0\n";
         let process = parse(line).unwrap();
         assert_eq!((process.pid, process.parent, process.session), (42, 7, 41));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_are_known_by_their_flag() {
+    fn kernel_threads_are_recognised_by_their_flag() {
         assert!(parse(b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0\n").unwrap().is_kernel);
     }
 
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_makes_parsing_panic(line in any::<Vec<u8>>()) {
+        fn parsing_never_panics(line in any::<Vec<u8>>()) {
             let _ = parse(&line);
         }
     }

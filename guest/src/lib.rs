@@ -1,14 +1,15 @@
-//! The agent in the guest.
+//! The guest agent.
 //!
-//! It is PID 1 of the initramfs and never replaced: it loads the drivers, answers the host over one byte stream,
-//! enters the workspace's disk when told to, and runs commands. Threads and blocking calls only, no runtime:
-//! what must be translated or faulted in after a restore decides how soon it answers.
+//! It is PID 1 of the initramfs and stays PID 1: it loads drivers, serves the host over one byte stream, mounts the
+//! workspace's disk and changes root into it on request, and runs commands. It uses threads and blocking calls, no
+//! async runtime: the code that must be faulted in or translated after a restore determines how soon the agent
+//! responds.
 //!
 //! ```text
 //! main thread    reaps orphans                                     reaper
 //! link thread    bytes -> frames; pings, credit, configure         link, session
 //! workers        one request each, then idle again                 pool, requests, exec, files, trees, find, grep
-//!                one job or connection each, for as long as it is   job, connect
+//!                one job or connection each, until it ends         job, connect
 //! ```
 
 mod agent;
@@ -18,6 +19,7 @@ mod boot;
 mod boot_id;
 mod clock;
 mod command;
+mod command_io;
 mod configure;
 mod connect;
 mod controls;
@@ -44,7 +46,6 @@ mod list;
 mod log;
 mod network;
 mod paths;
-mod patron;
 mod pool;
 mod ports;
 mod power;

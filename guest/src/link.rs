@@ -1,4 +1,4 @@
-//! The byte stream to the host.
+//! The byte stream to the host. Many threads write whole frames, one thread reads.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -14,33 +14,32 @@ use rustix::{
 
 use crate::sync::locked;
 
-/// A session on the link; sessions that ended can no longer send.
+/// The number of a session on the link. A session that has ended can no longer send.
 pub(crate) type Epoch = u64;
 
-/// The session is over; whatever was to be said concerns nobody any more.
+/// The session has ended, so there is nobody to send to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Ended;
 
-/// What the stream is made of.
+/// The transport below the stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Transport {
-    /// A socket: its end is the end.
+    /// A socket: end of file is final.
     Socket,
-    /// A virtio port: an end of file only says that no host is attached right now.
+    /// A virtio port: end of file means only that no host is attached at the moment.
     Port,
 }
 
-/// What a read brought.
+/// The result of a read.
 pub(crate) enum Arrived {
-    /// So many bytes.
+    /// Number of bytes read.
     Bytes(usize),
-    /// No host is attached; [`Link::wait_for_host`] waits for one.
+    /// No host is attached; use [`Link::wait_for_host`].
     Nobody,
-    /// Nothing will ever come again.
+    /// The link is closed for good.
     Closed,
 }
 
-/// The byte stream to the host, written by many and read by one.
 pub(crate) struct Link {
     fd: OwnedFd,
     transport: Transport,
@@ -58,7 +57,7 @@ impl Link {
         Self { fd, transport, epoch: Mutex::default() }
     }
 
-    /// Starts a session: its Welcome is the first thing sent, and nothing of an earlier session comes after it.
+    /// Starts a session. Its Welcome is sent first, and no frame of an earlier session is sent after it.
     pub(crate) fn begin(&self, welcome: &[u8]) -> Epoch {
         let mut current = locked(&self.epoch);
         current.last += 1;
@@ -66,12 +65,12 @@ impl Link {
         current.last
     }
 
-    /// Ends the session, if one is open.
+    /// Ends the current session, if any.
     pub(crate) fn end(&self) {
         locked(&self.epoch).open = false;
     }
 
-    /// Sends whole frames of a session in one piece.
+    /// Sends complete frames of a session in one write.
     pub(crate) fn send(&self, epoch: Epoch, frames: &[u8]) -> std::result::Result<(), Ended> {
         let mut current = locked(&self.epoch);
         if !current.open || current.last != epoch {
@@ -83,7 +82,7 @@ impl Link {
         })
     }
 
-    /// Waits for bytes from the host.
+    /// Blocks until bytes arrive from the host.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Arrived {
         loop {
             match rustix::io::read(&self.fd, &mut *buffer) {
@@ -98,11 +97,11 @@ impl Link {
 
     /// Waits until a host may have attached to the port.
     ///
-    /// A port without a host is always readable, so poll cannot wait for one; but the kernel sends SIGIO when a host
-    /// comes. The signal is blocked everywhere, so it stays pending if it comes before the wait.
+    /// A port without a host is always readable, so `poll` cannot wait for one, but the kernel sends SIGIO when a host
+    /// attaches. The signal is blocked in all threads, so it stays pending if it arrives before the wait.
     pub(crate) fn wait_for_host(&self) {
         let timeout = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-        // SAFETY: the set is initialised by sigemptyset before use, and all pointers are to live locals.
+        // SAFETY: sigemptyset initialises the set before use, and all pointers are to live locals.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&mut set);
@@ -111,11 +110,11 @@ impl Link {
         }
     }
 
-    /// Asks for SIGIO when a host attaches to the port or leaves it.
+    /// Enables or disables SIGIO for a host that attaches to or detaches from the port.
     pub(crate) fn watch_for_host(&self, on: bool) -> Result<()> {
         if on {
             let owner = rustix::process::getpid().as_raw_nonzero().get();
-            // SAFETY: F_SETOWN takes a process id and touches no memory.
+            // SAFETY: F_SETOWN takes a process id and accesses no memory.
             unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&self.fd), libc::F_SETOWN, owner) };
         }
         let flags = rustix::fs::fcntl_getfl(&self.fd)?;
@@ -123,10 +122,10 @@ impl Link {
         rustix::fs::fcntl_setfl(&self.fd, if on { flags | asynchronous } else { flags - asynchronous })
     }
 
-    /// Makes every read and write on a socket return.
+    /// Shuts the socket down, so that every blocked read and write returns.
     ///
-    /// In a fork the socket was reset, and its port on the host is still the source's: a last word from here would
-    /// reach the source's own connection, which the host's kernel finds by that port alone, and end it.
+    /// In a fork the socket was reset, but its port on the host still belongs to the source's connection: a packet sent
+    /// from here would reach the source's connection, which the host kernel finds by that port alone, and close it.
     pub(crate) fn shut_if_alive(&self) {
         let mut fds = [PollFd::new(&self.fd, PollFlags::empty())];
         let now = rustix::event::Timespec::default();

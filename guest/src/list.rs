@@ -1,4 +1,4 @@
-//! Looking at files and directories.
+//! Stats files and lists directories.
 
 use agentiso_proto::{DirEntry, FileKind, Metadata, RawPath, Response};
 use rustix::{
@@ -12,12 +12,11 @@ use crate::{
     stream::Stream,
 };
 
-/// A batch of entries is sent when its names and targets have this many bytes, or there are this many entries: well
-/// within a frame, whatever the numbers in them.
+/// A batch of entries is sent at this many bytes of names and targets, or this many entries. It must fit in a frame.
 const BATCH_BYTES: usize = 64 * 1024;
 const BATCH_ENTRIES: usize = 1024;
 
-/// About a path.
+/// Returns the metadata of a path.
 pub(crate) fn stat(path: &[u8], follow: bool) -> Outcome<Response> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     let stat =
@@ -33,7 +32,7 @@ pub(crate) fn stat(path: &[u8], follow: bool) -> Outcome<Response> {
     Ok(Response::Metadata(metadata(&stat, target)))
 }
 
-/// The entries of a directory.
+/// Sends the entries of a directory.
 pub(crate) fn list(stream: &Stream, path: &[u8]) -> Outcome<Response> {
     let directory = open_directory(checked(path)?)?;
     let reading = || format!("reading the directory {}", shown(path));
@@ -46,7 +45,7 @@ pub(crate) fn list(stream: &Stream, path: &[u8]) -> Outcome<Response> {
         }
         let stat = match rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            // It went while we looked.
+            // It was removed in the meantime.
             Err(Errno::NOENT) => continue,
             Err(errno) => return Err(refused(format!("looking at {}", shown(name.to_bytes())), errno)),
         };
@@ -90,7 +89,7 @@ impl Batch {
     }
 }
 
-/// What the host hears about a file.
+/// Converts a status to wire metadata.
 pub(crate) fn metadata(stat: &Stat, target: Option<RawPath>) -> Metadata {
     Metadata {
         kind: match file_type(stat) {
@@ -109,7 +108,7 @@ pub(crate) fn metadata(stat: &Stat, target: Option<RawPath>) -> Metadata {
     }
 }
 
-/// When it was last modified, as near as the number allows.
+/// Modification time in nanoseconds since the epoch, saturating.
 pub(crate) fn modified_ns(stat: &Stat) -> i64 {
     stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec.cast_signed())
 }

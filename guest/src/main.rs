@@ -1,4 +1,4 @@
-//! `agentiso-guest`: PID 1 of a guest, or, with `--serve-fd N`, an ordinary process that answers on a descriptor.
+//! `agentiso-guest`: PID 1 of a guest or, with `--serve-fd N`, an ordinary process that serves a host on a descriptor.
 
 use std::{env, os::fd::RawFd, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! Network interfaces, as far as a machine's identity goes.
+//! Loopback and the MAC address of the network interface.
 
 use std::{
     ffi::{c_char, c_short},
@@ -16,19 +16,18 @@ use crate::error::{During, Outcome, invalid, last_errno, unsupported};
 const ETHERNET: u16 = 1;
 const USUAL_NAME: &str = "eth0";
 
-/// Brings the loopback interface up.
 pub(crate) fn bring_up_loopback() -> Outcome<()> {
     let socket = control_socket()?;
     set_up(&socket, "lo", true).during(|| "bringing up the loopback interface")
 }
 
-/// Gives the first Ethernet interface an address.
+/// Sets the MAC address of the first Ethernet interface.
 pub(crate) fn set_mac(mac: [u8; 6]) -> Outcome<()> {
     if mac[0] & 1 != 0 || mac == [0; 6] {
-        return Err(invalid("the MAC address is not one of a single machine"));
+        return Err(invalid("the MAC address must be a non-zero unicast address"));
     }
     let socket = control_socket()?;
-    // Looking into sysfs costs more than all the rest of this, so the usual name is tried first.
+    // Reading sysfs is slow, so try the usual name first.
     match write_mac(&socket, USUAL_NAME, mac) {
         Err(Errno::NODEV | Errno::BUSY) => {}
         result => return result.during(|| format!("setting the MAC address of {USUAL_NAME}")),
@@ -36,7 +35,7 @@ pub(crate) fn set_mac(mac: [u8; 6]) -> Outcome<()> {
     let name = first_ethernet().ok_or_else(|| unsupported("this machine has no network interface"))?;
     let setting = || format!("setting the MAC address of {name}");
     match write_mac(&socket, &name, mac) {
-        // Some drivers take an address only while the interface is down.
+        // Some drivers accept an address only while the interface is down.
         Err(Errno::BUSY) => {
             set_up(&socket, &name, false).during(setting)?;
             let result = write_mac(&socket, &name, mac);
@@ -80,7 +79,7 @@ fn write_mac(socket: &OwnedFd, name: &str, mac: [u8; 6]) -> rustix::io::Result<(
 fn set_up(socket: &OwnedFd, name: &str, up: bool) -> rustix::io::Result<()> {
     let mut request = interface(name);
     call(socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
-    // SAFETY: the call before has filled in the flags.
+    // SAFETY: the preceding call has filled in the flags.
     let flags = unsafe { request.ifr_ifru.ifru_flags };
     let bit = libc::IFF_UP as c_short;
     request.ifr_ifru.ifru_flags = if up { flags | bit } else { flags & !bit };
@@ -88,7 +87,7 @@ fn set_up(socket: &OwnedFd, name: &str, up: bool) -> rustix::io::Result<()> {
 }
 
 fn interface(name: &str) -> libc::ifreq {
-    // SAFETY: all zeros is a valid request.
+    // SAFETY: ifreq is valid when zeroed.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
     for (to, &from) in request.ifr_name[..room].iter_mut().zip(name.as_bytes()) {
@@ -98,7 +97,7 @@ fn interface(name: &str) -> libc::ifreq {
 }
 
 fn call(socket: &OwnedFd, number: libc::Ioctl, request: &mut libc::ifreq) -> rustix::io::Result<()> {
-    // SAFETY: the interface requests used here take an ifreq with a NUL-terminated name.
+    // SAFETY: these ioctls take an ifreq with a NUL-terminated name.
     match unsafe { libc::ioctl(socket.as_raw_fd(), number, std::ptr::from_mut(request)) } {
         -1 => Err(last_errno()),
         _ => Ok(()),

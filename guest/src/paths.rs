@@ -1,4 +1,4 @@
-//! Paths from the host, and the directories they lead through.
+//! Checks paths from the host and opens the directories they lead through.
 
 use std::os::fd::OwnedFd;
 
@@ -10,14 +10,14 @@ use rustix::{
 
 use crate::error::{During, Outcome, invalid, not_found, shown};
 
-/// The kernel takes no longer path.
+/// The kernel's limit (PATH_MAX without the NUL).
 const MAX_PATH: usize = 4095;
-/// Symbolic links followed at the end of one path.
+/// Maximum number of symbolic links followed in the last component.
 const MAX_LINKS: usize = 40;
 const DIRECTORY_MODE: u32 = 0o755;
 const SET_ID_BITS: u32 = 0o6000;
 
-/// Refuses what is no absolute path.
+/// Rejects anything but an absolute path.
 pub(crate) fn checked(path: &[u8]) -> Outcome<&[u8]> {
     if path.contains(&0) {
         return Err(invalid("the path contains a NUL"));
@@ -31,22 +31,22 @@ pub(crate) fn checked(path: &[u8]) -> Outcome<&[u8]> {
     Ok(path)
 }
 
-/// The permission bits of a request.
+/// Converts the permission bits of a request.
 pub(crate) fn mode(bits: u32) -> Outcome<Mode> {
     if bits & !0o7777 != 0 {
-        return Err(invalid(format!("{bits:#o} is no set of permission bits")));
+        return Err(invalid(format!("{bits:#o} is not a valid mode")));
     }
     Ok(Mode::from_raw_mode(bits))
 }
 
-/// A directory and the name of something in it.
+/// An open directory and the name of an entry in it.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) directory: OwnedFd,
     pub(crate) name: Vec<u8>,
 }
 
-/// Opens the directory that holds a path's last component.
+/// Opens the directory that contains the last component of a path.
 pub(crate) fn locate(path: &[u8], create_parents: bool) -> Outcome<Located> {
     let (parent, name) = split(checked(path)?)?;
     if create_parents {
@@ -56,7 +56,7 @@ pub(crate) fn locate(path: &[u8], create_parents: bool) -> Outcome<Located> {
     Ok(Located { directory, name: name.to_vec() })
 }
 
-/// As [`locate`], but for what a symbolic link at the end leads to, whether or not that exists.
+/// Like [`locate`], but follows symbolic links in the last component, even to a file that does not exist.
 pub(crate) fn locate_through_links(path: &[u8], create_parents: bool) -> Outcome<Located> {
     let mut path = checked(path)?.to_vec();
     for _ in 0..MAX_LINKS {
@@ -77,13 +77,13 @@ pub(crate) fn locate_through_links(path: &[u8], create_parents: bool) -> Outcome
     Err(invalid(format!("too many symbolic links at {}", shown(&path))))
 }
 
-/// A directory, for calls relative to it.
+/// Opens a directory for calls relative to it.
 pub(crate) fn open_directory(path: &[u8]) -> Outcome<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).during(|| format!("opening the directory {}", shown(path)))
 }
 
-/// Makes a directory as the host asked.
+/// Handles a request to create a directory.
 pub(crate) fn make_directory(path: &[u8], bits: Option<u32>, parents: bool) -> Outcome<Response> {
     let bits = bits.unwrap_or(DIRECTORY_MODE);
     let permissions = mode(bits)?;
@@ -93,16 +93,16 @@ pub(crate) fn make_directory(path: &[u8], bits: Option<u32>, parents: bool) -> O
         make_directories(parent)?;
     }
     match rustix::fs::mkdir(trimmed, permissions) {
-        // The call itself passes these bits over.
+        // mkdir ignores the set-id bits.
         Ok(()) if bits & SET_ID_BITS != 0 => rustix::fs::chmod(trimmed, permissions),
         Err(Errno::EXIST) if parents && is_directory(trimmed) => Ok(()),
         result => result,
     }
-    .during(|| format!("making the directory {}", shown(path)))?;
+    .during(|| format!("creating the directory {}", shown(path)))?;
     Ok(Response::Done)
 }
 
-/// Makes whatever directories of a path are missing.
+/// Creates the missing directories of a path.
 pub(crate) fn make_directories(path: &[u8]) -> Outcome<()> {
     if is_directory(path) {
         return Ok(());
@@ -113,7 +113,7 @@ pub(crate) fn make_directories(path: &[u8]) -> Outcome<()> {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => {
                 return Err(crate::error::refused(
-                    format!("making the directory {}", shown(&path[..end])),
+                    format!("creating the directory {}", shown(&path[..end])),
                     errno,
                 ));
             }
@@ -122,7 +122,7 @@ pub(crate) fn make_directories(path: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads a small regular file. Anything else might never end, or never begin.
+/// Reads a small regular file. Other types are rejected: reading them might block, or never end.
 pub(crate) fn read_small(path: &[u8], limit: usize) -> Outcome<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = rustix::fs::open(path, flags, Mode::empty()).during(|| format!("opening {}", shown(path)))?;
@@ -143,12 +143,11 @@ pub(crate) fn read_small(path: &[u8], limit: usize) -> Outcome<Vec<u8>> {
     Err(invalid(format!("{} is longer than {limit} bytes", shown(path))))
 }
 
-/// What kind of file a status describes.
 pub(crate) fn file_type(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// A status without following links; `None` if there is nothing.
+/// The status of an entry without following links, or `None` if it does not exist.
 pub(crate) fn status_of(located: &Located) -> Outcome<Option<Stat>> {
     match rustix::fs::statat(&located.directory, &*located.name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
@@ -161,14 +160,14 @@ fn is_directory(path: &[u8]) -> bool {
     rustix::fs::statat(CWD, path, AtFlags::empty()).is_ok_and(|stat| file_type(&stat) == FileType::Directory)
 }
 
-/// The parent and the name. A path that ends in nothing, `.` or `..` names no entry of a directory.
+/// Splits a path into parent and name. Fails if the last component is empty, `.` or `..`.
 fn split(path: &[u8]) -> Outcome<(&[u8], &[u8])> {
     let path = trim(path);
     let at =
         path.iter().rposition(|&byte| byte == b'/').ok_or_else(|| invalid("the path is not absolute"))?;
     let (parent, name) = (&path[..at], &path[at + 1..]);
     if matches!(name, b"" | b"." | b"..") {
-        return Err(not_found(format!("{} names no file", shown(path))));
+        return Err(not_found(format!("{} does not name a file", shown(path))));
     }
     Ok((if parent.is_empty() { b"/" } else { parent }, name))
 }
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_absolute_paths_of_a_sane_length_without_nul_are_taken() {
+    fn only_absolute_paths_of_limited_length_without_nul_are_accepted() {
         assert!(checked(b"/").is_ok() && checked(b"/a/../b").is_ok());
         for bad in [&b""[..], b"a", b"./a", b"/a\0", &[b'/'; 4096]] {
             assert_eq!(checked(bad).unwrap_err().kind, ErrorKind::Invalid);
@@ -203,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn mode_bits_beyond_the_permissions_are_refused() {
+    fn mode_bits_beyond_the_permissions_are_rejected() {
         assert!(mode(0o7777).is_ok());
         assert_eq!(mode(0o100_644).unwrap_err().kind, ErrorKind::Invalid);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_split_without_panic_and_never_into_a_name_with_a_slash(path in any::<Vec<u8>>()) {
+        fn splitting_never_panics_and_names_contain_no_slash(path in any::<Vec<u8>>()) {
             if let Ok((_, name)) = split(&path) {
                 prop_assert!(!name.is_empty() && !name.contains(&b'/'));
             }

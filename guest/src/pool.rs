@@ -1,4 +1,4 @@
-//! Worker threads, kept for the next request: starting a thread is dear right after a restore.
+//! Worker threads. They are reused, because starting a thread is slow right after a restore.
 
 use std::{
     collections::VecDeque,
@@ -8,20 +8,19 @@ use std::{
 
 use crate::{frames::Scratch, log::log, sync::locked};
 
-/// Started at once, so that neither the first requests nor one that overlaps its predecessor starts a thread.
+/// Workers started in advance, so that neither the first request nor one that overlaps it has to start a thread.
 const PREPARED: usize = 2;
-/// Idle workers beyond this end.
+/// Maximum number of idle workers.
 const KEPT: usize = 4;
 
-/// One request.
+/// One unit of work, usually a request.
 pub(crate) trait Job: Send {
     /// Does the work.
     fn run(&mut self, scratch: &mut Scratch);
-    /// Tells the host. The worker already counts as idle: the host's next request may come before this returns.
+    /// Sends the response. The worker already counts as idle: the host's next request may arrive before this returns.
     fn conclude(self: Box<Self>, scratch: &mut Scratch);
 }
 
-/// The workers.
 pub(crate) struct Pool {
     shared: Arc<Shared>,
 }
@@ -47,7 +46,7 @@ impl Pool {
         pool
     }
 
-    /// Hands a job to an idle worker, or to a new one.
+    /// Hands a job to an idle worker, or starts one.
     pub(crate) fn submit(&self, job: Box<dyn Job>) {
         let mut state = locked(&self.shared.state);
         state.queue.push_back(job);
@@ -59,13 +58,13 @@ impl Pool {
         self.shared.arrived.notify_one();
     }
 
-    /// If no thread is to be had, the job waits for the next worker that becomes idle.
+    /// Starts a worker. If that fails, the job waits for the next idle worker.
     fn start_worker(&self) {
         locked(&self.shared.state).idle += 1;
         let shared = Arc::clone(&self.shared);
         if let Err(error) = thread::Builder::new().name("worker".to_owned()).spawn(move || work(&shared)) {
             locked(&self.shared.state).idle -= 1;
-            log(&format!("cannot start a worker: {error}"));
+            log(&format!("cannot start a worker thread: {error}"));
         }
     }
 }

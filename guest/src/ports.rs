@@ -1,4 +1,4 @@
-//! Virtio serial ports, by name.
+//! Finds virtio serial ports by name.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ const PORTS: &str = "/sys/class/virtio-ports";
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// Opens the port of a name. It appears a moment after its driver does.
+/// Opens the port with this name. Waits for it, because ports appear shortly after their driver is loaded.
 pub(crate) fn find(name: &str, flags: OFlags) -> Option<OwnedFd> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! Switching the machine off.
+//! Powers the machine off.
 
 use std::{
     thread,
@@ -14,11 +14,11 @@ use rustix::{
 
 use crate::{agent::Agent, hold, kill, log::log, sync::locked};
 
-/// How long processes may take to end by themselves, and after that by force.
+/// How long processes may take to exit after SIGTERM, and again after SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Ends everything, makes the disk clean and switches off.
+/// Ends all processes, makes the root clean and powers off.
 pub(crate) fn off(agent: &Agent) {
     hold::end_forgotten(agent);
     end_processes();
@@ -27,25 +27,25 @@ pub(crate) fn off(agent: &Agent) {
     if let Some(path) = mount_point
         && let Err(errno) = release_disk(path)
     {
-        log(&format!("the root could not be made read-only, it is only synced: {errno}"));
+        log(&format!("the root could not be made read-only, only synced: {errno}"));
     }
     halt()
 }
 
-/// Ends the machine at once.
+/// Powers off immediately.
 pub(crate) fn halt() {
     let command = if kernel_option("agentiso.poweroff") == Some("acpi".to_owned()) {
         RebootCommand::PowerOff
     } else {
-        // A microVM has nothing that switches it off, but the emulator ends when the machine resets.
+        // A microvm has no power-off device, but QEMU exits when the machine resets (-no-reboot).
         RebootCommand::Restart
     };
     if let Err(errno) = rustix::system::reboot(command) {
-        log(&format!("cannot switch off: {errno}"));
+        log(&format!("cannot power off: {errno}"));
     }
 }
 
-/// The value of an option on the kernel's command line.
+/// The value of an option on the kernel command line.
 pub(crate) fn kernel_option(name: &str) -> Option<String> {
     let line = std::fs::read_to_string("/proc/cmdline").ok()?;
     let mut words = line.split_ascii_whitespace();
@@ -57,14 +57,14 @@ fn end_processes() {
     if !wait_until_gone() {
         signal_all(Signal::KILL);
         if !wait_until_gone() {
-            log("some processes did not end");
+            log("some processes did not exit after SIGKILL");
         }
     }
 }
 
-/// Sent to -1 by PID 1, a signal reaches every process but itself.
+/// PID -1 addresses every process except PID 1 itself.
 fn signal_all(signal: Signal) {
-    // SAFETY: sends a signal and touches no memory.
+    // SAFETY: sends a signal and accesses no memory.
     unsafe { libc::kill(-1, signal.as_raw()) };
 }
 
@@ -82,7 +82,7 @@ fn wait_until_gone() -> bool {
     }
 }
 
-/// A read-only file system is a clean one. It stays busy while something still has a file open for writing.
+/// Remounts the file system read-only, which makes it clean. Fails with EBUSY while a file is open for writing.
 fn release_disk(mount_point: &str) -> rustix::io::Result<()> {
     let deadline = Instant::now() + GRACE;
     loop {

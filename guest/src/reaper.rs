@@ -1,11 +1,11 @@
-//! Orphans end up with PID 1, and nobody else waits for them.
+//! Reaps orphans, which the kernel reparents to PID 1.
 
 use std::{mem, ptr};
 
-/// Blocks, in this thread and all it starts, the signals that are waited for instead of handled, and ignores
-/// SIGPIPE: a reader that went away is an error of that one write.
+/// Blocks the signals that the agent waits for, in this thread and all threads it starts. Ignores SIGPIPE: a closed
+/// reader is an error of that write.
 pub(crate) fn block_signals() {
-    // SAFETY: the set is initialised by sigemptyset before use; SIG_IGN runs no code.
+    // SAFETY: sigemptyset initialises the set before use; SIG_IGN runs no code.
     unsafe {
         let mut set = mem::zeroed();
         libc::sigemptyset(&mut set);
@@ -16,8 +16,8 @@ pub(crate) fn block_signals() {
     }
 }
 
-/// Reaps orphans. Must run in the main thread: that is where the kernel puts them. Each worker's own child stays
-/// the worker's, whatever happens here.
+/// Reaps orphans. Must run in the main thread, to which the kernel reparents them. Does not reap children that workers
+/// started.
 pub(crate) fn reap_for_ever() -> ! {
     loop {
         reap_what_ended();
@@ -27,13 +27,13 @@ pub(crate) fn reap_for_ever() -> ! {
 
 fn reap_what_ended() {
     let only_mine = libc::WNOHANG | libc::__WALL | libc::__WNOTHREAD;
-    // SAFETY: a null status and usage are allowed.
+    // SAFETY: null pointers for status and usage are allowed.
     while unsafe { libc::wait4(-1, ptr::null_mut(), only_mine, ptr::null_mut()) } > 0 {}
 }
 
 fn wait_for_child_signal() {
-    // SAFETY: the set is initialised by sigemptyset before use. The signal is blocked, so one that came since the
-    // last look is still pending and ends the wait at once.
+    // SAFETY: sigemptyset initialises the set before use. The signal is blocked, so one that arrived since the last
+    // check is still pending and ends the wait immediately.
     unsafe {
         let mut set = mem::zeroed();
         libc::sigemptyset(&mut set);

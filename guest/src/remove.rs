@@ -1,4 +1,4 @@
-//! Removing files and whole trees.
+//! Removes files and directory trees.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -14,7 +14,7 @@ use crate::{
     stream::Stream,
 };
 
-/// Removes what a path names; a symbolic link itself, never what it leads to.
+/// Removes a path. Removes a symbolic link itself, never its target.
 pub(crate) fn remove(stream: &Stream, path: &[u8], recursive: bool) -> Outcome<Response> {
     if checked(path)?.iter().all(|&byte| byte == b'/') {
         return Err(invalid("the root cannot be removed"));
@@ -34,7 +34,7 @@ pub(crate) fn remove(stream: &Stream, path: &[u8], recursive: bool) -> Outcome<R
     Ok(Response::Done)
 }
 
-/// Removes an entry and all below it. What goes by itself meanwhile is as good as removed.
+/// Removes an entry and everything below it. Entries that disappear meanwhile are not an error.
 pub(crate) fn remove_tree(
     parent: BorrowedFd<'_>,
     name: &[u8],
@@ -57,8 +57,9 @@ pub(crate) fn remove_tree(
 
 /// Removes all entries of a directory.
 ///
-/// Goes down by opening and up by `..`, so that a tree of any depth needs few descriptors and no stack. Each
-/// directory is left empty before it is left; where we come back to is checked, since it might have been moved.
+/// Descends by opening and ascends by `..`, so that a tree of any depth needs few descriptors and no recursion. A
+/// directory is emptied before it is left. After ascending, the directory is compared with the expected one, since it
+/// might have been moved.
 pub(crate) fn empty(top: BorrowedFd<'_>, check: &mut dyn FnMut() -> Outcome<()>) -> Outcome<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |from: BorrowedFd<'_>, name: &[u8]| {
@@ -66,7 +67,7 @@ pub(crate) fn empty(top: BorrowedFd<'_>, check: &mut dyn FnMut() -> Outcome<()>)
             .during(|| format!("opening the directory {}", shown(name)))
     };
     let identity = |fd: BorrowedFd<'_>| {
-        rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).during(|| "looking at a directory")
+        rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).during(|| "examining a directory")
     };
     let mut current = open(top, b".")?;
     let mut above: Vec<(u64, u64, Vec<u8>)> = Vec::new();
@@ -95,7 +96,7 @@ pub(crate) fn empty(top: BorrowedFd<'_>, check: &mut dyn FnMut() -> Outcome<()>)
     }
 }
 
-/// Removes entries until one turns out to be a directory that is not empty, and names it.
+/// Removes entries until it finds a non-empty directory, whose name it returns.
 fn remove_plain_entries(directory: BorrowedFd<'_>) -> Outcome<Option<Vec<u8>>> {
     for entry in Dir::read_from(directory).during(|| "reading a directory")? {
         let entry = entry.during(|| "reading a directory")?;

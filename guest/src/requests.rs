@@ -1,4 +1,4 @@
-//! One request, from a worker's point of view.
+//! Handles one request in a worker.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
     tree_receive, tree_send,
 };
 
-/// A request on its way through a worker.
+/// A request that a worker handles.
 pub(crate) struct RequestJob {
     agent: Arc<Agent>,
     streams: Arc<Streams>,
@@ -53,11 +53,11 @@ impl Job for RequestJob {
     }
 
     fn conclude(self: Box<Self>, scratch: &mut Scratch) {
-        // The number of a stream that was concluded early may be another's by now.
+        // The id of a stream that was concluded early may already belong to another stream.
         if self.stream.is_concluded() {
             return scratch.tail.clear();
         }
-        // First the number is free, then the host hears that it may use it again.
+        // Free the id before the host learns that it may reuse it.
         let id = self.stream.id();
         locked(&self.streams).remove(&id);
         let power_off = self.result.is_ok() && matches!(self.request, Request::PowerOff);
@@ -78,7 +78,7 @@ fn answer(
     stream.check()?;
     match request {
         Request::Configure(_) | Request::Wake(_) | Request::Clock | Request::SetClock { .. } => {
-            Err(invalid("configuration is the link thread's work"))
+            Err(invalid("configure requests are handled by the link thread"))
         }
         Request::Exec(exec) => exec::run(agent, streams, stream, exec, scratch),
         Request::ReadFile { path, offset, length } => files::read(stream, path, *offset, *length, scratch),

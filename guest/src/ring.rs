@@ -1,11 +1,11 @@
-//! The newest bytes of an output.
+//! A ring buffer of the newest bytes of an output.
 
 use std::collections::VecDeque;
 
-/// A ring that holds anything has at least this capacity.
+/// Minimum capacity of a non-empty ring.
 const SMALLEST: usize = 4096;
 
-/// The newest bytes of an output, which know how many came before them.
+/// The newest bytes of an output, with the total number of bytes written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     bytes: VecDeque<u8>,
@@ -13,32 +13,32 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// An empty one, before which so many bytes came.
+    /// Creates an empty ring for an output that already has `end` bytes.
     pub(crate) fn beginning_at(end: u64) -> Self {
         Self { bytes: VecDeque::new(), end }
     }
 
-    /// The place of the first byte that is kept.
+    /// Offset of the first byte kept.
     pub(crate) fn first(&self) -> u64 {
         self.end - self.bytes.len() as u64
     }
 
-    /// How many bytes there were in all.
+    /// Total number of bytes written.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The memory it takes.
+    /// Memory in use.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// How much more memory it takes if this many bytes come to a ring of at most `limit`, a power of two.
+    /// How much the memory would grow if `more` bytes were pushed with this `limit`, a power of two.
     pub(crate) fn growth(&self, more: usize, limit: usize) -> usize {
         capacity_for(self.bytes.len() + more, limit).saturating_sub(self.bytes.capacity())
     }
 
-    /// Takes in bytes; the oldest beyond `limit` are dropped.
+    /// Appends bytes and drops the oldest beyond `limit`.
     pub(crate) fn push(&mut self, bytes: &[u8], limit: usize) {
         self.end += bytes.len() as u64;
         let kept = &bytes[bytes.len().saturating_sub(limit)..];
@@ -49,7 +49,7 @@ impl Ring {
         self.bytes.extend(kept);
     }
 
-    /// Gives back all memory beyond `limit`, dropping the oldest bytes.
+    /// Frees memory beyond `limit`, dropping the oldest bytes.
     pub(crate) fn shrink(&mut self, limit: usize) {
         if self.bytes.capacity() > limit {
             self.bytes.drain(..self.bytes.len().saturating_sub(limit));
@@ -57,7 +57,8 @@ impl Ring {
         }
     }
 
-    /// At most `max` bytes from a place on, or from the nearest to it that is kept; and which place that is.
+    /// Reads at most `max` bytes starting at `from`, or at the nearest offset that is kept. Returns the actual offset
+    /// too.
     pub(crate) fn read(&self, from: u64, max: usize) -> (u64, Vec<u8>) {
         let from = from.clamp(self.first(), self.end);
         let skipped = usize::try_from(from - self.first()).unwrap_or(usize::MAX);
@@ -78,7 +79,7 @@ mod tests {
     const LIMIT: usize = 8192;
 
     #[test]
-    fn a_place_outside_what_is_kept_becomes_the_nearest_inside() {
+    fn an_offset_out_of_range_becomes_the_nearest_in_range() {
         let mut ring = Ring::default();
         ring.push(&[7; 10_000], LIMIT);
         assert_eq!((ring.first(), ring.end()), (10_000 - LIMIT as u64, 10_000));
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_shrinks_keeps_the_newest() {
+    fn shrinking_keeps_the_newest_bytes() {
         let mut ring = Ring::default();
         ring.push(&[1; 4096], LIMIT);
         ring.push(&[2; 4096], LIMIT);
@@ -98,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_newest_bytes_are_kept_in_no_more_memory_than_was_announced(
+        fn the_newest_bytes_are_kept_within_the_predicted_memory(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6000), 0..12),
             from in 0_u64..40_000,
             max in 0_usize..20_000,

@@ -1,4 +1,4 @@
-//! Mounting a disk and making it the root.
+//! Mounts a disk and changes root into it.
 
 use std::{
     ffi::CStr,
@@ -21,11 +21,11 @@ use crate::{
 
 /// Where a disk is mounted before it becomes the root.
 pub(crate) const NEW_ROOT: &str = "/newroot";
-/// Every clone would do this work again, right after its start.
+/// Mount options: without them every clone would repeat this background work right after its start.
 const NO_BACKGROUND_WORK: &CStr = c"noinit_itable,no_prefetch_block_bitmaps";
 const BLKFLSBUF: libc::Ioctl = 0x1261;
 
-/// A kernel file system every root needs.
+/// A kernel file system that every root needs.
 struct Needed {
     /// Relative to the new root.
     target: &'static str,
@@ -72,12 +72,12 @@ const TMP: Needed = Needed {
 
 const QUIET: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
-/// Mounts a disk and, if asked, all that a root needs, and moves into it. If that fails, nothing is left mounted.
-/// Returns the boot id of a root that was entered.
+/// Mounts a disk and, if requested, the kernel file systems, and changes root into it. On failure unmounts everything.
+/// Returns the boot id of the entered root.
 pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<Option<BootId>> {
     checked(disk.device.as_bytes())?;
     if disk.fstype.is_empty() || disk.fstype.contains('\0') {
-        return Err(invalid("the file system's type is empty"));
+        return Err(invalid("the file system type is empty"));
     }
     forget_cached_blocks(&disk.device)?;
     match rustix::fs::mkdir(NEW_ROOT, Mode::from_raw_mode(0o755)) {
@@ -98,11 +98,11 @@ pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<Option<BootId>> {
     })
 }
 
-/// The guest was frozen with another disk, or none, behind this device: what it cached of it is not true any more.
+/// Drops cached blocks: the guest was saved with another disk, or none, behind this device.
 fn forget_cached_blocks(device: &str) -> Outcome<()> {
     let fd = rustix::fs::open(device, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .during(|| format!("opening {device}"))?;
-    // SAFETY: the request takes no argument.
+    // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(fd.as_raw_fd(), BLKFLSBUF, 0) } == -1 {
         return Err(refused(format!("flushing the cache of {device}"), last_errno()));
     }
@@ -123,7 +123,7 @@ fn furnish(disk: &RootDisk) -> Outcome<Option<BootId>> {
     link_standard_streams(&top);
     let groups = mount("cgroup2", format!("{NEW_ROOT}/sys/fs/cgroup"), "cgroup2", QUIET, None);
     if let Err(errno) = groups {
-        log(&format!("no control groups: {errno}"));
+        log(&format!("cannot mount cgroups in the root: {errno}"));
     }
     let boot_id = BootId::cover(NEW_ROOT).inspect_err(|error| log(&error.message));
     Ok(boot_id.ok())
@@ -136,22 +136,22 @@ impl Needed {
             .during(|| format!("mounting {} on /{}", self.fstype, self.target))
     }
 
-    /// The mount point must be a directory itself: a link would be followed to somewhere outside the new root.
+    /// Creates the mount point. It must be a directory: a symbolic link could lead outside the new root.
     fn make_mount_point(&self, top: &OwnedFd, read_only: bool) -> Outcome<()> {
-        let looking = || format!("looking at the mount point /{}", self.target);
+        let looking = || format!("examining the mount point /{}", self.target);
         match rustix::fs::statat(top, self.target, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if file_type(&stat) == FileType::Directory => Ok(()),
             Ok(_) => Err(invalid(format!("/{} of the disk is not a directory", self.target))),
             Err(Errno::NOENT) if !read_only || self.target.starts_with("dev/") => {
                 rustix::fs::mkdirat(top, self.target, Mode::from_raw_mode(self.mode))
-                    .during(|| format!("making the mount point /{}", self.target))
+                    .during(|| format!("creating the mount point /{}", self.target))
             }
             Err(errno) => Err(refused(looking(), errno)),
         }
     }
 }
 
-/// What the kernel's own `/dev` lacks and shells rely on.
+/// Creates the links that devtmpfs lacks and shells rely on (`/dev/fd`, `/dev/stdin`, ...).
 fn link_standard_streams(top: &OwnedFd) {
     let links = [
         ("/proc/self/fd", "dev/fd"),
@@ -167,7 +167,7 @@ fn link_standard_streams(top: &OwnedFd) {
     }
 }
 
-/// Makes the new root the root of every thread; they share it.
+/// Changes the root of all threads, which share it.
 fn switch() -> Outcome<()> {
     rustix::process::chdir(NEW_ROOT).during(|| "entering the new root")?;
     let switched = rustix::mount::mount_move(".", "/")
@@ -175,7 +175,7 @@ fn switch() -> Outcome<()> {
         .and_then(|()| rustix::process::chroot(".").during(|| "changing the root"))
         .and_then(|()| rustix::process::chdir("/").during(|| "entering the new root"));
     if switched.is_err() {
-        // Back to where we were, so that the disk can be unmounted.
+        // Return to the old root, so that the disk can be unmounted.
         let _ = rustix::process::chdir("/");
     }
     switched

@@ -1,4 +1,4 @@
-//! The commands that run now, of this session and of earlier ones.
+//! The table of running commands, of this session and earlier ones.
 
 use std::{
     collections::HashMap,
@@ -6,15 +6,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use crate::{patron::Patron, sync::locked};
+use crate::{command_io::CommandIo, sync::locked};
 
-/// How long a new session waits for the old one's commands to be gone.
+/// How long a new session waits for the commands of the old one to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The variable that marks a command and whatever descends from it.
+/// The environment variable that marks a command and its descendants.
 pub(crate) const MARKER: &str = "AGENTISO_EXEC";
 
-/// The commands that run now.
 pub(crate) struct Running {
     table: Mutex<Table>,
     left: Condvar,
@@ -24,10 +23,10 @@ pub(crate) struct Running {
 #[derive(Default)]
 struct Table {
     last: u64,
-    commands: HashMap<u64, Arc<dyn Patron>>,
+    commands: HashMap<u64, Arc<dyn CommandIo>>,
 }
 
-/// A command's place in the table, given up when dropped.
+/// A command's entry in the table, removed on drop.
 pub(crate) struct Place<'a> {
     running: &'a Running,
     number: u64,
@@ -40,16 +39,16 @@ impl Running {
         Self { table: Mutex::default(), left: Condvar::new(), origin }
     }
 
-    /// Registers a command.
-    pub(crate) fn enter(&self, patron: Arc<dyn Patron>) -> Place<'_> {
+    /// Adds a command.
+    pub(crate) fn enter(&self, io: Arc<dyn CommandIo>) -> Place<'_> {
         let mut table = locked(&self.table);
         table.last += 1;
         let number = table.last;
-        table.commands.insert(number, patron);
+        table.commands.insert(number, io);
         Place { running: self, number }
     }
 
-    /// The value of [`MARKER`] for something that has no place in the table.
+    /// A value of [`MARKER`] for a process that has no entry in the table.
     pub(crate) fn marker(&self) -> String {
         let mut table = locked(&self.table);
         table.last += 1;
@@ -60,17 +59,16 @@ impl Running {
         format!("{}-{number:x}", self.origin)
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         locked(&self.table).commands.len()
     }
 
-    /// Ends all that run now and waits, within reason, until they are gone.
+    /// Cancels all commands and waits, up to a limit, until they have exited.
     pub(crate) fn end_all(&self) {
         let table = locked(&self.table);
         let newest = table.last;
-        for patron in table.commands.values() {
-            patron.cancel();
+        for io in table.commands.values() {
+            io.cancel();
         }
         let some_left = |table: &mut Table| table.commands.keys().any(|&number| number <= newest);
         drop(self.left.wait_timeout_while(table, PATIENCE, some_left));
@@ -78,7 +76,7 @@ impl Running {
 }
 
 impl Place<'_> {
-    /// The value of [`MARKER`] for this command, unlike that of any other.
+    /// The unique value of [`MARKER`] for this command.
     pub(crate) fn marker(&self) -> String {
         self.running.marker_of(self.number)
     }

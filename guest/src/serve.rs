@@ -1,4 +1,4 @@
-//! Serving on a descriptor as an ordinary process.
+//! Serves a host on a descriptor, as an ordinary process.
 
 use std::{
     os::fd::{BorrowedFd, RawFd},
@@ -19,17 +19,17 @@ use crate::{
     reaper, session,
 };
 
-/// Serves one host on a connected socket until it hangs up, without touching the machine it runs on.
+/// Serves one host on a connected socket until it disconnects. Does not change the machine it runs on.
 pub fn serve_fd(fd: RawFd) -> ExitCode {
     prepare_process();
     if fd < 0 {
         return ExitCode::from(2);
     }
-    // SAFETY: whoever passed the number on the command line left the descriptor open for us; if it is not, the
-    // duplication fails and nothing else is done with it.
+    // SAFETY: the caller passed the number of an open descriptor on the command line; if it is not open, duplicating it
+    // fails and it is not used further.
     let given = unsafe { BorrowedFd::borrow_raw(fd) };
     let Ok(link) = rustix::io::fcntl_dupfd_cloexec(given, 3) else { return ExitCode::from(2) };
-    // Orphans come to us as they come to PID 1.
+    // Become the parent of orphans, like PID 1.
     if let Err(errno) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
         log(&format!("cannot adopt orphans: {errno}"));
     }
@@ -45,26 +45,26 @@ pub fn serve_fd(fd: RawFd) -> ExitCode {
     }
 }
 
-/// What the agent needs of its process whoever started it. Must come before the first thread.
+/// Process-wide settings. Must be called before the first thread starts.
 pub(crate) fn prepare_process() {
     reaper::block_signals();
     keep_memory();
-    // Modes are exactly those asked for; commands get the usual mask back.
+    // Create files with exactly the requested modes; commands get the usual umask back.
     rustix::process::umask(Mode::empty());
-    // A walk holds one descriptor for each level of a deep tree.
+    // A walk holds one descriptor for each level of the tree.
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(errno) = rustix::process::setrlimit(Resource::Nofile, raised) {
-        log(&format!("cannot raise the limit of open files: {errno}"));
+        log(&format!("cannot raise the limit on open files: {errno}"));
     }
 }
 
-/// Lets the allocator keep what a transfer used: giving every frame's memory back to the kernel and having it
-/// cleared and mapped again costs an emulated guest more than the frame itself.
+/// Makes the allocator keep freed memory: returning each frame's memory to the kernel and faulting it in again costs an
+/// emulated guest more than processing the frame.
 fn keep_memory() {
     const LARGEST_FROM_HEAP: libc::c_int = 1 << 20;
     const KEPT_AT_MOST: libc::c_int = 4 << 20;
-    // SAFETY: the settings take plain numbers; no other thread runs yet.
+    // SAFETY: mallopt takes plain numbers, and no other thread runs yet.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST_FROM_HEAP);

@@ -1,4 +1,5 @@
-//! The link thread: turns what the host sends into work.
+//! The link thread: decodes frames from the host and dispatches them. A frame that cannot be decoded ends the session
+//! state until the next hello; it never ends the agent.
 
 use std::{
     collections::HashMap,
@@ -12,25 +13,25 @@ use agentiso_proto::{
 
 use crate::{
     agent::Agent,
-    clock, configure,
+    clock,
+    command_io::CommandIo,
+    configure,
     error::invalid,
     filesystem, hold,
     link::{Arrived, Epoch, Link},
     log::log,
-    patron::Patron,
     requests::RequestJob,
     stream::Stream,
     sync::locked,
     wake,
 };
 
-/// Bytes taken from the link at once: a full data frame and a little more.
+/// Bytes read from the link at a time: a full data frame and a little more.
 const READ_BUFFER: usize = 160 * 1024;
 
-/// The streams of one session.
 pub(crate) type Streams = Mutex<HashMap<u32, Arc<Stream>>>;
 
-/// Serves the host on a link until it is closed for good.
+/// Serves the host on a link until the link is closed for good.
 pub(crate) fn serve(agent: &Arc<Agent>, link: &Arc<Link>) {
     let mut server =
         Server { agent, link, decoder: Decoder::searching(), session: None, reported_loss: false };
@@ -90,10 +91,10 @@ impl Server<'_> {
         }
     }
 
-    /// A cut stream is ordinary after a restore; one line is enough, whatever the host goes on to send.
+    /// Logs a loss of synchronisation once. It is normal after a restore.
     fn note_loss(&mut self, error: FrameError) {
         if !std::mem::replace(&mut self.reported_loss, true) {
-            log(&format!("lost the thread of the host's words until its next hello: {error}"));
+            log(&format!("lost synchronisation with the host; waiting for the next hello: {error}"));
         }
     }
 
@@ -102,7 +103,7 @@ impl Server<'_> {
         match hello.inherit {
             Inherit::Keep => hold::end_forgotten(self.agent),
             Inherit::Kill => {
-                // A process that waits for the root cannot end; one that is only held can, and does nothing more.
+                // A process that waits for a frozen root cannot exit; one that is merely held can be killed.
                 if let Ok(machine) = self.agent.machine() {
                     filesystem::thaw_forgotten(machine);
                 }
@@ -120,7 +121,7 @@ impl Server<'_> {
         }
     }
 
-    /// Releases every worker that waits for the old session. Its commands go on, unheard.
+    /// Wakes every worker that waits for the old session. Its commands keep running with their output discarded.
     fn end_session(&mut self) {
         self.link.end();
         if let Some(session) = self.session.take() {
@@ -136,11 +137,11 @@ impl Server<'_> {
             Kind::Ping => {
                 let mut pong = Vec::new();
                 encode(Kind::Pong, frame.channel, false, frame.stream, &frame.payload, &mut pong);
-                // If the session is over, the next read says so.
+                // If the session has ended, the next read reports it.
                 let _ = self.link.send(session.epoch, &pong);
             }
             Kind::Request => self.open(session, frame),
-            // What comes for a stream that is finished was on its way already.
+            // Frames for a finished stream were already in flight.
             _ => {
                 if let Some(stream) = session.stream(frame.stream) {
                     pass_on(&stream, frame);
@@ -153,8 +154,8 @@ impl Server<'_> {
         let stream = Arc::new(Stream::new(frame.stream, Arc::clone(self.link), session.epoch));
         let mut streams = locked(&session.streams);
         if streams.contains_key(&frame.stream) {
-            // An answer would end the stream that has this number, which did nothing wrong.
-            return log(&format!("request on stream {}, which is in use, ignored", frame.stream));
+            // Not answered: a response would end the stream that uses this id.
+            return log(&format!("ignored a request on stream {}, which is in use", frame.stream));
         }
         if streams.len() >= MAX_STREAMS {
             drop(streams);
@@ -183,7 +184,7 @@ impl Server<'_> {
             Ok(request) => request,
             Err(error) => {
                 drop(streams);
-                let error = invalid(format!("the request does not decode: {error}"));
+                let error = invalid(format!("cannot decode the request: {error}"));
                 return stream.conclude(Err(error), &mut Vec::new());
             }
         };
@@ -215,7 +216,7 @@ fn pass_on(stream: &Stream, frame: Frame) {
                 stream.control(control);
             }
         }
-        // Nothing else concerns a stream, and the guest gets no answers.
+        // Other frames do not concern a stream, and the guest receives no responses.
         _ => {}
     }
 }

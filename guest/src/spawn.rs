@@ -1,8 +1,7 @@
-//! Starting a process with as little as the kernel needs.
+//! Starts a process with a minimal clone.
 //!
-//! The child shares the agent's memory until it executes its program (as with vfork, on a stack of its own), so it
-//! may only make system calls: no allocation, no locks, and none of the C library's wrappers that concern all
-//! threads of a process.
+//! The child shares the agent's memory until it calls exec (like vfork, but on its own stack), so it may only make
+//! system calls: no allocation, no locks, and no libc wrappers that act on all threads of a process.
 
 use std::{
     arch::asm,
@@ -24,7 +23,7 @@ use crate::{
 const STACK_LEN: usize = 64 * 1024;
 const COMMAND_UMASK: c_long = 0o022;
 
-/// The stack of a child between clone and exec; one for each worker.
+/// The child's stack between clone and exec. Each worker has one.
 #[derive(Default)]
 pub(crate) struct ChildStack {
     bytes: Vec<u8>,
@@ -36,25 +35,25 @@ impl ChildStack {
             self.bytes = vec![0; STACK_LEN];
         }
         let end = self.bytes.as_mut_ptr_range().end;
-        // SAFETY: at most 15 bytes below the end of a longer buffer.
+        // SAFETY: the result is at most 15 bytes below the end of a longer buffer.
         unsafe { end.sub(end as usize % 16).cast() }
     }
 }
 
-/// A started command. Its process must be waited for by the thread that started it.
+/// A started command. Only the thread that started it can wait for its process.
 #[derive(Debug)]
 pub(crate) struct Child {
-    /// Its process, session and process group.
+    /// Also the id of its session and process group.
     pub(crate) pid: Pid,
-    /// Readable once it ended.
+    /// Readable once the process has exited.
     pub(crate) pidfd: OwnedFd,
 }
 
-/// What the child reads, and where it reports. Everything is prepared before the clone.
+/// Input of the child, and where it reports failures. Everything is prepared before the clone.
 struct Plan {
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,
-    /// `/bin/sh FILE ARGUMENTS…` for a script that names no interpreter.
+    /// `/bin/sh FILE ARGUMENTS…`, for a script without an interpreter line.
     shell_argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
     workdir: *const c_char,
@@ -75,7 +74,7 @@ enum Stage {
     Program,
 }
 
-/// Starts a command, in a session of its own, as `user` if that is somebody else, in a control group if there is one.
+/// Starts a command in a new session, as `user` if one is given, and in a cgroup if one is given.
 pub(crate) fn spawn(
     command: &Command,
     user: Option<&Identity>,
@@ -99,7 +98,7 @@ pub(crate) fn spawn(
     let (pid, pidfd) =
         clone(&mut plan, group, stack).map_err(|errno| refused("starting a process", errno))?;
     let Some((stage, errno)) = plan.failure else { return Ok(Child { pid, pidfd }) };
-    // SAFETY: a null status and usage are allowed; the child is ours and has ended or is about to.
+    // SAFETY: null pointers for status and usage are allowed. The child is ours and has exited or is about to.
     unsafe { libc::wait4(pid.as_raw_nonzero().get(), ptr::null_mut(), 0, ptr::null_mut()) };
     Err(explain(stage, Errno::from_raw_os_error(errno), command))
 }
@@ -112,7 +111,7 @@ fn explain(stage: Stage, errno: Errno, command: &Command) -> agentiso_proto::Gue
         Stage::Workdir => {
             refused(format!("entering the working directory {}", shown(command.workdir.as_bytes())), errno)
         }
-        Stage::User => refused("becoming the command's user", errno),
+        Stage::User => refused("switching to the command's user", errno),
         Stage::Session => refused("starting a session", errno),
         Stage::Terminal => refused("taking the terminal", errno),
         Stage::Stdio => refused("connecting input and output", errno),
@@ -129,7 +128,7 @@ fn shell_arguments(argv: &[CString]) -> Vec<*const c_char> {
     [SHELL.as_ptr(), ptr::null()].into_iter().chain(arguments).chain([ptr::null()]).collect()
 }
 
-/// Clones a child that shares memory; returns once it has executed its program or ended.
+/// Clones a child that shares memory. Returns once it has called exec or exited.
 fn clone(
     plan: &mut Plan,
     group: Option<&OwnedFd>,
@@ -137,9 +136,9 @@ fn clone(
 ) -> rustix::io::Result<(Pid, OwnedFd)> {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD;
     let mut pidfd: c_int = -1;
-    // SAFETY: all pointers the child uses are in `plan`, which outlives it, since the kernel holds this thread until
-    // the child has executed or ended. The child runs on its own stack. With all signals blocked no handler can run
-    // in it. It calls nothing but system calls.
+    // SAFETY: all pointers that the child uses are in `plan`, which outlives it, because the kernel suspends this
+    // thread until the child has called exec or exited. The child runs on its own stack. All signals are blocked, so no
+    // handler runs in it. It only makes system calls.
     let cloned = unsafe {
         let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
         libc::sigfillset(&mut all);
@@ -153,16 +152,16 @@ fn clone(
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
         cloned
     };
-    // SAFETY: with a new child comes a new descriptor, which nobody else knows.
+    // SAFETY: the kernel created this descriptor with the child, and nothing else owns it.
     cloned.map(|pid| (pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
-/// As the C library's `clone`, but the child is in a control group from its first instant: moving it there afterwards
-/// makes the kernel wait for all processors, and would leave a moment in which a hold misses it.
+/// Like libc's `clone`, but the child starts inside a cgroup. Moving it there afterwards would make the kernel wait for
+/// all CPUs, and a hold in that moment would miss it.
 ///
 /// # Safety
 ///
-/// As for `clone`; the stack must not be in use.
+/// As for `clone`. The stack must not be in use.
 unsafe fn clone_into(
     group: &OwnedFd,
     argument: *mut c_void,
@@ -172,7 +171,7 @@ unsafe fn clone_into(
 ) -> c_int {
     const INTO_CGROUP: u64 = 0x2_0000_0000;
     let top = stack.top() as u64;
-    // SAFETY: all zeros is a valid request.
+    // SAFETY: clone_args is valid when zeroed.
     let mut request: libc::clone_args = unsafe { mem::zeroed() };
     request.flags = u64::from(flags.cast_unsigned()) | INTO_CGROUP;
     request.pidfd = ptr::from_mut(pidfd) as u64;
@@ -181,8 +180,8 @@ unsafe fn clone_into(
     request.stack_size = top - request.stack;
     request.cgroup = group.as_raw_fd() as u64;
     let mut result = libc::SYS_clone3;
-    // SAFETY: the caller's promise. The kernel changes no registers but the three named; the child starts at the top of
-    // its own stack, which is aligned as a call demands, and never comes back from its function.
+    // SAFETY: the caller guarantees the pointers. The kernel changes only the three named registers. The child starts
+    // at the top of its own stack, aligned as for a call, and never returns from its function.
     unsafe {
         asm!(
             "syscall",
@@ -209,14 +208,14 @@ unsafe fn clone_into(
 }
 
 extern "C" fn child(plan: *mut c_void) -> c_int {
-    // SAFETY: the pointer is the one `clone` was given, and the other user of the plan is held in the kernel.
+    // SAFETY: this is the pointer passed to `clone`, and the other user of the plan is suspended in the kernel.
     let plan = unsafe { &mut *plan.cast::<Plan>() };
     plan.failure = Some(run(plan));
-    // SAFETY: ends only this process; nothing of the agent's is torn down.
+    // SAFETY: ends only this process and runs none of the agent's exit handlers.
     unsafe { libc::_exit(127) }
 }
 
-/// Becomes the program; returns only if that failed.
+/// Sets up the process and executes the program. Returns only on failure.
 fn run(plan: &mut Plan) -> (Stage, c_int) {
     match prepare(plan) {
         Ok(()) => (Stage::Program, execute(plan)),
@@ -226,7 +225,7 @@ fn run(plan: &mut Plan) -> (Stage, c_int) {
 
 fn prepare(plan: &Plan) -> Result<(), (Stage, c_int)> {
     let at = |stage| move |errno| (stage, errno);
-    // SAFETY: these calls take numbers, or pointers to memory prepared before the clone.
+    // SAFETY: the arguments are numbers, or pointers to memory prepared before the clone.
     unsafe {
         call(libc::SYS_setsid, [0; 4]).map_err(at(Stage::Session))?;
         for (target, &source) in plan.stdio.iter().enumerate() {
@@ -235,7 +234,7 @@ fn prepare(plan: &Plan) -> Result<(), (Stage, c_int)> {
         if plan.terminal {
             call(libc::SYS_ioctl, [0, libc::TIOCSCTTY as c_long, 0, 0]).map_err(at(Stage::Terminal))?;
         }
-        // Descriptors of the agent close on exec; an old kernel without this call has nothing more to offer.
+        // The agent's descriptors are close-on-exec anyway, so a kernel without this call is fine.
         let _ = call(libc::SYS_close_range, [3, c_int::MAX.into(), 0, 0]);
         let _ = call(libc::SYS_umask, [COMMAND_UMASK, 0, 0, 0]);
         if let Some((uid, gid, groups)) = &plan.become_user {
@@ -252,8 +251,8 @@ fn prepare(plan: &Plan) -> Result<(), (Stage, c_int)> {
             }
             call(libc::SYS_chdir, [c"/".as_ptr() as c_long, 0, 0, 0]).map_err(at(Stage::Workdir))?;
         }
-        // Of the dispositions only this one survives an exec. All zeros is the default action in the kernel's own
-        // layout, which the wrapper would not take.
+        // Ignored signals stay ignored after exec, and SIGPIPE is the only one. All zeros is the default action in the
+        // kernel's structure; the libc wrapper uses another one.
         let default_action = [0_u64; 4];
         let action = default_action.as_ptr() as c_long;
         let _ = call(libc::SYS_rt_sigaction, [libc::SIGPIPE.into(), action, 0, 8]);
@@ -264,12 +263,13 @@ fn prepare(plan: &Plan) -> Result<(), (Stage, c_int)> {
     Ok(())
 }
 
-/// Tries each candidate as execvp does: what is missing is passed over, what may not be run is remembered.
+/// Tries each candidate like execvp: skips missing files and remembers "permission denied".
 fn execute(plan: &mut Plan) -> c_int {
     let mut failure = libc::ENOENT;
     for &file in &plan.candidates {
         let envp = plan.envp.as_ptr() as c_long;
-        // SAFETY: the file, the arguments and the environment are NUL-terminated strings in null-terminated lists.
+        // SAFETY: the file is a NUL-terminated string; arguments and environment are NULL-terminated lists of such
+        // strings.
         let refusal =
             unsafe { call(libc::SYS_execve, [file as c_long, plan.argv.as_ptr() as c_long, envp, 0]) };
         let errno = match refusal {
@@ -278,7 +278,7 @@ fn execute(plan: &mut Plan) -> c_int {
                     *script = file;
                 }
                 let shell = plan.shell_argv.first().map_or(0, |&shell| shell as c_long);
-                // SAFETY: as above; the script's name was filled in.
+                // SAFETY: as above, with the script's name filled in.
                 let refusal =
                     unsafe { call(libc::SYS_execve, [shell, plan.shell_argv.as_ptr() as c_long, envp, 0]) };
                 if refusal.is_err() { libc::ENOEXEC } else { 0 }
@@ -295,13 +295,13 @@ fn execute(plan: &mut Plan) -> c_int {
     failure
 }
 
-/// A bare system call.
+/// Makes a system call.
 ///
 /// # Safety
 ///
-/// As the call demands of its arguments.
+/// The arguments must be valid for this system call.
 unsafe fn call(number: c_long, [a, b, c, d]: [c_long; 4]) -> Result<c_long, c_int> {
-    // SAFETY: the caller's promise. The error number is this thread's own, which is held in the kernel.
+    // SAFETY: the caller guarantees the arguments. `errno` belongs to this thread, which is suspended in the kernel.
     unsafe {
         match libc::syscall(number, a, b, c, d) {
             -1 => Err(*libc::__errno_location()),

@@ -1,4 +1,4 @@
-//! The agent's own condition.
+//! Reports the agent's own resource usage.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use agentiso_proto::{Response, Status};
 
 use crate::{agent::Agent, error::Outcome, kill, sync::locked};
 
-/// Looks at itself and the machine.
+/// Collects the status of the agent and the machine.
 pub(crate) fn status(agent: &Agent) -> Outcome<Response> {
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    // The figure in `status` is off by what each thread has not added up yet, which may be all of it.
+    // `VmRSS` in `status` omits what each thread has not yet added to the total, which may be all of it.
     let mapped = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let myself = std::process::id().cast_signed();
@@ -30,7 +30,7 @@ pub(crate) fn status(agent: &Agent) -> Outcome<Response> {
     }))
 }
 
-/// Without the one that is open for counting.
+/// Number of open descriptors, without the one used for counting.
 fn open_fds() -> u32 {
     let count = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX)
@@ -47,7 +47,7 @@ mod tests {
     use super::field;
 
     #[test]
-    fn a_field_is_found_by_its_whole_name() {
+    fn a_field_is_matched_by_its_whole_name() {
         let text = "MemTotal:      100 kB\nMemAvailable:   42 kB\nOdd:\n";
         assert_eq!((field(text, "MemTotal:"), field(text, "MemAvailable:")), (100, 42));
         assert_eq!((field(text, "Odd:"), field(text, "Missing:")), (0, 0));

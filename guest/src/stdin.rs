@@ -1,11 +1,11 @@
 //! A command's standard input.
 //!
-//! The host may want to know how much the command reads, to leave the rest where it came from. A pipe tells how much is
-//! unread, but wakes nobody when that becomes less. So the first piece goes into a pipe of a single page: such a pipe can
-//! be written to again exactly when all that was in it has been read.
+//! The host may want to know how much of the input the command has read, to leave the rest at its source. A pipe
+//! reports how much is unread, but wakes nobody when that decreases. So the first chunk goes into a pipe of a single
+//! page, which becomes writable again exactly when all of it has been read.
 //!
 //! ```text
-//!  not counted ── count() ──► empty ── first piece ──► offered ── all of it read ──► read: reported; the pipe grows
+//!  not counted ── count() ──► empty ── first chunk ──► offered ── all of it read ──► read: reported; the pipe grows
 //!                                                         └── exit: the last report says how much of it was read
 //! ```
 
@@ -18,13 +18,13 @@ use rustix::{
     pipe::fcntl_setpipe_size,
 };
 
-use crate::patron::{Input, Patron};
+use crate::command_io::{CommandIo, Input};
 
-/// What a terminal takes as the end of its input: twice, since the first only ends a line that was begun.
+/// Ctrl-D, twice: the first only flushes a line that was begun.
 const TERMINAL_END: &[u8] = &[4, 4];
-/// A pipe of this size has room for one piece.
+/// A pipe of this size holds one chunk.
 const ONE_PIECE: usize = 4096;
-/// What a pipe usually holds.
+/// The default pipe capacity.
 const USUAL: usize = 64 * 1024;
 
 pub(crate) struct Stdin {
@@ -32,25 +32,25 @@ pub(crate) struct Stdin {
     held: Vec<u8>,
     written: usize,
     is_terminal: bool,
-    /// The terminal was told that its input is over.
+    /// Ctrl-D was sent to the terminal.
     said_over: bool,
     meter: Option<Meter>,
 }
 
-/// How much of the input the command has read.
+/// Measures how much of the input the command has read.
 struct Meter {
-    /// Bytes that went into the pipe.
+    /// Bytes written to the pipe.
     fed: u64,
     stage: Stage,
-    /// The pipe's other end, once ours is closed: it says what is still unread.
+    /// A read end of the pipe, opened when the write end is closed: it reports how much is unread.
     gauge: Option<OwnedFd>,
-    /// What was still unread when the command closed its end.
+    /// Bytes that were unread when the command closed its end.
     refused: u64,
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Stage {
-    /// The first reading cannot be seen: writing counts as reading, until the end.
+    /// The first read cannot be observed, so written bytes count as read until the command exits.
     Blind,
     Empty,
     Offered,
@@ -62,7 +62,7 @@ impl Stdin {
         Self { fd, held: Vec::new(), written: 0, is_terminal, said_over: false, meter: None }
     }
 
-    /// Counts from now on what the command reads.
+    /// Starts counting what the command reads.
     pub(crate) fn count(&mut self) {
         if self.is_terminal || self.meter.is_some() {
             return;
@@ -72,53 +72,53 @@ impl Stdin {
         self.meter = Some(Meter { fed: 0, stage, gauge: None, refused: 0 });
     }
 
-    /// What has to become writable before there is anything to do.
+    /// The descriptor to wait for until it is writable.
     pub(crate) fn awaited(&self) -> Option<&OwnedFd> {
         self.fd.as_ref().filter(|_| self.written < self.held.len() || self.is_offered())
     }
 
-    /// The awaited end became writable, or nobody reads any more.
-    pub(crate) fn happened(&mut self, events: PollFlags, patron: &dyn Patron) {
+    /// Handles the descriptor becoming writable, or the command closing its end.
+    pub(crate) fn happened(&mut self, events: PollFlags, io: &dyn CommandIo) {
         if !self.is_offered() || events.is_empty() {
             return;
         }
         if events.contains(PollFlags::ERR) {
-            self.refuse(patron);
+            self.refuse(io);
         } else if let Some((meter, fd)) = self.meter.as_mut().zip(self.fd.as_ref()) {
             meter.stage = Stage::Read;
-            // A pipe that stays small is only slow.
+            // On failure the pipe stays small, which is only slower.
             let _ = fcntl_setpipe_size(fd, USUAL);
-            patron.input_read(meter.fed);
+            io.input_read(meter.fed);
         }
     }
 
-    /// Says how much was read, if that is counted.
-    pub(crate) fn report(&self, patron: &dyn Patron) {
+    /// Reports how much was read, if it is being counted.
+    pub(crate) fn report(&self, io: &dyn CommandIo) {
         let Some(meter) = &self.meter else { return };
         let unread = match self.fd.as_ref().or(meter.gauge.as_ref()) {
             Some(fd) => unread(fd),
             None => meter.refused,
         };
-        patron.input_read(meter.fed.saturating_sub(unread));
+        io.input_read(meter.fed.saturating_sub(unread));
     }
 
-    /// Writes what the command takes without waiting. What nobody reads any more is discarded.
-    pub(crate) fn feed(&mut self, patron: &dyn Patron) {
+    /// Writes as much as the command accepts without blocking. Discards input that nobody reads any more.
+    pub(crate) fn feed(&mut self, io: &dyn CommandIo) {
         while !self.is_offered() {
             if let Some(fd) = self.fd.as_ref().filter(|_| self.written < self.held.len()) {
                 match rustix::io::write(fd, &self.held[self.written..]) {
-                    Ok(count) => self.wrote(count, patron),
+                    Ok(count) => self.wrote(count, io),
                     Err(Errno::INTR) => {}
                     Err(Errno::AGAIN) => return,
-                    Err(_) => self.refuse(patron),
+                    Err(_) => self.refuse(io),
                 }
                 continue;
             }
             self.written = 0;
-            self.held = match patron.try_receive() {
+            self.held = match io.try_receive() {
                 Input::Data(data) => data,
                 Input::Pending => Vec::new(),
-                // A terminal's input cannot be closed, only said to be over.
+                // A terminal's input cannot be closed, so send Ctrl-D.
                 Input::Eof if self.is_terminal && self.fd.is_some() && !self.said_over => {
                     self.said_over = true;
                     TERMINAL_END.to_vec()
@@ -141,7 +141,7 @@ impl Stdin {
         self.fd.is_some() && self.meter.as_ref().is_some_and(|meter| meter.stage == Stage::Offered)
     }
 
-    fn wrote(&mut self, count: usize, patron: &dyn Patron) {
+    fn wrote(&mut self, count: usize, io: &dyn CommandIo) {
         self.written += count;
         let Some(meter) = &mut self.meter else { return };
         meter.fed += count as u64;
@@ -149,34 +149,34 @@ impl Stdin {
             Stage::Empty => meter.stage = Stage::Offered,
             Stage::Blind => {
                 meter.stage = Stage::Read;
-                // The host must not wait for what cannot be seen.
-                patron.input_read(meter.fed);
+                // Report it as read: the host must not wait for something that cannot be observed.
+                io.input_read(meter.fed);
             }
             Stage::Offered | Stage::Read => {}
         }
     }
 
-    /// Ends the input: the command reads what is in the pipe, and then its end.
+    /// Closes the input: the command reads what is in the pipe, then end of file.
     fn close(&mut self) {
         if let Some((meter, fd)) = self.meter.as_mut().zip(self.fd.as_ref()) {
             let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            // Without it, all that was sent counts as read.
+            // Without it, everything sent counts as read.
             meter.gauge = rustix::fs::open(path, flags, Mode::empty()).ok();
         }
         self.fd = None;
     }
 
-    fn refuse(&mut self, patron: &dyn Patron) {
+    fn refuse(&mut self, io: &dyn CommandIo) {
         if let Some((meter, fd)) = self.meter.as_mut().zip(self.fd.as_ref()) {
             meter.refused = unread(fd);
         }
         self.fd = None;
-        patron.input_refused();
+        io.input_refused();
     }
 }
 
-/// How many bytes of a pipe were not read.
+/// Number of unread bytes in a pipe.
 fn unread(fd: impl AsFd) -> u64 {
     rustix::io::ioctl_fionread(fd).unwrap_or(0)
 }

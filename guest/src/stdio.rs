@@ -1,4 +1,4 @@
-//! The pipes or the terminal between the agent and a command.
+//! Creates the pipes or the terminal between the agent and a command.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,18 +15,17 @@ use crate::{
     identity::Identity,
 };
 
-/// The group that owns terminals.
+/// The conventional group id of `tty`.
 const TTY_GROUP: u32 = 5;
 
 /// The agent's ends.
 pub(crate) struct Ours {
-    /// Takes the command's input.
+    /// Write end of the command's input.
     pub(crate) stdin: Option<OwnedFd>,
-    /// Gives its output; all of it, with a terminal.
+    /// Read end of the command's output. With a terminal, of all its output.
     pub(crate) stdout: OwnedFd,
-    /// Gives its errors.
+    /// Read end of the command's standard error.
     pub(crate) stderr: Option<OwnedFd>,
-    /// They are a terminal's.
     pub(crate) is_terminal: bool,
 }
 
@@ -38,13 +37,13 @@ pub(crate) struct Theirs {
 }
 
 impl Theirs {
-    /// Standard input, output, error.
+    /// Standard input, output and error.
     pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 3] {
         [self.stdin.as_fd(), self.stdout.as_fd(), self.stderr.as_fd()]
     }
 }
 
-/// Pipes; without `input`, the command reads nothing.
+/// Creates pipes. Without `input`, the command's input is empty.
 pub(crate) fn pipes(input: bool, owner: Option<&Identity>) -> Outcome<(Ours, Theirs)> {
     let (stdin, their_stdin) = if input {
         let (theirs, ours) = pipe(owner)?;
@@ -64,7 +63,7 @@ pub(crate) fn pipes(input: bool, owner: Option<&Identity>) -> Outcome<(Ours, The
     Ok((ours, Theirs { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr }))
 }
 
-/// A terminal of that many columns and rows.
+/// Creates a pseudo-terminal of this size.
 pub(crate) fn terminal((columns, rows): (u16, u16), owner: Option<&Identity>) -> Outcome<(Ours, Theirs)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let main = rustix::pty::openpt(flags).during(|| "opening a terminal")?;
@@ -73,7 +72,7 @@ pub(crate) fn terminal((columns, rows): (u16, u16), owner: Option<&Identity>) ->
         rustix::pty::ioctl_tiocgptpeer(&main, flags).during(|| "opening the terminal's other side")?;
     rustix::termios::tcsetwinsize(&main, size(columns, rows)).during(|| "sizing the terminal")?;
     if let Some(owner) = owner {
-        own(&theirs, owner.uid, TTY_GROUP).during(|| "giving the terminal away")?;
+        own(&theirs, owner.uid, TTY_GROUP).during(|| "changing the owner of the terminal")?;
     }
     let input = rustix::io::fcntl_dupfd_cloexec(&main, 3).during(|| "duplicating the terminal")?;
     let duplicate = || rustix::io::fcntl_dupfd_cloexec(&theirs, 3).during(|| "duplicating the terminal");
@@ -82,23 +81,22 @@ pub(crate) fn terminal((columns, rows): (u16, u16), owner: Option<&Identity>) ->
     Ok((ours, Theirs { stdin, stdout, stderr: theirs }))
 }
 
-/// A terminal's size.
 pub(crate) fn size(columns: u16, rows: u16) -> Winsize {
     Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// A pipe, read end first. It belongs to the user, who could not open `/dev/stdout` otherwise.
+/// Creates a pipe, read end first. It belongs to the user, who could not open `/dev/stdout` otherwise.
 fn pipe(owner: Option<&Identity>) -> Outcome<(OwnedFd, OwnedFd)> {
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC).during(|| "making a pipe")?;
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).during(|| "creating a pipe")?;
     if let Some(owner) = owner {
-        own(&read, owner.uid, owner.gid).during(|| "giving a pipe away")?;
+        own(&read, owner.uid, owner.gid).during(|| "changing the owner of a pipe")?;
     }
     Ok((read, write))
 }
 
 fn own(fd: &OwnedFd, uid: u32, gid: u32) -> rustix::io::Result<()> {
     match rustix::fs::fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
-        // Only an agent that is not root meets this, and starting the command as somebody else will fail anyway.
+        // Only happens if the agent is not root; starting the command as another user will fail anyway.
         Err(Errno::PERM) => Ok(()),
         result => result,
     }

@@ -1,6 +1,6 @@
-//! One stream of a session: what the host sent for it, and how much it may send back.
+//! One stream of a session: data received from the host, and the credit for sending.
 //!
-//! The link thread puts things in, one worker takes them out.
+//! The link thread is the producer, one worker is the consumer.
 
 use std::{
     collections::VecDeque,
@@ -11,18 +11,17 @@ use agentiso_proto::{Channel, Control, DATA_PAYLOAD, GuestError, Kind, Response,
 
 use crate::{
     bell::Wakeable,
+    command_io::{CommandIo, Input, Signals},
     controls::Controls,
     error::{Outcome, cancelled, invalid},
     frames::{DataFrame, Scratch},
     link::{Ended, Epoch, Link},
-    patron::{Input, Patron, Signals},
     sync::locked,
 };
 
-/// Consumed bytes are granted again in lumps of at least this.
+/// Credit is returned to the host in units of at least this size.
 const CREDIT_LUMP: u32 = WINDOW / 4;
 
-/// One stream.
 pub(crate) struct Stream {
     id: u32,
     link: Arc<Link>,
@@ -63,14 +62,13 @@ impl Stream {
         Self { id, link, epoch, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Its number.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
-    // What the link thread does.
+    // Called by the link thread.
 
-    /// Takes in data. A host that sends more than it was granted ends its own stream.
+    /// Queues data. If the host exceeds its credit, the stream fails.
     pub(crate) fn deliver(&self, payload: Vec<u8>) {
         self.change(|state| {
             let len = u32::try_from(payload.len()).unwrap_or(u32::MAX);
@@ -83,12 +81,12 @@ impl Stream {
         });
     }
 
-    /// No more data will come.
+    /// Marks the end of the input.
     pub(crate) fn finish_input(&self) {
         self.change(|state| state.eof = true);
     }
 
-    /// The host can take this many more bytes.
+    /// Adds send credit.
     pub(crate) fn grant(&self, channel: Channel, bytes: u32) {
         self.change(|state| {
             let credit = &mut state.credit[channel as usize];
@@ -96,7 +94,7 @@ impl Stream {
         });
     }
 
-    /// Something for the running command.
+    /// Queues a control for the running command.
     pub(crate) fn control(&self, control: Control) {
         self.change(|state| {
             let pieces = state.inbox.len();
@@ -104,24 +102,24 @@ impl Stream {
         });
     }
 
-    /// The session is over.
+    /// Ends the stream because its session has ended.
     pub(crate) fn end(&self) {
         self.change(|state| state.ended = true);
     }
 
-    // What the worker does.
+    // Called by the worker.
 
-    /// Whether the work should go on.
+    /// Fails if the request was cancelled or the session has ended.
     pub(crate) fn check(&self) -> Outcome<()> {
         stopped(&locked(&self.state))
     }
 
-    /// Has every change also wake this, for a worker that waits for other things as well.
+    /// Makes every change also wake `waiting`, for a worker that waits for other events as well.
     pub(crate) fn wake_through(&self, waiting: Option<Arc<dyn Wakeable>>) {
         locked(&self.state).waiting = waiting;
     }
 
-    /// Waits for the next piece of input; `None` at its end.
+    /// Waits for the next chunk of input. Returns `None` at the end.
     pub(crate) fn receive(&self) -> Outcome<Option<Vec<u8>>> {
         let mut state = locked(&self.state);
         loop {
@@ -137,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Sends a filled data frame as soon as there is credit for all of it.
+    /// Waits for credit for the whole frame, then sends it.
     pub(crate) fn send_data(&self, channel: Channel, frame: &mut DataFrame) -> Outcome<()> {
         let need = frame.filled() as u32;
         let mut state = locked(&self.state);
@@ -153,42 +151,42 @@ impl Stream {
         self.send(frame.seal(channel, self.id)).map_err(|Ended| cancelled())
     }
 
-    /// Ends the data on a channel while the stream goes on.
+    /// Sends end of file on a channel. The stream stays open.
     pub(crate) fn send_eof(&self, channel: Channel) -> Outcome<()> {
         let mut frame = Vec::new();
         self.append(Kind::Eof, channel, &[], &mut frame);
         self.send(&frame).map_err(|Ended| cancelled())
     }
 
-    /// Sends a response that is not the last.
+    /// Sends a response that is not the final one.
     pub(crate) fn respond(&self, response: &Response) -> Outcome<()> {
         let mut frame = Vec::new();
         self.append_response(response, false, &mut frame);
         self.send(&frame).map_err(|Ended| cancelled())
     }
 
-    /// Sends what is left and the last response.
+    /// Sends the frames in `tail` and the final response.
     pub(crate) fn conclude(&self, result: Result<Response, GuestError>, tail: &mut Vec<u8>) {
         let response = result.unwrap_or_else(Response::Error);
         self.append_response(&response, true, tail);
         locked(&self.state).concluded = true;
-        // If the session is over, nobody waits for it.
+        // If the session has ended, nobody waits for the response.
         let _ = self.send(tail);
         tail.clear();
     }
 
-    /// Whether the last response was sent.
+    /// Whether the final response was sent.
     pub(crate) fn is_concluded(&self) -> bool {
         locked(&self.state).concluded
     }
 
-    /// Appends a frame of this stream to others that will be sent together.
+    /// Appends a frame of this stream to `out`, to be sent together with others.
     pub(crate) fn append(&self, kind: Kind, channel: Channel, payload: &[u8], out: &mut Vec<u8>) {
         encode(kind, channel, false, self.id, payload, out);
     }
 
     fn append_response(&self, response: &Response, last: bool, out: &mut Vec<u8>) {
-        // Encoding into memory fails for no value of these types; an empty answer would still end the stream.
+        // Encoding these types into memory cannot fail; an empty response would still end the stream.
         let bytes = to_bytes(response).unwrap_or_default();
         encode(Kind::Response, Channel::Main, last, self.id, &bytes, out);
     }
@@ -208,7 +206,7 @@ impl Stream {
         }
     }
 
-    /// Uses up credit the caller saw.
+    /// Uses credit that the caller has checked.
     fn spend(&self, channel: Channel, bytes: usize) {
         let credit = &mut locked(&self.state).credit[channel as usize];
         *credit = credit.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -226,7 +224,7 @@ impl Stream {
         }
     }
 
-    /// Grants the host what was consumed, once it is worth a frame.
+    /// Returns credit for consumed bytes, once there are enough to be worth a frame.
     fn give_back(&self, mut state: MutexGuard<'_, State>) {
         if state.consumed < CREDIT_LUMP || state.eof {
             return;
@@ -236,7 +234,7 @@ impl Stream {
         drop(state);
         let mut frame = Vec::new();
         self.append(Kind::Credit, Channel::Main, &granted.to_le_bytes(), &mut frame);
-        // If the session is over, the next wait says so.
+        // If the session has ended, the next wait reports it.
         let _ = self.send(&frame);
     }
 
@@ -245,7 +243,7 @@ impl Stream {
     }
 }
 
-impl Patron for Stream {
+impl CommandIo for Stream {
     fn signals(&self) -> Signals {
         let mut state = locked(&self.state);
         Signals {
@@ -279,11 +277,11 @@ impl Patron for Stream {
         self.send(scratch.data.seal(channel, self.id))
     }
 
-    /// What the host still sends is taken in and discarded.
+    /// Nothing to do: further input is received and discarded.
     fn input_refused(&self) {}
 
     fn input_read(&self, bytes: u64) {
-        // If the session is over, nobody counts.
+        // If the session has ended, nobody needs the count.
         let _ = self.respond(&Response::InputRead { bytes });
     }
 
@@ -294,7 +292,7 @@ impl Patron for Stream {
 
 fn stopped(state: &State) -> Outcome<()> {
     if state.overrun {
-        return Err(invalid("more data came than was granted"));
+        return Err(invalid("the host sent more data than it had credit for"));
     }
     if state.cancelled || state.ended { Err(cancelled()) } else { Ok(()) }
 }

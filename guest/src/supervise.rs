@@ -1,4 +1,4 @@
-//! Watching over a running command: one thread waits for its output, its input, the host and its end at once.
+//! Supervises a running command: one thread waits for its output, its input, the host and its exit.
 
 use std::{
     os::fd::OwnedFd,
@@ -14,26 +14,26 @@ use rustix::{
 
 use crate::{
     bell::Bell,
+    command_io::CommandIo,
     error::{Outcome, last_errno, refused},
     frames::Scratch,
     groups::Group,
     kill::kill_tree,
-    patron::Patron,
     spawn::Child,
     stdin::Stdin,
     stdio::{self, Ours},
 };
 
-/// What a terminal can hold back at most.
+/// Maximum output that a terminal can buffer.
 const TERMINAL_BUFFER: usize = 64 * 1024;
-/// Output left at the end, up to this, goes out together with the exit status.
+/// Remaining output up to this size is sent together with the exit status.
 const SMALL: usize = 16 * 1024;
 
-/// A command and what is needed to watch over it.
+/// A command and what is needed to supervise it.
 pub(crate) struct Supervised<'a> {
     pub(crate) child: Child,
     pub(crate) ours: Ours,
-    /// Rung when the patron has something new.
+    /// Rung on new input, controls or cancellation.
     pub(crate) bell: &'a Bell,
     pub(crate) marker: &'a str,
     pub(crate) group: Option<&'a Group>,
@@ -41,16 +41,16 @@ pub(crate) struct Supervised<'a> {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// Passes input and output until the command's process ends; then what it left in the pipes is passed on too.
+/// Forwards input and output until the command's process exits, then forwards what is left in the pipes.
 pub(crate) fn until_exit(
-    patron: &dyn Patron,
+    io: &dyn CommandIo,
     supervised: Supervised<'_>,
     scratch: &mut Scratch,
 ) -> Outcome<Exit> {
     let Supervised { child, ours, bell, marker, group, started, deadline } = supervised;
     let is_terminal = ours.is_terminal;
     let mut supervisor = Supervisor {
-        patron,
+        io,
         scratch,
         child,
         bell,
@@ -76,12 +76,12 @@ pub(crate) fn until_exit(
     watched?;
     usage.wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     supervisor.drain();
-    supervisor.stdin.report(patron);
+    supervisor.stdin.report(io);
     Ok(Exit { status, timed_out: supervisor.timed_out, cancelled: supervisor.cancelled, usage })
 }
 
 struct Supervisor<'a> {
-    patron: &'a dyn Patron,
+    io: &'a dyn CommandIo,
     scratch: &'a mut Scratch,
     child: Child,
     bell: &'a Bell,
@@ -92,7 +92,7 @@ struct Supervisor<'a> {
     is_terminal: bool,
     stdin: Stdin,
     outputs: [Output; 2],
-    /// The session ended: output is discarded.
+    /// The session has ended, so output is discarded.
     unheard: bool,
     timed_out: bool,
     cancelled: bool,
@@ -103,7 +103,7 @@ struct Output {
     channel: Channel,
 }
 
-/// What reading a piece of output came to.
+/// The result of forwarding a chunk of output.
 enum Pumped {
     Some(usize),
     NothingNow,
@@ -116,12 +116,12 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Waits for the next thing to happen and deals with it; says whether the command's process has ended.
+    /// Waits for the next event and handles it. Returns whether the command's process has exited.
     fn step(&mut self) -> Outcome<bool> {
-        // What came before a resize or a signal, that, and what came after it.
-        self.stdin.feed(self.patron);
+        // Keep the order of input, resizes and signals.
+        self.stdin.feed(self.io);
         self.obey();
-        self.stdin.feed(self.patron);
+        self.stdin.feed(self.io);
         let room = self.outputs.each_ref().map(|output| self.room(output.channel));
         let mut fds =
             vec![PollFd::new(&self.child.pidfd, PollFlags::IN), PollFd::new(self.bell, PollFlags::IN)];
@@ -149,7 +149,7 @@ impl Supervisor<'_> {
             self.bell.silence();
         }
         if let Some(events) = taken {
-            self.stdin.happened(events, self.patron);
+            self.stdin.happened(events, self.io);
         }
         for index in 0..ready.len() {
             if ready[index] {
@@ -159,9 +159,9 @@ impl Supervisor<'_> {
         Ok(ended)
     }
 
-    /// Does what the host and the clock demand.
+    /// Handles cancellation, controls, and the timeout.
     fn obey(&mut self) {
-        let signals = self.patron.signals();
+        let signals = self.io.signals();
         self.unheard |= signals.ended;
         for control in signals.controls {
             self.control(control);
@@ -181,43 +181,43 @@ impl Supervisor<'_> {
         match control {
             Control::Resize { columns, rows } => {
                 if let Some(terminal) = self.outputs[0].fd.as_ref().filter(|_| self.is_terminal) {
-                    // A terminal that is closing has no size to set.
+                    // Setting the size fails if the terminal is closing.
                     let _ = rustix::termios::tcsetwinsize(terminal, stdio::size(columns, rows));
                 }
             }
             Control::Signal(number) => {
                 let Some(signal) = Signal::from_named_raw(number) else { return };
-                // The command may have gone by itself.
+                // The command may have exited.
                 let _ = rustix::process::kill_process_group(self.foreground(), signal);
             }
             Control::ReportInput => self.stdin.count(),
             Control::Detach { timeout_ms } => {
-                if self.patron.detach() {
+                if self.io.detach() {
                     self.deadline = deadline(self.started, timeout_ms);
                 }
             }
         }
     }
 
-    /// The process group a signal is for: what has the terminal, else the command's own.
+    /// The process group that receives signals: the terminal's foreground group, otherwise the command's own.
     fn foreground(&self) -> Pid {
         let terminal = self.outputs[0].fd.as_ref().filter(|_| self.is_terminal);
         terminal.and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok()).unwrap_or(self.child.pid)
     }
 
-    /// How much output may be taken right now.
+    /// Bytes of output that may be forwarded now.
     fn room(&self, channel: Channel) -> usize {
-        if self.unheard { DATA_PAYLOAD } else { self.patron.room(channel) }
+        if self.unheard { DATA_PAYLOAD } else { self.io.room(channel) }
     }
 
     fn until_deadline(&self) -> Option<Timespec> {
         let deadline = self.deadline.filter(|_| !self.timed_out && !self.cancelled)?;
         let left = deadline.saturating_duration_since(Instant::now());
-        // A millisecond more, lest rounding makes the last wait a spin.
+        // One extra millisecond, so that rounding does not turn the last wait into a busy loop.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
     }
 
-    /// Passes on one piece of output, at most `limit` bytes of it, now or with the exit status.
+    /// Forwards one chunk of output, at most `limit` bytes. With `at_last` it may be sent with the exit status.
     fn pump(&mut self, index: usize, limit: usize, at_last: bool) -> Pumped {
         let output = &mut self.outputs[index];
         let Some(fd) = &output.fd else { return Pumped::Ended };
@@ -228,7 +228,7 @@ impl Supervisor<'_> {
         let count = match rustix::io::read(fd, &mut space[..limit]) {
             Ok(count) if count > 0 => count,
             Err(Errno::AGAIN | Errno::INTR) => return Pumped::NothingNow,
-            // A terminal nobody has open any more says EIO.
+            // Reading a terminal that no process has open fails with EIO.
             _ => {
                 output.fd = None;
                 return Pumped::Ended;
@@ -236,13 +236,13 @@ impl Supervisor<'_> {
         };
         if !self.unheard {
             frame.advance(count);
-            self.unheard = self.patron.take_output(output.channel, self.scratch, at_last).is_err();
+            self.unheard = self.io.take_output(output.channel, self.scratch, at_last).is_err();
         }
         Pumped::Some(count)
     }
 
-    /// Passes on what is in the pipes at this moment. Something the command left running may hold them open and
-    /// write more, but that is no longer the command's output.
+    /// Forwards what is in the pipes now. A background process of the command may keep them open and write more, but
+    /// that no longer counts as the command's output.
     fn drain(&mut self) {
         for index in 0..self.outputs.len() {
             let Some(fd) = &self.outputs[index].fd else { continue };
@@ -262,13 +262,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits until the host takes more output; not if it has gone or has lost interest.
+    /// Waits until the host accepts more output. Returns false if it disconnected or cancelled.
     fn wait_for_room(&mut self, index: usize) -> bool {
         loop {
             if self.room(self.outputs[index].channel) > 0 {
                 return true;
             }
-            let signals = self.patron.signals();
+            let signals = self.io.signals();
             if signals.ended || signals.cancelled {
                 return false;
             }
@@ -283,15 +283,15 @@ impl Supervisor<'_> {
     }
 }
 
-/// When a command that may take so long has to end.
+/// When a command with this timeout must end.
 pub(crate) fn deadline(started: Instant, timeout_ms: Option<u64>) -> Option<Instant> {
     timeout_ms.and_then(|limit| started.checked_add(Duration::from_millis(limit)))
 }
 
-/// Waits for the command's process, which has ended or will.
+/// Waits for the command's process.
 pub(crate) fn wait(pid: Pid) -> Outcome<(ExitStatus, Usage)> {
     let mut status = 0;
-    // SAFETY: all zeros is a valid rusage.
+    // SAFETY: rusage is valid when zeroed.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let pid = pid.as_raw_nonzero().get();
     // SAFETY: both pointers are to live locals.

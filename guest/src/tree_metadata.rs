@@ -1,4 +1,4 @@
-//! What a tree carries about each entry besides its content.
+//! Owner, mode, times and extended attributes of tree entries.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,13 +10,13 @@ use rustix::{
 
 use crate::error::{During, Outcome, invalid, shown};
 
-/// All extended attributes of one file, names and values together, may have this many bytes.
+/// Limit on the names and values of all extended attributes of one file.
 const MAX_XATTRS: usize = 64 * 1024;
 const NANOS: i64 = 1_000_000_000;
-/// Says that a time is to stay as it is.
+/// Tells utimensat to leave a time unchanged.
 const UTIME_OMIT: i64 = 0x3fff_fffe;
 
-/// The extended attributes of an open file.
+/// Reads the extended attributes of an open file.
 pub(crate) fn read_xattrs(fd: BorrowedFd<'_>, path: &[u8]) -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
     let reading = || format!("reading the extended attributes of {}", shown(path));
     let mut names = Vec::new();
@@ -34,21 +34,24 @@ pub(crate) fn read_xattrs(fd: BorrowedFd<'_>, path: &[u8]) -> Outcome<Vec<(Vec<u
         let mut value = vec![0; MAX_XATTRS];
         match rustix::fs::fgetxattr(fd, name, &mut value[..]) {
             Ok(len) => value.truncate(len),
-            // Removed meanwhile, or not for this agent's user.
+            // Removed in the meantime, or not readable for the agent's user.
             Err(Errno::NODATA | Errno::PERM | Errno::ACCESS) => continue,
             Err(errno) => return Err(crate::error::refused(reading(), errno)),
         }
         value.shrink_to_fit();
         total += name.len() + value.len();
         if total > MAX_XATTRS {
-            return Err(invalid(format!("{} has more than {MAX_XATTRS} bytes of attributes", shown(path))));
+            return Err(invalid(format!(
+                "{} has more than {MAX_XATTRS} bytes of extended attributes",
+                shown(path)
+            )));
         }
         xattrs.push((name.to_vec(), value));
     }
     Ok(xattrs)
 }
 
-/// Sets everything on an open file or directory: the owner first, since changing it clears the rest.
+/// Sets the metadata of an open file or directory. The owner comes first, since changing it clears other bits.
 pub(crate) fn apply(fd: BorrowedFd<'_>, entry: &TreeEntry, owners: bool) -> Outcome<()> {
     let setting = || format!("setting the owner, mode or time of {}", shown(&entry.path));
     if owners {
@@ -60,7 +63,7 @@ pub(crate) fn apply(fd: BorrowedFd<'_>, entry: &TreeEntry, owners: bool) -> Outc
     rustix::fs::futimens(fd, &times(entry)).during(setting)
 }
 
-/// Sets owner and time of something that cannot be opened, itself and not what it leads to.
+/// Sets owner and time of an entry that cannot be opened. Does not follow links.
 pub(crate) fn apply_unopened(
     parent: BorrowedFd<'_>,
     name: &[u8],
@@ -82,7 +85,7 @@ fn apply_xattrs(fd: BorrowedFd<'_>, entry: &TreeEntry) -> Outcome<()> {
             return Err(invalid("the name of an extended attribute contains a NUL"));
         }
         match rustix::fs::fsetxattr(fd, name.as_slice(), value, XattrFlags::empty()) {
-            // The file system here has no such attributes.
+            // This file system does not support extended attributes.
             Err(Errno::OPNOTSUPP) => {}
             Err(Errno::PERM) if may_lack => {}
             result => result.during(|| format!("setting {} of {}", shown(name), shown(&entry.path)))?,
@@ -91,10 +94,10 @@ fn apply_xattrs(fd: BorrowedFd<'_>, entry: &TreeEntry) -> Outcome<()> {
     Ok(())
 }
 
-/// All ones means "leave as it is" to the kernel, so it is nobody's id.
+/// Rejects 2^32-1, which means "unchanged" to the kernel.
 fn owner(entry: &TreeEntry) -> Outcome<(Uid, Gid)> {
     if entry.uid == u32::MAX || entry.gid == u32::MAX {
-        return Err(invalid(format!("{} belongs to nobody", shown(&entry.path))));
+        return Err(invalid(format!("{} has an invalid owner", shown(&entry.path))));
     }
     Ok((Uid::from_raw(entry.uid), Gid::from_raw(entry.gid)))
 }

@@ -1,4 +1,4 @@
-//! Receiving a tree.
+//! Receives a tree into a directory. Incomplete files are removed, never left under their final name.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -29,16 +29,16 @@ pub(crate) fn receive(stream: &Stream, path: &[u8], options: TreeOptions) -> Out
         bytes: 0,
     };
     let mut decoder = TreeDecoder::new();
-    // A file is written while its content comes, so it borrows nothing from the receiver.
+    // A file is written while its content arrives, so it must not borrow from the receiver.
     let mut file: Option<IncomingFile> = None;
     loop {
-        let data = stream.receive()?.ok_or_else(|| invalid("the tree ends before its end"))?;
+        let data = stream.receive()?.ok_or_else(|| invalid("the tree is incomplete"))?;
         let mut rest = data.as_slice();
         while let Some(item) = decoder.next(&mut rest).or_invalid(|| "the tree".to_owned())? {
             match item {
                 TreeItem::Entry(entry) => file = receiver.entry(entry)?,
                 TreeItem::Content(content) => {
-                    let open = file.as_mut().ok_or_else(|| invalid("content without a file"))?;
+                    let open = file.as_mut().ok_or_else(|| invalid("received content without a file"))?;
                     open.write(&content)?;
                     receiver.bytes += content.len() as u64;
                 }
@@ -62,7 +62,7 @@ struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// Deals with one entry; if it is a file, its content comes next.
+    /// Processes one entry. Returns the file whose content follows, if it is one.
     fn entry(&mut self, entry: TreeEntry) -> Outcome<Option<IncomingFile>> {
         let stream = self.stream;
         let check = &mut || stream.check();
@@ -119,19 +119,19 @@ impl Receiver<'_> {
     }
 }
 
-/// A file whose content is coming.
+/// A file whose content is arriving.
 struct IncomingFile {
     slot: Slot,
     entry: TreeEntry,
     left: u64,
 }
 
-/// Where the content goes until it is complete.
+/// Where the content is written until it is complete.
 enum Slot {
-    /// Nothing had the name: the file has it at once, which costs a quarter of a rename, and loses it if it is never
-    /// completed.
+    /// No entry had the name, so the file is created under it, which costs a quarter of a rename. It is removed if it
+    /// is never completed.
     New(NewFile),
-    /// Whatever had the name before has it until the file is complete. A file that is replaced leaves its owner.
+    /// The existing entry keeps the name until the file is complete. A replaced file's owner is kept.
     Replacing { temporary: Temporary<Rc<OwnedFd>>, name: Vec<u8>, owner: Option<(Uid, Gid)> },
 }
 
@@ -144,7 +144,7 @@ struct NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.complete {
-            // Nothing more can be done about a directory that does not let go of it.
+            // Best effort: there is nothing left to try.
             let _ = rustix::fs::unlinkat(&self.place.parent, self.place.name.as_slice(), AtFlags::empty());
         }
     }
@@ -193,7 +193,7 @@ impl IncomingFile {
         {
             let kept = rustix::fs::fchown(temporary.as_fd(), Some(*uid), Some(*gid));
             match kept {
-                // Only an agent that is not root meets this.
+                // Only happens if the agent is not root.
                 Ok(()) | Err(Errno::PERM) => {}
                 Err(errno) => {
                     return Err(refused(format!("keeping the owner of {}", shown(&self.entry.path)), errno));

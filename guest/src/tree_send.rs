@@ -1,5 +1,5 @@
-//! Sending a tree: one pass, depth first, each directory held open while it is walked so that nothing is ever looked
-//! up by a path that somebody may be changing.
+//! Sends a tree in one depth-first pass. Each directory stays open while it is walked, so that no entry is looked up by
+//! a path that another process may be changing.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,10 @@ use crate::{
     tree_metadata::read_xattrs,
 };
 
-/// Files with several names that are remembered until all their names were met; beyond that, a name becomes a file
-/// of its own.
+/// Maximum number of hard-linked files to remember until all their names were found. Beyond that, each name is sent as
+/// a separate file.
 const MAX_LINKED: usize = 65_536;
-/// Longest path in a tree.
+/// Limit on the length of a path in a tree.
 const MAX_PATH: usize = 4096;
 
 /// Sends the tree below a path, or a single file.
@@ -55,7 +55,7 @@ struct Sender<'a> {
     levels: Vec<Level>,
 }
 
-/// A file with several names.
+/// A file with several hard links.
 struct Linked {
     first: RawPath,
     names_left: u64,
@@ -69,7 +69,7 @@ struct Level {
 }
 
 impl Sender<'_> {
-    /// Sends the next entry of the innermost directory; says whether there may be more.
+    /// Sends the next entry of the innermost directory. Returns whether there may be more.
     fn step(&mut self) -> Outcome<bool> {
         let Some(level) = self.levels.last_mut() else { return Ok(false) };
         let Some(entry) = level.entries.read() else {
@@ -87,7 +87,7 @@ impl Sender<'_> {
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(refused(format!("looking at {}", shown(&path)), errno)),
         };
-        // Taken out while its entry is sent, which may put a level on top of it.
+        // Taken off the stack while its entry is sent, which may push another level.
         let Some(level) = self.levels.pop() else { return Ok(false) };
         let at = self.levels.len();
         let sent = self.entry(level.fd.as_fd(), name.to_bytes(), path, &stat);
@@ -125,7 +125,7 @@ impl Sender<'_> {
             FileType::BlockDevice => self.header(device(true), path, stat, Vec::new()),
             FileType::CharacterDevice => self.header(device(false), path, stat, Vec::new()),
             FileType::Fifo => self.header(TreeKind::Fifo, path, stat, Vec::new()),
-            // It means nothing without the process that serves it, but its name can be told.
+            // A socket is useless without the process that serves it, but its name is sent.
             FileType::Socket => self.header(TreeKind::Socket, path, stat, Vec::new()),
             _ => Ok(()),
         }
@@ -140,8 +140,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Sends exactly as many bytes as announced: what is added meanwhile is left out, what is taken away cannot be
-    /// made up.
+    /// Sends exactly as many bytes as announced. Bytes appended meanwhile are left out; truncation is an error.
     fn file(&mut self, fd: BorrowedFd<'_>, path: RawPath) -> Outcome<()> {
         let stat = rustix::fs::fstat(fd).during(|| format!("looking at {}", shown(&path)))?;
         if file_type(&stat) != FileType::RegularFile {
@@ -155,7 +154,9 @@ impl Sender<'_> {
             let space = self.out.space()?;
             let limit = usize::try_from(left).unwrap_or(usize::MAX).min(space.len());
             match rustix::io::read(fd, &mut space[..limit]) {
-                Ok(0) => return Err(invalid(format!("{} was cut short while it was read", shown(&path)))),
+                Ok(0) => {
+                    return Err(invalid(format!("{} was truncated while it was being sent", shown(&path))));
+                }
                 Ok(count) => {
                     left -= count as u64;
                     self.out.frame.advance(count);
@@ -188,7 +189,7 @@ impl Sender<'_> {
         self.out.write(&bytes)
     }
 
-    /// The name under which this file was sent before.
+    /// The name under which this file was already sent.
     fn earlier_name(&mut self, stat: &Stat) -> Option<RawPath> {
         let key = (stat.st_dev, stat.st_ino);
         let linked = self.linked.get_mut(&key)?;
@@ -208,7 +209,7 @@ impl Sender<'_> {
     }
 }
 
-/// Opens an entry, itself and not what it leads to; `None` if it is gone or has become something else.
+/// Opens an entry without following links. Returns `None` if it is gone or has changed its type.
 fn open(parent: BorrowedFd<'_>, name: &[u8], path: &[u8], kind: OFlags) -> Outcome<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC | kind;
     match rustix::fs::openat(parent, name, flags, Mode::empty()) {
@@ -226,14 +227,14 @@ fn joined(directory: &[u8], name: &[u8]) -> Outcome<RawPath> {
     Ok(path)
 }
 
-/// Fills data frames to the brim before it sends them.
+/// Fills data frames completely before sending them.
 struct Outflow<'a> {
     stream: &'a Stream,
     frame: &'a mut DataFrame,
 }
 
 impl Outflow<'_> {
-    /// Room for some bytes, never none.
+    /// Returns free space, never empty.
     fn space(&mut self) -> Outcome<&mut [u8]> {
         if self.frame.space().is_empty() {
             self.flush()?;

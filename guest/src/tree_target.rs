@@ -1,4 +1,4 @@
-//! The directory a tree is received into, and the guarantee that nothing of the tree leaves it.
+//! The directory that receives a tree. Guarantees that no entry is created outside it.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -21,12 +21,11 @@ use crate::{
 const NEW_DIRECTORY: u32 = 0o700;
 const MISSING_PARENT: u32 = 0o755;
 
-/// The directory a tree is received into.
 pub(crate) struct Target {
     root: OwnedFd,
     owners: bool,
-    /// Directories of the tree on the way to the entry at hand. Their modes and times are set when they are left,
-    /// since a mode may forbid, and every new entry changes the time.
+    /// Directories on the path to the current entry. Their modes and times are set when they are left: a mode may
+    /// forbid writing, and every new entry changes the time.
     open: Vec<OpenDirectory>,
 }
 
@@ -35,23 +34,23 @@ struct OpenDirectory {
     entry: TreeEntry,
 }
 
-/// Where an entry goes.
+/// The parent directory and name of an entry.
 pub(crate) struct Place {
     pub(crate) parent: Rc<OwnedFd>,
     pub(crate) name: Vec<u8>,
 }
 
 impl Target {
-    /// Opens the directory, or makes it.
+    /// Opens or creates the directory.
     pub(crate) fn open(path: &[u8], owners: bool) -> Outcome<Self> {
         make_directories(path)?;
         Ok(Self { root: open_directory(path)?, owners, open: Vec::new() })
     }
 
-    /// Where the entry with this path goes; missing parents are made.
+    /// Finds the place of the entry with this path and creates missing parents.
     ///
-    /// Symbolic links on the way, the tree's own or older ones, are resolved as if the target were the root of
-    /// everything, so none leads out of it. That is also what the layers of an image mean by them.
+    /// Symbolic links on the path, from this tree or older, are resolved as if the target were `/`, so none leads out
+    /// of it. Image layers define links in the same way.
     pub(crate) fn place(&mut self, path: &[u8]) -> Outcome<Place> {
         self.leave_all_but_parents_of(path)?;
         let at = path.iter().rposition(|&byte| byte == b'/');
@@ -66,11 +65,11 @@ impl Target {
         Ok(Place { parent, name: name.to_vec() })
     }
 
-    /// Makes sure the directory is there and keeps it open until the tree goes on elsewhere.
+    /// Creates the directory if it is missing, and keeps it open while entries below it arrive.
     pub(crate) fn enter(&mut self, entry: TreeEntry, check: &mut dyn FnMut() -> Outcome<()>) -> Outcome<()> {
         let fd = if entry.path.is_empty() {
             self.leave_all_but_parents_of(b"")?;
-            rustix::io::fcntl_dupfd_cloexec(&self.root, 3).during(|| "duplicating a directory")?
+            rustix::io::fcntl_dupfd_cloexec(&self.root, 3).during(|| "duplicating a directory descriptor")?
         } else {
             let place = self.place(&entry.path)?;
             place.make_directory(&entry.path, check)?
@@ -79,7 +78,7 @@ impl Target {
         Ok(())
     }
 
-    /// Removes all below a directory of the tree, if it is there.
+    /// Removes everything below a directory of the tree, if it exists.
     pub(crate) fn empty(&mut self, path: &[u8], check: &mut dyn FnMut() -> Outcome<()>) -> Outcome<()> {
         self.leave_all_but_parents_of(path)?;
         match self.resolve(path) {
@@ -89,7 +88,7 @@ impl Target {
         }
     }
 
-    /// An earlier entry, for another name of it.
+    /// The place of an earlier entry, as the target of a hard link.
     pub(crate) fn earlier(&self, path: &[u8]) -> Outcome<Place> {
         let at = path.iter().rposition(|&byte| byte == b'/');
         let (directory, name) = at.map_or((&b""[..], path), |at| (&path[..at], &path[at + 1..]));
@@ -98,7 +97,7 @@ impl Target {
         Ok(Place { parent: Rc::new(parent), name: name.to_vec() })
     }
 
-    /// Sets what remains to be set. The tree is complete.
+    /// Sets the remaining directory metadata. Called when the tree is complete.
     pub(crate) fn finish(mut self) -> Outcome<()> {
         while let Some(directory) = self.open.pop() {
             tree_metadata::apply(directory.fd.as_fd(), &directory.entry, self.owners)?;
@@ -119,7 +118,7 @@ impl Target {
         let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         loop {
             match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), within) {
-                // Something was renamed on the way, so the kernel could not be sure.
+                // Something was renamed during the lookup, so the kernel asks for a retry.
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 result => return result,
             }
@@ -138,7 +137,7 @@ impl Target {
             match rustix::fs::mkdirat(&parent, &path[start..end], Mode::from_raw_mode(MISSING_PARENT)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => {
-                    return Err(refused(format!("making the directory {}", shown(&path[..end])), errno));
+                    return Err(refused(format!("creating the directory {}", shown(&path[..end])), errno));
                 }
             }
             parent = self
@@ -151,9 +150,9 @@ impl Target {
 }
 
 impl Place {
-    /// Opens the directory of this name; anything else that has the name makes way.
+    /// Opens or creates the directory. Removes any other entry of that name.
     fn make_directory(&self, path: &[u8], check: &mut dyn FnMut() -> Outcome<()>) -> Outcome<OwnedFd> {
-        let making = || format!("making the directory {}", shown(path));
+        let making = || format!("creating the directory {}", shown(path));
         let name = self.name.as_slice();
         let mut made = rustix::fs::mkdirat(&self.parent, name, Mode::from_raw_mode(NEW_DIRECTORY));
         if made == Err(Errno::EXIST) && !self.is_directory()? {
@@ -168,7 +167,7 @@ impl Place {
         rustix::fs::openat(&self.parent, name, flags, Mode::empty()).during(making)
     }
 
-    /// Makes a link or node; whatever has the name makes way.
+    /// Creates a link or node. Replaces any entry of that name.
     pub(crate) fn make(
         &self,
         path: &[u8],
@@ -183,12 +182,12 @@ impl Place {
         made.during(|| format!("making {}", shown(path)))
     }
 
-    /// Removes whatever has this name.
+    /// Removes the entry of this name, if any.
     pub(crate) fn clear(&self, check: &mut dyn FnMut() -> Outcome<()>) -> Outcome<()> {
         remove_tree(self.parent.as_fd(), &self.name, check)
     }
 
-    /// Who owns the regular file that has this name, if one does.
+    /// The owner of the regular file of this name, if there is one.
     pub(crate) fn owner_of_file(&self) -> Outcome<Option<(Uid, Gid)>> {
         match rustix::fs::statat(&self.parent, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if file_type(&stat) == FileType::RegularFile => {
@@ -199,7 +198,7 @@ impl Place {
         }
     }
 
-    /// Whether a directory, and not a link to one, has this name.
+    /// Whether the name is a directory, not a link to one.
     pub(crate) fn is_directory(&self) -> Outcome<bool> {
         match rustix::fs::statat(&self.parent, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(file_type(&stat) == FileType::Directory),
@@ -209,7 +208,7 @@ impl Place {
     }
 }
 
-/// Whether a path is strictly below a directory of the tree; everything is below its root.
+/// Whether a path is strictly below a directory of the tree. Every other path is below the root.
 fn is_below(path: &[u8], directory: &[u8]) -> bool {
     if directory.is_empty() {
         return !path.is_empty();
@@ -222,7 +221,7 @@ mod tests {
     use super::is_below;
 
     #[test]
-    fn below_means_a_whole_component_deeper() {
+    fn below_compares_whole_components() {
         assert!(is_below(b"a/b", b"a") && is_below(b"a", b""));
         for (path, directory) in [(&b"a"[..], &b"a"[..]), (b"ab", b"a"), (b"b/a", b"a"), (b"", b"")] {
             assert!(!is_below(path, directory));

@@ -1,7 +1,7 @@
-//! The link over a virtio socket.
+//! The link over vsock.
 //!
-//! Any user of the host can connect. Whoever does not begin with the key is sent away, and disturbs nobody before that:
-//! the link of the host that has the key goes on until another one with the key takes its place.
+//! Any process on the host can connect, so a connection must first send the link key. One that does not is closed and
+//! affects nobody. An authenticated connection is served until a newer one with the key replaces it.
 
 use std::{
     io,
@@ -30,36 +30,36 @@ use crate::{
     sync::locked,
 };
 
-/// How many may be at the door at once; more are sent away at once.
-const MOST_AT_THE_DOOR: usize = 64;
-/// How long somebody at the door may take to show the key, and how long the key may take to come after it was shown:
-/// a machine that was just restored has a new one, which may still be on its way.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Limit on connections that have not sent the key yet. Further ones are closed immediately.
+const MAX_PENDING: usize = 64;
+/// How long a connection may take to send the key, and how long to wait for a matching key on the serial port: a
+/// machine that was just restored gets a new key, which may still be in flight.
+const KEY_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 type Key = [u8; LINK_KEY_LEN];
 
-/// Serves whoever has the key. The newest wins: the host opens a new connection when it has lost the old.
+/// Serves authenticated connections. The newest replaces the one before: the host reconnects when it has lost its link.
 pub(crate) fn serve(agent: &Arc<Agent>) {
     let listener = match listen() {
         Ok(listener) => listener,
         Err(errno) => return log(&format!("cannot listen on vsock: {errno}")),
     };
     let Some(port) = ports::find(LINK_KEY_PORT, OFlags::NONBLOCK) else {
-        return log("there is no port for the key of the link");
+        return log("there is no serial port for the link key; vsock is not used");
     };
-    let house = Arc::new(House {
+    let server = Arc::new(Server {
         agent: Arc::clone(agent),
         keys: Mutex::new(Keys { port, given: LinkKeys::default() }),
-        at_the_door: AtomicUsize::new(0),
-        guest: Mutex::default(),
+        pending: AtomicUsize::new(0),
+        served: Mutex::default(),
     });
     let mut arrived = 0;
     loop {
         match accept_with(&listener, SocketFlags::CLOEXEC) {
             Ok(connection) => {
                 arrived += 1;
-                house.meet(connection, arrived);
+                server.authenticate(connection, arrived);
             }
             Err(Errno::INTR | Errno::CONNABORTED | Errno::CONNRESET) => {}
             Err(errno) => return log(&format!("cannot accept on vsock: {errno}")),
@@ -67,62 +67,63 @@ pub(crate) fn serve(agent: &Arc<Agent>) {
     }
 }
 
-struct House {
+struct Server {
     agent: Arc<Agent>,
     keys: Mutex<Keys>,
-    at_the_door: AtomicUsize,
-    /// Who is served.
-    guest: Mutex<Option<Guest>>,
+    pending: AtomicUsize,
+    /// The connection being served.
+    served: Mutex<Option<Served>>,
 }
 
-struct Guest {
-    /// Its place in the order of arrival.
+struct Served {
+    /// Position in the order of accepted connections.
     arrived: u64,
-    /// What it came in with.
+    /// The key it authenticated with.
     key: Key,
     link: Arc<Link>,
     server: JoinHandle<()>,
 }
 
-impl House {
-    /// Asks a newcomer for the key, in a thread of its own: it may take its time, or never answer.
-    fn meet(self: &Arc<Self>, connection: OwnedFd, arrived: u64) {
-        if self.at_the_door.fetch_add(1, Ordering::Relaxed) >= MOST_AT_THE_DOOR {
-            self.at_the_door.fetch_sub(1, Ordering::Relaxed);
+impl Server {
+    /// Waits for the key in a separate thread, since a connection may never send it.
+    fn authenticate(self: &Arc<Self>, connection: OwnedFd, arrived: u64) {
+        if self.pending.fetch_add(1, Ordering::Relaxed) >= MAX_PENDING {
+            self.pending.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let house = Arc::clone(self);
-        let asked = thread::Builder::new().name("door".to_owned()).spawn(move || {
-            let key = shows(&connection, |shown| locked(&house.keys).fits(shown), PATIENCE);
-            house.at_the_door.fetch_sub(1, Ordering::Relaxed);
+        let server = Arc::clone(self);
+        let asked = thread::Builder::new().name("vsock-auth".to_owned()).spawn(move || {
+            let key =
+                read_valid_key(&connection, |shown| locked(&server.keys).is_current(shown), KEY_TIMEOUT);
+            server.pending.fetch_sub(1, Ordering::Relaxed);
             if let Some(key) = key {
-                house.let_in(connection, arrived, key);
+                server.serve_connection(connection, arrived, key);
             }
         });
         if let Err(error) = asked {
-            self.at_the_door.fetch_sub(1, Ordering::Relaxed);
+            self.pending.fetch_sub(1, Ordering::Relaxed);
             log(&format!("cannot start a thread for a connection: {error}"));
         }
     }
 
-    fn let_in(&self, connection: OwnedFd, arrived: u64, key: Key) {
-        let mut guest = locked(&self.guest);
-        // Whoever was asked longer than somebody who came later is not the newest any more.
-        if guest.as_ref().is_some_and(|last| last.arrived > arrived) {
+    fn serve_connection(&self, connection: OwnedFd, arrived: u64, key: Key) {
+        let mut served = locked(&self.served);
+        // A newer connection authenticated first.
+        if served.as_ref().is_some_and(|last| last.arrived > arrived) {
             return;
         }
-        if let Some(last) = guest.take() {
+        if let Some(last) = served.take() {
             if last.key == key {
                 last.link.shut_if_alive();
             }
-            // Another key means another life: this is a copy of the machine that connection belongs to, and a word from
-            // here would end it there. Here it is reset by the device of every machine that is restored.
-            // Its server has ended its session when it returns, so the two never mix.
+            // With a different key, this machine is a copy of the one that the connection belongs to: shutting it down
+            // from here would close the original's connection. The vsock device resets it in every restored machine.
+            // The server has ended its session when it returns, so two sessions never overlap.
             let _ = last.server.join();
         }
         let link = Arc::new(Link::new(connection, Transport::Socket));
         match self.serve_in_thread(&link) {
-            Ok(server) => *guest = Some(Guest { arrived, key, link, server }),
+            Ok(server) => *served = Some(Served { arrived, key, link, server }),
             Err(error) => log(&format!("cannot start a thread for the host: {error}")),
         }
     }
@@ -133,47 +134,51 @@ impl House {
     }
 }
 
-/// The keys that came over the port.
+/// The keys received over the serial port.
 struct Keys {
     port: OwnedFd,
     given: LinkKeys,
 }
 
 impl Keys {
-    /// Whether a key is the last that was given.
-    fn fits(&mut self, shown: &Key) -> bool {
+    /// Whether `shown` is the newest key.
+    fn is_current(&mut self, shown: &Key) -> bool {
         let mut buffer = [0; 256];
-        // Nothing more now, or no host that could say more.
+        // Fails when there is nothing to read, or no host is attached.
         while let Ok(count @ 1..) = rustix::io::read(&self.port, &mut buffer) {
             self.given.take_in(&buffer[..count]);
         }
-        self.given.last().is_some_and(|key| same(key, shown))
+        self.given.last().is_some_and(|key| equal(key, shown))
     }
 }
 
-/// The key, if that is the first thing that comes over a connection. What follows is left in it.
-fn shows(connection: &OwnedFd, mut fits: impl FnMut(&Key) -> bool, patience: Duration) -> Option<Key> {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+/// Reads the key from the beginning of a connection and checks it. Leaves the following bytes in the connection.
+fn read_valid_key(
+    connection: &OwnedFd,
+    mut is_current: impl FnMut(&Key) -> bool,
+    timeout: Duration,
+) -> Option<Key> {
+    static LOGGED: AtomicBool = AtomicBool::new(false);
     let shown = read_key(connection).ok()?;
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     loop {
-        if fits(&shown) {
+        if is_current(&shown) {
             return Some(shown);
         }
         if Instant::now() >= deadline {
             break;
         }
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(POLL_INTERVAL);
     }
-    if !TOLD.swap(true, Ordering::Relaxed) {
-        log("sent away a connection without the key of the link; others will not be mentioned");
+    if !LOGGED.swap(true, Ordering::Relaxed) {
+        log("rejected a connection without a valid link key; further ones are not logged");
     }
     None
 }
 
 fn read_key(connection: &OwnedFd) -> rustix::io::Result<Key> {
     let limit = |limit| sockopt::set_socket_timeout(connection, sockopt::Timeout::Recv, limit);
-    limit(Some(PATIENCE))?;
+    limit(Some(KEY_TIMEOUT))?;
     let mut key = [0; LINK_KEY_LEN];
     let mut have = 0;
     while have < key.len() {
@@ -188,14 +193,14 @@ fn read_key(connection: &OwnedFd) -> rustix::io::Result<Key> {
     Ok(key)
 }
 
-/// Takes as long wherever they differ.
-fn same(one: &Key, other: &Key) -> bool {
+/// Compares in constant time.
+fn equal(one: &Key, other: &Key) -> bool {
     one.iter().zip(other).fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
 
 fn listen() -> rustix::io::Result<OwnedFd> {
-    // SAFETY: the address is a plain structure of numbers for which all zeros is valid, and its length is passed
-    // with it; the new descriptor is known to nobody else.
+    // SAFETY: the address is a plain structure that is valid when zeroed, and its length is passed with it. Nothing
+    // else owns the new descriptor.
     unsafe {
         let fd = libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
         if fd < 0 {
@@ -232,12 +237,12 @@ mod tests {
         host.write_all(bytes).unwrap();
         drop(host);
         let guest = OwnedFd::from(guest);
-        let fits = |shown: &Key| key.is_some_and(|key| same(&key, shown));
-        (shows(&guest, fits, Duration::ZERO).is_some(), guest)
+        let is_current = |shown: &Key| key.is_some_and(|key| equal(&key, shown));
+        (read_valid_key(&guest, is_current, Duration::ZERO).is_some(), guest)
     }
 
     #[test]
-    fn a_key_that_is_still_on_its_way_is_waited_for() {
+    fn a_key_in_flight_is_waited_for() {
         let (mut host, guest) = UnixStream::pair().unwrap();
         let (mut giver, port) = UnixStream::pair().unwrap();
         port.set_nonblocking(true).unwrap();
@@ -245,19 +250,19 @@ mod tests {
         host.write_all(&KEY).unwrap();
         giver.write_all(&agentiso_proto::give_link_key(&[1; LINK_KEY_LEN])).unwrap();
         let mut looks = 0;
-        let fits = |shown: &Key| {
+        let is_current = |shown: &Key| {
             looks += 1;
             if looks == 2 {
                 giver.write_all(&agentiso_proto::give_link_key(&KEY)).unwrap();
             }
-            keys.fits(shown)
+            keys.is_current(shown)
         };
-        assert_eq!(shows(&guest.into(), fits, PATIENCE), Some(KEY));
-        assert!(!keys.fits(&[1; LINK_KEY_LEN]), "the one before it is good for nothing");
+        assert_eq!(read_valid_key(&guest.into(), is_current, KEY_TIMEOUT), Some(KEY));
+        assert!(!keys.is_current(&[1; LINK_KEY_LEN]), "the previous key is no longer valid");
     }
 
     #[test]
-    fn the_key_opens_and_what_follows_it_is_left_for_the_session() {
+    fn the_key_is_accepted_and_later_bytes_are_left_for_the_session() {
         let (opened, connection) = shown(&[&KEY[..], b"hello"].concat(), Some(KEY));
         assert!(opened);
         let mut rest = String::new();
@@ -265,56 +270,56 @@ mod tests {
         assert_eq!(rest, "hello");
     }
 
-    /// Says hello and returns whether it is answered.
+    /// Sends a hello and returns whether it was answered.
     fn greets(host: &mut UnixStream) -> bool {
         let hello = Hello::new([1; 16], Inherit::Keep);
         host.write_all(&hello.encode()).is_ok() && host.read_exact(&mut [0; WELCOME_LEN]).is_ok()
     }
 
-    fn house() -> Arc<House> {
-        Arc::new(House {
+    fn server() -> Arc<Server> {
+        Arc::new(Server {
             agent: Arc::new(Agent::of_process()),
             keys: Mutex::new(Keys { port: UnixStream::pair().unwrap().0.into(), given: LinkKeys::default() }),
-            at_the_door: AtomicUsize::new(0),
-            guest: Mutex::default(),
+            pending: AtomicUsize::new(0),
+            served: Mutex::default(),
         })
     }
 
     #[test]
-    fn the_newest_with_the_same_key_takes_the_place_of_the_last() {
-        let house = house();
+    fn a_newer_connection_with_the_same_key_replaces_the_previous_one() {
+        let server = server();
         let ((mut first, one), (mut second, two)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
-        house.let_in(one.into(), 1, KEY);
+        server.serve_connection(one.into(), 1, KEY);
         assert!(greets(&mut first));
-        house.let_in(two.into(), 2, KEY);
+        server.serve_connection(two.into(), 2, KEY);
         assert!(!greets(&mut first) && greets(&mut second));
     }
 
     #[test]
-    fn one_that_came_earlier_and_was_asked_longer_does_not_take_the_place_of_the_newest() {
-        let house = house();
+    fn an_older_connection_that_authenticates_late_does_not_replace_a_newer_one() {
+        let server = server();
         let ((mut first, one), (mut second, two)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
-        house.let_in(two.into(), 2, KEY);
+        server.serve_connection(two.into(), 2, KEY);
         assert!(greets(&mut second));
-        house.let_in(one.into(), 1, KEY);
+        server.serve_connection(one.into(), 1, KEY);
         assert!(greets(&mut second) && !greets(&mut first));
     }
 
     #[test]
-    fn what_a_copy_has_of_its_sources_connection_is_left_alone_until_it_is_reset() {
-        let house = house();
+    fn a_copy_does_not_shut_down_the_connection_of_its_source() {
+        let server = server();
         let ((mut first, one), (mut second, two)) =
             (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
-        house.let_in(one.into(), 1, KEY);
-        let newcomer = Arc::clone(&house);
-        let entering = thread::spawn(move || newcomer.let_in(two.into(), 2, [8; LINK_KEY_LEN]));
-        while house.guest.try_lock().is_ok() {
+        server.serve_connection(one.into(), 1, KEY);
+        let newcomer = Arc::clone(&server);
+        let entering = thread::spawn(move || newcomer.serve_connection(two.into(), 2, [8; LINK_KEY_LEN]));
+        while server.served.try_lock().is_ok() {
             thread::yield_now();
         }
         for _ in 0..100 {
-            assert!(greets(&mut first), "it was not shut");
+            assert!(greets(&mut first), "the connection was not shut down");
         }
         drop(first);
         entering.join().unwrap();
@@ -328,6 +333,6 @@ mod tests {
         assert!(!shown(&wrong, Some(KEY)).0);
         assert!(!shown(&KEY[..31], Some(KEY)).0);
         assert!(!shown(b"", Some(KEY)).0);
-        assert!(!shown(&KEY, None).0, "without a key of its own an agent lets nobody in");
+        assert!(!shown(&KEY, None).0, "an agent without a key accepts no connection");
     }
 }

@@ -1,4 +1,4 @@
-//! Waking a machine: who it is first, then its hooks, then everything else.
+//! Wakes a restored or forked machine: applies its identity, runs its hooks, then releases its processes.
 
 use agentiso_proto::{Response, Wake};
 
@@ -10,7 +10,7 @@ use crate::{
     sync::locked,
 };
 
-/// Makes the machine itself and lets it go on. If that fails, a machine that was held stays so.
+/// Handles [`Wake`]. On failure a held machine stays held.
 pub(crate) fn wake(agent: &Agent, wake: &Wake) -> Outcome<Response> {
     let machine = agent.machine()?;
     let mut hold = locked(&machine.hold);

@@ -1,5 +1,5 @@
-//! Walking a tree in the order of its paths. Each directory is held open while it is walked, no link is followed, and
-//! neither a deep nor a wide tree takes more than a bounded amount of memory.
+//! Walks a tree in path order. Each directory stays open while it is walked, links are not followed, and memory is
+//! bounded for deep and for wide trees.
 
 use std::{
     cmp::Ordering,
@@ -20,18 +20,17 @@ use crate::{
     stream::Stream,
 };
 
-/// Names held at once, those of all directories on the way included.
+/// Limit on the names in memory, over all open directories.
 const MAX_NAMES: usize = 256 * 1024;
-/// Longest path below the root.
+/// Limit on the length of a path below the root.
 const MAX_PATH: usize = 4096;
-/// These are not entered from above: what is in them are no files.
+/// Skipped unless the walk starts inside: they contain no regular files.
 const NO_FILES: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// A walk.
 pub(crate) struct Walk<'a> {
     stream: &'a Stream,
     hidden: bool,
-    /// Only what may lead to a match of this is entered.
+    /// Only directories that may contain a match are entered.
     glob: Option<&'a Glob>,
     avoided: Vec<(u64, u64)>,
     levels: Vec<Level>,
@@ -39,12 +38,12 @@ pub(crate) struct Walk<'a> {
     truncated: bool,
 }
 
-/// Something on the way.
+/// An entry that the walk has reached.
 pub(crate) struct Visited {
-    /// Where it is.
+    /// The directory that contains it.
     pub(crate) directory: Rc<OwnedFd>,
     pub(crate) name: Vec<u8>,
-    /// Below the root.
+    /// Relative to the root of the walk.
     pub(crate) path: RawPath,
     pub(crate) kind: FileType,
 }
@@ -52,11 +51,11 @@ pub(crate) struct Visited {
 struct Level {
     directory: Rc<OwnedFd>,
     path: RawPath,
-    /// The last comes first.
+    /// In reverse order: the last is visited first.
     steps: Vec<Step>,
 }
 
-/// A directory is a step itself, and entering it is another: names may come in between.
+/// Visiting a directory and entering it are two steps, because other names may sort between them.
 struct Step {
     name: Vec<u8>,
     kind: FileType,
@@ -64,7 +63,7 @@ struct Step {
 }
 
 impl Step {
-    /// Compares the paths of what the steps lead to.
+    /// Compares the paths of two steps.
     fn compare(&self, other: &Self) -> Ordering {
         let slash = |step: &Self| if step.enters { &b"/"[..] } else { b"" };
         self.name.iter().chain(slash(self)).cmp(other.name.iter().chain(slash(other)))
@@ -72,7 +71,7 @@ impl Step {
 }
 
 impl<'a> Walk<'a> {
-    /// Starts below a directory.
+    /// Starts a walk below `root`.
     pub(crate) fn start(
         stream: &'a Stream,
         root: &[u8],
@@ -88,12 +87,12 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Something was left out because there was too much of it.
+    /// Whether entries were left out because of a limit.
     pub(crate) fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// The next thing on the way.
+    /// Returns the next entry.
     pub(crate) fn next(&mut self) -> Outcome<Option<Visited>> {
         loop {
             self.stream.check()?;
@@ -166,8 +165,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Opens something on the way, itself and not what it leads to; `None` if it has gone, has become something else or may
-/// not be read.
+/// Opens an entry without following links. Returns `None` if it is gone, has changed its type, or is not readable.
 pub(crate) fn open(directory: &OwnedFd, name: &[u8], kind: OFlags, path: &[u8]) -> Outcome<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match rustix::fs::openat(directory.as_fd(), name, flags | kind, Mode::empty()) {
@@ -177,7 +175,7 @@ pub(crate) fn open(directory: &OwnedFd, name: &[u8], kind: OFlags, path: &[u8]) 
     }
 }
 
-/// Whether something is wrong with the machine, and not only with one file that went or may not be read.
+/// Whether an error concerns the whole machine and not just a file that is gone or unreadable.
 fn is_serious(errno: Errno) -> bool {
     matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)
 }
@@ -189,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_a_directory_comes_in_the_order_of_whole_paths() {
+    fn entries_are_visited_in_path_order() {
         let step = |name: &str, enters| Step { name: name.into(), kind: FileType::Unknown, enters };
         let mut steps = [step("a", true), step("a", false), step("a.b", false), step("a0", false)];
         steps.sort_by(Step::compare);
@@ -199,14 +197,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn steps_compare_as_the_paths_they_lead_to(
+        fn steps_compare_like_their_paths(
             one in "[a-b./0]{1,4}", other in "[a-b./0]{1,4}", enters: (bool, bool), inner in "[a-b.]{1,2}",
         ) {
             let (one, other) = (one.replace('/', "-"), other.replace('/', "-"));
             let step = |name: &str, enters| Step { name: name.into(), kind: FileType::Unknown, enters };
             let path = |name: &str, enters| if enters { format!("{name}/{inner}") } else { name.to_owned() };
             let (left, right) = (path(&one, enters.0), path(&other, enters.1));
-            // Within one directory no name is there twice.
+            // Names in a directory are unique.
             prop_assume!(one != other || enters.0 != enters.1);
             prop_assert_eq!(step(&one, enters.0).compare(&step(&other, enters.1)), left.cmp(&right));
         }

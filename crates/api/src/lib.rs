@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides anything: a request becomes an action, a [`Backend`] carries it out, and its outcome becomes
 //! an answer.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod backend;
 mod bodies;

@@ -1,4 +1,5 @@
 //! The command line: flags in, requests out, results on the screen.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod args;
 pub mod commands;

@@ -1,4 +1,4 @@
-//! The reference pages say what the code says. `UPDATE_DOCS=1` rewrites what is generated.
+//! Checks that generated reference pages are up to date. `UPDATE_DOCS=1` rewrites them.
 
 use std::env;
 use std::fs;
@@ -36,7 +36,7 @@ fn configuration() -> String {
 }
 
 #[test]
-fn the_configuration_page_is_the_generated_one() {
+fn the_configuration_page_is_up_to_date() {
     let path = page("configuration.md");
     if env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, configuration()).unwrap();

@@ -1,7 +1,7 @@
 //! Parses every `agentiso` command line shown in README, the documentation and the help.
 //!
 //! Lines in `console` blocks also run on real machines: see `vm/examples.rs`.
-#![expect(clippy::unwrap_used, reason = "a page that cannot be read fails the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::fs;
 use std::path::Path;
@@ -99,7 +99,7 @@ fn is_taken(words: &[String], place: &str) {
 }
 
 #[test]
-fn every_line_of_the_documentation_is_taken() {
+fn every_command_in_the_documentation_is_accepted() {
     let mut seen = 0;
     for (page, text) in pages() {
         for line in code(&text, &["sh", "console"]) {
@@ -113,7 +113,7 @@ fn every_line_of_the_documentation_is_taken() {
 }
 
 #[test]
-fn every_line_that_no_test_runs_has_a_reason() {
+fn every_command_that_no_test_runs_has_a_reason() {
     for (page, text) in pages() {
         let lines = code(&text, &["sh"]).join("\n").replace("\\\n", " ").replace("|\n", "| ");
         for line in lines.lines() {
@@ -124,7 +124,7 @@ fn every_line_that_no_test_runs_has_a_reason() {
 }
 
 #[test]
-fn every_example_of_the_help_is_taken() {
+fn every_example_in_the_help_is_accepted() {
     fn check(command: &clap::Command, seen: &mut usize) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let examples = help.split("Example").nth(1).unwrap_or_default();
@@ -145,7 +145,7 @@ fn every_example_of_the_help_is_taken() {
 }
 
 #[test]
-fn lines_are_split_as_a_shell_splits_them() {
+fn lines_are_split_like_in_a_shell() {
     let split = |line: &str| commands(line);
     assert_eq!(split("tar c . | agentiso cp - web:/a  # b"), [["agentiso", "cp", "-", "web:/a"]]);
     assert_eq!(

@@ -1,11 +1,11 @@
-//! The shape of the source tree: which crate may use which, and how long a file may be.
-#![expect(clippy::unwrap_used, reason = "a tree that cannot be read fails the test")]
+//! Checks the source tree: dependencies between crates, and the length of files.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate and what it may use of ours. Whoever adds an arrow adds it here, and says why in ARCHITECTURE.md.
+/// Each crate and the crates of this workspace it may depend on. Explain a new dependency in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("crates/blocking", &[]),
     ("crates/core", &["proto"]),
@@ -14,13 +14,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/config", &["core"]),
     ("crates/diff", &["core"]),
     ("crates/disks", &["core"]),
-    ("crates/images", &["core"]),
+    ("crates/images", &["blocking", "core"]),
     ("crates/meta", &["blocking", "core"]),
+    ("crates/net", &["core"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
-    ("crates/runtime", &["config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
+    ("crates/runtime", &["blocking", "config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
-    ("crates/engine", &["config", "core", "meta", "runtime"]),
-    ("crates/api", &["config", "core", "engine", "meta", "runtime"]),
+    ("crates/engine", &["core"]),
+    ("crates/api", &["core", "engine"]),
     ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "runtime"]),
     ("guest", &["proto"]),
 ];
@@ -35,7 +36,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The crates of ours that a manifest's `[dependencies]` name; what tests and builds use does not count.
+/// The workspace crates in a manifest's `[dependencies]`. Dev and build dependencies do not count.
 fn uses(manifest: &str) -> BTreeSet<String> {
     let manifest: toml::Table = manifest.parse().unwrap();
     let dependencies = manifest.get("dependencies").and_then(|table| table.as_table());
@@ -61,7 +62,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every source file that ships: `crates/*/src` and `guest/src`.
+/// All source files that ship: `crates/*/src` and `guest/src`.
 fn shipped_sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for (dir, _) in ARROWS {
@@ -70,12 +71,12 @@ fn shipped_sources() -> Vec<PathBuf> {
     found
 }
 
-/// The part of a file that ships: all above its test module.
+/// The part of a file above its test module.
 fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)
 }
 
-/// The lines of a file at which a function with a body begins.
+/// The lines at which a function with a body begins.
 fn function_bodies(text: &str) -> Vec<usize> {
     let is_function = |line: &str| {
         let words = line.split_whitespace();
@@ -88,7 +89,7 @@ fn function_bodies(text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn every_crate_is_in_the_map() {
+fn every_crate_is_listed() {
     let mapped: BTreeSet<PathBuf> = ARROWS.iter().map(|(dir, _)| root().join(dir)).collect();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let dir = entry.unwrap().path();
@@ -97,12 +98,12 @@ fn every_crate_is_in_the_map() {
 }
 
 #[test]
-fn crates_use_only_what_the_map_allows() {
+fn crates_depend_only_on_permitted_crates() {
     for (dir, allowed) in ARROWS {
         let used = uses(&read(&root().join(dir).join("Cargo.toml")));
         let allowed: BTreeSet<String> = allowed.iter().map(|&name| name.to_owned()).collect();
         let strangers: Vec<_> = used.difference(&allowed).collect();
-        assert!(strangers.is_empty(), "{dir} must not use {strangers:?}");
+        assert!(strangers.is_empty(), "{dir} must not depend on {strangers:?}");
     }
 }
 
@@ -123,7 +124,7 @@ fn no_file_is_too_long_to_read() {
 }
 
 #[test]
-fn crate_roots_only_declare() {
+fn crate_roots_contain_only_declarations() {
     for (dir, _) in ARROWS {
         let path = root().join(dir).join("src/lib.rs");
         if path.exists() {
@@ -134,7 +135,7 @@ fn crate_roots_only_declare() {
 }
 
 #[test]
-fn the_checks_see_what_they_look_for() {
+fn the_checks_detect_violations() {
     assert_eq!(
         uses(
             "[dependencies]\nagentiso-core.workspace = true\nserde = \"1\"\n[dev-dependencies]\nagentiso-vmm = \"1\"\n"

@@ -1,9 +1,9 @@
-//! What people read: the help of every verb, and what is said about common mistakes, without a machine.
+//! Snapshots of what people read: the help of every command, and messages about common mistakes. Needs no machine.
 //!
-//! Snapshots are in `snapshots/`. After a change on purpose, `INSTA_UPDATE=always cargo test -p agentiso-cli --test
-//! surface` writes them anew; read the difference before you commit it.
+//! Snapshots are in `snapshots/`. After an intended change, `INSTA_UPDATE=always cargo test -p agentiso-cli --test
+//! surface` rewrites them; review the diff before you commit it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::fmt::Write;
 use std::fs;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use agentiso_cli::args::Cli;
 use clap::CommandFactory;
 
-/// Writes the help of a verb and of all verbs below it.
+/// Appends the help of a command and of all its subcommands.
 fn help(command: &clap::Command, path: &str, text: &mut String) {
     let shown = command.clone().term_width(100).render_long_help();
     writeln!(text, "$ {path} --help\n{shown}").unwrap();
@@ -21,7 +21,7 @@ fn help(command: &clap::Command, path: &str, text: &mut String) {
     }
 }
 
-/// Global flags are the same everywhere; the top says what they are.
+/// Removes the global flags, which the top-level help describes.
 fn without_globals(command: clap::Command) -> clap::Command {
     let hide = |arg: clap::Arg| {
         let is_global = ["json", "quiet", "config", "help"].contains(&arg.get_id().as_str());
@@ -31,7 +31,7 @@ fn without_globals(command: clap::Command) -> clap::Command {
 }
 
 #[test]
-fn the_help_of_every_verb_is_as_it_was() {
+fn the_help_of_every_command_matches_its_snapshot() {
     let mut cli = Cli::command();
     cli.build();
     let shown = cli.clone().term_width(100).render_long_help().to_string();
@@ -44,7 +44,7 @@ fn the_help_of_every_verb_is_as_it_was() {
     }
 }
 
-/// An empty installation. Its daemon ends with it.
+/// An empty installation. Its daemon is stopped on drop.
 struct Home {
     directory: tempfile::TempDir,
     said: String,
@@ -65,7 +65,7 @@ impl Home {
         command
     }
 
-    /// Runs agentiso and writes down what it says.
+    /// Runs agentiso and records its output.
     fn say(&mut self, words: &[&str]) {
         let output = self.command(words).output().unwrap();
         writeln!(self.said, "$ agentiso {}", words.join(" ")).unwrap();
@@ -79,13 +79,13 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Without a daemon there is none to end.
+        // Fails if no daemon is running.
         let _ = self.command(&["daemon", "stop"]).output();
     }
 }
 
 #[test]
-fn wrong_words_are_answered_with_what_is_right() {
+fn invalid_command_lines_get_helpful_errors() {
     let mut home = Home::new();
     for words in [
         &["lss"][..],
@@ -131,7 +131,7 @@ fn wrong_words_are_answered_with_what_is_right() {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_what_to_do() {
+fn missing_objects_are_named_with_a_remedy() {
     let mut home = Home::new();
     for words in [
         &["image", "ls"][..],
@@ -179,7 +179,7 @@ fn what_is_not_there_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_wrong_key_in_the_configuration_is_named_with_the_right_one() {
+fn an_unknown_configuration_key_gets_a_suggestion() {
     let mut home = Home::new();
     fs::write(home.directory.path().join("config.toml"), "[defaults]\nmemry_mb = 512\n").unwrap();
     home.say(&["ls"]);

@@ -17,6 +17,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod client;
 mod error;

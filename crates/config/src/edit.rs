@@ -1,6 +1,6 @@
-//! Changing a few keys of a configuration file, and nothing else in it.
+//! Changes single keys of a configuration file and leaves the rest as it is.
 
-/// The text with keys of one section set. Comments and all other keys stay as they are.
+/// Returns the text with the given keys of one section set. Comments and other keys are unchanged.
 pub fn with_keys(text: &str, section: &str, keys: &[(&str, &str)]) -> String {
     let header = format!("[{section}]");
     let set: String = keys.iter().map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
@@ -39,7 +39,7 @@ mod tests {
     const ZFS: &[(&str, &str)] = &[("backend", "zfs"), ("zfs_dataset", "tank/agentiso")];
 
     #[test]
-    fn only_the_keys_that_are_set_change_whatever_the_file_was() {
+    fn only_the_given_keys_change() {
         let files = [
             String::new(),
             Config::commented(),
@@ -55,7 +55,11 @@ mod tests {
             assert_eq!(parse(&edited, Path::new("c")).unwrap(), expected, "{edited}");
             let comments = |text: &str| text.matches('#').count();
             assert_eq!(comments(&edited), comments(&file));
-            assert_eq!(with_keys(&edited, "disks", ZFS), edited, "a second time changes nothing");
+            assert_eq!(
+                with_keys(&edited, "disks", ZFS),
+                edited,
+                "setting the same keys again changes nothing"
+            );
         }
     }
 }

@@ -1,59 +1,59 @@
-//! Why a configuration was refused.
+//! Errors of a configuration file, with file and line.
 
 use std::path::PathBuf;
 
 use agentiso_core::{Code, Explain};
 
-/// A configuration file that cannot be used, with the place to look at.
+/// Why a configuration file was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file was named by the user and does not exist.
-    #[error("there is no configuration file {}", path.display())]
+    /// The user named the file, but it does not exist.
+    #[error("the configuration file {} does not exist", path.display())]
     Missing {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
     },
     /// The file cannot be read.
     #[error("could not read the configuration file {}", path.display())]
     Read {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         #[source]
         cause: std::io::Error,
     },
-    /// The file is not TOML.
+    /// The file is not valid TOML.
     #[error("{}:{line}: {message}", path.display())]
     Syntax {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// The line, from one.
+        /// Line number, from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// Nobody knows that key.
+    /// The key does not exist.
     #[error("{}:{line}: unknown key {key:?}", path.display())]
     UnknownKey {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// The line, from one.
+        /// Line number, from 1.
         line: usize,
         /// The key as written, with its section.
         key: String,
-        /// The known key it resembles most.
+        /// The most similar key.
         nearest: Option<String>,
     },
-    /// The key is known but its value cannot be used.
+    /// The value of a key is invalid.
     #[error("{}:{line}: {key}: {message}", path.display())]
     BadValue {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// The line, from one.
+        /// Line number, from 1.
         line: usize,
         /// The key with its section.
         key: String,
-        /// What is wrong with the value.
+        /// Why the value is invalid.
         message: String,
     },
 }
@@ -68,7 +68,7 @@ impl Explain for ConfigError {
 
     fn remedy(&self) -> Option<String> {
         match self {
-            Self::Missing { .. } => Some("check the path, or leave it out to use the defaults".to_owned()),
+            Self::Missing { .. } => Some("check the path, or omit it to use the defaults".to_owned()),
             Self::Read { .. } => Some("make the file readable for the user that runs agentiso".to_owned()),
             Self::Syntax { line, .. } => Some(format!("correct line {line}; the file is TOML")),
             Self::UnknownKey { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest:?}?")),
@@ -76,7 +76,7 @@ impl Explain for ConfigError {
                 Some("remove it; docs/configuration.md lists every key".to_owned())
             }
             Self::BadValue { line, .. } => {
-                Some(format!("correct line {line}; docs/configuration.md says what each key takes"))
+                Some(format!("correct line {line}; docs/configuration.md describes the values of each key"))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Reading a configuration, with errors that point at the line.
+//! Reads a configuration file. Errors name the file, the line and the key.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::reference::{SECTIONS, Section};
 use super::{Config, ConfigError};
 
-/// Reads the configuration at `path`. A file that is missing means the defaults, unless the user named it.
+/// Reads the configuration at `path`. A missing file means the defaults, unless `explicit`: the user named it.
 pub fn load(path: &Path, explicit: bool) -> Result<Config, ConfigError> {
     match fs::read_to_string(path) {
         Ok(text) => parse(&text, path),
@@ -23,7 +23,7 @@ pub fn load(path: &Path, explicit: bool) -> Result<Config, ConfigError> {
     }
 }
 
-/// Reads a configuration from its text; `path` is only named in errors.
+/// Parses a configuration. `path` is only used in errors.
 pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let document = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
         path: path.to_owned(),
@@ -47,7 +47,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     }
 }
 
-/// A file that is valid TOML.
+/// A parsed TOML file.
 struct File<'a> {
     text: &'a str,
     path: &'a Path,
@@ -55,7 +55,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Refuses the first key, in the order of the file, that nobody knows.
+    /// Rejects the first unknown key, in file order.
     fn check_keys(&self) -> Result<(), ConfigError> {
         let mut unknown: Vec<(usize, String, Option<String>)> = Vec::new();
         for (name, value) in self.root {
@@ -105,21 +105,21 @@ impl File<'_> {
         }
     }
 
-    /// The full name of the key whose value lies at `at`.
+    /// The full name of the key whose value spans `at`.
     fn key_around(&self, at: &Range<usize>) -> Option<String> {
         self.entries().find_map(|(section, key, _, value)| {
             (value.start <= at.start && at.end <= value.end).then(|| format!("{section}.{key}"))
         })
     }
 
-    /// The line a key is on, unless the file leaves it at its default.
+    /// The line of a key, if the file sets it.
     fn line_of_key(&self, section: &str, key: &str) -> Option<usize> {
         self.entries()
             .find(|entry| entry.0 == section && entry.1 == key)
             .map(|(_, _, name, _)| line_of(self.text, name.start))
     }
 
-    /// Every key of every section: section, key, where its name is, where its value is.
+    /// All keys of all sections: section, key, span of its name, span of its value.
     fn entries(&self) -> impl Iterator<Item = (&str, &str, Range<usize>, Range<usize>)> {
         self.root.iter().flat_map(|(section, value)| {
             value.get_ref().as_table().into_iter().flatten().map(move |(key, value)| {
@@ -129,7 +129,7 @@ impl File<'_> {
     }
 }
 
-/// Looks for what the user may have meant: in the same section, among the sections, then anywhere.
+/// Finds the most similar key: in the same section, then among the sections, then anywhere.
 fn nearest_key(typed: &str, section: Option<&Section>) -> Option<String> {
     let here = match section {
         Some(section) => nearest(typed, section.keys.iter().map(|key| key.name))
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_the_default_and_a_partial_one_changes_only_what_it_says() {
+    fn an_empty_file_is_the_default_and_a_partial_file_changes_only_its_keys() {
         assert_eq!(parse("", Path::new("c")).unwrap(), Config::default());
         let config = parse(
             "[limits]\nmax_vcpus = 16\n[defaults]\nvcpus = 12\n[vm]\naccel = \"tcg\"\nlink = \"serial\"\nqemu = \"/opt/q\"\n",
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_refused_with_its_line_and_the_nearest_known_key() {
+    fn an_unknown_key_is_rejected_with_its_line_and_the_most_similar_key() {
         let failure = refusal("# hello\n[defaults]\nvcpu = 2\n");
         assert_eq!(failure.code(), Code::InvalidConfig);
         assert_eq!(failure.message(), "c.toml:3: unknown key \"defaults.vcpu\"");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_in_the_wrong_place_is_sent_to_its_section() {
+    fn a_key_in_the_wrong_section_is_suggested_with_the_right_one() {
         assert_eq!(refusal("memory_mb = 1\n").remedy(), Some("did you mean \"defaults.memory_mb\"?"));
         assert_eq!(refusal("[vm]\nmax_vcpus = 1\n").remedy(), Some("did you mean \"limits.max_vcpus\"?"));
         assert_eq!(refusal("[limit]\n").remedy(), Some("did you mean \"[limits]\"?"));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_unknown_key_of_the_file_is_the_one_named() {
+    fn the_first_unknown_key_of_the_file_is_reported() {
         assert!(refusal("[vm]\nzzz = 1\naaa = 1\n[defaults]\nq = 1\n").message().starts_with("c.toml:2:"));
     }
 
@@ -234,11 +234,11 @@ mod tests {
             ),
             (
                 "[resources]\ncgroup = \"off\"\ncgroup_required = true\n",
-                "c.toml:3: resources.cgroup_required: limits cannot be required where cgroup is \"off\"",
+                "c.toml:3: resources.cgroup_required: cannot be true while cgroup is \"off\"",
             ),
             (
                 "[resources]\noverhead_mb = 0\n",
-                "c.toml:2: resources.overhead_mb: must be at least 64: no QEMU lives with less",
+                "c.toml:2: resources.overhead_mb: must be at least 64, because QEMU does not run with less",
             ),
             ("vm = 3\n", "c.toml:1: vm: this is a section; write [vm] on a line of its own"),
         ] {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_matters_only_when_it_was_named() {
+    fn a_missing_file_is_an_error_only_if_it_was_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         assert_eq!(load(&path, false).unwrap(), Config::default());
@@ -266,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_never_taken_for_a_missing_one() {
+    fn an_unreadable_file_is_never_treated_as_missing() {
         let dir = tempfile::tempdir().unwrap();
         assert!(matches!(load(dir.path(), false), Err(ConfigError::Read { .. })));
     }
 
     proptest! {
         #[test]
-        fn any_text_is_accepted_or_refused_but_never_panics(text in "(\\[(vm|defaults)\\]\n)?[ -~\n]{0,80}") {
+        fn parsing_never_panics(text in "(\\[(vm|defaults)\\]\n)?[ -~\n]{0,80}") {
             let _ = parse(&text, Path::new("c"));
         }
     }

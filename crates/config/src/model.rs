@@ -1,4 +1,4 @@
-//! What a configuration holds.
+//! The configuration model, with its defaults and checks.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,45 +8,45 @@ use agentiso_core::ports::Dataset;
 use agentiso_core::{ImageName, Limits, MIN_MEMORY_MB, NameError, Resources};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// MiB a QEMU may take beside its guest's memory.
+/// Memory in MiB that a QEMU process may use in addition to its guest's memory.
 ///
-/// Measured, after a guest had used all of its memory and its disk: 25 MiB of QEMU's own and 5 MiB of the kernel's with
-/// KVM, 79 MiB and 7 MiB with TCG, of which 64 are translated code; a processor adds up to 4 MiB, a GiB of guest memory
-/// 4 MiB of page tables. Twice that is allowed. Pages of files (templates, disks) count too, but the kernel lets go of
+/// Measured after a guest had used all its memory and its disk: 25 MiB for QEMU and 5 MiB in the kernel with KVM; 79
+/// MiB and 7 MiB with TCG, of which 64 are translated code. Each vCPU adds up to 4 MiB, each GiB of guest memory 4 MiB
+/// of page tables. The limit is twice that. Cached pages of files (templates, disks) count too, but the kernel drops
 /// them before it kills.
 const OVERHEAD_MB: u32 = 192;
-/// Below this every machine would be killed at its start.
+/// With less than this, every machine would be killed when it starts.
 const LEAST_OVERHEAD_MB: u32 = 64;
 
 /// The whole configuration. Every key is optional; an empty file is [`Config::default`].
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What a machine gets when the command line does not say.
+    /// Default resources of a machine.
     pub defaults: Defaults,
-    /// The largest machine that may be asked for.
+    /// Maximum resources of a machine.
     pub limits: Limits,
-    /// How machines are run.
+    /// How machines run.
     pub vm: Vm,
-    /// What the host holds each machine to.
+    /// Resource limits that the host enforces on each machine.
     pub resources: Holding,
     /// Memory images of booted guests.
     pub templates: Templates,
     /// Disks of workspaces.
     pub disks: Disks,
-    /// Machines that are ready before anyone asks for them.
+    /// Machines that are started in advance.
     pub pool: Pool,
-    /// The daemon and its doors.
+    /// The daemon and its listeners.
     pub daemon: Daemon,
-    /// What a session of an agent may have.
+    /// Quotas of an agent's session.
     pub sessions: Sessions,
-    /// How often a session may call.
+    /// Rate limits of a session.
     pub rate_limit: RateLimit,
-    /// What agents may do with images.
+    /// Access of agents to images.
     pub images: Images,
 }
 
-/// What agents may do with images.
+/// Access of agents to images.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Images {
@@ -54,92 +54,92 @@ pub struct Images {
     pub agents: ImageAccess,
 }
 
-/// What agents may do with images. The user of the command line may do everything.
+/// What agents may do with images. The CLI user may do everything.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageAccess {
-    /// Nothing but start from those they know by name.
+    /// Only use images whose names they know.
     Off,
     /// List and show them.
     #[default]
     List,
-    /// Pull, import, build, commit and remove them, too.
+    /// Also pull, import, build, commit and remove them.
     Manage,
 }
 
-/// The daemon and its doors.
+/// The daemon and its listeners.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Daemon {
-    /// Address to listen on besides the socket.
+    /// TCP address to listen on, in addition to the socket.
     #[serde(deserialize_with = "address_unless_empty", skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
-    /// The file with the token that whoever comes over that address must have.
+    /// File with the token that clients of that address must present.
     #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// Port on 127.0.0.1 for metrics and health; 0 for none.
+    /// Port on 127.0.0.1 for metrics and health checks; 0 for none.
     pub metrics_port: u16,
-    /// The directory of the host agents may copy from and to, instead of `transfers` in the data directory.
+    /// Host directory that agents may copy from and to; `transfers` in the data directory if absent.
     #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
     pub transfer_dir: Option<PathBuf>,
-    /// GiB one download out of a workspace may have.
+    /// Limit on one download from a workspace, in GiB.
     pub download_max_gb: u32,
-    /// Files, directories and links one download may have.
+    /// Limit on the files, directories and links of one download.
     pub download_max_files: u32,
-    /// MiB a download leaves free on the file system it is written to.
+    /// MiB that a download leaves free on the file system it is written to.
     pub download_reserve_mb: u32,
 }
 
-/// What a session of an agent may have.
+/// Quotas of an agent's session.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sessions {
-    /// Workspaces.
+    /// Number of workspaces.
     pub max_workspaces: u32,
-    /// MiB of memory of all of them.
+    /// Total memory of its workspaces, in MiB.
     pub max_memory_mb: u32,
-    /// GiB of disk of all of them.
+    /// Total disk size of its workspaces, in GiB.
     pub max_disk_gb: u32,
-    /// Most snapshots of all of them.
+    /// Total number of snapshots of its workspaces.
     pub max_snapshots: u32,
-    /// Seconds without a call after which another session may take its workspaces over by force.
+    /// Seconds without a call after which another session may forcibly take over its workspaces.
     pub adopt_idle_secs: u32,
-    /// What sessions see and reach of each other's workspaces.
+    /// Which workspaces of other sessions a session can see and use.
     pub isolation: Isolation,
 }
 
-/// What sessions see and reach of each other's workspaces.
+/// Which workspaces of other sessions a session can see and use.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// All workspaces are listed, and one that nobody owns belongs to the session that uses it first.
+    /// All workspaces are listed. A workspace without an owner is adopted by the first session that uses it.
     #[default]
     Shared,
-    /// A session sees and reaches only workspaces that it owns.
+    /// A session sees and uses only the workspaces that it owns.
     Strict,
 }
 
-/// How often a session may call.
+/// Rate limits of a session.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateLimit {
-    /// Whether calls are counted at all.
+    /// Whether rate limits apply.
     pub enabled: bool,
-    /// Calls a minute that start machines.
+    /// Calls per minute that start machines.
     pub create_per_minute: u32,
-    /// Calls a minute that run commands.
+    /// Calls per minute that run commands.
     pub exec_per_minute: u32,
-    /// All other calls a minute.
+    /// All other calls per minute.
     pub default_per_minute: u32,
 }
 
-/// Machines that are ready before anyone asks for them.
+/// Machines that are started in advance.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pool {
-    /// How many of each shape.
+    /// Number of machines per combination of image and size.
     pub size: u32,
-    /// MiB of memory all of them together may have; 0: as much as suits the host.
+    /// Limit on the memory of all of them together, in MiB; 0 to derive it from the host's memory.
     pub memory_mb: u32,
 }
 
@@ -147,97 +147,97 @@ pub struct Pool {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Disks {
-    /// How they are kept.
+    /// How disks are stored.
     pub backend: DiskBackend,
-    /// The dataset of a ZFS pool to keep them in.
+    /// The ZFS dataset that contains them.
     #[serde(deserialize_with = "dataset_unless_empty", skip_serializing_if = "Option::is_none")]
     pub zfs_dataset: Option<String>,
 }
 
-/// How disks are kept.
+/// How disks are stored.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskBackend {
-    /// The best the file system of the data directory allows.
+    /// The best backend that the data directory's file system supports.
     #[default]
     Auto,
-    /// As layers of qcow2 files, on any file system.
+    /// Layers of qcow2 files, on any file system.
     Qcow2,
-    /// As raw files that share data, on XFS and btrfs.
+    /// Raw files that share data, on XFS and btrfs.
     Reflink,
-    /// As volumes of a ZFS pool.
+    /// Volumes of a ZFS pool.
     Zfs,
 }
 
-/// What a machine gets when the command line does not say.
+/// Default resources of a machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Defaults {
-    /// The image; checked to be a valid name when the file is read.
+    /// The image. Checked to be a valid name when the file is read.
     #[serde(deserialize_with = "image_name")]
     pub image: String,
-    /// Virtual processors; 0 for as many as suit the acceleration.
+    /// Number of vCPUs; 0 for the number that suits the acceleration.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mb: u32,
     /// Size of the root file system in GiB.
     pub disk_gb: u32,
-    /// As many virtual processors as suit the acceleration, if that is known.
+    /// The number of vCPUs that suits the acceleration, if that is known.
     #[serde(skip)]
     suitable_vcpus: Option<u32>,
 }
 
-/// How machines are run.
+/// How machines run.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vm {
-    /// The QEMU to use instead of the one in `PATH`.
+    /// Path of QEMU, instead of the one in `PATH`.
     #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
     pub qemu: Option<PathBuf>,
-    /// The guest kernel to use instead of the one `init` prepares.
+    /// Path of the guest kernel, instead of the one that `init` prepares.
     #[serde(deserialize_with = "path_unless_empty", skip_serializing_if = "Option::is_none")]
     pub kernel: Option<PathBuf>,
-    /// The acceleration.
+    /// The accelerator.
     pub accel: Accel,
     /// The transport between host and guest.
     pub link: Link,
-    /// The user whose group every QEMU has when agentiso itself is root.
+    /// When agentiso runs as root: the user whose group every QEMU has.
     pub user: String,
-    /// The first of the user ids that QEMUs have then.
+    /// When agentiso runs as root: the first user id for QEMU processes.
     pub first_uid: u32,
-    /// How many there are; with none, every QEMU runs as `user`.
+    /// Number of user ids; 0 to run every QEMU as `user`.
     pub uids: u32,
     /// Whether QEMU is isolated from the host.
     pub isolation: QemuIsolation,
-    /// Seconds a machine may take until it answers, booted or restored, and for each step of its start after that.
+    /// Seconds until a booted or restored machine must respond, and for each later step of its start.
     pub boot_timeout_secs: u32,
     /// Seconds a machine may take to power off before it is killed.
     pub stop_timeout_secs: u32,
-    /// Whether a stopped or suspended workspace starts when a command, a file or git is used in it.
+    /// Whether a stopped or suspended workspace starts when a command, file or git action uses it.
     pub start_on_use: bool,
 }
 
-/// What the host holds each machine to.
+/// Resource limits that the host enforces on each machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Holding {
-    /// Whether machines are put into groups.
+    /// Whether machines run in cgroups.
     pub cgroup: Cgroup,
-    /// A machine that cannot be limited does not start.
+    /// Whether a machine that cannot be limited fails to start.
     pub cgroup_required: bool,
-    /// MiB a QEMU may take beside its guest's memory.
+    /// Memory in MiB that QEMU may use in addition to its guest's memory.
     pub overhead_mb: u32,
-    /// MiB a machine may read from the disk in a second; 0 for no limit.
+    /// Limit on disk reads per machine, in MiB per second; 0 for none.
     pub io_read_mb_per_sec: u32,
-    /// MiB a machine may write to the disk in a second; 0 for no limit.
+    /// Limit on disk writes per machine, in MiB per second; 0 for none.
     pub io_write_mb_per_sec: u32,
 }
 
-/// Whether machines are put into groups.
+/// Whether machines run in cgroups.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cgroup {
-    /// Wherever the host lets us.
+    /// If the host allows it.
     #[default]
     Auto,
     /// Never.
@@ -248,36 +248,36 @@ pub enum Cgroup {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QemuIsolation {
-    /// Wherever the host allows it.
+    /// If the host allows it.
     #[default]
     Auto,
-    /// A machine whose QEMU cannot be isolated is refused.
+    /// Machines whose QEMU cannot be isolated do not start.
     Required,
-    /// It sees what its user sees.
+    /// QEMU can access everything that its user can.
     Off,
 }
 
-/// Which acceleration QEMU uses.
+/// Which accelerator QEMU uses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accel {
-    /// KVM if the guest kernel really boots with it, else TCG.
+    /// KVM if the guest kernel boots with it, otherwise TCG.
     #[default]
     Auto,
-    /// KVM or nothing.
+    /// KVM only.
     Kvm,
     /// Software emulation.
     Tcg,
 }
 
-/// Which transport carries the guest link.
+/// Which transport the guest link uses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
-    /// Vsock if the host offers it, else virtio-serial.
+    /// Vsock if the host has it, otherwise virtio-serial.
     #[default]
     Auto,
-    /// Vsock or nothing.
+    /// Vsock only.
     Vsock,
     /// Virtio-serial.
     Serial,
@@ -287,7 +287,7 @@ pub enum Link {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Templates {
-    /// MiB all templates together may take on disk.
+    /// Limit on the disk space of all templates together, in MiB.
     pub max_mb: u32,
 }
 
@@ -374,7 +374,7 @@ impl Default for Pool {
 }
 
 impl Defaults {
-    /// The size of a machine nobody asked a particular size for.
+    /// The resources of a machine for which no size was given.
     pub fn resources(&self) -> Resources {
         let vcpus = match self.vcpus {
             0 => self.suitable_vcpus.unwrap_or(Resources::default().vcpus),
@@ -383,14 +383,14 @@ impl Defaults {
         Resources { vcpus, memory_mb: self.memory_mb, disk_gb: self.disk_gb }
     }
 
-    /// The default image as a name.
+    /// The default image as a checked name.
     pub fn image_name(&self) -> Result<ImageName, NameError> {
         self.image.parse()
     }
 }
 
 impl Vm {
-    /// How long a machine may take until it answers.
+    /// How long a machine may take until it responds.
     pub fn boot_timeout(&self) -> Duration {
         Duration::from_secs(u64::from(self.boot_timeout_secs))
     }
@@ -401,25 +401,25 @@ impl Vm {
     }
 }
 
-/// A value that is well formed but makes no sense.
+/// A value that has the right type but is invalid.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Nonsense {
     pub section: &'static str,
     pub key: &'static str,
-    /// The key of `[limits]` it does not fit.
+    /// The key in `[limits]` that it conflicts with.
     pub limit: Option<&'static str>,
     pub reason: String,
 }
 
 impl Config {
-    /// Learns how guests run here, which decides how many processors a machine gets that nobody chose for it: two where
-    /// they are the host's own, one where a processor is emulated and a second one only slows the first.
+    /// Sets the default number of vCPUs to suit the accelerator: two with hardware virtualisation; one with emulation,
+    /// where a second vCPU only slows down the first.
     pub fn suit(&mut self, accel: Accel) {
         let suitable = if accel == Accel::Kvm { 2 } else { 1 };
         self.defaults.suitable_vcpus = Some(suitable.min(self.limits.max_vcpus));
     }
 
-    /// Finds the first value that makes no sense by itself or beside the others.
+    /// Finds the first value that is invalid, by itself or in combination with others.
     pub(super) fn nonsense(&self) -> Option<Nonsense> {
         let (defaults, limits) = (&self.defaults, &self.limits);
         let sizes = [
@@ -457,27 +457,30 @@ impl Config {
             ("default_per_minute", self.rate_limit.default_per_minute),
         ];
         if let Some((key, _)) = rates.iter().find(|(_, per_minute)| *per_minute == 0) {
-            let reason = "must be at least 1; enabled = false switches all limits off".to_owned();
+            let reason = "must be at least 1; set enabled = false to turn off all limits".to_owned();
             return Some(Nonsense { section: "rate_limit", key, limit: None, reason });
         }
         if self.resources.cgroup_required && self.resources.cgroup == Cgroup::Off {
-            let reason = "limits cannot be required where cgroup is \"off\"".to_owned();
+            let reason = "cannot be true while cgroup is \"off\"".to_owned();
             return Some(Nonsense { section: "resources", key: "cgroup_required", limit: None, reason });
         }
         if self.resources.overhead_mb < LEAST_OVERHEAD_MB {
-            let reason = format!("must be at least {LEAST_OVERHEAD_MB}: no QEMU lives with less");
+            let reason = format!("must be at least {LEAST_OVERHEAD_MB}, because QEMU does not run with less");
             return Some(Nonsense { section: "resources", key: "overhead_mb", limit: None, reason });
         }
         if self.daemon.listen.is_some() && self.daemon.token_file.is_none() {
-            let reason = "needs token_file: nobody may come over the network without a token".to_owned();
+            let reason = "requires token_file: clients must authenticate with a token".to_owned();
             return Some(Nonsense { section: "daemon", key: "listen", limit: None, reason });
         }
         if self.disks.backend == DiskBackend::Zfs && self.disks.zfs_dataset.is_none() {
-            let reason = "needs zfs_dataset: the dataset of a pool to keep the disks in".to_owned();
+            let reason = "requires zfs_dataset, the dataset that stores the disks".to_owned();
             return Some(Nonsense { section: "disks", key: "backend", limit: None, reason });
         }
         if self.vm.uids > 0 && !are_ids_for_machines(self.vm.first_uid, self.vm.uids) {
-            let reason = format!("{} ids from there on are not between 65536 and 4294967293", self.vm.uids);
+            let reason = format!(
+                "the range of {} ids that starts here must lie between 65536 and 4294967293",
+                self.vm.uids
+            );
             return Some(Nonsense { section: "vm", key: "first_uid", limit: None, reason });
         }
         if self.vm.user.is_empty() {
@@ -488,12 +491,12 @@ impl Config {
     }
 }
 
-/// Ids of a distribution's own users and of nobody are not for machines, nor is the one that stands for none.
+/// Excludes the ids of a distribution's own users, of nobody, and the one that means "unchanged".
 fn are_ids_for_machines(first: u32, count: u32) -> bool {
     first >= 1 << 16 && first.checked_add(count).is_some_and(|end| end < u32::MAX - 1)
 }
 
-/// Whatever is not the name of a dataset of its own is refused here, before anything is done with it.
+/// Rejects anything but a valid dataset name before it is used.
 fn dataset_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let name = String::deserialize(deserializer)?;
     if name.is_empty() {
@@ -516,7 +519,7 @@ fn address_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Op
     text.parse().map(Some).map_err(bad)
 }
 
-/// An empty string stands for "not set", so that the commented file can show every key with its default.
+/// Treats an empty string as "not set", so that the commented file can show every key with its default.
 fn path_unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     let path = PathBuf::deserialize(deserializer)?;
     if path.as_os_str().is_empty() {
@@ -533,14 +536,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_configuration_makes_sense() {
+    fn the_default_configuration_is_valid() {
         assert_eq!(Config::default().nonsense(), None);
         assert!(Config::default().defaults.image_name().is_ok());
         assert_eq!(Config::default().defaults.resources(), Resources::default());
     }
 
     #[test]
-    fn a_hostile_dataset_is_refused_with_the_file() {
+    fn a_hostile_dataset_name_is_rejected() {
         for name in ["tank", "tank/../x", "tank/a@b", "-o x", "tank/agentiso ", "/tank/a", "tank/-r"] {
             let text = format!("[disks]\nzfs_dataset = {name:?}\n");
             let refused = crate::parse(&text, std::path::Path::new("c")).unwrap_err().to_string();
@@ -551,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_nobody_chose_suit_the_acceleration() {
+    fn the_default_number_of_vcpus_suits_the_accelerator() {
         let vcpus = |config: &str, accel| {
             let mut config = crate::parse(config, std::path::Path::new("c")).unwrap();
             config.suit(accel);
@@ -563,11 +566,11 @@ mod tests {
             assert_eq!(vcpus("[defaults]\nvcpus = 3\n", accel), 3);
             assert_eq!(vcpus("[limits]\nmax_vcpus = 1\n", accel), 1);
         }
-        assert_eq!(Config::default().defaults.resources().vcpus, 1, "where nothing is known yet");
+        assert_eq!(Config::default().defaults.resources().vcpus, 1, "before the accelerator is known");
     }
 
     #[test]
-    fn accepted_defaults_are_machines_the_limits_allow() {
+    fn accepted_defaults_are_within_the_limits() {
         for memory_mb in [0, 1, 127, 128, 8192, 8193, u32::MAX] {
             for vcpus in [0, 1, 8, 9] {
                 let mut config = Config::default();

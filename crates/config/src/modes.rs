@@ -1,21 +1,21 @@
-//! Who may read an installation: its user, and nobody else.
+//! Permissions of an installation: only its user can access it.
 //!
-//! Directories have mode 0700 and files 0600. There is one exception: root's QEMUs run as other users, so what they
-//! open has the group they share.
+//! Directories have mode 0700 and files 0600. The exception: QEMU processes started by root run as other users, so
+//! files that they open have the group that they share.
 //!
 //! ```text
 //!                                              user    root
-//! home, disks, machines, cache                 0700    0710 with QEMU's group: QEMU passes through to its own files
+//! home, disks, machines, cache                 0700    0710 with QEMU's group: QEMU can traverse it to its own files
 //! images, kernel, templates, bases, workspaces 0700    the same, and new entries inherit the group (setgid)
 //! memory, maintenance, transfers, lost, run    0700    0700
 //! ```
 //!
-//! `secure` makes these directories and corrects those of older versions, whose contents were readable by everyone.
-//! A directory that has the right mode is not looked into, so this costs one `stat` per directory once it is done. The
-//! contents are corrected before the directory itself: if that is interrupted, the next call starts over.
+//! `secure` creates these directories and corrects those of older versions, which everyone could read. The contents of
+//! a directory with the right mode are not checked, so this normally costs one `stat` per directory. The contents are
+//! corrected before the directory itself: if that is interrupted, the next call starts over.
 //!
-//! The file mode creation mask is the second line: `restrict` clears every bit of group and others, and remembers
-//! the mask the process was started with for files that are written for the user outside the installation.
+//! The umask is the second line of defence: `restrict` clears all bits of group and others, and keeps the umask that
+//! the process was started with for files written for the user outside the installation.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
@@ -28,39 +28,39 @@ use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags};
 
 use crate::paths::Paths;
 
-/// The mask this process was started with.
+/// The umask this process was started with.
 static INHERITED: OnceLock<u32> = OnceLock::new();
 
-/// How deep the directories of an installation go, at most. Only what an older version made is looked through.
+/// Maximum depth of directories in an installation. Only those created by an older version are traversed.
 const DEEPEST: u32 = 64;
 
 const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 
-/// What a directory is for.
+/// How QEMU uses a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Use {
-    /// QEMU passes through it.
+    /// QEMU traverses it.
     Passage,
-    /// QEMU passes through it, and what is made in it inherits QEMU's group.
+    /// QEMU traverses it, and new entries inherit QEMU's group.
     Inherited,
-    /// QEMU has no business in it.
+    /// QEMU does not use it.
     Private,
 }
 
-/// Makes everything this process creates its user's alone, unless it says otherwise.
+/// Sets the umask so that only this user can access the files that this process creates.
 pub fn restrict() {
     let before = rustix::process::umask(Mode::from_raw_mode(0o077));
     INHERITED.get_or_init(|| before.as_raw_mode());
 }
 
-/// The file mode creation mask the user chose, for files that are made for them outside the installation.
+/// The user's own umask, for files created for them outside the installation.
 pub fn inherited_umask() -> u32 {
     *INHERITED.get().unwrap_or(&0o022)
 }
 
-/// Makes the directories of an installation and lets nobody into them but its user and `group`, the group of a QEMU
-/// that runs as another user.
+/// Creates the directories of an installation and restricts them to its user and `group`, the group of QEMU processes
+/// that run as another user.
 pub fn secure(paths: &Paths, group: Option<u32>) -> Result<(), (PathBuf, io::Error)> {
     let on = |path: &Path| {
         let path = path.to_owned();
@@ -70,7 +70,7 @@ pub fn secure(paths: &Paths, group: Option<u32>) -> Result<(), (PathBuf, io::Err
     DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(on(home))?;
     secure_home(home, group).map_err(on(home))?;
     for (dir, used) in directories(paths) {
-        // What is not there yet is made with the right mode; the others stay absent until they are needed.
+        // Create the missing ones with the right mode. The others are created when they are needed.
         if used != Use::Private {
             make(&dir).map_err(on(&dir))?;
         }
@@ -112,16 +112,16 @@ impl Use {
         }
     }
 
-    /// The bits that files in such a directory may have.
+    /// The permission bits that files in such a directory may have.
     fn file_bits(self, group: Option<u32>) -> u32 {
         if self == Self::Inherited && group.is_some() { 0o740 } else { 0o700 }
     }
 }
 
-/// The data directory itself and the files directly in it.
+/// Restricts the data directory and the files directly in it.
 fn secure_home(home: &Path, group: Option<u32>) -> io::Result<()> {
     let meta = fs::metadata(home)?;
-    // A directory of somebody else's, or one that many share, is not ours to close.
+    // Do not change a directory that belongs to another user or is shared.
     if !is_ours(&meta) || meta.mode() & STICKY != 0 || is_right(&meta, Use::Passage, group) {
         return Ok(());
     }
@@ -136,7 +136,7 @@ fn secure_home(home: &Path, group: Option<u32>) -> io::Result<()> {
     set(home, &meta, Use::Passage, group)
 }
 
-/// One of our directories, with everything in it if its own mode is wrong.
+/// Restricts one directory and, if its mode was wrong, everything in it.
 fn secure_directory(dir: &Path, used: Use, group: Option<u32>) -> io::Result<()> {
     let meta = match fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -145,7 +145,7 @@ fn secure_directory(dir: &Path, used: Use, group: Option<u32>) -> io::Result<()>
     if !is_ours(&meta) || is_right(&meta, used, group) {
         return Ok(());
     }
-    // From a passage nothing is inherited, so what is in it needs no group.
+    // Entries inherit nothing from a directory that is only traversed, so they need no group.
     let (inside, group_inside) = match used {
         Use::Passage => (Use::Private, None),
         other => (other, group),
@@ -161,7 +161,7 @@ fn secure_contents(dir: &OwnedFd, used: Use, group: Option<u32>, depth: u32) -> 
     let Some(depth) = depth.checked_sub(1) else { return Ok(()) };
     let place = by_descriptor(dir);
     for entry in fs::read_dir(&place)? {
-        // Never through a link, and never by a path: a directory may belong to QEMU's user, who could exchange it.
+        // Never through a link or by path: the directory may belong to QEMU's user, who could replace it.
         let Some(opened) = open(&entry?.path(), OFlags::NOFOLLOW)? else { continue };
         let path = by_descriptor(&opened);
         let meta = fs::metadata(&path)?;
@@ -206,7 +206,7 @@ fn give_group(opened: &OwnedFd, meta: &Metadata, group: Option<u32>) -> io::Resu
     Ok(rustix::fs::chownat(opened, "", None, Some(Gid::from_raw(group)), AtFlags::EMPTY_PATH)?)
 }
 
-/// Takes bits away, never adds any but the one by which new entries inherit the group.
+/// Removes bits. Never adds any except setgid.
 fn keep_bits(path: &Path, meta: &Metadata, bits: u32) -> io::Result<()> {
     let inherits = if meta.is_dir() { bits & SETGID } else { 0 };
     let mode = meta.mode() & 0o777 & bits | inherits;
@@ -219,7 +219,7 @@ fn keep_bits(path: &Path, meta: &Metadata, bits: u32) -> io::Result<()> {
     }
 }
 
-/// Opens a path without reading rights; `None` if it is a link or gone. Closing it drops nobody's locks.
+/// Opens a path with O_PATH. Returns `None` if it is a link or gone. Closing it releases no locks.
 fn open(path: &Path, flags: OFlags) -> io::Result<Option<OwnedFd>> {
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, path, flags, Mode::empty()) {

@@ -1,14 +1,14 @@
-//! Where everything lives.
+//! The paths of an installation.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Explain};
 
-/// What the environment says, as far as paths depend on it.
+/// The parts of the environment that determine paths.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Environment {
-    /// Whether we run as root.
+    /// Whether the process runs as root.
     pub root: bool,
     /// `$HOME`.
     pub home: Option<PathBuf>,
@@ -27,17 +27,17 @@ pub struct Environment {
 /// The directories and files of one installation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Paths {
-    /// Data that is kept.
+    /// The data directory.
     pub home: PathBuf,
-    /// Sockets and other things that do not outlive the host's boot.
+    /// Sockets and other files that do not survive a reboot of the host.
     pub run_dir: PathBuf,
-    /// The configuration file; it need not exist.
+    /// The configuration file. It may not exist.
     pub config_file: PathBuf,
-    /// Whether the user named the configuration file, so that it has to exist.
+    /// Whether the user named the configuration file, so that it must exist.
     pub config_named: bool,
 }
 
-/// Why there is no place to put anything.
+/// No data directory could be determined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("no data directory: neither AGENTISO_HOME, XDG_DATA_HOME nor HOME is an absolute path")]
 pub struct PathsError;
@@ -53,10 +53,10 @@ impl Explain for PathsError {
 }
 
 impl Environment {
-    /// Reads the real environment.
+    /// Reads the environment of this process.
     pub fn of_process() -> Self {
         let var = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        // XDG directories must be absolute; the specification says to ignore those that are not.
+        // The XDG specification says to ignore relative paths.
         let absolute = |name| var(name).filter(|path| path.is_absolute());
         Self {
             root: rustix::process::geteuid().is_root(),
@@ -71,14 +71,14 @@ impl Environment {
 }
 
 impl Paths {
-    /// The paths for this process; `config` is the file named on the command line.
+    /// The paths for this process. `config` is the file named on the command line.
     pub fn of_process(config: Option<&Path>) -> Result<Self, PathsError> {
-        // The daemon, which is started elsewhere, has to find it too.
+        // Make it absolute, because the daemon has another working directory.
         let config = config.and_then(|path| std::path::absolute(path).ok());
         Self::resolve(&Environment::of_process(), config.as_deref(), &|path| path.exists())
     }
 
-    /// Decides the paths from the environment, the file named on the command line and which files exist.
+    /// Determines the paths from the environment, the file named on the command line, and which files exist.
     pub fn resolve(
         env: &Environment,
         config: Option<&Path>,
@@ -107,7 +107,7 @@ impl Paths {
         self.home.join("kernel")
     }
 
-    /// Where a guest kernel is built.
+    /// Build directory of guest kernels.
     pub fn kernel_build_dir(&self) -> PathBuf {
         self.cache_dir().join("kernel-build")
     }
@@ -137,27 +137,27 @@ impl Paths {
         self.home.join("memory")
     }
 
-    /// What the memory of machines and snapshots is based on.
+    /// Base files that the memory of machines and snapshots refers to.
     pub fn bases_dir(&self) -> PathBuf {
         self.home.join("bases")
     }
 
-    /// Disks and memory images that the database does not know, kept until someone decides about them.
+    /// Disks and memory images without a database entry, kept until the user decides about them.
     pub fn lost_dir(&self) -> PathBuf {
         self.home.join("lost")
     }
 
-    /// What is to be done in the background.
+    /// Pending background work.
     pub fn maintenance_dir(&self) -> PathBuf {
         self.home.join("maintenance")
     }
 
-    /// The database.
+    /// The SQLite database.
     pub fn state_file(&self) -> PathBuf {
         self.home.join("state.db")
     }
 
-    /// What can be made again at any time.
+    /// Files that can be recreated at any time.
     pub fn cache_dir(&self) -> PathBuf {
         self.home.join("cache")
     }
@@ -174,9 +174,9 @@ fn data_home(env: &Environment) -> Result<PathBuf, PathsError> {
     share.map(|share| share.join("agentiso")).ok_or(PathsError)
 }
 
-/// The first configuration file there is; if there is none, where one would be written.
+/// The first configuration file that exists; if none does, the path at which to create one.
 ///
-/// A home of its own is a separate installation, so its own file comes first.
+/// A separate data directory is a separate installation, so its own file comes first.
 fn found_config(env: &Environment, exists: &dyn Fn(&Path) -> bool) -> PathBuf {
     let own = env.agentiso_home.as_ref().map(|home| home.join("config.toml"));
     let user = env
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_of_its_own_is_a_separate_installation_for_root_too() {
+    fn a_separate_home_is_a_separate_installation_for_root_too() {
         for root in [false, true] {
             let env = Environment { root, agentiso_home: Some("/x".into()), ..user() };
             let paths = resolve(&env, &[]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_named_configuration_wins_then_the_environment_then_what_exists() {
+    fn the_configuration_is_found_by_flag_then_environment_then_existence() {
         let (mine, system) = ("/home/u/.config/agentiso/config.toml", "/etc/agentiso/config.toml");
         assert_eq!(resolve(&user(), &[mine, system]).config_file, Path::new(mine));
         assert_eq!(resolve(&user(), &[system]).config_file, Path::new(system));
@@ -261,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn without_any_home_the_error_says_what_to_set() {
+    fn without_a_home_the_error_names_the_variable_to_set() {
         let error = Paths::resolve(&Environment::default(), None, &|_| false).unwrap_err();
         assert!(error.remedy().unwrap().contains("AGENTISO_HOME"));
     }
 
     #[test]
-    fn all_data_stays_below_the_home() {
+    fn all_data_is_below_the_home() {
         let paths = resolve(&user(), &[]);
         for dir in [
             paths.images_dir(),

@@ -1,4 +1,4 @@
-//! Every key with its default and one line of explanation.
+//! The reference of all keys: default and description. Source of the commented configuration file and of the docs.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub(super) struct Section {
 /// One key of a section.
 pub(super) struct Key {
     pub name: &'static str,
-    /// Its default as TOML.
+    /// The default, as TOML.
     default: &'static str,
     help: &'static str,
 }
@@ -23,100 +23,112 @@ const fn key(name: &'static str, default: &'static str, help: &'static str) -> K
     Key { name, default, help }
 }
 
-/// The whole configuration in the order in which it is shown.
+/// The whole configuration, in the order in which it is shown.
 pub(super) const SECTIONS: &[Section] = &[
     Section {
         name: "defaults",
-        help: "What a machine gets when the command line does not say.",
+        help: "Default resources of a machine.",
         keys: &[
             key(
                 "image",
                 "\"debian\"",
-                "The image machines start from; `agentiso image ls` lists those there are.",
+                "The image that machines start from; `agentiso image ls` lists the available ones.",
             ),
-            key("vcpus", "0", "Virtual processors; 0: 2 under KVM, 1 where processors are emulated."),
+            key("vcpus", "0", "Number of vCPUs; 0: 2 with KVM, 1 with emulation."),
             key("memory_mb", "512", "Memory in MiB, at least 128."),
-            key("disk_gb", "10", "Size of the root file system in GiB; only what is written takes space."),
+            key("disk_gb", "10", "Size of the root file system in GiB; space is allocated on write."),
         ],
     },
     Section {
         name: "limits",
-        help: "The largest machine that may be asked for.",
+        help: "Maximum resources of a machine.",
         keys: &[
-            key("max_vcpus", "8", "Most virtual processors."),
-            key("max_memory_mb", "8192", "Most memory in MiB."),
-            key("max_disk_gb", "100", "Largest root file system in GiB."),
-            key("max_workspaces", "200", "Most workspaces of this installation, whoever made them."),
+            key("max_vcpus", "8", "Maximum number of vCPUs."),
+            key("max_memory_mb", "8192", "Maximum memory in MiB."),
+            key("max_disk_gb", "100", "Maximum size of the root file system in GiB."),
+            key(
+                "max_workspaces",
+                "200",
+                "Maximum number of workspaces of this installation, over all users and sessions.",
+            ),
         ],
     },
     Section {
         name: "vm",
-        help: "How machines are run.",
+        help: "How machines run.",
         keys: &[
             key("qemu", "\"\"", "Absolute path of the QEMU to use; empty: the one in PATH."),
             key(
                 "kernel",
                 "\"\"",
-                "Absolute path of the guest kernel; empty: the one `agentiso init` prepares.",
+                "Absolute path of the guest kernel; empty: the one that `agentiso init` prepares.",
             ),
             key(
                 "accel",
                 "\"auto\"",
-                "Acceleration: \"kvm\", \"tcg\", or \"auto\" (KVM if a guest really boots with it).",
+                "Acceleration: \"kvm\", \"tcg\", or \"auto\" (KVM if a guest boots with it).",
             ),
             key(
                 "link",
                 "\"auto\"",
-                "Transport to the guest: \"vsock\", \"serial\", or \"auto\" (vsock if there is one).",
+                "Transport to the guest: \"vsock\", \"serial\", or \"auto\" (vsock if available).",
             ),
             key(
                 "user",
                 "\"nobody\"",
-                "When agentiso runs as root: the user whose group every QEMU has, and whose id where `uids` is 0.",
+                "When agentiso runs as root: the user whose group every QEMU process has, and whose user id it has if `uids` is 0.",
             ),
             key(
                 "first_uid",
                 "1900000000",
-                "When agentiso runs as root: the first of the user ids that QEMUs have, each its own.",
+                "When agentiso runs as root: the first user id for QEMU processes, each of which has its own.",
             ),
-            key("uids", "65536", "How many such ids there are; 0: every QEMU runs as `user`."),
+            key("uids", "65536", "Number of user ids from first_uid on; 0: every QEMU runs as `user`."),
             key(
                 "isolation",
                 "\"auto\"",
-                "QEMU in namespaces of its own with nothing but its files: \"auto\" (where the host allows it), \"required\", \"off\".",
+                "Isolate QEMU in its own namespaces, with access only to its own files: \"auto\" (where the host allows it), \"required\", \"off\".",
             ),
             key(
                 "boot_timeout_secs",
                 "60",
-                "Seconds a machine may take until it answers, booted or restored, and for each step of its start after that.",
+                "Seconds until a booted or restored machine must respond, and for each later step of its start.",
             ),
             key("stop_timeout_secs", "10", "Seconds a machine may take to power off before it is killed."),
             key(
                 "start_on_use",
                 "true",
-                "Whether a stopped or suspended workspace starts when a command runs or a file is used in it.",
+                "Whether a stopped or suspended workspace starts automatically when a command, file or git operation uses it.",
             ),
         ],
     },
     Section {
         name: "resources",
-        help: "What the host holds each machine to, by cgroup v2.",
+        help: "Limits that the host enforces on each machine, with cgroup v2.",
         keys: &[
-            key("cgroup", "\"auto\"", "\"auto\" (wherever the host lets us) or \"off\"."),
-            key("cgroup_required", "false", "Whether a machine that cannot be limited is refused."),
+            key("cgroup", "\"auto\"", "\"auto\" (if the host allows it) or \"off\"."),
+            key("cgroup_required", "false", "Whether a machine that cannot be limited fails to start."),
             key(
                 "overhead_mb",
                 "192",
-                "MiB a QEMU may take beside its guest's memory; a machine that needs more is killed.",
+                "MiB that QEMU may use in addition to the guest's memory; a machine that needs more is killed.",
             ),
-            key("io_read_mb_per_sec", "0", "MiB a machine may read from the disk in a second; 0: no limit."),
-            key("io_write_mb_per_sec", "0", "MiB a machine may write to the disk in a second; 0: no limit."),
+            key("io_read_mb_per_sec", "0", "Limit on disk reads per machine in MiB per second; 0: no limit."),
+            key(
+                "io_write_mb_per_sec",
+                "0",
+                "Limit on disk writes per machine in MiB per second; 0: no limit.",
+            ),
         ],
     },
     Section {
         name: "templates",
         help: "Memory images of booted guests, from which machines start.",
-        keys: &[key("max_mb", "4096", "MiB all templates together may take; the least used go first.")],
+        keys: &[key(
+            "max_mb",
+            "4096",
+            "Limit on the size of all templates in MiB; the least recently used are removed first.",
+        )],
     },
     Section {
         name: "disks",
@@ -126,76 +138,76 @@ pub(super) const SECTIONS: &[Section] = &[
                 "backend",
                 "\"auto\"",
                 "\"qcow2\" (layers, on any file system), \"reflink\" (copies that share data, on XFS and btrfs), \
-                 \"zfs\" (volumes in zfs_dataset), or \"auto\": zfs if there is a zfs_dataset, else what the file \
-                 system allows. The first workspace decides for all.",
+                 \"zfs\" (volumes in zfs_dataset), or \"auto\": zfs if zfs_dataset is set, otherwise the best that the file \
+                 system supports. Fixed once the first workspace exists.",
             ),
             key(
                 "zfs_dataset",
                 "\"\"",
-                "The dataset of a ZFS pool that `agentiso init --zfs-pool POOL` has made for the disks, as in \
-                 \"tank/agentiso\"; empty: none.",
+                "The ZFS dataset for disks, created by `agentiso init --zfs-pool POOL`, for example \"tank/agentiso\"; \
+                 empty: none.",
             ),
         ],
     },
     Section {
         name: "daemon",
-        help: "The daemon and its doors. Its socket is only for the user it runs as.",
+        help: "The daemon and its listeners. Only the user it runs as can open its socket.",
         keys: &[
             key(
                 "listen",
                 "\"\"",
-                "Address to listen on besides the socket, as in \"127.0.0.1:7070\"; empty: none. Needs token_file.",
+                "TCP address to listen on in addition to the socket, for example \"127.0.0.1:7070\"; empty: none. Needs token_file.",
             ),
             key(
                 "token_file",
                 "\"\"",
-                "Absolute path of a file, readable by nobody else, with the token that whoever comes over the \
-                 network must send; it is made if it is not there.",
+                "Absolute path of a file with the token that network clients must send. It must be readable only by \
+                 the daemon's user, and is created if it does not exist.",
             ),
             key("metrics_port", "0", "Port on 127.0.0.1 for /metrics and /healthz; 0: none."),
             key(
                 "transfer_dir",
                 "\"\"",
-                "Absolute path of the directory agents may copy from and to; empty: transfers in the data directory.",
+                "Absolute path of the host directory that agents may copy from and to; empty: `transfers` in the data directory.",
             ),
-            key("download_max_gb", "64", "GiB one copy out of a workspace may have."),
+            key("download_max_gb", "64", "Limit on one copy out of a workspace in GiB."),
             key(
                 "download_max_files",
                 "1000000",
-                "Files, directories and links one copy out of a workspace may have.",
+                "Limit on the number of files, directories and links of one copy out of a workspace.",
             ),
             key(
                 "download_reserve_mb",
                 "512",
-                "MiB a copy out of a workspace leaves free on the host's disk.",
+                "MiB that a copy out of a workspace leaves free on the host's disk.",
             ),
         ],
     },
     Section {
         name: "sessions",
-        help: "What a session of an agent may have. The user of the command line is not limited.",
+        help: "Quotas of an agent's session. The CLI user is not limited.",
         keys: &[
-            key("max_workspaces", "20", "Workspaces."),
-            key("max_memory_mb", "16384", "MiB of memory of all of them together."),
-            key("max_disk_gb", "400", "GiB of disk of all of them together."),
-            key("max_snapshots", "1000", "Snapshots of all of them together."),
+            key("max_workspaces", "20", "Number of workspaces."),
+            key("max_memory_mb", "16384", "Total memory of its workspaces in MiB."),
+            key("max_disk_gb", "400", "Total disk size of its workspaces in GiB."),
+            key("max_snapshots", "1000", "Total number of snapshots of its workspaces."),
             key(
                 "adopt_idle_secs",
                 "60",
-                "Seconds without a call after which another session may take its workspaces over by force.",
+                "Seconds without a call after which another session may forcibly take over its workspaces.",
             ),
             key(
                 "isolation",
                 "\"shared\"",
-                "What sessions see: \"shared\" (all; what nobody owns is adopted by use) or \"strict\" (what they made or were given).",
+                "Which workspaces a session can see and use: \"shared\" (all are listed; one without an owner is adopted on use) or \"strict\" (only those it created or was granted).",
             ),
         ],
     },
     Section {
         name: "rate_limit",
-        help: "How many calls a minute a session of an agent may make; all of them together ten times as many.",
+        help: "Calls per minute for each session of an agent. All sessions together may make ten times as many.",
         keys: &[
-            key("enabled", "true", "Whether calls are counted."),
+            key("enabled", "true", "Whether rate limits apply."),
             key("create_per_minute", "60", "Calls that start machines."),
             key("exec_per_minute", "600", "Calls that run commands."),
             key("default_per_minute", "3000", "All other calls."),
@@ -203,24 +215,25 @@ pub(super) const SECTIONS: &[Section] = &[
     },
     Section {
         name: "images",
-        help: "What agents may do with images. The user of the command line may do everything.",
+        help: "What agents may do with images. The CLI user may do everything.",
         keys: &[key(
             "agents",
             "\"list\"",
             "\"off\" (nothing), \"list\" (list and show them) or \"manage\" (also pull, import, build, commit and \
-             remove: agents then fill the host's disk, reach registries from the host and choose what others start from).",
+             remove them: agents can then fill the host's disk, reach registries from the host, and replace images that \
+             others start from).",
         )],
     },
     Section {
         name: "pool",
-        help: "Machines that are ready before anyone asks for them, of the default size and of those created lately. \
-               They are made when an agent connects or after a create, and kept for a day.",
+        help: "Machines that are started in advance, of the default size and of sizes created within the last day. \
+               The pool is filled when an agent connects and after a create.",
         keys: &[
-            key("size", "2", "How many of each size and image; 0: none."),
+            key("size", "2", "Number of machines per combination of image and size; 0: none."),
             key(
                 "memory_mb",
                 "0",
-                "MiB of memory all of them together may have. 0: an eighth of the host's, at most 2048, and none on \
+                "Limit on the memory of all of them together in MiB. 0: an eighth of the host's, at most 2048, and none on \
                  hosts with less than 12 GiB or while less than an eighth is available.",
             ),
         ],
@@ -228,7 +241,7 @@ pub(super) const SECTIONS: &[Section] = &[
 ];
 
 impl Config {
-    /// The configuration file as it is first written: every key, commented out, with its default.
+    /// The initial configuration file: every key, commented out, with its default.
     pub fn commented() -> String {
         let mut text = String::from(
             "# Configuration of agentiso. Every key is optional; the values shown are the defaults.\n\
@@ -261,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commented_file_as_it_stands_changes_nothing() {
+    fn the_unchanged_commented_file_means_the_defaults() {
         assert_eq!(parse(&Config::commented(), Path::new("c")).unwrap(), Config::default());
     }
 

@@ -144,6 +144,8 @@ codes! {
     PathNotAllowed = "path_not_allowed", 403;
     /// The operator does not let agents do this.
     NotPermitted = "not_permitted", 403;
+    /// The operator has to approve of this first.
+    ApprovalRequired = "approval_required", 403;
     /// The port is taken, reserved or not one that may be used.
     PortUnavailable = "port_unavailable", 409;
     /// Workspaces have no network.

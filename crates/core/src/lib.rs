@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, a file or the environment: what comes in decides what goes out.
 
 pub mod action;
+pub mod admission;
 mod capture;
 mod code;
 mod engine_settings;

@@ -11,60 +11,60 @@ pub enum Ext4Error {
     /// The disk could not be read.
     #[error("could not read the disk at byte {offset}")]
     Io {
-        /// Where on the disk.
+        /// Byte offset on the disk.
         offset: u64,
-        /// Why not.
+        /// The error of the disk.
         #[source]
         source: io::Error,
     },
-    /// There is no ext4 file system on the disk.
-    #[error("the disk holds no ext4 file system: {reason}")]
+    /// The disk does not contain an ext4 file system.
+    #[error("the disk does not contain an ext4 file system: {reason}")]
     NotExt4 {
-        /// What gave it away.
+        /// Which check failed.
         reason: &'static str,
     },
-    /// The file system uses something we cannot read.
+    /// The file system uses a feature that this reader does not support.
     #[error("the file system uses {feature}, which cannot be read from outside the machine")]
     Unsupported {
-        /// What it uses.
+        /// The unsupported feature.
         feature: String,
     },
-    /// The journal holds changes that cannot be read from outside.
+    /// The journal contains changes that cannot be replayed.
     #[error("the file system was not unmounted and its journal cannot be replayed here: {reason}")]
     NeedsRecovery {
-        /// Why not.
+        /// Why it cannot be replayed.
         reason: &'static str,
     },
-    /// Something in the file system contradicts itself.
+    /// The file system is inconsistent.
     #[error("the file system is damaged: inode {inode}: {reason}")]
     Damaged {
-        /// Where; 0 stands for the file system as a whole.
+        /// The inode; 0 for the file system as a whole.
         inode: u32,
-        /// What is wrong.
+        /// The inconsistency.
         reason: &'static str,
     },
-    /// A limit was reached.
+    /// A limit was exceeded.
     #[error("the file system has more than {limit} {what}")]
     TooLarge {
-        /// What there is too much of.
+        /// What is limited.
         what: &'static str,
-        /// How much is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// Nothing is there.
-    #[error("there is no {path}")]
+    /// The path does not exist.
+    #[error("{path} does not exist")]
     NotFound {
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
-    /// Something on the way to a file, or the file itself, has the wrong type.
+    /// The file, or one of its parents, has the wrong type.
     #[error("{path} is {found}, not {wanted}")]
     WrongType {
-        /// What was asked for.
+        /// The requested path.
         path: String,
-        /// What is there.
+        /// The actual type.
         found: &'static str,
-        /// What should be there.
+        /// The expected type.
         wanted: &'static str,
     },
 }
@@ -87,7 +87,7 @@ impl Explain for Ext4Error {
             Self::Damaged { .. } => "restore an older snapshot, or check the file system inside the machine",
             Self::TooLarge { .. } => "compare a smaller part of the tree",
             Self::WrongType { found: "a symbolic link", .. } => {
-                "links are not followed: give the path it leads to"
+                "symbolic links are not followed: give the path of the target"
             }
             _ => return None,
         };
@@ -100,21 +100,21 @@ impl Explain for Ext4Error {
 #[non_exhaustive]
 pub enum DiffError {
     /// The first disk could not be read.
-    #[error("could not read the disk as it was before")]
+    #[error("could not read the older disk")]
     Before(#[source] Ext4Error),
     /// The second disk could not be read.
-    #[error("could not read the disk as it was after")]
+    #[error("could not read the newer disk")]
     After(#[source] Ext4Error),
-    /// The part of the tree to compare is on neither disk.
-    #[error("there is no {path} on either disk")]
+    /// The path to compare exists on neither disk.
+    #[error("{path} exists on neither disk")]
     NotFound {
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
 }
 
 impl DiffError {
-    /// What is wrong with one place of one disk, if that is all: the rest of the disk can be compared.
+    /// Describes the damage if it concerns a single place, so that the rest of the disk can be compared.
     pub(crate) fn damage(&self) -> Option<String> {
         let (disk, error) = match self {
             Self::Before(error) => ("before", error),
@@ -144,7 +144,7 @@ impl Explain for DiffError {
     fn remedy(&self) -> Option<String> {
         match self {
             Self::Before(error) | Self::After(error) => error.remedy(),
-            Self::NotFound { .. } => Some("give an absolute path of the machine".to_owned()),
+            Self::NotFound { .. } => Some("give an absolute path in the machine".to_owned()),
         }
     }
 }

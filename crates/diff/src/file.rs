@@ -1,4 +1,4 @@
-//! One file of a disk.
+//! Reads one file of a disk.
 
 use agentiso_core::ports::DiskView;
 
@@ -6,34 +6,34 @@ use crate::change::EntryKind;
 use crate::error::Ext4Error;
 use crate::ext4::{self, Content, Inode, ROOT, Volume};
 
-/// The longest target of a symbolic link.
+/// Limit on the target of a symbolic link.
 const MAX_TARGET: u64 = 4096;
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FileContent {
     /// A regular file.
     File {
-        /// Its bytes, as far as the limit allows.
+        /// Its bytes, up to the limit.
         bytes: Vec<u8>,
-        /// Its whole size.
+        /// Its full size.
         size: u64,
     },
     /// A symbolic link, which is not followed.
     Symlink {
-        /// Where it leads.
+        /// Target of the link.
         target: Vec<u8>,
     },
 }
 
 impl FileContent {
-    /// Whether the limit cut something off.
+    /// Whether the content exceeded the limit.
     pub fn is_truncated(&self) -> bool {
         matches!(self, Self::File { bytes, size } if (bytes.len() as u64) < *size)
     }
 }
 
-/// Reads at most `limit` bytes of the file at an absolute path. No symbolic link is followed.
+/// Reads at most `limit` bytes of the file at an absolute path. Symbolic links are not followed.
 pub fn read_file(view: &dyn DiskView, path: &[u8], limit: u64) -> Result<FileContent, Ext4Error> {
     let volume = Volume::open(view)?;
     let inode = find(&volume, path)?;
@@ -50,7 +50,7 @@ pub fn read_file(view: &dyn DiskView, path: &[u8], limit: u64) -> Result<FileCon
     }
 }
 
-/// The parts of a path that say anything.
+/// The non-empty components of a path.
 pub(crate) fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".")
 }

@@ -1,11 +1,11 @@
-//! What changed between two ext4 disks, and what is on one, file by file, read on the host without mounting them.
+//! Compares two ext4 disks, or lists the files of one, on the host and without mounting them.
 //!
-//! [`compare`] walks both trees in step and never believes a time stamp: two files are the same when their
-//! metadata is and their bytes are, and bytes are only left unread where both disks keep them at the very same
-//! place. Times alone, and the size of a directory, are no change; neither are inode flags (`chattr`).
+//! [`compare`] walks both trees in parallel and does not rely on timestamps: two files are the same if their metadata
+//! and their bytes are the same. Bytes are skipped only where both disks store them in the same place. Differences in
+//! times, the size of a directory, and inode flags (`chattr`) do not count as changes.
 //!
-//! Guests write these file systems, so nothing in them is believed: every number is checked before it is used,
-//! and work and memory are bounded by the limits in [`Options`] and by the size of the disks.
+//! Guests write these file systems, so nothing in them is trusted: every number is checked before use, and work and
+//! memory are bounded by the limits in [`Options`] and by the size of the disks.
 
 mod change;
 mod compare;

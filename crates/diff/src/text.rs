@@ -1,4 +1,4 @@
-//! What changed in one text file.
+//! Compares two versions of a text file.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ pub use agentiso_core::ports::host::TextDiff;
 
 /// Larger files are not compared line by line.
 const MAX_INPUT: usize = 4 << 20;
-/// More of a difference is cut off.
+/// Longer results are truncated.
 const MAX_OUTPUT: usize = 1 << 20;
-/// Where the zeros that tell a binary file are looked for.
+/// Number of bytes that are searched for NUL to recognise binary files.
 const BINARY_PROBE: usize = 8 << 10;
-/// After this the difference gets coarser: still right, only longer than need be.
+/// After this time the result becomes coarser: still correct, but longer than necessary.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Compares two files line by line; a missing one counts as empty.
+/// Compares two files line by line. A missing file counts as empty.
 pub fn text_diff(before: Option<&[u8]>, after: Option<&[u8]>) -> TextDiff {
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-    // First: of a larger file the caller may have read only the beginning, which says nothing about the rest.
+    // Check the size first: the caller may have read only the beginning of a larger file.
     if before.len().max(after.len()) > MAX_INPUT {
         return TextDiff::TooLarge { limit: MAX_INPUT as u64 };
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_line_is_shown_between_its_neighbours() {
+    fn a_changed_line_is_shown_with_context() {
         let diff = text_diff(Some(b"one\ntwo\nthree\n"), Some(b"one\n2\nthree\n"));
         let unified = "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n".to_owned();
         assert_eq!(diff, TextDiff::Text { unified, truncated: false });
@@ -64,20 +64,20 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_newline_is_shown() {
+    fn a_missing_final_newline_is_shown() {
         let TextDiff::Text { unified, .. } = text_diff(Some(b"end\n"), Some(b"end")) else { panic!() };
         assert!(unified.contains("No newline at end of file"), "{unified}");
     }
 
     #[test]
-    fn what_is_no_text_is_said_to_be_none() {
+    fn binary_files_are_reported_as_binary() {
         assert_eq!(text_diff(Some(b"a\0b"), Some(b"text")), TextDiff::Binary);
         assert_eq!(text_diff(Some(b"text"), Some(b"\xff\xfe")), TextDiff::Binary);
         assert_eq!(text_diff(Some(b"\0"), Some(b"\0")), TextDiff::Same);
     }
 
     #[test]
-    fn large_files_are_refused_and_long_differences_cut_at_a_line() {
+    fn large_files_are_skipped_and_long_results_are_cut_at_a_line() {
         let huge = vec![b'x'; MAX_INPUT + 1];
         assert_eq!(text_diff(Some(&huge), Some(&huge)), TextDiff::TooLarge { limit: MAX_INPUT as u64 });
         assert_eq!(text_diff(Some(&huge), None), TextDiff::TooLarge { limit: MAX_INPUT as u64 });

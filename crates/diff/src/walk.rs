@@ -1,4 +1,4 @@
-//! All files of a disk, one after another.
+//! Lists all files of a disk.
 
 use std::io::{self, Read};
 
@@ -8,29 +8,29 @@ use crate::change::{EntryInfo, EntryKind};
 use crate::error::Ext4Error;
 use crate::ext4::{self, Content, Inode, ROOT, Volume};
 
-/// No path is longer on Linux.
+/// The limit of Linux.
 const PATH_MAX: usize = 4096;
 const LINK_MAX: u64 = 4095;
 const PIECE: u64 = 256 << 10;
 
-/// A file, directory, link or device of a disk.
+/// A file, directory, link or device on a disk.
 #[derive(Debug)]
 pub struct Found<'a> {
-    /// Path below the root, without a slash in front; empty for the root itself.
+    /// Path relative to the root, without a leading slash; empty for the root itself.
     pub path: &'a [u8],
-    /// Its inode: two paths with the same one are the same file.
+    /// Inode number. Two paths with the same inode are the same file.
     pub inode: u32,
-    /// What it is.
+    /// Type, size, mode, owner and times.
     pub info: EntryInfo,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     pub target: Vec<u8>,
-    /// Numbers of a device.
+    /// Major and minor number of a device.
     pub device: (u32, u32),
-    /// Extended attributes, by their full names and in the form programs see.
+    /// Extended attributes with their full names, in the format that programs see.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Told of each file; the reader has its bytes if it is a regular one.
+/// Called for each file, with a reader of its bytes if it is a regular file.
 pub type Visitor<'a> = dyn FnMut(Found<'_>, &mut dyn Read) -> io::Result<()> + 'a;
 
 /// Visits everything on a disk: parents first, names in order.
@@ -69,8 +69,8 @@ struct Walk<'w, 'd, 'v> {
 }
 
 impl Walk<'_, '_, '_> {
-    /// Visits what is in a directory and returns the directories among it. Every entry counts, so that directories that
-    /// contain themselves end.
+    /// Visits the entries of a directory and returns its subdirectories. Every entry counts against the limit, so a
+    /// directory that contains itself does not loop for ever.
     fn directory(&mut self, path: &[u8], number: u32) -> Result<Vec<(Vec<u8>, u32)>, WalkError> {
         let inode = self.volume.inode(number)?;
         let listing = ext4::list(self.volume, &inode, self.left)?;
@@ -100,7 +100,7 @@ impl Walk<'_, '_, '_> {
 
     fn visit(&mut self, path: &[u8], inode: &Inode) -> Result<(), WalkError> {
         let damaged = |reason| Ext4Error::Damaged { inode: inode.number, reason };
-        let info = inode.info().ok_or_else(|| damaged("it is of no known type"))?;
+        let info = inode.info().ok_or_else(|| damaged("it has an unknown type"))?;
         let content = || Content::of(self.volume, inode);
         let target = match info.kind {
             EntryKind::Symlink if info.size > LINK_MAX => {
@@ -124,7 +124,7 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// A file's bytes, holes as zeros.
+/// Reads a file's bytes, with holes as zeros.
 struct FileReader<'v, 'd> {
     content: Content<'v, 'd>,
     at: u64,
@@ -153,7 +153,8 @@ impl Read for FileReader<'_, '_> {
     }
 }
 
-/// An attribute as programs see it: by its full name, access lists in the kernel's other format.
+/// Converts an attribute to what programs see: its full name, and access control lists in the format of the system
+/// call.
 fn seen_by_programs((prefix, name): (u8, Vec<u8>), value: Vec<u8>) -> Option<(Vec<u8>, Vec<u8>)> {
     let full = |start: &[u8]| [start, &name].concat();
     match prefix {
@@ -162,13 +163,13 @@ fn seen_by_programs((prefix, name): (u8, Vec<u8>), value: Vec<u8>) -> Option<(Ve
         3 => Some((b"system.posix_acl_default".to_vec(), access_list(&value)?)),
         4 => Some((full(b"trusted."), value)),
         6 => Some((full(b"security."), value)),
-        // What is left the kernel keeps for itself.
+        // The others are internal to the kernel.
         _ => None,
     }
 }
 
-/// Turns an access list as ext4 stores it (version 1: ids only where they mean something) into one as programs see it
-/// (version 2: an id in every entry). `None` if it is none.
+/// Converts an access control list from the on-disk format (version 1: ids only where needed) to that of the system
+/// call (version 2: an id in every entry). Returns `None` if it is malformed.
 fn access_list(stored: &[u8]) -> Option<Vec<u8>> {
     const NAMED: [u16; 2] = [0x02, 0x08];
     let mut rest = stored.strip_prefix(&1_u32.to_le_bytes())?;
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_access_list_is_turned_into_the_form_programs_see() {
+    fn an_access_control_list_is_converted_to_the_format_of_the_system_call() {
         // user::rw-, user:1000:r--, group::r--, mask::r--, other::---
         let stored =
             [1, 0, 0, 0, 1, 0, 6, 0, 2, 0, 4, 0, 0xe8, 3, 0, 0, 4, 0, 4, 0, 0x10, 0, 4, 0, 0x20, 0, 0, 0];

@@ -1,6 +1,6 @@
-//! qcow2 layers keep what is promised of all back ends.
+//! Conformance tests of the qcow2 back end.
 
-#![expect(clippy::unwrap_used, reason = "a fixture that cannot be made ends the test that wanted it")]
+#![expect(clippy::unwrap_used, reason = "test fixtures may panic")]
 
 use std::fs;
 use std::path::Path;
@@ -14,34 +14,34 @@ fn lab(dir: &Path) -> Lab<'_> {
     Lab::new(&Qcow2Layers, &ImagoScribe, dir)
 }
 
-/// Where flushing costs nothing.
+/// A directory where flushing is free.
 fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
 
 #[test]
-fn qcow2_layers_keep_all_promises() {
+fn qcow2_layers_pass_the_conformance_tests() {
     let dir = tempfile::tempdir().unwrap();
     conformance(lab(dir.path()));
 }
 
 #[test]
-fn random_histories_of_one_layer_hold_what_was_written() {
+fn random_writes_to_one_layer_are_read_back() {
     random_histories(lab(in_memory().path()), 1, 30);
 }
 
 #[test]
-fn random_histories_of_three_layers_hold_what_was_written() {
+fn random_writes_to_three_layers_are_read_back() {
     random_histories(lab(in_memory().path()), 3, 20);
 }
 
 #[test]
-fn random_histories_of_twelve_layers_hold_what_was_written() {
+fn random_writes_to_twelve_layers_are_read_back() {
     random_histories(lab(in_memory().path()), 12, 6);
 }
 
 #[test]
-fn a_raw_image_is_no_layer() {
+fn a_raw_image_is_not_a_layer() {
     let dir = tempfile::tempdir().unwrap();
     let raw = dir.path().join("base.img");
     fs::write(&raw, vec![7; 1 << 20]).unwrap();
@@ -52,7 +52,7 @@ fn a_raw_image_is_no_layer() {
 }
 
 #[test]
-fn a_disk_that_stands_on_itself_is_refused() {
+fn a_disk_that_backs_itself_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let lab = lab(dir.path());
     fs::write(dir.path().join("base.img"), vec![7; 1 << 20]).unwrap();
@@ -66,7 +66,7 @@ fn a_disk_that_stands_on_itself_is_refused() {
 }
 
 #[test]
-fn a_disk_whose_tables_are_damaged_is_refused_or_read_but_never_a_panic() {
+fn a_disk_with_damaged_tables_is_rejected_or_read_without_panicking() {
     let dir = tempfile::tempdir().unwrap();
     let lab = lab(dir.path());
     fs::write(dir.path().join("base.img"), vec![7; 1 << 20]).unwrap();
@@ -76,7 +76,7 @@ fn a_disk_whose_tables_are_damaged_is_refused_or_read_but_never_a_panic() {
     ImagoScribe.write(&disk, 0, &vec![1; 1 << 20]);
     let sound = fs::read(&disk).unwrap();
     let mut refused = 0;
-    // Every place of the tables that holds something, one odd byte at a time.
+    // Change every non-zero byte of the tables, one at a time.
     for index in (0..sound.len()).filter(|&index| sound[index] != 0 && sound[index] != 1) {
         for value in [0x40, 0xff, sound[index] ^ 1] {
             let mut odd = sound.clone();
@@ -97,7 +97,7 @@ fn a_disk_whose_tables_are_damaged_is_refused_or_read_but_never_a_panic() {
 const LIMITED: &str = "AGENTISO_TEST_LIMITED_DISK";
 
 #[test]
-fn a_full_disk_leaves_everything_as_it_was() {
+fn a_full_disk_changes_nothing() {
     if let Some(dir) = std::env::var_os(LIMITED) {
         return fail_to_create_and_collapse(lab(Path::new(&dir)));
     }
@@ -107,11 +107,11 @@ fn a_full_disk_leaves_everything_as_it_was() {
     let lower = lab.create("lower", &DiskSource::Raw(dir.path().join("base.img")), 1 << 30);
     ImagoScribe.write(&lower, 0, &vec![1; 1 << 20]);
     let disk = lab.create("disk", &DiskSource::Layer(lower), 1 << 30);
-    // 64 KiB: less than a disk needs. The shell ignores the signal, so that writing fails instead.
+    // 64 KiB: less than a disk needs. The shell ignores SIGXFSZ, so that the write fails instead.
     let limited = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_full_disk_leaves_everything_as_it_was"])
+        .args(["--exact", "a_full_disk_changes_nothing"])
         .env(LIMITED, dir.path())
         .output()
         .unwrap();
@@ -131,7 +131,7 @@ fn fail_to_create_and_collapse(lab: Lab<'_>) {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_no_reason_for_another_back_end() {
+fn an_unusable_directory_does_not_select_another_back_end() {
     let missing = Path::new("/no/such/directory");
     assert!(matches!(choose(missing, Wanted::Auto), Err(DiskError::Io { .. })));
     assert!(matches!(choose(missing, Wanted::Reflink), Err(DiskError::Io { .. })));
@@ -139,7 +139,7 @@ fn a_directory_that_cannot_be_used_is_no_reason_for_another_back_end() {
 }
 
 #[test]
-fn memory_does_not_share_data_between_files() {
+fn tmpfs_does_not_support_reflinks() {
     let dir = in_memory();
     let choice = choose(dir.path(), Wanted::Auto).unwrap();
     assert_eq!(choice.disks.name(), "qcow2");

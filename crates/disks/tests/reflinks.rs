@@ -10,13 +10,13 @@ use agentiso_testing::TestXfs;
 use agentiso_testing::disks::{Lab, RawScribe, conformance, random_histories};
 
 #[test]
-fn reflinks_keep_all_promises() {
+fn reflinks_pass_the_conformance_tests() {
     let Some(xfs) = TestXfs::mount() else { return };
     conformance(Lab::new(&Reflinks, &RawScribe, &xfs.path()));
 }
 
 #[test]
-fn random_histories_hold_what_was_written() {
+fn random_writes_are_read_back() {
     let Some(xfs) = TestXfs::mount() else { return };
     let dir = xfs.path();
     let lab = Lab::new(&Reflinks, &RawScribe, &dir);
@@ -26,7 +26,7 @@ fn random_histories_hold_what_was_written() {
 }
 
 #[test]
-fn reflinks_are_chosen_where_they_work() {
+fn reflinks_are_selected_where_they_work() {
     let Some(xfs) = TestXfs::mount() else { return };
     for wanted in [Wanted::Auto, Wanted::Reflink] {
         let choice = choose(&xfs.path(), wanted).unwrap();
@@ -38,7 +38,7 @@ fn reflinks_are_chosen_where_they_work() {
 }
 
 #[test]
-fn a_source_on_another_file_system_is_refused_with_a_remedy() {
+fn a_source_on_another_file_system_is_rejected_with_a_remedy() {
     let Some(xfs) = TestXfs::mount() else { return };
     let elsewhere = tempfile::tempdir().unwrap();
     let image = elsewhere.path().join("base.img");
@@ -51,7 +51,7 @@ fn a_source_on_another_file_system_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn a_full_file_system_leaves_no_half_disk() {
+fn a_full_file_system_leaves_no_incomplete_disk() {
     let Some(xfs) = TestXfs::mount() else { return };
     let image = xfs.path().join("base.img");
     fs::write(&image, vec![7; 1 << 20]).unwrap();
@@ -62,13 +62,13 @@ fn a_full_file_system_leaves_no_half_disk() {
             chunk.truncate(chunk.len() / 2);
         }
     }
-    // Copies take little, so that some still fit.
+    // Copies use little space, so some of them still fit.
     let source = DiskSource::Raw(image);
     let disk = |number: usize| xfs.path().join(format!("{number}.raw"));
     let failed = (0..100_000).find_map(|number| {
         Reflinks.create(&disk(number), &source, 1 << 30).err().map(|error| (number, error))
     });
-    let (number, error) = failed.expect("a file system that is full at last");
+    let (number, error) = failed.expect("the file system never became full");
     assert!(matches!(error, DiskError::Io { .. }), "{error:?}");
     assert_eq!(error.code(), agentiso_core::Code::DiskFull);
     assert_eq!(fs::read_dir(xfs.path()).unwrap().count(), number + 2);
@@ -80,7 +80,7 @@ fn a_full_file_system_leaves_no_half_disk() {
 }
 
 #[test]
-fn without_reflinks_the_reason_is_told() {
+fn without_reflinks_the_reason_is_reported() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let image = dir.path().join("base.img");
     fs::write(&image, vec![7; 1 << 20]).unwrap();

@@ -1,11 +1,6 @@
-//! Volumes of a ZFS pool keep what is promised of all back ends. Needs root, ZFS, and a pool:
-//! `AGENTISO_TEST_ZFS=POOL/agentiso`.
+//! Conformance tests of the ZFS back end. Needs root, ZFS, and a pool: `AGENTISO_TEST_ZFS=POOL/agentiso`.
 
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made ends the test that wanted it"
-)]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test fixtures may panic")]
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -27,7 +22,7 @@ fn run(tool: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Writes into volumes.
+/// Writes to volumes.
 struct VolumeScribe {
     pool: String,
 }
@@ -43,13 +38,13 @@ impl Scribe for VolumeScribe {
     }
 
     fn settle(&self) {
-        // What is in the page cache of a device is not on its volume yet.
+        // Data in the page cache of a device is not on its volume yet.
         rustix::fs::sync();
         run("zpool", &["sync", &self.pool]);
     }
 }
 
-/// An installation of one test's own in the dataset of the environment; all of it goes at the end.
+/// The test's own installation in the dataset of the environment. Removed at the end.
 struct Fixture {
     dir: tempfile::TempDir,
     dataset: Dataset,
@@ -102,7 +97,7 @@ impl Fixture {
         format!("{}/{home}", self.dataset.as_str())
     }
 
-    /// Volumes and snapshots of this installation, without the image's.
+    /// Volumes and snapshots of this installation, except those of the image.
     fn names(&self) -> Vec<String> {
         let printed = run("zfs", &["list", "-Hr", "-t", "volume,snapshot", "-o", "name", &self.part()]);
         let inside = format!("{}/", self.part());
@@ -123,7 +118,7 @@ impl Drop for Fixture {
     }
 }
 
-/// A pool in a file, for tests that break it.
+/// A pool in a file, for tests that damage it.
 struct OwnPool {
     name: String,
     dir: tempfile::TempDir,
@@ -155,7 +150,7 @@ impl Drop for OwnPool {
 }
 
 #[test]
-fn volumes_keep_all_promises() {
+fn volumes_pass_the_conformance_tests() {
     let fixture = Fixture::new();
     let scribe = fixture.scribe();
     let lab =
@@ -164,7 +159,7 @@ fn volumes_keep_all_promises() {
 }
 
 #[test]
-fn random_histories_hold_what_was_written() {
+fn random_writes_are_read_back() {
     let fixture = Fixture::new();
     let scribe = fixture.scribe();
     let lab =
@@ -176,7 +171,7 @@ fn random_histories_hold_what_was_written() {
 }
 
 #[test]
-fn a_source_is_removed_while_its_forks_live() {
+fn a_source_can_be_removed_while_its_forks_exist() {
     let fixture = Fixture::new();
     let scribe = fixture.scribe();
     let source = fixture.create("source", &fixture.image());
@@ -202,7 +197,7 @@ fn a_source_is_removed_while_its_forks_live() {
 }
 
 #[test]
-fn what_killed_processes_left_is_swept_and_nothing_else() {
+fn only_leftovers_of_killed_processes_are_swept() {
     let fixture = Fixture::new();
     let (kept, lost) = (fixture.create("kept", &fixture.image()), fixture.create("lost", &fixture.image()));
     let other = Fixture::new();
@@ -210,7 +205,7 @@ fn what_killed_processes_left_is_swept_and_nothing_else() {
     let part = fixture.part();
     let leaf = |path: &Path| fs::read_link(path).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let home = part.rsplit('/').next().unwrap();
-    // Killed between the snapshot and the clone; a volume somebody made by hand; a dataset beside ours.
+    // Killed between the snapshot and the clone; a volume created by hand; another dataset.
     run("zfs", &["snapshot", &format!("{part}/{}@{home}.killed", leaf(&kept))]);
     run("zfs", &["snapshot", &format!("{part}/{}@by-hand", leaf(&kept))]);
     run("zfs", &["create", "-s", "-V", "16M", &format!("{part}/by-hand")]);
@@ -222,7 +217,7 @@ fn what_killed_processes_left_is_swept_and_nothing_else() {
     found.sort();
     assert_eq!(found, expected);
     assert!(others.metadata().is_ok() && other.names().len() == 1);
-    // An image that is gone is not needed, and what stands on its volume stays.
+    // The volume of a removed image is not needed, but volumes based on it stay.
     fs::remove_file(fixture.dir.path().join("base.img")).unwrap();
     fixture.zvols.sweep().unwrap();
     let all = run("zfs", &["list", "-Hr", "-t", "volume", "-o", "name", &part]);
@@ -231,7 +226,7 @@ fn what_killed_processes_left_is_swept_and_nothing_else() {
 }
 
 #[test]
-fn a_disk_that_is_read_goes_when_nobody_reads_it_any_more() {
+fn a_disk_in_use_is_removed_once_it_is_closed() {
     let fixture = Fixture::new();
     let disk = fixture.create("read", &fixture.image());
     let view = fixture.zvols.open(&disk).unwrap();
@@ -247,12 +242,12 @@ fn a_disk_that_is_read_goes_when_nobody_reads_it_any_more() {
 }
 
 #[test]
-fn a_dataset_that_is_not_ours_is_refused_and_left_alone() {
+fn a_foreign_dataset_is_rejected_and_not_changed() {
     let pool = OwnPool::new("foreign");
     let ours = pool.make();
     let foreign = Dataset::parse(&format!("{}/mine", pool.name)).unwrap();
     run("zfs", &["create", "-o", "mountpoint=none", foreign.as_str()]);
-    // A mark that is inherited, or another dataset's, is none.
+    // An inherited mark, or that of another dataset, does not count.
     let below = Dataset::parse(&format!("{}/below", ours.as_str())).unwrap();
     run("zfs", &["create", "-o", "mountpoint=none", below.as_str()]);
     let list = || run("zfs", &["list", "-Hr", "-t", "all", "-o", "name", &pool.name]);
@@ -275,13 +270,13 @@ fn a_dataset_that_is_not_ours_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_full_pool_refuses_before_anything_changes() {
+fn a_full_pool_is_reported_before_anything_changes() {
     let pool = OwnPool::new("full");
     let fixture = Fixture::in_dataset(pool.make());
     let disk = fixture.create("disk", &fixture.image());
     run("zfs", &["create", "-V", "800M", &format!("{}/filler", pool.name)]);
     let before = fixture.names();
-    // Another process, so that nothing is remembered.
+    // Another process, so that nothing is cached.
     let zvols = Zvols::open(fixture.dataset.clone(), fixture.dir.path(), fixture.dir.path()).unwrap();
     let refused = zvols.create(&fixture.path("more"), &DiskSource::Layer(disk.clone()), GIB).unwrap_err();
     assert!(matches!(refused, DiskError::Pool(PoolError::Full { .. })), "{refused:?}");
@@ -295,7 +290,7 @@ fn a_full_pool_refuses_before_anything_changes() {
 }
 
 #[test]
-fn a_pool_that_was_exported_is_said_to_be_and_nothing_is_lost() {
+fn an_exported_pool_is_reported_and_nothing_is_lost() {
     let pool = OwnPool::new("export");
     let fixture = Fixture::in_dataset(pool.make());
     let scribe = fixture.scribe();
@@ -317,7 +312,7 @@ fn a_pool_that_was_exported_is_said_to_be_and_nothing_is_lost() {
     }
     assert!(fixture.path("more").symlink_metadata().is_err());
     run("zpool", &["import", "-d", pool.dir.path().to_str().unwrap(), &pool.name]);
-    // The device is a new one, which belongs to root again.
+    // The device is new and belongs to root again.
     fixture.zvols.admit(&disk, Some((65534, 65534))).unwrap();
     let node = fs::metadata(&disk).unwrap();
     assert_eq!((node.uid(), node.permissions().mode() & 0o600), (65534, 0o600));
@@ -347,7 +342,7 @@ fn sizes_are_multiples_of_a_block_and_grow_only() {
 }
 
 #[test]
-fn a_pool_is_made_once_and_only_from_what_is_empty() {
+fn a_pool_is_created_once_and_only_on_an_empty_device() {
     let pool = OwnPool::new("make");
     fs::write(pool.file(), "precious").unwrap();
     let refused = prepare(&pool.name, Some(&pool.new_pool())).unwrap_err();
@@ -355,7 +350,7 @@ fn a_pool_is_made_once_and_only_from_what_is_empty() {
     assert_eq!(fs::read(pool.file()).unwrap(), b"precious");
     fs::remove_file(pool.file()).unwrap();
 
-    // Not kept, all of it goes again.
+    // Everything is removed again unless it is kept.
     drop(prepare(&pool.name, Some(&pool.new_pool())).unwrap());
     assert!(!pool.file().exists());
     assert!(!Command::new("zpool").args(["list", &pool.name]).output().unwrap().status.success());
@@ -410,7 +405,7 @@ fn count(log: &Path) {
     let made = calls(&|| {
         fixture.zvols.create(&fixture.path("second"), &DiskSource::Layer(first.clone()), GIB).unwrap();
     });
-    // The look at the pool is one every few seconds.
+    // The pool is checked once every few seconds.
     let made: Vec<_> = made.iter().filter(|call| *call != "list").collect();
     assert_eq!(made, ["snapshot", "clone"]);
     let all = [(first.clone(), Vec::new()), (fixture.path("second"), Vec::new())];

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use agentiso_core::action::{Rate, Subject};
+use agentiso_core::admission::SubjectFacts;
+use agentiso_core::ports::host::Point;
+use agentiso_core::ports::link::Link;
+use agentiso_core::ports::records::{NewEvent, Snapshot, Workspace};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, WorkspaceId};
-use agentiso_meta::{NewEvent, Snapshot, Workspace};
-use agentiso_runtime::guest::Guest;
-use agentiso_runtime::workspaces::Point;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot, watch};
@@ -59,6 +60,11 @@ impl Context {
         self.subjects.snapshot.as_ref()
     }
 
+    /// The facts the action was admitted on.
+    pub(crate) fn facts(&self) -> &[SubjectFacts] {
+        &self.subjects.facts
+    }
+
     /// The points the action compares.
     pub(crate) fn points(&self) -> &[Point] {
         &self.subjects.points
@@ -75,10 +81,10 @@ impl Context {
     }
 
     /// The way into the workspace, which is started if it does not run. Waits while it is being changed as a whole.
-    pub(crate) async fn guest(&self) -> Result<Guest, Failure> {
+    pub(crate) async fn guest(&self) -> Result<Link, Failure> {
         match self.running_guest().await {
             Err(failure) if failure.code() == Code::WorkspaceNotRunning => {
-                if !self.engine.config().vm.start_on_use {
+                if !self.engine.settings.start_on_use {
                     return Err(failure);
                 }
                 self.start_for_use().await?;
@@ -89,7 +95,7 @@ impl Context {
     }
 
     /// The way into the workspace, if it runs: for what would be pointless in a machine that was just started.
-    pub(crate) async fn running_guest(&self) -> Result<Guest, Failure> {
+    pub(crate) async fn running_guest(&self) -> Result<Link, Failure> {
         let guest = self.engine.guest(self.workspace()?.id).await?;
         self.inside.notify_one();
         Ok(guest)
@@ -111,7 +117,7 @@ impl Context {
     async fn standstill(&self) -> Failure {
         self.inside.notified().await;
         match &self.subjects.workspace {
-            Some(workspace) => self.engine.workspaces.standstill(workspace.id).await,
+            Some(workspace) => self.engine.host.standstill(workspace.id).await,
             None => std::future::pending().await,
         }
     }
@@ -130,7 +136,7 @@ impl Context {
     }
 
     /// Says why a machine is gone: that somebody ended it on purpose, or else what it printed last.
-    pub(crate) fn explained(&self, failure: Failure) -> Failure {
+    pub(crate) async fn explained(&self, failure: Failure) -> Failure {
         let mut rooms = self.at_work.iter().map(AtWork::room);
         let ended = rooms.find_map(|room| room.ended_since(self.began));
         match &self.subjects.workspace {
@@ -138,7 +144,7 @@ impl Context {
                 cut_off(workspace, ended.unwrap_or_default())
             }
             Some(workspace) if failure.code() == Code::VmCrashed => {
-                self.engine.workspaces.explain_end(workspace, failure)
+                self.engine.host.explain_end(workspace.id, failure).await
             }
             _ => failure,
         }
@@ -154,14 +160,15 @@ impl Engine {
         progress: Arc<dyn Progress>,
     ) -> Result<A::Outcome, Failure> {
         let mut record = Record::begin(self, caller, A::ABOUT.name, redacted(&action));
-        let result = self.admit(caller, &action.subjects(), A::ABOUT.rate, A::ACCESS, progress, &mut record);
+        let result =
+            self.admit(caller, &action.subjects(), A::ABOUT.rate, A::ACCESS, progress, &mut record).await;
         let result = match result {
             Ok(context) => run(action, context).await,
             Err(failure) => Err(failure),
         };
         if let Ok(outcome) = &result
             && let Some(made) = A::made(outcome)
-            && let Ok(workspace) = self.meta().read(|read| read.workspace(made))
+            && let Ok(workspace) = self.records.workspace(made).await
         {
             record.about(&workspace);
         }
@@ -173,7 +180,7 @@ impl Engine {
     }
 
     /// Lets a caller in, if it may use everything it refers to, and resolves what that is.
-    pub(crate) fn admit(
+    pub(crate) async fn admit(
         self: &Arc<Self>,
         caller: &Caller,
         subjects: &[Subject<'_>],
@@ -184,7 +191,7 @@ impl Engine {
     ) -> Result<Context, Failure> {
         self.sessions.touch(caller);
         self.rates.admit(caller, rate)?;
-        let subjects = self.resolve(caller, subjects, record)?;
+        let subjects = self.resolve(caller, subjects, record).await?;
         // Looking at a workspace does not use it: one that is only watched is idle.
         let used = subjects.used.iter().filter(|_| access != Access::Looks);
         let at_work: Arc<[AtWork]> = used.map(|id| self.rooms.work_on(*id)).collect();
@@ -193,7 +200,7 @@ impl Engine {
         // Who lost it between the decision and now is not told by a change any more.
         if ownership.is_some()
             && let Some(workspace) = &subjects.workspace
-            && self.meta().read(|read| read.settings(workspace.id))?.owner != caller.session
+            && self.records.settings(workspace.id).await?.owner != caller.session
         {
             return Err(not_owner(workspace));
         }
@@ -218,7 +225,10 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
             failure = context.standstill() => Err(failure),
             failure = context.lost() => Err(failure),
         };
-        return done.map_err(|failure| context.explained(failure));
+        return match done {
+            Err(failure) => Err(context.explained(failure).await),
+            done => done,
+        };
     }
     // In a task of its own, so that a caller that goes away leaves nothing half done.
     // The user of this machine is told that the daemon goes on.
@@ -235,7 +245,7 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
                     room.note_end(what);
                 }
                 // Should this fail, the action tries again and says why.
-                if let Err(failure) = context.engine.workspaces.switch_off(workspace.id).await {
+                if let Err(failure) = context.engine.host.switch_off(workspace.id).await {
                     tracing::warn!(%failure, "could not kill a machine at once");
                 }
                 Some(ending)

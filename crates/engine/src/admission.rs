@@ -1,20 +1,24 @@
 //! Admission: what an action refers to, and whether its caller may use it.
 //!
 //! ```text
-//!  references ──► found, each once ──► decided ──► those that nobody owns adopted ──► Subjects
+//!  references ──► workspaces found ──► decide ──► snapshots and points found ──► adopt ──► Subjects
+//!                                        │
+//!                                        └──► denied: nothing has changed
 //! ```
 //!
-//! Every reference of every action is resolved here and nowhere else: whoever carries an action out gets ids and
-//! records. A workspace is decided on before anything that belongs to it is looked up, so that a refusal tells nothing
-//! about another session's snapshots. Nothing is adopted unless everything is allowed.
+//! Every reference of every action is resolved here and nowhere else: the code that carries an action out gets ids and
+//! records. The decision itself is [`agentiso_core::admission::decide`], which is pure. It comes before anything that
+//! belongs to a workspace is looked up, so that a refusal tells nothing about another session's snapshots.
 
 use std::time::Duration;
 
-use agentiso_config::Isolation;
 use agentiso_core::action::Subject;
-use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
-use agentiso_meta::{MetaError, Snapshot, Workspace};
-use agentiso_runtime::workspaces::Point;
+use agentiso_core::admission::{
+    ActionFacts, Decision, Denial, Principal, Rules, Ruling, SubjectFacts, Use, decide,
+};
+use agentiso_core::ports::host::Point;
+use agentiso_core::ports::records::{Snapshot, Workspace};
+use agentiso_core::{Code, Failure, WorkspaceId};
 
 use crate::act::Record;
 use crate::actions::refuse_suspend_snapshot;
@@ -32,180 +36,186 @@ pub(crate) struct Subjects {
     pub snapshot: Option<Snapshot>,
     /// Points of workspaces, in the order in which the action names them.
     pub points: Vec<Point>,
-    /// The workspace the caller wants to own. Only found, not decided on.
+    /// The workspace the caller wants to own. Whether it may is decided when it is taken over.
     pub claimed: Option<Workspace>,
-    /// The workspace whose past is of interest.
+    /// The workspace whose timeline is read.
     pub past: Option<WorkspaceId>,
     /// The workspaces that are in use while the action is carried out.
     pub used: Vec<WorkspaceId>,
+    /// What was decided on, with the owners the workspaces have since.
+    pub facts: Vec<SubjectFacts>,
 }
 
-/// What a session may do with a workspace.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Decision {
-    /// Use it.
-    Allow,
-    /// Use it, and own it from then on.
-    Adopt,
-    /// Nothing: it belongs to another session.
-    Deny,
-}
-
-/// Decides whether a caller may use a workspace of an owner. `None` is the operator as a caller, and nobody as an owner.
-pub(crate) fn decide(caller: Option<SessionId>, owner: Option<SessionId>, isolation: Isolation) -> Decision {
-    match (caller, owner) {
-        (None, _) => Decision::Allow,
-        (Some(_), None) if isolation == Isolation::Strict => Decision::Deny,
-        (Some(_), None) => Decision::Adopt,
-        (Some(caller), Some(owner)) if caller == owner => Decision::Allow,
-        (Some(_), Some(_)) => Decision::Deny,
-    }
+/// A workspace that a reference names.
+struct Found<'a> {
+    reference: &'a str,
+    workspace: Workspace,
+    facts: SubjectFacts,
 }
 
 impl Engine {
-    /// Resolves everything an action refers to, once, and refuses what its caller may not use.
-    pub(crate) fn resolve(
+    /// Resolves everything an action refers to, and refuses what its caller may not use.
+    pub(crate) async fn resolve(
         &self,
         caller: &Caller,
         references: &[Subject<'_>],
         record: &mut Record,
     ) -> Result<Subjects, Failure> {
-        let mut resolving =
-            Resolving { engine: self, caller, subjects: Subjects::default(), orphans: Vec::new() };
+        let mut found = Vec::with_capacity(references.len());
         for reference in references {
-            resolving.add(*reference, record)?;
+            found.push(self.find_subject(caller, *reference).await?);
         }
-        let Resolving { subjects, orphans, .. } = resolving;
+        let facts: Vec<SubjectFacts> = found.iter().flatten().map(|found| found.facts).collect();
+        let action = ActionFacts { subjects: facts, ruling: Ruling::Allow };
+        let adopt = match decide(self.rules(), caller.principal(), &action) {
+            Decision::Allow { adopt } | Decision::AllowWithCheckpoint { adopt, .. } => adopt,
+            Decision::NeedsApproval { reason } => return Err(needs_approval(&reason)),
+            Decision::Deny(denial) => return Err(refusal(&denial, &found)),
+        };
+        let mut subjects = Subjects { facts: action.subjects, ..Subjects::default() };
+        for (reference, found) in references.iter().zip(found) {
+            self.add(&mut subjects, *reference, found, record).await?;
+        }
         if let Some(session) = caller.session {
-            for orphan in orphans {
-                self.adopt(session, orphan, Duration::MAX)?;
+            for workspace in adopt {
+                self.adopt(session, workspace, Duration::MAX).await?;
+                let theirs = subjects.facts.iter_mut().filter(|facts| facts.workspace == workspace);
+                theirs.for_each(|facts| facts.owner = Some(session));
             }
         }
         Ok(subjects)
     }
-}
 
-struct Resolving<'a> {
-    engine: &'a Engine,
-    caller: &'a Caller,
-    subjects: Subjects,
-    /// Workspaces that nobody owns.
-    orphans: Vec<WorkspaceId>,
-}
+    /// The rules that decisions are made by.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules { isolation: self.settings.isolation }
+    }
 
-impl Resolving<'_> {
-    fn add(&mut self, reference: Subject<'_>, record: &mut Record) -> Result<(), Failure> {
+    /// Finds the workspace that a reference names, if it names one.
+    async fn find_subject<'a>(
+        &self,
+        caller: &Caller,
+        reference: Subject<'a>,
+    ) -> Result<Option<Found<'a>>, Failure> {
+        let (name, usage) = match reference {
+            Subject::Workspace(name) | Subject::Past(name) => (name, Use::Work),
+            Subject::Removed(name) => (name, Use::Remove),
+            Subject::Claimed(name) => (name, Use::Claim),
+            Subject::Point(text) => match text.split_once(':') {
+                Some((name, _)) => (name, Use::Work),
+                None => return Ok(None),
+            },
+            Subject::Snapshot(_) => return Ok(None),
+        };
+        let workspace = match self.find_workspace(caller, name).await {
+            // The operator may ask about the past of a destroyed workspace by its id.
+            Err(failure)
+                if failure.code() == Code::WorkspaceNotFound
+                    && matches!(reference, Subject::Past(_))
+                    && caller.is_operator()
+                    && name.parse::<WorkspaceId>().is_ok() =>
+            {
+                return Ok(None);
+            }
+            found => found?,
+        };
+        let owner = self.records.settings(workspace.id).await?.owner;
+        let facts = SubjectFacts { workspace: workspace.id, owner, usage };
+        Ok(Some(Found { reference: name, workspace, facts }))
+    }
+
+    async fn find_workspace(&self, caller: &Caller, name: &str) -> Result<Workspace, Failure> {
+        match self.records.find_workspace(name).await {
+            // The names of others are not suggested to a session that does not see them.
+            Err(failure)
+                if self.isolates(caller)
+                    && matches!(failure.code(), Code::WorkspaceNotFound | Code::InvalidArgument) =>
+            {
+                Err(unknown(name))
+            }
+            found => found,
+        }
+    }
+
+    /// Adds what a reference means to the subjects of an action that is allowed.
+    async fn add(
+        &self,
+        subjects: &mut Subjects,
+        reference: Subject<'_>,
+        found: Option<Found<'_>>,
+        record: &mut Record,
+    ) -> Result<(), Failure> {
+        let other = found.map(|found| found.workspace);
         match reference {
-            Subject::Workspace(asked) | Subject::Removed(asked) => {
-                let workspace = self.find(asked)?;
-                let removed = matches!(reference, Subject::Removed(_));
-                let decision = self.require_use(&workspace, asked)?;
-                // Not before: a refused caller reads its own record, which must not say more than the refusal does.
-                record.about(&workspace);
-                if decision == Decision::Adopt && !removed {
-                    self.orphans.push(workspace.id);
+            Subject::Workspace(_) | Subject::Removed(_) => {
+                if let Some(workspace) = other {
+                    // Not before the decision: a refused caller reads its own record, which must not say more than the
+                    // refusal does.
+                    record.about(&workspace);
+                    subjects.used.push(workspace.id);
+                    subjects.workspace = Some(workspace);
                 }
-                self.subjects.used.push(workspace.id);
-                self.subjects.workspace = Some(workspace);
             }
             Subject::Snapshot(name) => {
-                let workspace = self.workspace()?;
-                let snapshot = self.find_snapshot(workspace, name)?;
+                let workspace = main_workspace(subjects)?;
+                let snapshot = self.records.find_snapshot(workspace, name).await?;
                 refuse_suspend_snapshot(&snapshot)?;
-                self.subjects.snapshot = Some(snapshot);
+                subjects.snapshot = Some(snapshot);
             }
             Subject::Point(text) => {
-                let point = self.find_point(text)?;
-                self.subjects.points.push(point);
+                let (workspace, name) = match (other, text.split_once(':')) {
+                    (Some(other), Some((_, name))) => {
+                        subjects.used.push(other.id);
+                        (other.id, name)
+                    }
+                    _ => (main_workspace(subjects)?, text),
+                };
+                subjects.points.push(match name {
+                    NOW => Point::Now(workspace),
+                    name => Point::Snapshot(self.records.find_snapshot(workspace, name).await?.id),
+                });
             }
-            Subject::Claimed(asked) => {
-                let workspace = self.find(asked)?;
-                if self.isolates() {
-                    self.use_or_adopt(&workspace, asked)?;
-                }
-                self.subjects.claimed = Some(workspace);
+            Subject::Claimed(_) => subjects.claimed = other,
+            Subject::Past(name) => {
+                subjects.past = other.map(|workspace| workspace.id).or_else(|| name.parse().ok());
             }
-            Subject::Past(asked) => self.subjects.past = Some(self.find_past(asked)?),
         }
         Ok(())
     }
+}
 
-    fn isolates(&self) -> bool {
-        self.engine.isolates(self.caller)
+impl Caller {
+    /// Who it is, as decisions see it.
+    pub(crate) fn principal(&self) -> Principal {
+        self.session.map_or(Principal::Operator, Principal::Session)
     }
+}
 
-    fn find(&self, asked: &str) -> Result<Workspace, Failure> {
-        match self.engine.meta().read(|read| read.find_workspace(asked)) {
-            // The names of others are not suggested to a session that does not see them.
-            Err(MetaError::WorkspaceNotFound { .. } | MetaError::WorkspaceAmbiguous { .. })
-                if self.isolates() =>
-            {
-                Err(unknown(asked))
-            }
-            found => Ok(found?),
-        }
-    }
+fn main_workspace(subjects: &Subjects) -> Result<WorkspaceId, Failure> {
+    let workspace = subjects.workspace.as_ref().map(|workspace| workspace.id);
+    workspace.ok_or_else(|| Failure::new(Code::Internal, "an action names a snapshot of no workspace"))
+}
 
-    fn find_snapshot(&self, workspace: WorkspaceId, name: &str) -> Result<Snapshot, Failure> {
-        Ok(self.engine.meta().read(|read| read.find_snapshot(workspace, name))?)
-    }
-
-    fn workspace(&self) -> Result<WorkspaceId, Failure> {
-        let workspace = self.subjects.workspace.as_ref().map(|workspace| workspace.id);
-        workspace.ok_or_else(|| Failure::new(Code::Internal, "an action names a snapshot of no workspace"))
-    }
-
-    /// A point of the action's workspace, or, behind a colon, of another one.
-    fn find_point(&mut self, text: &str) -> Result<Point, Failure> {
-        let (workspace, name) = match text.split_once(':') {
-            None => (self.workspace()?, text),
-            Some((asked, name)) => {
-                let other = self.find(asked)?;
-                self.use_or_adopt(&other, asked)?;
-                self.subjects.used.push(other.id);
-                (other.id, name)
-            }
-        };
-        match name {
-            NOW => Ok(Point::Now(workspace)),
-            name => Ok(Point::Snapshot(self.find_snapshot(workspace, name)?.id)),
-        }
-    }
-
-    /// A workspace whose past is of interest. The operator may ask about a destroyed one by its id.
-    fn find_past(&mut self, asked: &str) -> Result<WorkspaceId, Failure> {
-        match self.find(asked) {
-            Ok(workspace) => {
-                self.use_or_adopt(&workspace, asked)?;
-                Ok(workspace.id)
-            }
-            Err(failure) => match asked.parse() {
-                Ok(id) if self.caller.is_operator() => Ok(id),
-                _ => Err(failure),
-            },
-        }
-    }
-
-    fn use_or_adopt(&mut self, workspace: &Workspace, asked: &str) -> Result<(), Failure> {
-        if self.require_use(workspace, asked)? == Decision::Adopt {
-            self.orphans.push(workspace.id);
-        }
-        Ok(())
-    }
-
-    fn require_use(&self, workspace: &Workspace, asked: &str) -> Result<Decision, Failure> {
-        let owner = self.engine.meta().read(|read| read.settings(workspace.id))?.owner;
-        match decide(self.caller.session, owner, self.engine.config().sessions.isolation) {
-            Decision::Deny if self.isolates() => Err(unknown(asked)),
-            Decision::Deny => Err(not_owner(workspace)),
-            allowed => Ok(allowed),
-        }
+/// What a caller is told that was denied something.
+fn refusal(denial: &Denial, found: &[Option<Found<'_>>]) -> Failure {
+    let of = |id| found.iter().flatten().find(|found| found.workspace.id == id);
+    match denial {
+        Denial::NotOwner(id) => match of(*id) {
+            Some(found) => not_owner(&found.workspace),
+            None => unknown(&id.to_string()),
+        },
+        Denial::Hidden(id) => match of(*id) {
+            Some(found) => unknown(found.reference),
+            None => unknown(&id.to_string()),
+        },
+        Denial::Forbidden { reason } => forbidden(reason),
     }
 }
 
 /// What a session is told of a workspace that it does not see, and of one that does not exist.
-fn unknown(asked: &str) -> Failure {
-    MetaError::WorkspaceNotFound { asked: asked.to_owned(), nearest: None }.into()
+fn unknown(reference: &str) -> Failure {
+    Failure::new(Code::WorkspaceNotFound, format!("there is no workspace {reference:?}"))
+        .with_remedy("list workspaces with workspace_list; an id can be shortened to 6 of its last 8 digits")
 }
 
 pub(crate) fn not_owner(workspace: &Workspace) -> Failure {
@@ -214,35 +224,14 @@ pub(crate) fn not_owner(workspace: &Workspace) -> Failure {
         .with_remedy("if its owner has gone, call workspace_adopt with force; or use another workspace")
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use uuid::Uuid;
+/// What a caller is told whose command the policy forbids.
+pub(crate) fn forbidden(reason: &str) -> Failure {
+    Failure::new(Code::NotPermitted, format!("the command policy does not allow this: {reason}"))
+        .with_remedy("run a command that the policy allows, or ask the operator to change the policy")
+}
 
-    use super::*;
-
-    fn session(number: Option<u8>) -> Option<SessionId> {
-        number.map(|number| SessionId::from_uuid(Uuid::from_u128(number.into())))
-    }
-
-    proptest! {
-        #[test]
-        fn a_session_never_gets_what_is_anothers(caller in 0u8..4, owner in 0u8..4) {
-            let expected = if caller == owner { Decision::Allow } else { Decision::Deny };
-            for isolation in [Isolation::Shared, Isolation::Strict] {
-                prop_assert_eq!(decide(session(Some(caller)), session(Some(owner)), isolation), expected);
-            }
-        }
-
-        #[test]
-        fn the_operator_may_use_everything_and_owns_nothing(owner in proptest::option::of(0u8..4)) {
-            prop_assert_eq!(decide(None, session(owner), Isolation::Strict), Decision::Allow);
-        }
-    }
-
-    #[test]
-    fn what_nobody_owns_is_adopted_by_the_session_that_uses_it() {
-        assert_eq!(decide(session(Some(1)), None, Isolation::Shared), Decision::Adopt);
-        assert_eq!(decide(session(Some(1)), None, Isolation::Strict), Decision::Deny);
-    }
+/// What a caller is told whose command the operator has to approve of.
+pub(crate) fn needs_approval(reason: &str) -> Failure {
+    Failure::new(Code::ApprovalRequired, format!("this needs the operator's approval: {reason}"))
+        .with_remedy("ask the operator to run it, or run a command that needs no approval")
 }

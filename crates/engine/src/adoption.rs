@@ -2,71 +2,71 @@
 
 use std::time::Duration;
 
+use agentiso_core::admission::{Amounts, OwnerFacts, Takeover, TakeoverDenial, decide_takeover};
+use agentiso_core::ports::records::{Session, Workspace};
 use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
-use agentiso_meta::Workspace;
 
 use crate::Engine;
-use crate::quota::Asked;
 
 impl Engine {
     /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
-    pub(crate) fn adopt(
+    pub(crate) async fn adopt(
         &self,
         session: SessionId,
         workspace: WorkspaceId,
         idle: Duration,
     ) -> Result<(), Failure> {
-        let _one_at_a_time = self.quota.turn();
-        let (found, owner) = self.meta().read(|read| {
-            let owner = read.settings(workspace)?.owner;
-            let owner = owner.map(|owner| read.session(owner)).transpose()?;
-            Ok((read.workspace(workspace)?, owner))
-        })?;
-        if owner.as_ref().is_some_and(|owner| owner.id == session) {
-            return Ok(());
+        let _one_at_a_time = self.quota.turn().await;
+        let found = self.records.workspace(workspace).await?;
+        let owner = self.records.owner_of(workspace).await?;
+        let owner = owner.map(|owner| self.owner_facts(&owner));
+        match decide_takeover(session, owner.as_ref(), idle) {
+            Takeover::Owned => return Ok(()),
+            Takeover::Allow => {}
+            Takeover::Deny(denial) => return Err(self.kept_by_owner(&found, denial)),
         }
-        if let Some(owner) = owner {
-            if let Some(reason) = self.sessions.in_use(owner.id) {
-                let name = found.name.as_str();
-                let message = format!("the workspace {name:?} belongs to a session {reason}");
-                return Err(Failure::new(Code::NotOwner, message)
-                    .with_remedy("use another workspace, or try again when its client has gone"));
-            }
-            let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
-            let idle_for = crate::clock::now().duration_since(last);
-            if Duration::try_from(idle_for).unwrap_or_default() < idle {
-                let message = format!(
-                    "the workspace {:?} belongs to a session that was active {} s ago",
-                    found.name.as_str(),
-                    idle_for.as_secs().max(0)
-                );
-                return Err(Failure::new(Code::NotOwner, message).with_remedy(format!(
-                    "try again with force when it has been idle for {} s",
-                    self.config().sessions.adopt_idle_secs
-                )));
-            }
+        self.quota.require_own(self, session, Amounts::of(&found.resources)).await?;
+        self.hand_over(workspace, session).await
+    }
+
+    fn owner_facts(&self, owner: &Session) -> OwnerFacts {
+        let last = self.sessions.last(owner.id).unwrap_or(owner.last_active);
+        OwnerFacts {
+            id: owner.id,
+            connected: self.sessions.is_present(owner.id),
+            calling: self.sessions.has_call(owner.id),
+            idle: Duration::try_from(self.clock.now().duration_since(last)).unwrap_or_default(),
         }
-        self.quota.require_own(self, session, Asked::of(&found.resources))?;
-        self.hand_over(workspace, session)
+    }
+
+    fn kept_by_owner(&self, workspace: &Workspace, denial: TakeoverDenial) -> Failure {
+        let needed = self.settings.adopt_idle_secs;
+        let gone = "use another workspace, or try again when its client has gone".to_owned();
+        let (reason, remedy) = match denial {
+            TakeoverDenial::Connected => ("whose client is connected".to_owned(), gone),
+            TakeoverDenial::Calling => ("that has a call running".to_owned(), gone),
+            TakeoverDenial::Active(idle) => (
+                format!("that was active {} s ago", idle.as_secs()),
+                format!("try again with force when it has been idle for {needed} s"),
+            ),
+        };
+        let message = format!("the workspace {:?} belongs to a session {reason}", workspace.name.as_str());
+        Failure::new(Code::NotOwner, message).with_remedy(remedy)
     }
 
     /// Gives a workspace to a session, whoever has it now.
-    pub(crate) fn grant(&self, workspace: &Workspace, session: SessionId) -> Result<(), Failure> {
-        let _one_at_a_time = self.quota.turn();
-        if self.meta().read(|read| read.settings(workspace.id))?.owner == Some(session) {
+    pub(crate) async fn grant(&self, workspace: &Workspace, session: SessionId) -> Result<(), Failure> {
+        let _one_at_a_time = self.quota.turn().await;
+        if self.records.settings(workspace.id).await?.owner == Some(session) {
             return Ok(());
         }
-        self.quota.require_own(self, session, Asked::of(&workspace.resources))?;
-        self.hand_over(workspace.id, session)
+        self.quota.require_own(self, session, Amounts::of(&workspace.resources)).await?;
+        self.hand_over(workspace.id, session).await
     }
 
     /// Makes a session the owner. What sessions before it had set as variables is not its business.
-    fn hand_over(&self, workspace: WorkspaceId, session: SessionId) -> Result<(), Failure> {
-        let kept = self.meta().write(|tx| {
-            tx.set_owner(workspace, Some(session))?;
-            tx.forget_session_variables(workspace)?;
-            tx.variables(workspace)
-        })?;
+    async fn hand_over(&self, workspace: WorkspaceId, session: SessionId) -> Result<(), Failure> {
+        let kept = self.records.set_owner(workspace, session).await?;
         self.rooms.of(workspace).change_owner(&kept);
         Ok(())
     }

@@ -2,10 +2,10 @@
 //!
 //! Everything here is pure. `launch.rs` starts what this module describes.
 
+use agentiso_core::ports::host::OciDefaults;
+use agentiso_core::ports::link::{Exec, User};
 use agentiso_core::wire::ExecSpec;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{Exec, User};
 
 use crate::actions::variable_name;
 

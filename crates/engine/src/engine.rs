@@ -1,21 +1,26 @@
-//! All workspaces of an installation, with all that is needed to let many clients at them.
+//! The engine: its ports, its shared state, and how it starts and ends.
+//!
+//! ```text
+//!  open ──► reconnect to running machines ──► serving ──► shut down: background work ended, activity stored
+//!               │ (at most RECONNECT_LIMIT)
+//!               └──► machines that have not answered are reconnected to in the background
+//! ```
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use agentiso_config::{Config, Isolation};
 use agentiso_core::action::{State, WorkspaceStart};
+use agentiso_core::ports::host::{WorkspaceHost, WorkspaceView};
+use agentiso_core::ports::link::Link;
+use agentiso_core::ports::records::{Records, Settings};
+use agentiso_core::ports::{AllowAll, Clock, CommandPolicy};
 use agentiso_core::progress::Silent;
-use agentiso_core::{Failure, WorkspaceId};
-use agentiso_meta::{Meta, Settings};
-use agentiso_runtime::Installation;
-use agentiso_runtime::guest::Guest;
-use agentiso_runtime::workspaces::{WorkspaceView, Workspaces};
+use agentiso_core::{EngineSettings, Failure, Isolation, WorkspaceId};
 use tokio::sync::broadcast;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::events::{EventKind, Events};
+use crate::events::{Audience, EventKind, Events};
 use crate::forwards::Forwards;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
@@ -27,9 +32,13 @@ use crate::timeline::Timeline;
 use crate::upkeep::ITSELF;
 use crate::{Caller, Event};
 
-/// All workspaces of an installation, and the door to them.
+/// Carries out the actions of all clients on the workspaces of one host.
 pub struct Engine {
-    pub(crate) workspaces: Workspaces,
+    pub(crate) host: Arc<dyn WorkspaceHost>,
+    pub(crate) records: Arc<dyn Records>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) policy: Arc<dyn CommandPolicy>,
+    pub(crate) settings: EngineSettings,
     pub(crate) rooms: Rooms,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
@@ -38,105 +47,126 @@ pub struct Engine {
     pub(crate) events: Events,
     pub(crate) forwards: Forwards,
     pub(crate) sampler: Sampler,
-    /// What is counted.
+    /// Counters of calls.
     pub metrics: Metrics,
-    /// Merging disks and filling the pool.
+    /// The task that merges disks and fills the pool.
     pub(crate) maintenance: Mutex<Option<JoinHandle<()>>>,
     began: Instant,
-    installation: Installation,
 }
 
-/// What becomes of the machines when the daemon ends.
+/// Everything the engine uses that is not its own.
+pub struct Ports {
+    /// Where workspaces live.
+    pub host: Arc<dyn WorkspaceHost>,
+    /// What outlives the daemon.
+    pub records: Arc<dyn Records>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Rules on commands before they start.
+    pub policy: Arc<dyn CommandPolicy>,
+}
+
+/// What happens to the machines when the daemon ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shutdown {
-    /// They go on; the next daemon comes back to them.
+    /// They keep running; the next daemon reconnects to them.
     LeaveMachines,
-    /// They are stopped, all at once, within so long.
+    /// They are stopped, all at once, within this time.
     StopMachines(Duration),
 }
 
-/// How long a daemon that starts waits for machines that run.
-const COMING_BACK: Duration = Duration::from_secs(5);
+/// How long a daemon that starts waits for running machines to answer.
+const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Opens an installation: comes back to the machines that run, and cleans up after a daemon that was killed.
-    /// Ports in `own_ports` are ours and never forwarded.
-    pub async fn open(installation: &Installation, own_ports: Vec<u16>) -> Result<Arc<Self>, Failure> {
-        crate::clock::start(&installation.paths.home);
-        let workspaces = Workspaces::open_to_stay(installation).await?;
-        let meta = Arc::clone(workspaces.meta());
-        meta.write(|tx| tx.drop_unsettled_keys())?;
+    /// Starts the engine of a host, with a policy that allows every command.
+    pub async fn open(
+        host: Arc<dyn WorkspaceHost>,
+        records: Arc<dyn Records>,
+        clock: Arc<dyn Clock>,
+        settings: EngineSettings,
+    ) -> Result<Arc<Self>, Failure> {
+        Self::open_with(Ports { host, records, clock, policy: Arc::new(AllowAll) }, settings).await
+    }
+
+    /// Starts the engine of a host: reconnects to the machines that run, and cleans up after a daemon that was killed.
+    pub async fn open_with(ports: Ports, settings: EngineSettings) -> Result<Arc<Self>, Failure> {
+        let Ports { host, records, clock, policy } = ports;
+        records.drop_unsettled_keys().await?;
         let engine = Arc::new(Self {
-            rooms: Rooms::default(),
-            rates: Rates::new(&installation.config.rate_limit),
+            rooms: Rooms::new(Arc::clone(&clock)),
+            rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
-            sessions: Activity::default(),
-            timeline: Timeline::start(Arc::clone(&meta)),
-            events: Events::new(meta),
-            forwards: Forwards::new(own_ports),
+            sessions: Activity::new(Arc::clone(&clock)),
+            timeline: Timeline::start(Arc::clone(&records)),
+            events: Events::new(Arc::clone(&records)),
+            forwards: Forwards::new(settings.own_ports.clone()),
             sampler: Sampler::default(),
             metrics: Metrics::new(),
             maintenance: Mutex::default(),
             began: Instant::now(),
-            installation: installation.clone(),
-            workspaces,
+            host,
+            records,
+            clock,
+            policy,
+            settings,
         });
-        engine.end_fleeting_sessions()?;
-        engine.come_back().await?;
+        engine.end_fleeting_sessions().await?;
+        engine.reconnect().await?;
         engine.start_upkeep();
         engine.start_maintenance();
         Ok(engine)
     }
 
-    /// Comes back to the machines that run, and opens the ports that lead into workspaces. One that does not answer,
-    /// because the host's disk is full or for whatever reason, is not waited for long.
-    async fn come_back(self: &Arc<Self>) -> Result<(), Failure> {
+    /// Reconnects to the machines that run, and opens the forwarded ports. A machine that does not answer, for example
+    /// because the host's disk is full, delays the start only briefly.
+    async fn reconnect(self: &Arc<Self>) -> Result<(), Failure> {
         let mut visits = JoinSet::new();
-        for workspace in self.workspaces.list()? {
+        for workspace in self.host.list().await? {
             let engine = Arc::clone(self);
-            visits.spawn(async move { engine.come_back_to(&workspace).await });
+            visits.spawn(async move { engine.reconnect_to(&workspace).await });
         }
         let all = async { while visits.join_next().await.is_some() {} };
-        if tokio::time::timeout(COMING_BACK, all).await.is_err() {
-            tracing::warn!(left = visits.len(), "machines that do not answer yet");
+        if tokio::time::timeout(RECONNECT_LIMIT, all).await.is_err() {
+            tracing::warn!(left = visits.len(), "some machines have not answered yet");
             visits.detach_all();
         }
         Ok(())
     }
 
-    async fn come_back_to(self: &Arc<Self>, workspace: &WorkspaceView) {
+    async fn reconnect_to(self: &Arc<Self>, workspace: &WorkspaceView) {
         let (id, running) = (workspace.id, workspace.state == State::Running);
         self.open_forwards(id).await;
         if running {
-            match self.workspaces.guest(id).await {
+            match self.host.link(id).await {
                 Ok(guest) => {
-                    self.watch(id);
-                    // What an older agent does not know it has none of.
+                    self.watch(id).await;
+                    // Older agents do not support variables.
                     let _ = self.env_of(id, Some(&guest)).await;
                 }
                 Err(failure) => {
-                    tracing::warn!(name = %workspace.name, %failure, "a machine cannot be come back to");
+                    tracing::warn!(name = %workspace.name, %failure, "could not reconnect to a machine");
                 }
             }
         } else {
-            // It may have ended while nobody watched.
+            // It may have ended while no daemon was running.
             self.note_end(id, None).await;
-            if let Err(failure) = self.forget_lost_variables(id) {
-                tracing::warn!(name = %workspace.name, %failure, "names of its variables are still kept");
+            if let Err(failure) = self.forget_lost_variables(id).await {
+                tracing::warn!(name = %workspace.name, %failure, "could not forget the names of lost variables");
             }
         }
         if let Err(failure) = self.finish_suspending(id, running).await {
-            tracing::warn!(name = %workspace.name, %failure, "what it was suspended to is still there");
+            tracing::warn!(name = %workspace.name, %failure, "could not remove the snapshot of an earlier suspension");
         }
         if !running {
-            self.restart(workspace);
+            self.restart(workspace).await;
         }
     }
 
-    /// Starts a workspace that is to start with the host, in the background: the daemon answers meanwhile.
-    fn restart(self: &Arc<Self>, workspace: &WorkspaceView) {
-        let asked = self.meta().read(|read| read.settings(workspace.id));
-        let due = asked.is_ok_and(|asked| asked.restart && !asked.stay_stopped && asked.suspended.is_none());
+    /// Starts a workspace that starts with the daemon, in the background: the daemon already serves clients meanwhile.
+    async fn restart(self: &Arc<Self>, workspace: &WorkspaceView) {
+        let settings = self.records.settings(workspace.id).await;
+        let due = settings.is_ok_and(|one| one.restart && !one.stay_stopped && one.suspended.is_none());
         if !due {
             return;
         }
@@ -145,27 +175,22 @@ impl Engine {
         tokio::spawn(async move {
             let started = engine.act(&Caller::operator(ITSELF), start, Arc::new(Silent)).await;
             if let Err(failure) = started {
-                tracing::warn!(%name, %failure, "a workspace could not be started with the host");
+                tracing::warn!(%name, %failure, "could not start a workspace with the daemon");
             }
         });
     }
 
-    /// A daemon may have been killed while it suspended a workspace or brought it back.
+    /// Completes a suspension or a resumption that a killed daemon left half done.
     async fn finish_suspending(&self, id: WorkspaceId, running: bool) -> Result<(), Failure> {
-        if running || self.meta().read(|read| read.settings(id))?.suspended.is_none() {
+        if running || self.records.settings(id).await?.suspended.is_none() {
             self.forget_last_moment(id).await?;
         }
         Ok(())
     }
 
-    /// The configuration.
-    pub fn config(&self) -> &Config {
-        &self.installation.config
-    }
-
-    /// The installation.
-    pub fn installation(&self) -> &Installation {
-        &self.installation
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &EngineSettings {
+        &self.settings
     }
 
     /// How long it has been open.
@@ -176,60 +201,55 @@ impl Engine {
     /// Whether a caller may be told of an event: of its own workspaces, and, unless sessions are isolated, of those
     /// that nobody owned.
     pub fn may_see(&self, caller: &Caller, event: &Event) -> bool {
-        match (caller.session, event.owner) {
+        match (caller.session, event.audience) {
             (None, _) => true,
-            (Some(session), Some(owner)) => session == owner,
-            (Some(_), None) => !self.isolates(caller),
+            (Some(session), Audience::Owner(owner)) => session == owner,
+            (Some(_), Audience::Everyone) => !self.isolates(caller),
+            (Some(_), Audience::Operator) => false,
         }
     }
 
     /// Whether a caller sees and reaches only what it owns.
     pub fn isolates(&self, caller: &Caller) -> bool {
-        !caller.is_operator() && self.config().sessions.isolation == Isolation::Strict
+        !caller.is_operator() && self.settings.isolation == Isolation::Strict
     }
 
-    /// Watches what happens from now on.
+    /// Subscribes to events from now on.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.watch()
     }
 
-    /// How many workspaces are in which state.
-    pub fn states(&self) -> Result<BTreeMap<String, usize>, Failure> {
-        self.states_seen_by(None)
+    /// The number of workspaces in each state.
+    pub async fn states(&self) -> Result<BTreeMap<String, usize>, Failure> {
+        self.states_seen_by(None).await
     }
 
-    /// The same, of the workspaces that a caller sees.
-    pub(crate) fn states_seen_by(&self, caller: Option<&Caller>) -> Result<BTreeMap<String, usize>, Failure> {
+    /// The number of workspaces in each state, of those that a caller sees.
+    pub(crate) async fn states_seen_by(
+        &self,
+        caller: Option<&Caller>,
+    ) -> Result<BTreeMap<String, usize>, Failure> {
         let mut states = BTreeMap::new();
-        for workspace in self.briefs(caller)? {
+        for workspace in self.briefs(caller).await? {
             *states.entry(workspace.state.to_string()).or_default() += 1;
         }
         Ok(states)
     }
 
-    pub(crate) fn meta(&self) -> &Meta {
-        self.workspaces.meta()
-    }
-
-    /// Changes what is kept about a workspace, in one step: others may change another part of it at the same time.
-    pub(crate) fn change_settings(
+    /// Changes the settings of a workspace in one transaction: others may change other parts of them at the same time.
+    pub(crate) async fn change_settings(
         &self,
         id: WorkspaceId,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut Settings) + Send + 'static,
     ) -> Result<Settings, Failure> {
-        Ok(self.meta().write(|tx| {
-            let mut settings = tx.settings(id)?;
-            change(&mut settings);
-            tx.set_settings(id, &settings)?;
-            Ok(settings)
-        })?)
+        self.records.change_settings(id, Box::new(change)).await
     }
 
-    /// The way into a workspace. Waits while it is being changed as a whole.
-    pub(crate) async fn guest(&self, id: WorkspaceId) -> Result<Guest, Failure> {
+    /// The link into a workspace. Waits while the workspace is being changed as a whole.
+    pub(crate) async fn guest(&self, id: WorkspaceId) -> Result<Link, Failure> {
         let room = self.rooms.of(id);
         let _inside = room.enter().await;
-        self.workspaces.guest(id).await
+        self.host.link(id).await
     }
 
     /// Ends the engine's own work.
@@ -238,36 +258,36 @@ impl Engine {
         if let Shutdown::StopMachines(limit) = how {
             self.stop_all(limit).await;
         }
-        // Without a daemon nobody can take them.
-        if let Err(failure) = self.workspaces.empty_pool() {
-            tracing::warn!(%failure, "machines of the pool could not be ended");
+        // Without a daemon nothing can take machines from the pool.
+        if let Err(failure) = self.host.empty_pool().await {
+            tracing::warn!(%failure, "could not end the machines of the pool");
         }
         self.forwards.close_all();
-        self.save_activity();
+        self.save_activity().await;
         self.timeline.flush().await;
     }
 
     async fn stop_all(self: &Arc<Self>, limit: Duration) {
+        let workspaces = match self.host.list().await {
+            Ok(workspaces) => workspaces,
+            Err(failure) => return tracing::warn!(%failure, "could not list the workspaces to stop"),
+        };
         let mut stops = JoinSet::new();
-        for workspace in self.workspaces.list().unwrap_or_default() {
+        for workspace in workspaces.into_iter().filter(|one| one.state == State::Running) {
             let engine = Arc::clone(self);
-            if workspace.state == State::Running {
-                stops.spawn(async move {
-                    let room = engine.rooms.of(workspace.id);
-                    let _turn = room.change().await;
-                    match engine.workspaces.stop(workspace.id, false, Some(limit)).await {
-                        Ok(_) => engine.events.tell(
-                            EventKind::Stopped,
-                            workspace.id,
-                            &workspace.name.to_string(),
-                            None,
-                        ),
-                        Err(failure) => {
-                            tracing::warn!(name = %workspace.name, %failure, "could not be stopped")
-                        }
+            stops.spawn(async move {
+                let room = engine.rooms.of(workspace.id);
+                let _turn = room.change().await;
+                match engine.host.stop(workspace.id, false, Some(limit)).await {
+                    Ok(_) => {
+                        let (id, name) = (workspace.id, workspace.name.as_str());
+                        engine.events.tell(EventKind::Stopped, id, name, None).await;
                     }
-                });
-            }
+                    Err(failure) => {
+                        tracing::warn!(name = %workspace.name, %failure, "could not stop a workspace");
+                    }
+                }
+            });
         }
         while stops.join_next().await.is_some() {}
     }

@@ -16,9 +16,9 @@
 
 use std::collections::BTreeMap;
 
+use agentiso_core::ports::link::{Link, LinkError};
+use agentiso_core::ports::records::{Settings, Variable};
 use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
-use agentiso_meta::Variable;
-use agentiso_runtime::guest::{Guest, LinkError};
 use zeroize::Zeroizing;
 
 use crate::Engine;
@@ -124,7 +124,7 @@ impl Room {
 
 impl Engine {
     /// What a workspace's commands get, and if the machine is given, what it has from then on.
-    pub(crate) async fn env_of(&self, id: WorkspaceId, guest: Option<&Guest>) -> Result<Env, Failure> {
+    pub(crate) async fn env_of(&self, id: WorkspaceId, guest: Option<&Link>) -> Result<Env, Failure> {
         let room = self.rooms.of(id);
         if let Some(guest) = guest
             && !locked(&room.env).settled
@@ -141,13 +141,13 @@ impl Engine {
         room.forget_shell();
         let _turn = room.env_turn.lock().await;
         locked(&room.env).settled = false;
-        if had == Had::Nothing && self.meta().read(|read| read.variables(id))?.is_empty() {
+        if had == Had::Nothing && self.records.variables(id).await?.is_empty() {
             let mut env = locked(&room.env);
             env.values.clear();
             env.settled = true;
             return Ok(());
         }
-        let guest = self.workspaces.guest(id).await?;
+        let guest = self.host.link(id).await?;
         self.settle_env(id, &room, &guest, had).await
     }
 
@@ -159,18 +159,18 @@ impl Engine {
         had: Had,
     ) -> Result<(), Failure> {
         let values = locked(&self.rooms.of(source).env).values.clone();
-        self.meta().write(|tx| tx.set_variables(fork, &tx.variables(source)?))?;
+        self.records.copy_variables(source, fork).await?;
         locked(&self.rooms.of(fork).env).values = values;
         self.equip(fork, had).await
     }
 
     /// Makes the machine, the database and what is known here agree. The caller has the turn.
-    async fn settle_env(&self, id: WorkspaceId, room: &Room, guest: &Guest, had: Had) -> Result<(), Failure> {
+    async fn settle_env(&self, id: WorkspaceId, room: &Room, guest: &Link, had: Had) -> Result<(), Failure> {
         let before = locked(&room.env).clone();
         if before.settled {
             return Ok(());
         }
-        let kept = self.meta().read(|read| read.variables(id))?;
+        let kept = self.records.variables(id).await?;
         let found = match had {
             Had::Nothing => Values::new(),
             Had::Present | Had::Past => found_in(guest).await?,
@@ -179,10 +179,7 @@ impl Engine {
         if !plan.changes.is_empty() {
             guest.set_env(plan.changes).await?;
         }
-        let is_kept = self.meta().write(|tx| match tx.variables(id)? == kept {
-            true if plan.kept != kept => tx.set_variables(id, &plan.kept).map(|()| true),
-            unchanged => Ok(unchanged),
-        })?;
+        let is_kept = self.records.replace_variables(id, &kept, &plan.kept).await?;
         let mut env = locked(&room.env);
         // Whoever is the owner now settles it again.
         if is_kept && env.owners == before.owners {
@@ -198,7 +195,7 @@ impl Engine {
         id: WorkspaceId,
         setter: Option<SessionId>,
         vars: &BTreeMap<String, Option<String>>,
-        guest: Option<&Guest>,
+        guest: Option<&Link>,
     ) -> Result<Vec<String>, Failure> {
         if let Some(long) = vars.keys().find(|name| name.len() > LONGEST_NAME) {
             let message = format!("the name of a variable has {} bytes, {LONGEST_NAME} at most", long.len());
@@ -215,7 +212,7 @@ impl Engine {
         if let Some(guest) = guest {
             guest.set_env(vars.clone().into_iter().collect()).await?;
         }
-        self.keep_names(id, setter, vars, guest.is_none())?;
+        self.keep_names(id, setter, vars, guest.is_none()).await?;
         let mut env = locked(&room.env);
         if env.owners == owners {
             env.change(vars);
@@ -225,46 +222,48 @@ impl Engine {
     }
 
     /// Keeps the names of variables, and who set them, unless the workspace went to somebody else meanwhile.
-    fn keep_names(
+    async fn keep_names(
         &self,
         id: WorkspaceId,
         setter: Option<SessionId>,
         vars: &BTreeMap<String, Option<String>>,
         waiting: bool,
     ) -> Result<(), Failure> {
-        let refused = self.meta().write(|tx| {
-            if setter.is_some() && tx.settings(id)?.owner != setter {
-                let message = "the workspace went to another session while its variables were set";
-                return Ok(Some(Failure::new(Code::NotOwner, message)));
+        let (removed, set): (Vec<_>, Vec<_>) = vars.iter().partition(|(_, value)| value.is_none());
+        let removed: Vec<String> = removed.into_iter().map(|(name, _)| name.clone()).collect();
+        let set: Vec<String> = set.into_iter().map(|(name, _)| name.clone()).collect();
+        let change = move |settings: &Settings, mut kept: Vec<Variable>| {
+            if setter.is_some() && settings.owner != setter {
+                let message = "the workspace was given to another session while its variables were set";
+                return Err(Failure::new(Code::NotOwner, message));
             }
-            let mut kept = tx.variables(id)?;
-            kept.retain(|variable| !vars.contains_key(&variable.name));
-            let set = vars.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name.clone());
-            kept.extend(set.map(|name| Variable { name, by_operator: setter.is_none(), waiting }));
+            kept.retain(|variable| !removed.contains(&variable.name) && !set.contains(&variable.name));
+            let set = set.into_iter().map(|name| Variable { name, by_operator: setter.is_none(), waiting });
+            kept.extend(set);
             if kept.len() > MOST {
-                let message = format!("a workspace has {MOST} variables at most");
-                return Ok(Some(
-                    Failure::new(Code::InvalidArgument, message).with_remedy("remove some of them first"),
-                ));
+                let message = format!("a workspace can have at most {MOST} variables");
+                return Err(
+                    Failure::new(Code::InvalidArgument, message).with_remedy("remove some of them first")
+                );
             }
-            tx.set_variables(id, &kept).map(|()| None)
-        })?;
-        refused.map_or(Ok(()), Err)
+            Ok(kept)
+        };
+        self.records.change_variables(id, Box::new(change)).await
     }
 
     /// Forgets the names of variables whose values ended with the daemon that knew them: those of a workspace that has no
     /// machine, except for what is in the memory of a suspended one.
-    pub(crate) fn forget_lost_variables(&self, id: WorkspaceId) -> Result<(), Failure> {
-        Ok(self.meta().write(|tx| {
-            let (kept, suspended) = (tx.variables(id)?, tx.settings(id)?.suspended.is_some());
-            let left: Vec<_> = kept.iter().filter(|one| suspended && !one.waiting).cloned().collect();
-            if left == kept { Ok(()) } else { tx.set_variables(id, &left) }
-        })?)
+    pub(crate) async fn forget_lost_variables(&self, id: WorkspaceId) -> Result<(), Failure> {
+        let left = |settings: &Settings, mut kept: Vec<Variable>| {
+            kept.retain(|variable| settings.suspended.is_some() && !variable.waiting);
+            Ok(kept)
+        };
+        self.records.change_variables(id, Box::new(left)).await
     }
 }
 
 /// The variables a machine has. What an older agent does not know it has none of.
-async fn found_in(guest: &Guest) -> Result<Values, Failure> {
+async fn found_in(guest: &Link) -> Result<Values, Failure> {
     match guest.env().await {
         Ok(found) => Ok(found.into_iter().map(|(name, value)| (name, Zeroizing::new(value))).collect()),
         Err(LinkError::OldAgent { .. }) => Ok(Values::new()),

@@ -1,71 +1,89 @@
-//! What happens, for those who watch.
+//! Events of workspaces, for clients that subscribe to them.
 
 use std::sync::Arc;
 
+use agentiso_core::ports::records::Records;
 pub use agentiso_core::wire::EventKind;
 use agentiso_core::{SessionId, WorkspaceId};
-use agentiso_meta::Meta;
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-/// How many events a slow watcher may lag behind before it misses some.
+/// How many events a slow subscriber may lag behind before it misses some.
 const LAG: usize = 256;
 
 /// Something that happened to a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
-    /// What.
+    /// What happened.
     pub kind: EventKind,
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// What it is called.
+    /// Its name at that time.
     pub name: String,
-    /// When.
+    /// The time, on the wall clock.
     pub at: Timestamp,
-    /// More about it.
+    /// Details for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The session that owned the workspace then.
+    /// Who may see it.
     #[serde(skip)]
-    pub(crate) owner: Option<SessionId>,
+    pub(crate) audience: Audience,
 }
 
-/// Tells all who watch.
+/// Who may see an event, besides the operator, who sees all of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Audience {
+    /// The session that owned the workspace.
+    Owner(SessionId),
+    /// Every session that is not isolated: nobody owned the workspace.
+    Everyone,
+    /// Nobody else: the owner could not be determined.
+    Operator,
+}
+
+impl From<Option<SessionId>> for Audience {
+    fn from(owner: Option<SessionId>) -> Self {
+        owner.map_or(Self::Everyone, Self::Owner)
+    }
+}
+
+/// Sends events to all subscribers.
 pub(crate) struct Events {
     sender: broadcast::Sender<Event>,
-    meta: Arc<Meta>,
+    records: Arc<dyn Records>,
 }
 
 impl Events {
-    pub fn new(meta: Arc<Meta>) -> Self {
-        Self { sender: broadcast::channel(LAG).0, meta }
+    pub fn new(records: Arc<dyn Records>) -> Self {
+        Self { sender: broadcast::channel(LAG).0, records }
     }
 
-    /// Tells all who watch. There may be nobody.
-    pub fn tell(&self, kind: EventKind, workspace_id: WorkspaceId, name: &str, note: Option<String>) {
-        self.tell_for(self.owner_of(workspace_id), kind, workspace_id, name, note);
+    /// Sends an event about a workspace that exists.
+    pub async fn tell(&self, kind: EventKind, workspace_id: WorkspaceId, name: &str, note: Option<String>) {
+        self.tell_to(self.audience_of(workspace_id).await, kind, workspace_id, name, note);
     }
 
-    /// The same for a workspace that is gone, of which the owner was asked before.
-    pub fn tell_for(
+    /// Sends an event about a workspace that may be gone, to those who could see it before.
+    pub fn tell_to(
         &self,
-        owner: Option<SessionId>,
+        audience: Audience,
         kind: EventKind,
         workspace_id: WorkspaceId,
         name: &str,
         note: Option<String>,
     ) {
-        let event = Event { kind, workspace_id, name: name.to_owned(), at: Timestamp::now(), note, owner };
+        let event = Event { kind, workspace_id, name: name.to_owned(), at: Timestamp::now(), note, audience };
+        // It fails if nobody has subscribed.
         let _ = self.sender.send(event);
     }
 
-    /// The session that owns a workspace.
-    pub fn owner_of(&self, id: WorkspaceId) -> Option<SessionId> {
-        self.meta.read(|read| read.settings(id)).ok().and_then(|settings| settings.owner)
+    /// Who may see events of a workspace.
+    pub async fn audience_of(&self, id: WorkspaceId) -> Audience {
+        self.records.settings(id).await.map_or(Audience::Operator, |settings| settings.owner.into())
     }
 
-    /// Watches from now on.
+    /// Subscribes to events from now on.
     pub fn watch(&self) -> broadcast::Receiver<Event> {
         self.sender.subscribe()
     }

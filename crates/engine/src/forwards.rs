@@ -15,9 +15,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use agentiso_core::ports::link::{ConnectionReader, ConnectionWriter, Link, LinkError};
+use agentiso_core::ports::records::Forward;
 use agentiso_core::{Code, Failure, WorkspaceId};
-use agentiso_meta::Forward;
-use agentiso_runtime::guest::{ConnectionReader, ConnectionWriter, Guest, LinkError};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -104,7 +104,7 @@ impl Engine {
         if guest_port == 0 {
             return Err(Failure::new(Code::InvalidArgument, "guest_port must be 1 to 65535"));
         }
-        let existing = self.meta().read(|read| read.forwards_of(id))?;
+        let existing = self.records.forwards_of(id).await?;
         let same = |forward: &&Forward| {
             forward.guest_port == guest_port && host_port.is_none_or(|port| port == forward.host_port)
         };
@@ -122,7 +122,7 @@ impl Engine {
         let listener = self.listen(host_port)?;
         let host_port = listener.local_addr().map_err(|error| unusable(host_port, &error))?.port();
         let forward = Forward { workspace: id, guest_port, host_port, created: Timestamp::now() };
-        self.meta().write(|tx| tx.insert_forward(&forward))?;
+        self.records.insert_forward(&forward).await?;
         self.serve(id, guest_port, host_port, listener);
         Ok(host_port)
     }
@@ -135,13 +135,12 @@ impl Engine {
         guest_port: u16,
         host_port: Option<u16>,
     ) -> Result<bool, Failure> {
-        let mut ended = self.meta().read(|read| read.forwards_of(id))?;
+        let mut ended = self.records.forwards_of(id).await?;
         ended.retain(|forward| {
             forward.guest_port == guest_port && host_port.is_none_or(|port| port == forward.host_port)
         });
-        self.meta().write(|tx| {
-            ended.iter().try_for_each(|forward| tx.remove_forward(id, forward.host_port).map(drop))
-        })?;
+        let ports: Vec<u16> = ended.iter().map(|forward| forward.host_port).collect();
+        self.records.remove_forwards(id, &ports).await?;
         for forward in &ended {
             let listening = locked(&self.forwards.open).remove(&forward.host_port);
             if let Some(listening) = listening {
@@ -154,10 +153,10 @@ impl Engine {
     /// Opens the forwards of a workspace after a restart of the daemon. A port that another program has taken
     /// meanwhile is logged and left out.
     pub(crate) async fn open_forwards(self: &Arc<Self>, id: WorkspaceId) {
-        let known = match self.meta().read(|read| read.forwards_of(id)) {
+        let known = match self.records.forwards_of(id).await {
             Ok(known) => known,
-            Err(error) => {
-                tracing::warn!(%error, workspace = %id, "could not read the port forwards of a workspace");
+            Err(failure) => {
+                tracing::warn!(%failure, workspace = %id, "could not read the port forwards of a workspace");
                 return;
             }
         };
@@ -278,7 +277,9 @@ where
     }
 }
 
-async fn connect(guest: Guest, port: u16) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
+type Connection = (Box<dyn ConnectionReader>, Box<dyn ConnectionWriter>);
+
+async fn connect(guest: Link, port: u16) -> Result<Connection, LinkError> {
     guest.connect(port).await
 }
 

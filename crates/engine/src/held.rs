@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agentiso_runtime::guest::{ErrorKind, LinkError};
+use agentiso_core::ports::link::{ErrorKind, LinkError};
 use tokio::time::Instant;
 
 /// How long a machine may be held.

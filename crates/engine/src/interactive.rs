@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use agentiso_core::Failure;
 use agentiso_core::action::{Rate, Subject};
+use agentiso_core::ports::link::{Exit, Process, ProcessEvent};
+use agentiso_core::ports::records::MAX_DETAIL;
 use agentiso_core::progress::Silent;
 use agentiso_core::wire::{ExecSpec, Word};
-use agentiso_runtime::guest::{Exit, Process, ProcessEvent};
 use serde_json::json;
 
 use crate::access::Access;
@@ -19,7 +20,7 @@ use crate::{Caller, Engine, NotStarted};
 /// A command that runs. When this is dropped the command is ended.
 pub struct Interactive {
     /// The command.
-    pub process: Process,
+    pub process: Box<dyn Process>,
     /// Id of its workspace.
     pub workspace_id: String,
     /// Name of its workspace.
@@ -34,7 +35,10 @@ impl Interactive {
     /// What the command says next.
     pub async fn next(&mut self) -> Result<Option<ProcessEvent>, Failure> {
         tokio::select! {
-            event = self.process.next() => event.map_err(|error| self.context.explained(error.into())),
+            event = self.process.next() => match event {
+                Err(error) => Err(self.context.explained(error.into()).await),
+                Ok(event) => Ok(event),
+            },
             failure = &mut self.standstill => Err(failure),
         }
     }
@@ -56,23 +60,25 @@ impl Engine {
     ) -> Result<Interactive, NotStarted> {
         let name = if asked.tty.is_some() { "shell" } else { "exec_stream" };
         let detail = json!({ "command": shown_line(&asked.argv) });
-        let detail = if detail.to_string().len() > agentiso_meta::MAX_DETAIL { json!({}) } else { detail };
+        let detail = if detail.to_string().len() > MAX_DETAIL { json!({}) } else { detail };
         let mut record = Record::begin(self, caller, name, detail);
         let started = async {
-            let context = self.admit(
-                caller,
-                &[Subject::Workspace(workspace)],
-                Rate::Exec,
-                Access::Works,
-                Arc::new(Silent),
-                &mut record,
-            )?;
+            let context = self
+                .admit(
+                    caller,
+                    &[Subject::Workspace(workspace)],
+                    Rate::Exec,
+                    Access::Works,
+                    Arc::new(Silent),
+                    &mut record,
+                )
+                .await?;
             let workspace = context.workspace()?;
             let command = Command::of(asked)?;
             let (engine, id, own) = (Arc::clone(self), workspace.id, context.clone());
             let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> = Box::pin(async move {
                 tokio::select! {
-                    failure = engine.workspaces.standstill(id) => failure,
+                    failure = engine.host.standstill(id) => failure,
                     failure = own.lost() => failure,
                 }
             });

@@ -2,21 +2,27 @@
 //!
 //! ```text
 //!  exec, jobs, git, shell, streams ──► Context::launch
-//!      checked ─► machine reached ─► shell chosen ─► image defaults ─► made to fit ─► started
-//!                                        ▲                                               │
-//!                                        └────────────── bash was removed ◄──────────────┘
+//!      checked ─► ruling ─► machine reached ─► checkpoint ─► shell chosen ─► image defaults ─► made to fit ─► started
+//!                                                                ▲                                               │
+//!                                                                └────────────── bash was removed ◄──────────────┘
 //! ```
 //!
 //! Whatever applies to every command belongs here, so that no way of starting one can miss it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_core::{Code, Failure};
-use agentiso_runtime::OciDefaults;
-use agentiso_runtime::guest::{Exec, FileKind, Guest, LinkError, Process, ProcessEvent};
+use agentiso_core::action::SnapshotKind;
+use agentiso_core::admission::{ActionFacts, Amounts, Decision, Denial, decide};
+use agentiso_core::ports::host::{OciDefaults, SnapshotRequest};
+use agentiso_core::ports::link::{Exec, FileKind, Link, LinkError, Process, ProcessEvent};
+use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
+use uuid::Uuid;
 
 use crate::act::Context;
+use crate::admission::{forbidden, needs_approval, not_owner};
 use crate::command::{Command, Shell, with_image_defaults};
+use crate::events::EventKind;
 use crate::held::when_free;
 use crate::long_command::fit;
 use crate::not_started::{NotStarted, Refused};
@@ -32,30 +38,37 @@ pub(crate) struct Launched<T> {
     /// The shell that runs it, unless it is a program of its own.
     pub shell: Option<Shell>,
     /// The machine it runs in.
-    pub guest: Guest,
+    pub guest: Link,
 }
 
 impl Context {
     /// Starts a command that ends with its caller.
-    pub(crate) async fn start_command(&self, command: &Command) -> Result<Launched<Process>, NotStarted> {
+    pub(crate) async fn start_command(
+        &self,
+        command: &Command,
+    ) -> Result<Launched<Box<dyn Process>>, NotStarted> {
         self.launch(command, process).await
     }
 
     /// Starts a command that outlives its caller.
     pub(crate) async fn start_job(&self, command: &Command) -> Result<Launched<u32>, NotStarted> {
-        self.launch(command, |guest: Guest, exec| async move { guest.start_job(exec).await }).await
+        self.launch(command, |guest: Link, exec| async move { guest.start_job(exec).await }).await
     }
 
     async fn launch<T, F>(
         &self,
         command: &Command,
-        start: impl Fn(Guest, Exec) -> F,
+        start: impl Fn(Link, Exec) -> F,
     ) -> Result<Launched<T>, NotStarted>
     where
         F: Future<Output = Result<T, LinkError>>,
     {
         command.check()?;
+        let checkpoint = self.admit_command(command)?;
         let guest = self.guest().await?;
+        for workspace in checkpoint {
+            self.take_checkpoint(workspace).await?;
+        }
         match tokio::time::timeout(START_LIMIT, self.launch_in(&guest, command, start)).await {
             Ok(launched) => launched,
             Err(_) => Err(Failure::new(
@@ -69,9 +82,9 @@ impl Context {
 
     async fn launch_in<T, F>(
         &self,
-        guest: &Guest,
+        guest: &Link,
         command: &Command,
-        start: impl Fn(Guest, Exec) -> F,
+        start: impl Fn(Link, Exec) -> F,
     ) -> Result<Launched<T>, NotStarted>
     where
         F: Future<Output = Result<T, LinkError>>,
@@ -79,7 +92,7 @@ impl Context {
         let id = self.workspace()?.id;
         let room = self.engine.rooms.of(id);
         let own = self.engine.env_of(id, Some(guest)).await?.names();
-        let defaults = self.image_defaults();
+        let defaults = self.image_defaults().await?;
         let mut shell = match command.uses_shell() {
             true => room.shell(guest).await?,
             false => Shell::Sh,
@@ -95,7 +108,7 @@ impl Context {
                 Err(error) => error,
             };
             if let Some(path) = stored {
-                let _ = guest.remove(path.into_bytes(), false).await;
+                let _ = guest.remove(path.as_bytes(), false).await;
             }
             let not_started = NotStarted::from(error);
             if shell == Shell::Bash && command.uses_shell() && not_started.refused == Some(Refused::NotFound)
@@ -108,16 +121,50 @@ impl Context {
         }
     }
 
+    /// Decides whether a command may run, and returns the workspaces to take a checkpoint of first.
+    fn admit_command(&self, command: &Command) -> Result<Vec<WorkspaceId>, Failure> {
+        let (engine, principal) = (&self.engine, self.caller.principal());
+        let ruling = engine.policy.rule(principal, self.workspace()?.id, &command.with_shell(Shell::Sh));
+        let action = ActionFacts { subjects: self.facts().to_vec(), ruling };
+        match decide(engine.rules(), principal, &action) {
+            Decision::Allow { .. } => Ok(Vec::new()),
+            Decision::AllowWithCheckpoint { checkpoint, .. } => Ok(checkpoint),
+            Decision::NeedsApproval { reason } => Err(needs_approval(&reason)),
+            Decision::Deny(Denial::Forbidden { reason }) => Err(forbidden(&reason)),
+            Decision::Deny(Denial::NotOwner(_) | Denial::Hidden(_)) => Err(not_owner(self.workspace()?)),
+        }
+    }
+
+    /// Takes a snapshot of a workspace before a command, in a task of its own: a caller that disconnects leaves nothing
+    /// half done.
+    async fn take_checkpoint(&self, workspace: WorkspaceId) -> Result<(), Failure> {
+        let name: SnapshotName = format!("checkpoint-{}", Uuid::new_v4().simple()).parse()?;
+        let description = "taken before a command, as the command policy demands".to_owned();
+        let kind = SnapshotKind::Checkpoint;
+        let request = SnapshotRequest { workspace, name, kind, description, memory: false };
+        let (engine, session) = (Arc::clone(&self.engine), self.caller.session);
+        let taking = tokio::spawn(async move {
+            let _reserved = engine.quota.reserve(&engine, session, Amounts::snapshot()).await?;
+            engine.host.snapshot(&request).await
+        });
+        let taken = taking.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))??;
+        let (id, note) = (taken.snapshot.workspace, Some(taken.snapshot.name.to_string()));
+        self.engine.events.tell(EventKind::Snapshot, id, self.workspace()?.name.as_str(), note).await;
+        Ok(())
+    }
+
     /// The environment, working directory and user the workspace's image defines; none if the image was removed.
-    fn image_defaults(&self) -> OciDefaults {
-        let images = self.engine.installation().images().ok();
-        let image = images.zip(self.workspace().ok()).and_then(|(images, one)| images.get(&one.image).ok());
-        image.and_then(|image| image.meta.defaults).unwrap_or_default()
+    async fn image_defaults(&self) -> Result<OciDefaults, Failure> {
+        match self.engine.host.image(&self.workspace()?.image).await {
+            Ok(image) => Ok(image.defaults),
+            Err(failure) if failure.code() == Code::ImageNotFound => Ok(OciDefaults::default()),
+            Err(failure) => Err(failure),
+        }
     }
 }
 
 /// Starts a command in a machine, and returns when it runs.
-pub(crate) async fn process(guest: Guest, exec: Exec) -> Result<Process, LinkError> {
+pub(crate) async fn process(guest: Link, exec: Exec) -> Result<Box<dyn Process>, LinkError> {
     let mut process = guest.exec(exec).await?;
     match process.next().await? {
         Some(ProcessEvent::Started { .. }) => Ok(process),
@@ -128,7 +175,7 @@ pub(crate) async fn process(guest: Guest, exec: Exec) -> Result<Process, LinkErr
 impl Room {
     /// The shell that runs command lines. Bash is remembered; a workspace without it is asked each time, since bash may
     /// have been installed.
-    pub async fn shell(&self, guest: &Guest) -> Result<Shell, LinkError> {
+    pub async fn shell(&self, guest: &Link) -> Result<Shell, LinkError> {
         if self.known_shell() == Some(Shell::Bash) {
             return Ok(Shell::Bash);
         }

@@ -7,6 +7,7 @@
 //! Every client's every action comes through [`Engine::act`]. What changes a workspace as a whole waits its turn at the
 //! workspace and is finished whatever becomes of its client; what only works inside goes on beside others and ends
 //! with its client.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod access;
 mod act;
@@ -14,7 +15,6 @@ mod actions;
 mod admission;
 mod adoption;
 mod caller;
-mod clock;
 mod command;
 mod engine;
 mod env;
@@ -48,7 +48,7 @@ pub use access::{Access, Perform};
 pub use act::Context;
 pub use caller::Caller;
 pub use command::{exec_of, with_image_defaults};
-pub use engine::{Engine, Shutdown};
+pub use engine::{Engine, Ports, Shutdown};
 pub use events::Event;
 pub use interactive::Interactive;
 pub use metrics::Metrics;

@@ -4,8 +4,8 @@
 //! stored in a file that only the command's user can read, and a short one is run in its place that reads the file,
 //! removes it, and evaluates what was in it. Agents of every version can do that.
 
+use agentiso_core::ports::link::{Exec, ExitStatus, Link, LinkError, ProcessEvent};
 use agentiso_core::{Capture, Code, Failure};
-use agentiso_runtime::guest::{Exec, ExitStatus, Guest, LinkError, ProcessEvent};
 use uuid::Uuid;
 
 use crate::held::when_free;
@@ -30,7 +30,7 @@ const READ: &str = "eval \"$(command -p cat ";
 const REMARK: &str = ")\" # ";
 
 /// Makes a command fit. Returns the file it was stored in, if it was too long.
-pub(crate) async fn fit(guest: &Guest, exec: Exec) -> Result<(Exec, Option<String>), NotStarted> {
+pub(crate) async fn fit(guest: &Link, exec: Exec) -> Result<(Exec, Option<String>), NotStarted> {
     let path = format!("/tmp/.agentiso-{}", Uuid::new_v4().simple());
     match split(exec, &path)? {
         (exec, None) => Ok((exec, None)),
@@ -125,7 +125,7 @@ fn quote(word: &[u8], text: &mut Vec<u8>) {
 }
 
 /// Stores a text in a new file of the command's user.
-async fn store(guest: &Guest, exec: &Exec, path: &str, text: &[u8]) -> Result<(), NotStarted> {
+async fn store(guest: &Link, exec: &Exec, path: &str, text: &[u8]) -> Result<(), NotStarted> {
     let request = Exec {
         argv: ["/bin/sh", "-c", STORE, path].map(|word| word.as_bytes().to_vec()).to_vec(),
         workdir: Some(b"/".to_vec()),
@@ -138,7 +138,7 @@ async fn store(guest: &Guest, exec: &Exec, path: &str, text: &[u8]) -> Result<()
     if let Some(mut input) = storing.take_stdin() {
         match input.write(text).await {
             // It ended early; its exit status says why.
-            Ok(()) | Err(LinkError::InputEnded) => input.close(),
+            Ok(()) | Err(LinkError::InputEnded) => drop(input),
             Err(error) => return Err(error.into()),
         }
     }

@@ -1,8 +1,8 @@
 //! Why a command did not start.
 
+use agentiso_core::ports::link::{ErrorKind, GuestError, LinkError};
 pub(crate) use agentiso_core::wire::Refused;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{ErrorKind, GuestError, LinkError};
 
 const ENOTDIR: i32 = 20;
 

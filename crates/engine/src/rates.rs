@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use agentiso_config::RateLimit;
 use agentiso_core::action::Rate;
-use agentiso_core::{Code, Failure, SessionId};
+use agentiso_core::{Code, Failure, RateLimits, SessionId};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 
@@ -27,7 +26,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    pub fn new(config: &RateLimit) -> Self {
+    pub fn new(config: &RateLimits) -> Self {
         let kinds = [
             (Rate::Create, config.create_per_minute),
             (Rate::Exec, config.exec_per_minute),
@@ -88,12 +87,15 @@ fn name(rate: Rate) -> &'static str {
 mod tests {
     use super::*;
 
+    const LIMITS: RateLimits =
+        RateLimits { enabled: true, create_per_minute: 10, exec_per_minute: 100, default_per_minute: 100 };
+
     fn caller() -> Caller {
         Caller { session: Some(SessionId::from_uuid(uuid::Uuid::new_v4())), client: "test".to_owned() }
     }
 
     fn rates(create: u32) -> Rates {
-        let config = RateLimit { create_per_minute: create, ..RateLimit::default() };
+        let config = RateLimits { create_per_minute: create, ..LIMITS };
         Rates::new(&config)
     }
 
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn limits_that_are_switched_off_refuse_nobody() {
-        let rates = Rates::new(&RateLimit { enabled: false, create_per_minute: 1, ..RateLimit::default() });
+        let rates = Rates::new(&RateLimits { enabled: false, create_per_minute: 1, ..LIMITS });
         let one = caller();
         assert!((0..100).all(|_| rates.admit(&one, Rate::Create).is_ok()));
     }

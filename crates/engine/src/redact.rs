@@ -2,8 +2,8 @@
 //! credentials in commands and other texts by their form.
 
 use agentiso_core::action::Action;
+use agentiso_core::ports::records::MAX_DETAIL;
 use agentiso_core::summary_of;
-use agentiso_meta::MAX_DETAIL;
 use serde_json::{Map, Value, json};
 
 use crate::output::cut;

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use agentiso_core::WorkspaceId;
+use agentiso_core::ports::Clock;
 use jiff::Timestamp;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, watch};
 
-use crate::clock;
 use crate::command::Shell;
 use crate::env::Env;
 
 /// One room per workspace.
-#[derive(Default)]
 pub(crate) struct Rooms {
+    clock: Arc<dyn Clock>,
     rooms: Mutex<HashMap<WorkspaceId, Arc<Room>>>,
     used: Arc<Mutex<BTreeMap<WorkspaceId, Timestamp>>>,
 }
@@ -43,6 +43,7 @@ pub(crate) struct Room {
 pub(crate) struct AtWork {
     id: WorkspaceId,
     room: Arc<Room>,
+    clock: Arc<dyn Clock>,
     used: Arc<Mutex<BTreeMap<WorkspaceId, Timestamp>>>,
 }
 
@@ -65,11 +66,15 @@ impl Drop for Ending {
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.room.at_work.fetch_sub(1, Ordering::Relaxed);
-        locked(&self.used).insert(self.id, clock::now());
+        locked(&self.used).insert(self.id, self.clock.now());
     }
 }
 
 impl Rooms {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, rooms: Mutex::default(), used: Arc::default() }
+    }
+
     /// The room of a workspace.
     pub fn of(&self, id: WorkspaceId) -> Arc<Room> {
         Arc::clone(locked(&self.rooms).entry(id).or_default())
@@ -83,7 +88,7 @@ impl Rooms {
 
     /// Notes that a workspace is used now.
     pub fn touch(&self, id: WorkspaceId) {
-        locked(&self.used).insert(id, clock::now());
+        locked(&self.used).insert(id, self.clock.now());
     }
 
     /// Notes that somebody is at work on a workspace from now on.
@@ -91,7 +96,7 @@ impl Rooms {
         self.touch(id);
         let room = self.of(id);
         room.at_work.fetch_add(1, Ordering::Relaxed);
-        AtWork { id, room, used: Arc::clone(&self.used) }
+        AtWork { id, room, clock: Arc::clone(&self.clock), used: Arc::clone(&self.used) }
     }
 
     /// Whether somebody is at work on a workspace, or was since it was last asked which were used.

@@ -6,8 +6,9 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agentiso_core::ports::Clock;
+use agentiso_core::ports::records::{MAX_CLIENT, Session, SessionKind};
 use agentiso_core::{Code, Failure, SessionId};
-use agentiso_meta::{MAX_CLIENT, Session, SessionKind};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -44,21 +45,31 @@ pub struct NewSession {
 }
 
 /// When sessions were last active. Written to the database now and then, because every call would be too often.
-#[derive(Default)]
 pub(crate) struct Activity {
+    clock: Arc<dyn Clock>,
     active: Mutex<BTreeMap<SessionId, Timestamp>>,
     present: Mutex<BTreeMap<SessionId, usize>>,
     /// How many calls of each session are being carried out.
     calls: Arc<Mutex<BTreeMap<SessionId, usize>>>,
-    /// So that what there is one of begins once.
-    beginning: Mutex<()>,
+    /// Held while a session that a client names is looked up and begun, so that it begins once.
+    beginning: tokio::sync::Mutex<()>,
 }
 
 impl Activity {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            active: Mutex::default(),
+            present: Mutex::default(),
+            calls: Arc::default(),
+            beginning: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Notes that a caller asked for something.
     pub fn touch(&self, caller: &Caller) {
         if let Some(session) = caller.session {
-            locked(&self.active).insert(session, crate::clock::now());
+            locked(&self.active).insert(session, self.clock.now());
         }
     }
 
@@ -69,16 +80,13 @@ impl Activity {
         Some(Calling { calls: Arc::clone(&self.calls), session })
     }
 
-    /// Why nothing may be taken from a session, however long it has been idle.
-    pub fn in_use(&self, session: SessionId) -> Option<&'static str> {
-        if self.is_present(session) {
-            return Some("whose client is connected");
-        }
-        self.has_call(session).then_some("that has a call running")
+    /// Whether the client of a session is connected or has a call running.
+    pub fn in_use(&self, session: SessionId) -> bool {
+        self.is_present(session) || self.has_call(session)
     }
 
     /// Whether a call of a session is being carried out.
-    fn has_call(&self, session: SessionId) -> bool {
+    pub fn has_call(&self, session: SessionId) -> bool {
         locked(&self.calls).contains_key(&session)
     }
 
@@ -165,30 +173,35 @@ impl Engine {
     /// Notes that the client of a session is there, for as long as what is returned.
     pub fn attend(self: &Arc<Self>, session: SessionId) -> Presence {
         *locked(&self.sessions.present).entry(session).or_default() += 1;
-        self.workspaces.expect_creates();
+        self.host.expect_creates();
         Presence { engine: Arc::clone(self), session, kept: false }
     }
 
     /// Begins a session.
-    pub fn begin_session(&self, kind: SessionKind, client: &str) -> Result<NewSession, Failure> {
+    pub async fn begin_session(&self, kind: SessionKind, client: &str) -> Result<NewSession, Failure> {
         let token = new_token()?;
-        let id = self.begin(kind, client, hash(&token))?;
+        let id = self.begin(kind, client, hash(&token)).await?;
         Ok(NewSession { id, token })
     }
 
-    fn begin(&self, kind: SessionKind, client: &str, token_hash: [u8; 32]) -> Result<SessionId, Failure> {
-        self.make_room_for_session()?;
+    async fn begin(
+        &self,
+        kind: SessionKind,
+        client: &str,
+        token_hash: [u8; 32],
+    ) -> Result<SessionId, Failure> {
+        self.make_room_for_session().await?;
         let id = SessionId::from_uuid(Uuid::new_v4());
-        let now = crate::clock::now();
+        let now = self.clock.now();
         let session = Session { id, kind, client: plain(client), token_hash, created: now, last_active: now };
-        self.meta().write(|tx| tx.insert_session(&session))?;
-        self.workspaces.expect_creates();
+        self.records.insert_session(&session).await?;
+        self.host.expect_creates();
         Ok(id)
     }
 
     /// Who has a token.
-    pub fn caller_of(&self, token: &str) -> Result<Caller, Failure> {
-        let found = self.meta().read(|read| read.session_by_token(&hash(token)))?;
+    pub async fn caller_of(&self, token: &str) -> Result<Caller, Failure> {
+        let found = self.records.session_by_token(&hash(token)).await?;
         let session = found.ok_or_else(|| {
             Failure::new(Code::Unauthorized, "no session has this token")
                 .with_remedy("begin a new session; workspaces of an ended one can be adopted")
@@ -197,20 +210,19 @@ impl Engine {
     }
 
     /// Whether a session has not ended. One that cannot be looked up has not: only a missing one has.
-    pub fn has_session(&self, id: SessionId) -> bool {
-        self.meta().read(|read| read.session_if_known(id)).map_or(true, |found| found.is_some())
+    pub async fn has_session(&self, id: SessionId) -> bool {
+        self.records.session_if_known(id).await.map_or(true, |found| found.is_some())
     }
 
     /// The session of a client that has the user's token and says which client it is. It begins when it is first named.
-    pub fn client_known_by(&self, identity: Identity<'_>, client: &str) -> Result<Caller, Failure> {
+    pub async fn client_known_by(&self, identity: Identity<'_>, client: &str) -> Result<Caller, Failure> {
         let hash = identity.hash()?;
-        let known = || self.meta().read(|read| read.session_by_token(&hash));
-        let mut found = known()?.map(|session| session.id);
+        let mut found = self.records.session_by_token(&hash).await?.map(|session| session.id);
         if found.is_none() {
-            let _one_at_a_time = locked(&self.sessions.beginning);
-            found = match known()? {
+            let _one_at_a_time = self.sessions.beginning.lock().await;
+            found = match self.records.session_by_token(&hash).await? {
                 Some(session) => Some(session.id),
-                None => Some(self.begin(SessionKind::Http, client, hash)?),
+                None => Some(self.begin(SessionKind::Http, client, hash).await?),
             };
         }
         Ok(Caller { session: found, client: plain(client) })
@@ -218,42 +230,35 @@ impl Engine {
 
     /// Ends a session. What was its own is nobody's from then on, and its files are removed.
     pub async fn end_session(self: &Arc<Self>, id: SessionId) -> Result<(), Failure> {
-        let owned = self.meta().write(|tx| {
-            let owned = tx.owned_by(id)?;
-            tx.remove_session(id).map(|()| owned)
-        })?;
-        for workspace in owned {
-            self.rooms.of(workspace.id).leave_owner();
+        for workspace in self.records.end_session(id).await? {
+            self.rooms.of(workspace).leave_owner();
         }
         self.clean_up_after_sessions().await;
         Ok(())
     }
 
     /// Ends the sessions that end with the daemon, when the next one starts.
-    pub(crate) fn end_fleeting_sessions(&self) -> Result<(), Failure> {
-        Ok(self.meta().write(|tx| {
-            let mut fleeting = tx.sessions()?.into_iter().filter(|one| one.kind == SessionKind::Fleeting);
-            fleeting.try_for_each(|session| tx.remove_session(session.id))
-        })?)
+    pub(crate) async fn end_fleeting_sessions(&self) -> Result<(), Failure> {
+        self.records.end_sessions_of(SessionKind::Fleeting).await
     }
 
     /// Removes the sessions that own nothing and have been silent since a moment.
-    pub(crate) fn prune_sessions(&self, silent_since: Timestamp) -> Result<(), Failure> {
-        let idle = self.meta().read(|read| read.sessions_without_workspaces())?;
+    pub(crate) async fn prune_sessions(&self, silent_since: Timestamp) -> Result<(), Failure> {
+        let idle = self.records.sessions_without_workspaces().await?;
         for session in idle.iter().filter(|one| one.last_active < silent_since && self.may_go(one)) {
-            self.meta().write(|tx| tx.remove_session(session.id))?;
+            self.records.end_session(session.id).await?;
         }
         Ok(())
     }
 
     /// Makes sure that one session more is not too many: the longest silent one that owns nothing makes room.
-    fn make_room_for_session(&self) -> Result<(), Failure> {
-        if self.meta().read(|read| read.session_count())? < MOST_SESSIONS {
+    async fn make_room_for_session(&self) -> Result<(), Failure> {
+        if self.records.session_count().await? < MOST_SESSIONS {
             return Ok(());
         }
-        let idle = self.meta().read(|read| read.sessions_without_workspaces())?;
+        let idle = self.records.sessions_without_workspaces().await?;
         match idle.iter().find(|session| self.may_go(session)) {
-            Some(session) => Ok(self.meta().write(|tx| tx.remove_session(session.id))?),
+            Some(session) => self.records.end_session(session.id).await.map(drop),
             None => Err(Failure::new(
                 Code::QuotaExceeded,
                 format!("there are {MOST_SESSIONS} sessions, and all of them own workspaces or are in use"),
@@ -264,28 +269,26 @@ impl Engine {
 
     /// Whether nobody would miss a session that owns nothing.
     fn may_go(&self, session: &Session) -> bool {
-        self.sessions.in_use(session.id).is_none() && self.sessions.last(session.id).is_none()
+        !self.sessions.in_use(session.id) && self.sessions.last(session.id).is_none()
     }
 
     /// Removes the files of sessions that have ended.
     pub(crate) async fn clean_up_after_sessions(self: &Arc<Self>) {
-        let engine = Arc::clone(self);
-        let cleaned = tokio::task::spawn_blocking(move || engine.remove_files_of_ended()).await;
-        match cleaned {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => tracing::warn!(%failure, "files of ended sessions are still there"),
-            Err(error) => tracing::warn!(%error, "files of ended sessions are still there"),
+        if let Err(failure) = self.remove_files_of_ended().await {
+            tracing::warn!(%failure, "could not remove the files of ended sessions");
         }
     }
 
-    fn remove_files_of_ended(&self) -> Result<(), Failure> {
-        for id in self.meta().read(|read| read.ended_sessions())? {
+    async fn remove_files_of_ended(self: &Arc<Self>) -> Result<(), Failure> {
+        for id in self.records.ended_sessions().await? {
             // A call that is still running may be about to write a file.
             if self.sessions.has_call(id) {
                 continue;
             }
-            self.remove_transfers(id)?;
-            self.meta().write(|tx| tx.forget_ended_session(id))?;
+            let engine = Arc::clone(self);
+            let removing = tokio::task::spawn_blocking(move || engine.remove_transfers(id));
+            removing.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))??;
+            self.records.forget_ended_session(id).await?;
         }
         Ok(())
     }

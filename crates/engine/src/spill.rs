@@ -3,8 +3,8 @@
 //! The beginning and the end are kept in memory. As soon as something would be lost, all of it goes into a file of the
 //! workspace as well, from the first byte on, so that a caller can read the rest without running the command again.
 
+use agentiso_core::ports::link::{FileWriter, Link, LinkError, WriteOptions};
 use agentiso_core::{Capture, Failure};
-use agentiso_runtime::guest::{FileWriter, Guest, LinkError, WriteOptions};
 use uuid::Uuid;
 
 /// Where the files are. Only root may write there.
@@ -16,7 +16,7 @@ const FILES: usize = 40;
 
 /// The two outputs of a command.
 pub(crate) struct Output {
-    guest: Guest,
+    guest: Link,
     limit: usize,
     stdout: Stream,
     stderr: Stream,
@@ -33,7 +33,7 @@ enum Stored {
     /// Everything is still in memory.
     NotNeeded,
     /// This many bytes are in the file so far.
-    Writing(FileWriter, u64),
+    Writing(Box<dyn FileWriter>, u64),
     /// The file is complete, or has the most it may have.
     Written,
     /// The workspace could not take it.
@@ -51,7 +51,7 @@ pub(crate) struct Shown {
 
 impl Output {
     /// Output of which at most `limit` bytes are returned.
-    pub fn new(guest: Guest, limit: usize) -> Self {
+    pub fn new(guest: Link, limit: usize) -> Self {
         let id = Uuid::new_v4().simple().to_string();
         let stream = |name| Stream {
             captured: Capture::new(limit),
@@ -85,7 +85,7 @@ impl Output {
 }
 
 impl Stream {
-    async fn push(&mut self, guest: &Guest, limit: usize, bytes: &[u8]) {
+    async fn push(&mut self, guest: &Link, limit: usize, bytes: &[u8]) {
         if matches!(self.file, Stored::NotNeeded) && self.captured.total() + bytes.len() as u64 > limit as u64
         {
             self.begin(guest).await;
@@ -95,7 +95,7 @@ impl Stream {
     }
 
     /// Begins the file with everything there is so far.
-    async fn begin(&mut self, guest: &Guest) {
+    async fn begin(&mut self, guest: &Link) {
         let Some(so_far) = self.captured.whole() else { return };
         let options = WriteOptions { mode: Some(0o644), append: false, parents: true };
         self.file = match guest.write_file(self.path.as_bytes(), options).await {
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    async fn finish(&mut self, guest: &Guest, limit: usize) -> Shown {
+    async fn finish(&mut self, guest: &Link, limit: usize) -> Shown {
         let total = self.captured.total();
         let cut = total > limit as u64;
         if cut && matches!(self.file, Stored::NotNeeded) {
@@ -158,13 +158,13 @@ fn share(limit: usize, stdout: u64, stderr: u64) -> (usize, usize) {
     }
 }
 
-async fn remove_oldest(guest: &Guest) -> Result<(), Failure> {
+async fn remove_oldest(guest: &Link) -> Result<(), Failure> {
     let mut files = guest.list(DIRECTORY.as_bytes()).await?;
     files.sort_by_key(|file| file.metadata.modified_ns);
     let excess = files.len().saturating_sub(FILES);
     for file in &files[..excess] {
         let path = [DIRECTORY.as_bytes(), b"/", &file.name].concat();
-        guest.remove(path, false).await?;
+        guest.remove(&path, false).await?;
     }
     Ok(())
 }

@@ -76,10 +76,10 @@ impl Engine {
         };
         let newest = newest.ok_or_else(|| Failure::new(Code::Internal, "there is no sample"))?;
         let mut workspaces = Vec::new();
-        for brief in self.briefs(Some(caller))? {
+        for brief in self.briefs(Some(caller)).await? {
             let Ok(id) = brief.workspace_id.parse().map(WorkspaceId::from_uuid) else { continue };
             // It may have been removed meanwhile.
-            let Ok(workspace) = self.meta().read(|read| read.workspace(id)) else { continue };
+            let Ok(workspace) = self.records.workspace(id).await else { continue };
             let Some(reading) = newest.machines.get(&workspace.id) else { continue };
             let earlier = before.as_ref().and_then(|before| {
                 let reading = before.machines.get(&workspace.id).filter(|one| one.pid == reading.pid)?;
@@ -89,7 +89,7 @@ impl Engine {
             used.workspace_id = brief.workspace_id;
             used.name = brief.name;
             used.memory_size_bytes = workspace.resources.memory_bytes();
-            used.disk_used_bytes = self.workspaces.disk_used_bytes(&workspace)?;
+            used.disk_used_bytes = self.host.disk_used_bytes(workspace.id).await?;
             workspaces.push(used);
         }
         Ok(WorkspaceStatistics { sampled_at: shown(newest.time), workspaces })
@@ -136,7 +136,7 @@ impl Engine {
 
     /// Takes a sample.
     async fn sample(&self) -> Result<(), Failure> {
-        let views = self.workspaces.list()?;
+        let views = self.host.list().await?;
         let machines: Vec<_> = views.iter().filter_map(|view| Some((view.id, view.pid?))).collect();
         let read = tokio::task::spawn_blocking(move || {
             let read = machines.into_iter().filter_map(|(id, pid)| Some((id, reading(pid)?)));

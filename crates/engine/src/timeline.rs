@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_meta::{Meta, NewEvent};
+use agentiso_core::ports::records::{NewEvent, Records};
 use tokio::sync::{mpsc, oneshot};
 
 /// How many events are kept.
@@ -27,7 +27,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// Starts the writer.
-    pub fn start(meta: Arc<Meta>) -> Self {
+    pub fn start(records: Arc<dyn Records>) -> Self {
         let (notes, mut waiting) = mpsc::channel(WAITING);
         tokio::spawn(async move {
             while let Some(first) = waiting.recv().await {
@@ -40,7 +40,7 @@ impl Timeline {
                 {
                     batch.push(next);
                 }
-                write(&meta, batch);
+                write(&*records, batch).await;
             }
         });
         Self { notes }
@@ -62,7 +62,7 @@ impl Timeline {
     }
 }
 
-fn write(meta: &Meta, batch: Vec<Note>) {
+async fn write(records: &dyn Records, batch: Vec<Note>) {
     let (mut events, mut flushes) = (Vec::new(), Vec::new());
     for note in batch {
         match note {
@@ -71,7 +71,7 @@ fn write(meta: &Meta, batch: Vec<Note>) {
         }
     }
     if !events.is_empty()
-        && let Err(error) = meta.write(|tx| tx.append_events(&events))
+        && let Err(error) = records.append_events(&events).await
     {
         tracing::warn!(%error, "could not write the timeline");
     }
@@ -82,8 +82,8 @@ fn write(meta: &Meta, batch: Vec<Note>) {
 }
 
 /// Forgets the oldest events.
-pub(crate) fn prune(meta: &Meta) {
-    if let Err(error) = meta.write(|tx| tx.prune_events(KEPT)) {
+pub(crate) async fn prune(records: &dyn Records) {
+    if let Err(error) = records.prune_events(KEPT).await {
         tracing::warn!(%error, "could not shorten the timeline");
     }
 }

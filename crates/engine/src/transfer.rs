@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::action::{Direction, FileTransfer, FileTransferred};
-use agentiso_core::{Code, Failure, SessionId};
+use agentiso_core::{Code, Failure, SessionId, TransferSettings};
 
 use crate::Engine;
 use crate::act::Context;
@@ -87,31 +87,22 @@ impl Context {
     }
 
     fn download_limits(&self) -> budget::Limits {
-        let daemon = &self.engine.config().daemon;
-        budget::Limits {
-            bytes: u64::from(daemon.download_max_gb) << 30,
-            files: u64::from(daemon.download_max_files),
-            reserve: u64::from(daemon.download_reserve_mb) << 20,
-        }
+        let TransferSettings { max_bytes, max_files, reserve_bytes, .. } = self.engine.settings.transfers;
+        budget::Limits { bytes: max_bytes, files: max_files, reserve: reserve_bytes }
     }
 
     /// The directory agents may copy from and to. It is there when this returns.
     fn transfer_dir(&self) -> Result<PathBuf, Failure> {
-        let dir = self.engine.transfer_dir();
-        std::fs::create_dir_all(&dir).map_err(|error| trouble(&dir, &error))?;
-        Ok(dir)
+        let dir = &self.engine.settings.transfers.dir;
+        std::fs::create_dir_all(dir).map_err(|error| trouble(dir, &error))?;
+        Ok(dir.clone())
     }
 }
 
 impl Engine {
-    fn transfer_dir(&self) -> PathBuf {
-        let configured = self.config().daemon.transfer_dir.clone();
-        configured.unwrap_or_else(|| self.installation().paths.home.join("transfers"))
-    }
-
     /// Removes the files of a session that has ended. Blocks.
     pub(crate) fn remove_transfers(&self, session: SessionId) -> Result<(), Failure> {
-        session::remove(&self.transfer_dir(), session)
+        session::remove(&self.settings.transfers.dir, session)
     }
 }
 

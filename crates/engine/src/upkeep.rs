@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_core::ports::host::RemoveRequest;
+use agentiso_core::ports::records::Workspace;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Failure, WorkspaceId};
-use agentiso_meta::Workspace;
-use agentiso_runtime::workspaces::RemoveRequest;
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
@@ -51,12 +50,12 @@ impl Engine {
             for look in 0u64.. {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade() else { return };
-                engine.save_activity();
+                engine.save_activity().await;
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not look for workspaces whose time is up");
                 }
                 if look % BOOKS == 0 {
-                    engine.clean_books();
+                    engine.clean_books().await;
                 }
             }
         });
@@ -72,11 +71,11 @@ impl Engine {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade() else { return };
                 engine.clean_up_after_sessions().await;
-                if !engine.workspaces.needs_maintenance() {
+                if !engine.host.needs_maintenance().await {
                     continue;
                 }
                 let progress: Arc<dyn Progress> = Arc::new(Silent);
-                if let Err(failure) = engine.workspaces.maintain(&progress).await {
+                if let Err(failure) = engine.host.maintain(&progress).await {
                     tracing::warn!(%failure, "the maintenance failed");
                 }
             }
@@ -94,33 +93,19 @@ impl Engine {
     }
 
     /// Writes down who and what was active since the last time.
-    pub(crate) fn save_activity(&self) {
+    pub(crate) async fn save_activity(&self) {
         let (sessions, workspaces) = (self.sessions.take(), self.rooms.take_used());
         if sessions.is_empty() && workspaces.is_empty() {
             return;
         }
-        let saved = self.meta().write(|tx| {
-            for (&session, &at) in &sessions {
-                // It may have ended meanwhile.
-                if tx.session_if_known(session)?.is_some() {
-                    tx.touch_session(session, at)?;
-                }
-            }
-            for (&workspace, &at) in &workspaces {
-                if tx.workspace_if_known(workspace)?.is_some() {
-                    tx.touch_workspace(workspace, at)?;
-                }
-            }
-            Ok(())
-        });
-        if let Err(error) = saved {
-            tracing::warn!(%error, "could not note what was used");
+        if let Err(failure) = self.records.note_activity(&sessions, &workspaces).await {
+            tracing::warn!(%failure, "could not store when sessions and workspaces were last active");
         }
     }
 
     async fn end_what_is_due(self: &Arc<Self>) -> Result<(), Failure> {
-        let now = crate::clock::now();
-        let settings = self.meta().read(|read| read.all_settings())?;
+        let now = self.clock.now();
+        let settings = self.records.all_settings().await?;
         for (id, settings) in settings {
             let idle = settings.idle_stop.is_some_and(|idle| {
                 Duration::try_from(now.duration_since(settings.last_used)).is_ok_and(|unused| unused >= idle)
@@ -147,7 +132,7 @@ impl Engine {
             // QEMU first: a call that waits for the guest may have the turn.
             Due::Expired => {
                 let ending = room.ending();
-                self.workspaces.switch_off(id).await?;
+                self.host.switch_off(id).await?;
                 let Ok(turn) = tokio::time::timeout(TURN, room.change()).await else { return Ok(()) };
                 (Some(ending), turn)
             }
@@ -157,26 +142,26 @@ impl Engine {
                 None => return Ok(()),
             },
         };
-        let workspace = self.meta().read(|read| read.workspace(id))?;
+        let workspace = self.records.workspace(id).await?;
         match due {
             Due::Expired => {
                 let record = self.record_of(&workspace, "workspace_destroy", due);
-                let owner = self.events.owner_of(id);
+                let audience = self.events.audience_of(id).await;
                 room.note_end("reached the end of its time to live");
-                self.workspaces.remove(&RemoveRequest { workspace: id, force: true }).await?;
+                self.host.remove(&RemoveRequest { workspace: id, force: true }).await?;
                 self.forget(id).await;
                 record.end(Ok(Some("destroyed".to_owned())));
                 let note = Some("its time was up".to_owned());
-                self.events.tell_for(owner, EventKind::Destroyed, id, workspace.name.as_str(), note);
+                self.events.tell_to(audience, EventKind::Destroyed, id, workspace.name.as_str(), note);
             }
             Due::Idle if workspace.machine().is_some() && !self.is_busy(id).await => {
                 let record = self.record_of(&workspace, "workspace_stop", due);
                 room.note_end("was stopped because it was idle");
-                self.change_settings(id, |settings| settings.stay_stopped = true)?;
-                self.workspaces.stop(id, false, None).await?;
+                self.change_settings(id, |settings| settings.stay_stopped = true).await?;
+                self.host.stop(id, false, None).await?;
                 record.end(Ok(Some("stopped".to_owned())));
                 let note = Some("it was idle".to_owned());
-                self.events.tell(EventKind::Stopped, id, workspace.name.as_str(), note);
+                self.events.tell(EventKind::Stopped, id, workspace.name.as_str(), note).await;
             }
             Due::Idle => {}
         }
@@ -188,7 +173,7 @@ impl Engine {
         if self.rooms.is_used(id) {
             return true;
         }
-        let Ok(guest) = self.workspaces.guest(id).await else { return false };
+        let Ok(guest) = self.host.link(id).await else { return false };
         let busy = match tokio::time::timeout(ANSWER, guest.status()).await {
             Ok(status) => status.is_ok_and(|status| status.running > 0),
             Err(_) => true,
@@ -217,16 +202,14 @@ impl Engine {
         self.rooms.close(id);
     }
 
-    fn clean_books(&self) {
-        timeline::prune(self.meta());
+    async fn clean_books(&self) {
+        timeline::prune(&*self.records).await;
         self.rates.forget_idle();
-        if let Err(failure) = self.prune_sessions(crate::clock::now() - SESSIONS_KEPT) {
+        if let Err(failure) = self.prune_sessions(self.clock.now() - SESSIONS_KEPT).await {
             tracing::warn!(%failure, "could not remove sessions that are not used any more");
         }
-        let now = Timestamp::now();
-        let pruned = self.meta().write(|tx| tx.prune_keys(now - KEYS_KEPT));
-        if let Err(error) = pruned {
-            tracing::warn!(%error, "could not clean the books");
+        if let Err(failure) = self.records.prune_keys(self.clock.wall() - KEYS_KEPT).await {
+            tracing::warn!(%failure, "could not remove old idempotency keys");
         }
     }
 }

@@ -6,9 +6,9 @@ use agentiso_core::action::{
     ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, SnapshotKind, State, Tier, WorkspaceBrief,
     WorkspaceDetails,
 };
+use agentiso_core::ports::host::WorkspaceView;
+use agentiso_core::ports::records::{NextSize, Settings, Snapshot, Workspace};
 use agentiso_core::{Failure, Resources};
-use agentiso_meta::{NextSize, Settings, Snapshot, Workspace};
-use agentiso_runtime::workspaces::WorkspaceView;
 use jiff::Timestamp;
 
 use crate::command::Shell;
@@ -19,9 +19,9 @@ const SHELL_ANSWER: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// All workspaces, oldest first; `caller` decides which are owned.
-    pub(crate) fn briefs(&self, caller: Option<&Caller>) -> Result<Vec<WorkspaceBrief>, Failure> {
-        let settings = self.meta().read(|read| read.all_settings())?;
-        let views = self.workspaces.list()?;
+    pub(crate) async fn briefs(&self, caller: Option<&Caller>) -> Result<Vec<WorkspaceBrief>, Failure> {
+        let settings = self.records.all_settings().await?;
+        let views = self.host.list().await?;
         let briefs = views.iter().map(|view| brief(view, settings.get(&view.id), caller));
         let Some(caller) = caller.filter(|caller| self.isolates(caller)) else { return Ok(briefs.collect()) };
         let owned = views.iter().zip(briefs).filter(|(_, brief)| brief.owned);
@@ -35,19 +35,23 @@ impl Engine {
     }
 
     /// Whether a caller must not be told what its workspace was forked from: that belongs to somebody else.
-    fn hides_source(&self, view: &WorkspaceView, caller: &Caller) -> Result<bool, Failure> {
+    async fn hides_source(&self, view: &WorkspaceView, caller: &Caller) -> Result<bool, Failure> {
         let Some(from) = view.forked_from.as_ref().filter(|_| self.isolates(caller)) else {
             return Ok(false);
         };
-        let settings = self.meta().read(|read| read.all_settings())?;
+        let settings = self.records.all_settings().await?;
         Ok(settings.get(&from.id).and_then(|settings| settings.owner) != caller.session)
     }
 
-    pub(crate) fn brief_of(&self, workspace: &Workspace, caller: &Caller) -> Result<WorkspaceBrief, Failure> {
-        let settings = self.meta().read(|read| read.settings(workspace.id))?;
-        let view = self.workspaces.info(workspace.id)?;
+    pub(crate) async fn brief_of(
+        &self,
+        workspace: &Workspace,
+        caller: &Caller,
+    ) -> Result<WorkspaceBrief, Failure> {
+        let settings = self.records.settings(workspace.id).await?;
+        let view = self.host.info(workspace.id).await?;
         let brief = brief(&view, Some(&settings), Some(caller));
-        Ok(if self.hides_source(&view, caller)? { without_source(brief) } else { brief })
+        Ok(if self.hides_source(&view, caller).await? { without_source(brief) } else { brief })
     }
 
     pub(crate) async fn details_of(
@@ -55,24 +59,23 @@ impl Engine {
         workspace: &Workspace,
         caller: &Caller,
     ) -> Result<WorkspaceDetails, Failure> {
-        let view = self.workspaces.info(workspace.id)?;
-        let (settings, snapshots, forwards) = self.meta().read(|read| {
-            let settings = read.settings(workspace.id)?;
-            Ok((settings, read.snapshots(workspace.id)?, read.forwards_of(workspace.id)?))
-        })?;
+        let view = self.host.info(workspace.id).await?;
+        let settings = self.records.settings(workspace.id).await?;
+        let snapshots = self.records.snapshots(workspace.id).await?;
+        let forwards = self.records.forwards_of(workspace.id).await?;
         let env_names = self.env_of(workspace.id, None).await?.names();
         let shell = self.shell_of(workspace, view.state == State::Running).await;
-        let disk_used_bytes = self.workspaces.disk_used_bytes(workspace)?;
+        let disk_used_bytes = self.host.disk_used_bytes(workspace.id).await?;
         let visible = |snapshot: &&Snapshot| snapshot.kind == SnapshotKind::User;
         Ok(WorkspaceDetails {
-            brief: self.brief_of(workspace, caller)?,
+            brief: self.brief_of(workspace, caller).await?,
             stop_reason: view.stop_reason.clone(),
             tier: tier(&view.tier),
             accel: view.accel,
             pid: view.pid,
             limits: view.limits.clone(),
             from_pool: view.from_pool,
-            forked_from: if self.hides_source(&view, caller)? { None } else { forked_from(&view) },
+            forked_from: if self.hides_source(&view, caller).await? { None } else { forked_from(&view) },
             network: NetworkRules::default(),
             port_forwards: forwards
                 .iter()
@@ -87,7 +90,7 @@ impl Engine {
             disk_volsize_bytes: workspace.resources.disk_bytes(),
             shell: shell.map(|shell| shell.path().to_owned()),
             env_names,
-            expires_at: settings.expires_at.map(crate::clock::on_the_wall).map(shown),
+            expires_at: settings.expires_at.map(|at| shown(self.clock.on_the_wall(at))),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
             last_used_at: shown(self.rooms.last_use(workspace.id).unwrap_or(settings.last_used)),
             restart: settings.restart,
@@ -101,7 +104,7 @@ impl Engine {
         if !running || room.known_shell().is_some() {
             return room.known_shell();
         }
-        let ask = async { room.shell(&self.workspaces.guest(workspace.id).await.ok()?).await.ok() };
+        let ask = async { room.shell(&self.host.link(workspace.id).await.ok()?).await.ok() };
         tokio::time::timeout(SHELL_ANSWER, ask).await.ok().flatten()
     }
 }

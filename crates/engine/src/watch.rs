@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use agentiso_core::WorkspaceId;
-use agentiso_runtime::process_end;
+use agentiso_core::ports::host::MachineEnded;
 
 use crate::Engine;
 use crate::events::EventKind;
 
 impl Engine {
     /// Watches the machine a workspace has now, until it ends or has been replaced.
-    pub(crate) fn watch(self: &Arc<Self>, id: WorkspaceId) {
-        let Ok(view) = self.workspaces.info(id) else { return };
+    pub(crate) async fn watch(self: &Arc<Self>, id: WorkspaceId) {
+        let Ok(view) = self.host.info(id).await else { return };
         let Some(pid) = view.pid else { return };
-        let engine = Arc::downgrade(self);
+        let (engine, end) = (Arc::downgrade(self), self.host.machine_end(pid));
         tokio::spawn(async move {
-            process_end(pid).await;
+            end.await;
             let Some(engine) = engine.upgrade() else { return };
             // Whoever ends a machine on purpose has the turn, or waits for it, and notes the end before giving it back.
             let room = engine.rooms.of(id);
@@ -28,10 +28,9 @@ impl Engine {
 
     /// Notes and tells that the machine of a workspace, or the one of that process, has ended, if it has.
     pub(crate) async fn note_end(&self, id: WorkspaceId, pid: Option<u32>) {
-        match self.workspaces.note_if_ended(id, pid).await {
-            Ok(Some(workspace)) => {
-                let reason = self.workspaces.last_words(&workspace);
-                self.events.tell(EventKind::Crashed, id, workspace.name.as_str(), reason);
+        match self.host.note_if_ended(id, pid).await {
+            Ok(Some(MachineEnded { workspace, reason })) => {
+                self.events.tell(EventKind::Crashed, id, workspace.name.as_str(), reason).await;
             }
             Ok(None) => {}
             Err(failure) => tracing::warn!(%failure, "could not note that a machine has ended"),

@@ -1,8 +1,8 @@
-//! Archives of workspaces: as they were frozen, and hostile ones.
+//! Workspace archives: the recorded format, and hostile archives.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
-#[allow(dead_code, reason = "other tests use the rest")]
+#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use std::fs;
@@ -15,7 +15,7 @@ use agentiso_images::archive::{ArchiveWriter, WorkspaceArchive, WorkspaceDescrip
 use agentiso_images::source::{ImportLimits, RootfsSource, SourceError};
 use common::{Memory, Tar};
 
-/// Written once, and read for ever: the description and one piece, which is a tarball that is not compressed.
+/// Recorded once and never changed: the description and one piece, which is an uncompressed tarball.
 const FROZEN: &[u8] = include_bytes!("samples/workspace-1.agentiso");
 
 const DESCRIPTION: &str = r#"{"name":"web","image":"debian","vcpus":2,"memory_mb":1024,"disk_gb":20,"labels":{"team":"blue"},"created":"2026-11-15T10:20:30Z","exported":"2026-11-16T10:20:30Z","defaults":{"env":["PATH=/bin"],"workdir":"/srv"}}"#;
@@ -36,7 +36,7 @@ fn archive(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An archive from its parts, however wrong, with the right checksum.
+/// Builds an archive from arbitrary parts, with the right checksum.
 fn forged(version: u32, description: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut bytes = b"agentiso-wspace\n".to_vec();
     bytes.extend_from_slice(&version.to_le_bytes());
@@ -72,7 +72,7 @@ fn refused(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn version_1_is_written_and_read_as_it_was_frozen() {
+fn version_1_is_written_and_read_as_recorded() {
     let written = archive(&files());
     if std::env::var_os("UPDATE_SAMPLES").is_some() {
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
@@ -88,7 +88,7 @@ fn version_1_is_written_and_read_as_it_was_frozen() {
 }
 
 #[test]
-fn compressed_files_in_many_pieces_come_back() {
+fn compressed_files_in_many_pieces_are_read_back() {
     let noise: Vec<u8> =
         (0..3_000_000_u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let mut tar = Tar::new();
@@ -105,7 +105,7 @@ fn compressed_files_in_many_pieces_come_back() {
 }
 
 #[test]
-fn an_archive_that_was_cut_or_changed_anywhere_is_refused() {
+fn a_truncated_or_changed_archive_is_rejected() {
     for length in (0..FROZEN.len()).step_by(37).chain([FROZEN.len() - 1]) {
         refused(&FROZEN[..length]);
     }
@@ -118,7 +118,7 @@ fn an_archive_that_was_cut_or_changed_anywhere_is_refused() {
 }
 
 #[test]
-fn a_forged_archive_with_the_right_checksum_is_refused_for_what_it_is() {
+fn a_forged_archive_with_the_right_checksum_is_rejected_with_the_reason() {
     let good = DESCRIPTION.as_bytes();
     let whole = [&piece(&files())[..], &END].concat();
     let climbs = [&piece(&Tar::new().file("../evil", "x").bytes())[..], &END].concat();
@@ -147,7 +147,7 @@ fn a_forged_archive_with_the_right_checksum_is_refused_for_what_it_is() {
 }
 
 #[test]
-fn a_description_that_is_too_long_is_not_written() {
+fn an_overlong_description_is_not_written() {
     let mut long = description();
     long.labels.insert("key".to_owned(), "x".repeat(300 << 10));
     assert!(ArchiveWriter::new(Vec::new(), &long).is_err());

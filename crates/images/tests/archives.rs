@@ -1,6 +1,6 @@
-//! Tarballs and directories, honest and hostile.
+//! Tarballs and directories, valid and hostile.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 mod common;
 
@@ -37,7 +37,7 @@ fn refused(bytes: &[u8]) -> String {
     }
 }
 
-/// A directory with everything a root file system may have.
+/// A directory with every kind of entry of a root file system.
 fn sample_root() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let at = |path: &str| root.path().join(path);
@@ -93,7 +93,7 @@ fn assert_is_sample(memory: &Memory, root: &Path) {
 }
 
 #[test]
-fn a_directory_arrives_whole() {
+fn a_directory_is_imported_completely() {
     let root = sample_root();
     let _socket = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
     let (memory, summary) = read(root.path()).unwrap();
@@ -105,7 +105,7 @@ fn a_directory_arrives_whole() {
 }
 
 #[test]
-fn a_tarball_arrives_whole_in_every_format_and_compression() {
+fn a_tarball_is_imported_completely_in_every_format_and_compression() {
     let root = sample_root();
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("rootfs.tar");
@@ -128,7 +128,7 @@ fn a_tarball_arrives_whole_in_every_format_and_compression() {
 }
 
 #[test]
-fn the_old_gnu_format_brings_long_names_and_sparse_files() {
+fn the_old_gnu_format_supports_long_names_and_sparse_files() {
     let root = sample_root();
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("rootfs.tar");
@@ -151,7 +151,7 @@ fn the_old_gnu_format_brings_long_names_and_sparse_files() {
 }
 
 #[test]
-fn large_owners_survive_and_impossible_ones_are_refused() {
+fn large_owner_ids_are_kept_and_impossible_ones_are_rejected() {
     let mut header = tar::Header::new_gnu();
     header.set_path("file").unwrap();
     header.set_size(0);
@@ -171,7 +171,7 @@ fn large_owners_survive_and_impossible_ones_are_refused() {
 }
 
 #[test]
-fn missing_parents_are_made_and_plain_paths_are_made_of_odd_ones() {
+fn missing_parents_are_created_and_paths_are_normalised() {
     let memory = read_tar(&Tar::new().file("/abs/./deep//file", "x").dir("./").bytes()).unwrap();
     assert_eq!(memory.content("abs/deep/file"), b"x");
     let made = memory.entry("abs/deep");
@@ -179,7 +179,7 @@ fn missing_parents_are_made_and_plain_paths_are_made_of_odd_ones() {
 }
 
 #[test]
-fn the_last_of_several_entries_wins_whatever_came_before() {
+fn the_last_of_several_entries_wins() {
     let memory = read_tar(
         &Tar::new()
             .file("a", "old")
@@ -201,7 +201,7 @@ fn the_last_of_several_entries_wins_whatever_came_before() {
 }
 
 #[test]
-fn paths_that_climb_are_refused() {
+fn paths_with_parent_components_are_rejected() {
     for path in ["../evil", "a/../../evil", "/..", ".."] {
         assert!(refused(&Tar::new().file(path, "x").bytes()).contains("'..'"), "{path}");
     }
@@ -219,7 +219,7 @@ fn nothing_is_written_through_a_symbolic_link() {
 }
 
 #[test]
-fn hard_links_reach_only_earlier_files() {
+fn hard_links_can_only_refer_to_earlier_files() {
     for (link, why) in [
         ("/etc/shadow", "did not come before"),
         ("later", "did not come before"),
@@ -236,7 +236,7 @@ fn hard_links_reach_only_earlier_files() {
 }
 
 #[test]
-fn devices_are_allowed_but_not_by_the_thousand() {
+fn the_number_of_devices_is_limited() {
     let devices = |count: usize| {
         let mut tar = Tar::new();
         for number in 0..count {
@@ -250,7 +250,7 @@ fn devices_are_allowed_but_not_by_the_thousand() {
 }
 
 #[test]
-fn entries_beyond_the_limit_are_refused() {
+fn entries_beyond_the_limit_are_rejected() {
     let (_place, path) = archive(&Tar::new().file("a", "").file("b", "").file("c", "").bytes());
     let limits = |entries| ImportLimits { entries, ..ImportLimits::for_content(100) };
     assert!(read_within(&path, limits(3)).is_ok());
@@ -259,15 +259,15 @@ fn entries_beyond_the_limit_are_refused() {
 }
 
 #[test]
-fn size_bombs_are_refused_before_they_go_off() {
-    // Ten megabytes of zeroes, compressed to almost nothing.
+fn size_bombs_are_rejected_early() {
+    // Ten megabytes of zeros, compressed to almost nothing.
     let mut tar = Tar::new();
     tar.add(tar::EntryType::Regular, "bomb", "", &vec![0; 10 << 20]);
     let packed = zstd::encode_all(&tar.bytes()[..], 19).unwrap();
     assert!(packed.len() < 10_000);
     assert!(refused(&packed).contains("more than 1048576 bytes"));
 
-    // A file that is a terabyte long and all hole.
+    // A sparse file of a terabyte.
     let place = tempfile::tempdir().unwrap();
     fs::File::create(place.path().join("hole")).unwrap().set_len(1 << 40).unwrap();
     let path = place.path().join("sparse.tar");
@@ -278,7 +278,7 @@ fn size_bombs_are_refused_before_they_go_off() {
 }
 
 #[test]
-fn a_header_that_claims_gigabytes_is_refused_without_reading_them() {
+fn a_header_that_claims_gigabytes_is_rejected_without_reading_them() {
     let mut header = tar::Header::new_gnu();
     header.set_path("x").unwrap();
     header.set_entry_type(tar::EntryType::XHeader);
@@ -289,7 +289,7 @@ fn a_header_that_claims_gigabytes_is_refused_without_reading_them() {
 }
 
 #[test]
-fn names_that_are_too_long_are_refused() {
+fn overlong_names_are_rejected() {
     let mut tar = Tar::new();
     let long = "n".repeat(256);
     tar.add(tar::EntryType::GNULongName, "././@LongLink", "", long.as_bytes()).file("short", "x");
@@ -297,7 +297,7 @@ fn names_that_are_too_long_are_refused() {
 }
 
 #[test]
-fn archives_cut_anywhere_are_told_as_incomplete() {
+fn truncated_archives_are_reported_as_incomplete() {
     let bytes = Tar::new().file("a", &"x".repeat(1000)).file("b", "y").bytes();
     for cut in [0, 100, 512, 600, 1536, 1600, 2048, 2560] {
         let said = refused(&bytes[..cut]);
@@ -313,7 +313,7 @@ fn archives_cut_anywhere_are_told_as_incomplete() {
 }
 
 #[test]
-fn a_flipped_bit_in_a_header_is_noticed() {
+fn a_flipped_bit_in_a_header_is_detected() {
     let mut bytes = Tar::new().file("a", "x").bytes();
     bytes[0] ^= 1;
     assert!(refused(&bytes).contains("checksum"));
@@ -324,14 +324,14 @@ fn a_flipped_bit_in_a_header_is_noticed() {
 }
 
 #[test]
-fn a_source_that_is_not_there_is_an_io_error() {
+fn a_missing_source_is_an_io_error() {
     let error = read(Path::new("/nonexistent/rootfs.tar")).err().unwrap();
     assert_eq!(error.code(), Code::Io);
     assert!(chain(&error).contains("/nonexistent/rootfs.tar"));
 }
 
 #[test]
-fn a_sink_that_is_full_is_told_from_a_source_that_is_broken() {
+fn a_full_sink_and_a_broken_source_are_different_errors() {
     struct Full;
     impl agentiso_core::ports::RootfsSink for Full {
         fn entry(

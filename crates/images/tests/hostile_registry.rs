@@ -1,6 +1,6 @@
-//! A registry that sends what it should not: on loopback, over plain HTTP, written byte by byte.
+//! A hostile registry: on loopback, over plain HTTP, with responses written byte by byte.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,18 +13,18 @@ use agentiso_core::{Code, Explain, chain};
 use agentiso_images::source::{SourceError, pull};
 use sha2::Digest as _;
 
-/// More than any answer may have, with what the kernel keeps between two sockets.
+/// More than any response may have, including what the kernel buffers between two sockets.
 const FAR_TOO_MUCH: u64 = 64 << 20;
 const LIMIT: u64 = 1 << 20;
 
-/// What the registry answers to a path.
+/// The registry's response to a path.
 #[derive(Clone)]
 enum Answer {
     /// A status, headers and a body with its length.
     Plain(u16, Vec<(&'static str, String)>, Vec<u8>),
-    /// A body in chunks that starts like this and never ends.
+    /// A chunked body that starts with these bytes and never ends.
     Endless(u16, Vec<u8>),
-    /// Headers that promise more than comes.
+    /// Headers that announce more than is sent.
     Promises(u64),
 }
 
@@ -74,7 +74,7 @@ impl Registry {
         let reference = format!("{}/team/app:1", self.address);
         let pulled = runtime.block_on(pull(&reference, scratch.path(), None, LIMIT, &Silent));
         let error = pulled.expect_err("it was accepted");
-        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "something stayed behind");
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "something was left behind");
         error
     }
 
@@ -83,7 +83,7 @@ impl Registry {
         assert_eq!(error.code(), Code::ImageRejected, "{}", chain(&error));
         assert!(chain(&error).contains(why), "{why}: {}", chain(&error));
         let sent = self.sent.load(Ordering::Relaxed);
-        assert!(sent < FAR_TOO_MUCH, "{sent} bytes were taken");
+        assert!(sent < FAR_TOO_MUCH, "{sent} bytes were read");
     }
 }
 
@@ -100,7 +100,7 @@ fn serve(
     asked.lock().unwrap().push(path.clone());
     let found = answers.lock().unwrap().get(&path).cloned();
     let answer = found.unwrap_or(Answer::Plain(404, Vec::new(), Vec::new()));
-    // The client hangs up when it has had enough.
+    // The client disconnects when it has read enough.
     let _ = write(&mut stream, &answer, sent);
 }
 
@@ -159,7 +159,7 @@ fn index(of: &serde_json::Value) -> serde_json::Value {
 const NO_BLOB: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 #[test]
-fn a_manifest_without_end_is_refused_and_reading_ends() {
+fn an_endless_manifest_is_rejected() {
     let registry = Registry::start();
     registry.answer("/v2/team/app/manifests/1", Answer::Endless(200, b"{".to_vec()));
     registry.is_rejected_for("manifest has more than 8388608 bytes");
@@ -168,7 +168,7 @@ fn a_manifest_without_end_is_refused_and_reading_ends() {
 }
 
 #[test]
-fn a_token_without_end_is_refused() {
+fn an_endless_token_is_rejected() {
     let registry = Registry::start();
     let realm = format!("Bearer realm=\"http://{}/token\",service=\"x\"", registry.address);
     let answer = Answer::Plain(401, vec![("www-authenticate", realm)], Vec::new());
@@ -178,7 +178,7 @@ fn a_token_without_end_is_refused() {
 }
 
 #[test]
-fn a_login_is_not_taken_elsewhere_in_the_clear() {
+fn credentials_are_not_sent_elsewhere_in_clear_text() {
     let registry = Registry::start();
     let realm = "Bearer realm=\"http://auth.invalid/token\"".to_owned();
     let answer = Answer::Plain(401, vec![("www-authenticate", realm)], Vec::new());
@@ -187,7 +187,7 @@ fn a_login_is_not_taken_elsewhere_in_the_clear() {
 }
 
 #[test]
-fn of_an_error_without_end_only_the_start_is_read_and_quoted() {
+fn only_the_start_of_an_endless_error_is_read_and_quoted() {
     let registry = Registry::start();
     registry.answer("/v2/team/app/manifests/1", Answer::Endless(500, b"\x1b[31mbroken".to_vec()));
     let error = registry.pull();
@@ -198,7 +198,7 @@ fn of_an_error_without_end_only_the_start_is_read_and_quoted() {
 }
 
 #[test]
-fn a_manifest_is_held_to_the_size_and_digest_its_index_gives() {
+fn a_manifest_must_match_the_size_and_digest_in_its_index() {
     let inner = manifest(&descriptor(NO_BLOB, 0), &[]).to_string();
     let registry = Registry::start();
     let digest = sha256(inner.as_bytes());
@@ -216,7 +216,7 @@ fn a_manifest_is_held_to_the_size_and_digest_its_index_gives() {
 }
 
 #[test]
-fn indexes_without_end_are_refused() {
+fn endlessly_nested_indexes_are_rejected() {
     let registry = Registry::start();
     let mut below = manifest(&descriptor(NO_BLOB, 0), &[]);
     for _ in 0..6 {
@@ -230,7 +230,7 @@ fn indexes_without_end_are_refused() {
 }
 
 #[test]
-fn sizes_that_can_never_fit_are_refused_before_anything_is_fetched() {
+fn impossible_sizes_are_rejected_before_anything_is_fetched() {
     let registry = Registry::start();
     let small = descriptor(NO_BLOB, 2);
     let cases = [
@@ -251,7 +251,7 @@ fn sizes_that_can_never_fit_are_refused_before_anything_is_fetched() {
 }
 
 #[test]
-fn blobs_are_held_to_their_size_and_digest() {
+fn blobs_must_match_their_size_and_digest() {
     let registry = Registry::start();
     let config = b"{}".to_vec();
     let layer = vec![7; 1000];
@@ -271,7 +271,7 @@ fn blobs_are_held_to_their_size_and_digest() {
     registry.is_rejected_for("layer 1 of 1 is 1 bytes shorter than promised");
     registry.blob(&layer_digest, Answer::Plain(200, Vec::new(), vec![8; 1000]));
     registry.is_rejected_for("layer 1 of 1 does not match the digest");
-    // Headers that promise what does not come are a broken connection, not an image.
+    // A response that is shorter than announced is a broken connection, not an invalid image.
     registry.blob(&layer_digest, Answer::Promises(1000));
     assert_eq!(registry.pull().code(), Code::FetchFailed);
 }

@@ -1,6 +1,6 @@
 //! The distribution's real kernel: fetched, unpacked and put into an initramfs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,8 +14,8 @@ use agentiso_images::initramfs::{
 };
 use agentiso_images::kernel::{self, Boot, Kernel, KernelQuery, KernelSource};
 
-/// Fetched once and kept for the next run. The tests may be processes of their own: one fetches, the others wait,
-/// so that no one sees another's work in progress.
+/// Fetched once and kept for the next run. Tests may run in separate processes: one fetches and the others wait, so
+/// that none sees unfinished work.
 fn packaged() -> Kernel {
     static KERNEL: OnceLock<Kernel> = OnceLock::new();
     let fetch = || {
@@ -42,7 +42,7 @@ fn entries(cpio: &[u8]) -> Vec<Entry> {
             let start = at + 6 + index * 8;
             u32::from_str_radix(std::str::from_utf8(&cpio[start..start + 8]).unwrap(), 16).unwrap()
         };
-        assert_eq!(field(5), 0, "the time of an entry must not vary");
+        assert_eq!(field(5), 0, "the time of an entry must be constant");
         let name_end = at + 110 + field(11) as usize;
         let name = String::from_utf8(cpio[at + 110..name_end - 1].to_vec()).unwrap();
         let content_at = name_end.next_multiple_of(4);
@@ -65,7 +65,7 @@ fn the_packaged_kernel_is_ready_to_boot_directly() {
     assert!(kernel::pvh_entry(&image).unwrap().unwrap() >= 1 << 20);
     let modules = kernel.modules.as_ref().unwrap();
     assert_eq!(modules.file_name().unwrap().to_str().unwrap(), kernel.version);
-    // Nothing but the prepared kernel is kept.
+    // Only the prepared kernel is kept.
     let kept = kernel.image.parent().unwrap().parent().unwrap();
     assert!(
         fs::read_dir(kept).unwrap().all(|entry| !entry
@@ -77,7 +77,7 @@ fn the_packaged_kernel_is_ready_to_boot_directly() {
 }
 
 #[test]
-fn a_configured_kernel_is_used_before_any_other_and_its_modules_are_found() {
+fn a_configured_kernel_takes_precedence_and_its_modules_are_found() {
     let packaged = packaged();
     let place = tempfile::tempdir().unwrap();
     let configured = place.path().join("boot/vmlinux");
@@ -93,7 +93,7 @@ fn a_configured_kernel_is_used_before_any_other_and_its_modules_are_found() {
     assert_eq!(kernel.source, KernelSource::Configured(configured.clone()));
     assert_eq!(kernel.modules.as_deref(), Some(modules.as_path()));
     assert_eq!(kernel::find(&query, &Silent).unwrap(), kernel);
-    // It is nobody else's choice.
+    // It is not selected for others.
     assert_eq!(kernel::prepared(&query.directory), None);
 
     fs::write(&configured, &fs::read(&configured).unwrap()[..4096]).unwrap();
@@ -101,7 +101,7 @@ fn a_configured_kernel_is_used_before_any_other_and_its_modules_are_found() {
 }
 
 #[test]
-fn the_initramfs_has_the_agent_and_every_module_after_those_it_needs() {
+fn the_initramfs_has_the_agent_and_the_modules_in_dependency_order() {
     let kernel = packaged();
     let cpio = initramfs::build(b"the agent", &kernel).unwrap();
     assert_eq!(cpio, initramfs::build(b"the agent", &kernel).unwrap());
@@ -142,7 +142,7 @@ fn the_initramfs_has_the_agent_and_every_module_after_those_it_needs() {
 }
 
 #[test]
-fn the_index_of_modules_agrees_with_the_one_the_system_would_make() {
+fn the_module_index_agrees_with_depmod() {
     let kernel = packaged();
     let tree = kernel.modules.unwrap();
     let dep = parse_modules_dep(&fs::read(tree.join("modules.dep")).unwrap());
@@ -168,7 +168,7 @@ fn kernel_with(tree: &Path) -> Kernel {
 }
 
 #[test]
-fn a_kernel_without_the_drivers_a_guest_needs_is_refused_by_their_names() {
+fn a_kernel_without_required_drivers_is_rejected_and_they_are_named() {
     let tree = tempfile::tempdir().unwrap();
     fs::write(tree.path().join("modules.dep"), "k/virtio_blk.ko:\n").unwrap();
     fs::write(tree.path().join("modules.builtin"), "k/ext4.ko\n").unwrap();
@@ -179,7 +179,7 @@ fn a_kernel_without_the_drivers_a_guest_needs_is_refused_by_their_names() {
 }
 
 #[test]
-fn modules_come_unpacked_however_they_are_stored() {
+fn modules_are_unpacked_from_every_compression() {
     use std::io::Write;
     let tree = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(tree.path().join(name), bytes).unwrap();

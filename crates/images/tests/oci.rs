@@ -1,6 +1,6 @@
-//! OCI layouts, docker archives and a real registry.
+//! OCI layouts, Docker archives and a real registry.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 mod common;
 
@@ -22,7 +22,7 @@ fn sha256(bytes: &[u8]) -> String {
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An OCI layout on disk, made from layers.
+/// An OCI layout on disk, built from layers.
 struct Layout {
     place: TempDir,
 }
@@ -32,7 +32,7 @@ impl Layout {
         Self::for_architecture(layers, "amd64", true)
     }
 
-    /// With `mixed`, layers are compressed in turn by gzip, by zstd and not at all; else all by gzip.
+    /// With `mixed`, layers alternate between gzip, zstd and no compression; otherwise all use gzip.
     fn for_architecture(layers: &[Vec<u8>], architecture: &str, mixed: bool) -> Self {
         let layout = Self { place: tempfile::tempdir().unwrap() };
         fs::create_dir_all(layout.path().join("blobs/sha256")).unwrap();
@@ -110,7 +110,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Three layers: the second deletes, the third empties, with its mark after its own file.
+/// Three layers: the second deletes entries, the third empties a directory, with the opaque marker after its own file.
 fn sample_layers() -> [Vec<u8>; 3] {
     [
         Tar::new().dir("etc").file("etc/a", "1").file("etc/b", "1").dir("var").file("var/old", "1").bytes(),
@@ -159,8 +159,8 @@ fn a_layout_is_flattened_layer_by_layer() {
 }
 
 #[test]
-fn archives_written_by_skopeo_are_read_compressed_or_not() {
-    // Docker's own format knows no zstd.
+fn archives_written_by_skopeo_can_be_read() {
+    // Docker's format does not support zstd.
     let layout = Layout::for_architecture(&sample_layers(), "amd64", false);
     let place = tempfile::tempdir().unwrap();
     for kind in ["oci-archive", "docker-archive"] {
@@ -181,7 +181,7 @@ fn archives_written_by_skopeo_are_read_compressed_or_not() {
 }
 
 #[test]
-fn the_image_for_this_platform_is_chosen_from_an_index() {
+fn the_image_for_this_platform_is_selected_from_an_index() {
     let layout = sample();
     let mut ours = layout.manifests().remove(0);
     let mut other = layout.blob("application/vnd.oci.image.manifest.v1+json", b"{}");
@@ -201,7 +201,7 @@ fn the_image_for_this_platform_is_chosen_from_an_index() {
 }
 
 #[test]
-fn what_does_not_match_its_digest_is_refused() {
+fn content_that_does_not_match_its_digest_is_rejected() {
     let layer = Tar::new().file("etc/a", "1").bytes();
     for (what, victim) in [("manifest", 0), ("configuration", 1), ("layer", 2)] {
         let layout = Layout::new(std::slice::from_ref(&layer));
@@ -216,7 +216,7 @@ fn what_does_not_match_its_digest_is_refused() {
             1 => blobs.join(hex(&manifest["config"])),
             _ => blobs.join(hex(&manifest["layers"][0])),
         };
-        // Of the same length, and for the layer still a good archive of other content.
+        // Of the same length, and the layer is still a valid archive with other content.
         let bytes = fs::read(&path).unwrap();
         let forged = if victim == 2 {
             let mut forged = gzip(&Tar::new().file("etc/b", "1").bytes());
@@ -232,9 +232,9 @@ fn what_does_not_match_its_digest_is_refused() {
 }
 
 #[test]
-fn a_layer_whose_content_is_not_the_one_promised_is_refused_before_anything_is_written() {
+fn a_layer_that_does_not_match_its_diff_id_is_rejected_before_anything_is_written() {
     let layout = Layout::new(&[Tar::new().file("etc/a", "1").bytes()]);
-    // A manifest that is sound in itself, but whose configuration promises other content.
+    // A valid manifest whose configuration promises other content.
     let other = Layout::new(&[Tar::new().file("etc/evil", "1").bytes()]);
     let read_json = |layout: &Layout, digest: &str| -> serde_json::Value {
         let path = layout.path().join("blobs/sha256").join(digest.replace("sha256:", ""));
@@ -259,7 +259,7 @@ fn a_layer_whose_content_is_not_the_one_promised_is_refused_before_anything_is_w
 }
 
 #[test]
-fn hostile_layers_are_refused() {
+fn hostile_layers_are_rejected() {
     let cases = [
         (Tar::new().file("../evil", "x").bytes(), "'..'"),
         (Tar::new().file("a/../.wh.b", "").bytes(), "'..'"),
@@ -276,7 +276,7 @@ fn hostile_layers_are_refused() {
 }
 
 #[test]
-fn a_layer_writes_through_the_links_of_lower_ones_but_never_out_of_the_image() {
+fn a_layer_follows_links_of_lower_layers_but_never_leaves_the_image() {
     let lower = Tar::new()
         .dir("usr/bin")
         .file("usr/bin/old", "1")
@@ -328,7 +328,7 @@ fn a_layer_can_replace_or_remove_a_link_itself() {
 }
 
 #[test]
-fn missing_and_nonsensical_parts_are_refused() {
+fn missing_and_invalid_parts_are_rejected() {
     let layout = sample();
     fs::write(layout.path().join("index.json"), "{").unwrap();
     assert!(refused(layout.path()).contains("index.json"));
@@ -350,7 +350,7 @@ struct Registry {
 impl Registry {
     fn start(password_file: Option<&str>) -> Self {
         let place = tempfile::tempdir().unwrap();
-        // Another process may take the port before the registry does: then it ends, and another is tried.
+        // Another process may take the port first: then the registry exits and the next port is tried.
         loop {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let address = format!("127.0.0.1:{port}");
@@ -408,7 +408,7 @@ fn pull_here(reference: &str, scratch: &Path, config: Option<&Path>) -> Result<O
 }
 
 #[test]
-fn an_image_is_pulled_from_a_registry_and_nothing_stays_behind() {
+fn an_image_is_pulled_from_a_registry_without_leftovers() {
     let registry = Registry::start(None);
     let layout = sample();
     let reference = registry.push(&layout, "team/sample:1.0");
@@ -428,7 +428,7 @@ fn an_image_is_pulled_from_a_registry_and_nothing_stays_behind() {
 }
 
 #[test]
-fn a_blob_that_is_not_what_it_should_be_is_refused() {
+fn a_blob_with_wrong_content_is_rejected() {
     let registry = Registry::start(None);
     let layout = Layout::new(&[Tar::new().file("etc/a", "1").bytes()]);
     let reference = registry.push(&layout, "sample:1.0");
@@ -457,7 +457,7 @@ fn unknown_images_and_unreachable_registries_are_fetch_failures() {
     drop(registry);
     let error = pull_here(&format!("{address}/sample:1"), scratch.path(), None).err().unwrap();
     assert_eq!(error.code(), Code::FetchFailed, "{}", chain(&error));
-    // Elsewhere only TLS is spoken; a name that can never exist is as far as a test may go.
+    // Other registries require TLS. A name that can never exist is as far as a test may go.
     let error = pull_here("registry.invalid/sample:1", scratch.path(), None).err().unwrap();
     assert_eq!(error.code(), Code::FetchFailed, "{}", chain(&error));
     let error = pull_here("NOT A REFERENCE", scratch.path(), None).err().unwrap();
@@ -466,7 +466,7 @@ fn unknown_images_and_unreachable_registries_are_fetch_failures() {
 }
 
 #[test]
-fn a_registry_that_wants_a_login_gets_the_one_from_the_docker_configuration() {
+fn a_registry_login_is_read_from_the_docker_configuration() {
     // "ann" with the password "s3cret".
     let registry =
         Registry::start(Some("ann:$2b$05$9jl9MfDBEh7npf/RDv1Mr.oqYeEYM.E7DFSkjBVgZ9a1uTSaQNZ6C\n"));

@@ -1,8 +1,8 @@
-//! What is written out is read back, by us and by others.
+//! Written archives can be read back, by us and by other tools.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
-#[allow(dead_code, reason = "other tests use the rest")]
+#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ fn long(length: usize) -> String {
     format!("etc/{}/{}", "d".repeat(120), "f".repeat(length))
 }
 
-/// One of everything, with what does not fit the header of a member.
+/// One entry of every kind, with values that do not fit in a tar header.
 fn sample(sink: &mut dyn RootfsSink) -> io::Result<()> {
     let mut add = |entry: RootfsEntry, content: &str| sink.entry(&entry, &mut content.as_bytes());
     add(entry("", EntryKind::Directory), "")?;
@@ -65,7 +65,7 @@ fn check(memory: &Memory) {
 }
 
 #[test]
-fn a_tarball_comes_back_as_it_was() {
+fn a_tarball_survives_a_round_trip() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a.tar");
     let mut sink = TarSink::new(File::create(&path).unwrap());
@@ -104,7 +104,7 @@ fn write_archive(path: &Path, scratch: &Path) {
 }
 
 #[test]
-fn an_oci_archive_keeps_how_the_image_is_run_and_skopeo_reads_it() {
+fn an_oci_archive_keeps_the_image_configuration_and_skopeo_reads_it() {
     let place = tempfile::tempdir().unwrap();
     let scratch = place.path().join("scratch");
     fs::create_dir(&scratch).unwrap();
@@ -121,7 +121,7 @@ fn an_oci_archive_keeps_how_the_image_is_run_and_skopeo_reads_it() {
 }
 
 #[test]
-fn what_takes_away_cannot_be_written() {
+fn entries_that_remove_others_cannot_be_written() {
     let mut sink = TarSink::new(Vec::new());
     let refused = sink.entry(&entry("etc", EntryKind::Removed), &mut io::empty());
     assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);

@@ -1,6 +1,6 @@
-//! The store on a real file system with the real tools.
+//! The image store on a real file system with the real tools.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -38,7 +38,7 @@ fn debugfs(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Makes an image of 256 MiB that holds `fill` bytes.
+/// Creates an image of 256 MiB that contains `fill` bytes.
 fn make(store: &ImageStore, image: &str, replace: bool, fill: usize) -> Result<(), StoreError> {
     let name = name(image);
     let pending = store.begin(&name, replace)?;
@@ -60,14 +60,14 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Nobody may write an image's disk, and no other user may read it.
+/// Asserts that nobody can write an image's disk and no other user can read it.
 fn assert_closed(disk: &Path) {
     let mode = fs::metadata(disk).unwrap().permissions().mode();
     assert_eq!(mode & 0o727, 0o400, "{mode:o}");
 }
 
 #[test]
-fn an_image_appears_when_it_is_finished_and_not_before() {
+fn an_image_appears_only_when_it_is_complete() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path().join("images")).unwrap();
     let web = name("web");
@@ -87,7 +87,7 @@ fn an_image_appears_when_it_is_finished_and_not_before() {
 }
 
 #[test]
-fn an_image_is_where_it_is_whatever_link_led_to_it() {
+fn the_path_of_an_image_has_links_resolved() {
     let place = tempfile::tempdir().unwrap();
     let (real, link) = (place.path().canonicalize().unwrap().join("images"), place.path().join("link"));
     make(&ImageStore::open(&real).unwrap(), "web", false, 0).unwrap();
@@ -109,7 +109,7 @@ fn a_dropped_image_leaves_nothing() {
 }
 
 #[test]
-fn an_unknown_image_lists_the_known_and_suggests_the_nearest() {
+fn an_unknown_image_lists_the_known_ones_and_suggests_the_most_similar() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     let error = store.get(&name("debian")).unwrap_err();
@@ -131,7 +131,7 @@ fn an_unknown_image_lists_the_known_and_suggests_the_nearest() {
 }
 
 #[test]
-fn a_taken_name_is_replaced_only_when_asked() {
+fn an_existing_image_is_replaced_only_on_request() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     make(&store, "web", false, 0).unwrap();
@@ -143,7 +143,7 @@ fn a_taken_name_is_replaced_only_when_asked() {
 }
 
 #[test]
-fn two_who_make_the_same_image_do_not_mix() {
+fn concurrent_creations_of_the_same_image_do_not_mix() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     let web = name("web");
@@ -159,12 +159,12 @@ fn two_who_make_the_same_image_do_not_mix() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed_and_what_a_living_one_makes_is_not() {
+fn leftovers_of_dead_processes_are_removed_and_work_in_progress_is_not() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     make(&store, "web", false, 0).unwrap();
     let living = store.begin(&name("alive"), false).unwrap();
-    // A lock dies with its process, so what a killed one leaves is a directory nobody has locked.
+    // A lock ends with its process, so a killed process leaves a directory without a lock.
     fs::create_dir_all(place.path().join(".dead.0123.partial/scratch")).unwrap();
     fs::write(place.path().join("web/.rootfs-1.77.partial"), "half").unwrap();
 
@@ -177,7 +177,7 @@ fn what_a_killed_process_left_is_removed_and_what_a_living_one_makes_is_not() {
 }
 
 #[test]
-fn a_damaged_image_says_so_hides_no_other_and_can_be_removed() {
+fn a_damaged_image_is_reported_hides_no_other_and_can_be_removed() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     make(&store, "good", false, 0).unwrap();
@@ -197,7 +197,7 @@ fn a_damaged_image_says_so_hides_no_other_and_can_be_removed() {
 }
 
 #[test]
-fn other_sizes_are_made_once_and_are_sound() {
+fn other_sizes_are_created_once_and_are_valid() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     make(&store, "web", false, 3 << 20).unwrap();
@@ -223,7 +223,7 @@ fn other_sizes_are_made_once_and_are_sound() {
 }
 
 #[test]
-fn a_size_that_cannot_hold_the_content_is_refused_with_the_one_that_can() {
+fn a_size_too_small_for_the_content_is_rejected_with_the_required_size() {
     let place = tempfile::tempdir().unwrap();
     let store = ImageStore::open(place.path()).unwrap();
     make(&store, "web", false, 100 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! What a read and a write cost, alone and among others, and how long they keep other tasks from running.
+//! Measures the latency of reads and writes, alone and concurrent, and how long they delay other tasks.
 //!
 //! ```text
 //! cargo bench -p agentiso-meta --bench access
@@ -9,7 +9,7 @@
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
-    reason = "a bench prints its figures, and ends when anything fails"
+    reason = "a benchmark prints its figures and stops on failure"
 )]
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const CALLS: usize = 4000;
 const CALLERS: usize = 8;
 
 fn main() {
-    // Test runners list the tests of every target; there are none here.
+    // Test runners list the tests of every target; this one has none.
     if std::env::args().any(|word| word == "--list") {
         return;
     }
@@ -88,7 +88,7 @@ async fn read_list_async(meta: Arc<Meta>, _: Arc<[WorkspaceId]>, _: usize) -> Re
     meta.read_async(|read| read.workspaces()).await.map(drop)
 }
 
-/// One caller, one call after the other.
+/// Sequential calls from one caller.
 fn single(meta: &Meta, ids: &[WorkspaceId], place: &str) {
     let time = |what: &str, call: &dyn Fn(usize) -> Result<(), MetaError>| {
         let mut took: Vec<Duration> = (0..CALLS)
@@ -120,7 +120,7 @@ async fn single_async(meta: Arc<Meta>, ids: Arc<[WorkspaceId]>) {
     println!("{:<46}{}", "one caller, async write", figures(&mut writes));
 }
 
-/// Several tasks at once, next to one that measures how late a timer of a millisecond fires.
+/// Concurrent tasks, next to one that measures how late a timer of one millisecond fires.
 async fn concurrent<Call: Future<Output = Result<(), MetaError>> + Send>(
     (meta, ids): (&Arc<Meta>, &Arc<[WorkspaceId]>),
     what: &str,

@@ -1,8 +1,8 @@
-//! The connections of this process to the database.
+//! The pool of SQLite connections of this process.
 //!
-//! All are alike and lent out one transaction at a time, the one returned last first, because its cache is the most
-//! likely to be valid. There is one for each concurrent read, up to a limit, and one for the write in progress. They are
-//! opened when first needed: a command that does one thing at a time opens one.
+//! All connections are alike. Each is lent for one transaction at a time, the most recently returned first, because its
+//! cache is the most likely to be valid. There is one for each concurrent read, up to a limit, and one for the write in
+//! progress. They are opened when first needed: a command that does one thing at a time opens one.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -20,37 +20,37 @@ use rusqlite::{Connection, OpenFlags};
 use crate::log::note_length;
 use crate::{MetaError, schema};
 
-/// How long a change waits for those of other processes. Each takes a millisecond or so.
+/// How long a write waits for writes of other processes (SQLite's busy timeout). Each takes about a millisecond.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The connections, lent and idle.
 #[derive(Debug)]
 pub(crate) struct Connections {
     path: PathBuf,
-    /// How many reads may run at once.
+    /// Maximum number of concurrent reads.
     most_reads: usize,
     pool: Mutex<Pool>,
-    /// Signalled whenever a connection is returned or a read ends.
+    /// Signalled when a connection is returned or a read ends.
     freed: Condvar,
 }
 
 #[derive(Debug)]
 struct Pool {
     idle: Vec<Connection>,
-    /// How many connections exist, lent ones included.
+    /// Number of connections that exist, including lent ones.
     open: usize,
-    /// How many reads are running.
+    /// Number of running reads.
     reads: usize,
-    /// How many callers wait for `freed`.
+    /// Number of callers that wait for `freed`.
     waiting: usize,
 }
 
 impl Connections {
-    /// Opens the first connection, creating the database or bringing it up to date if need be.
+    /// Opens the first connection. Creates or migrates the database if necessary.
     pub fn open(path: &Path) -> Result<Self, MetaError> {
         create(path).map_err(|source| MetaError::Create { path: path.to_owned(), source })?;
         let pool = Pool { idle: vec![connect(path)?], open: 1, reads: 0, waiting: 0 };
-        // More reads than cores help only while some of them wait for the disk.
+        // More reads than cores only help while some of them wait for the disk.
         let most_reads = thread::available_parallelism().map_or(4, |cores| cores.get().clamp(4, 16));
         Ok(Self { path: path.to_owned(), most_reads, pool: Mutex::new(pool), freed: Condvar::new() })
     }
@@ -63,7 +63,7 @@ impl Connections {
         self.most_reads
     }
 
-    /// Runs a read with a connection of its own, once fewer than the limit are running.
+    /// Runs a read on its own connection, as soon as fewer than the limit are running.
     pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, MetaError>) -> Result<T, MetaError> {
         let mut pool = self.lock();
         if pool.reads >= self.most_reads {
@@ -74,12 +74,12 @@ impl Connections {
         self.lend(pool, read, |pool| pool.reads -= 1)
     }
 
-    /// Runs a write. The caller makes sure that only one runs at a time.
+    /// Runs a write. The caller ensures that only one runs at a time.
     pub fn write<T>(&self, write: impl FnOnce(&Connection) -> Result<T, MetaError>) -> Result<T, MetaError> {
         self.lend(self.lock(), write, |_| ())
     }
 
-    /// Lends out a connection, and takes it back whatever becomes of the work.
+    /// Lends a connection and takes it back, even after a panic.
     fn lend<T>(
         &self,
         mut pool: MutexGuard<'_, Pool>,
@@ -104,7 +104,7 @@ impl Connections {
         release(&mut pool);
         match lent {
             Some(connection) if connection.is_autocommit() => pool.idle.push(connection),
-            // It could not roll back, and is closed.
+            // It failed to roll back, so it was closed.
             Some(_) => pool.open -= 1,
             None => {}
         }
@@ -112,8 +112,8 @@ impl Connections {
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Opens a connection that is counted already. If that fails, for want of file descriptors for example, waits for
-    /// one of the others to be returned.
+    /// Opens a connection that has already been counted. On failure, for example for lack of file descriptors, waits
+    /// for another one to be returned.
     fn open_another(&self) -> Result<Connection, MetaError> {
         let error = match connect(&self.path) {
             Ok(connection) => return Ok(connection),
@@ -125,7 +125,7 @@ impl Connections {
         self.wait_while(|pool| pool.idle.is_empty() && pool.open > 0).idle.pop().ok_or(error)
     }
 
-    /// Blocks until the condition no longer holds.
+    /// Blocks while the condition holds.
     fn wait_while(&self, condition: impl Fn(&Pool) -> bool) -> MutexGuard<'_, Pool> {
         let mut pool = self.lock();
         pool.waiting += 1;
@@ -136,7 +136,7 @@ impl Connections {
         pool
     }
 
-    /// Wakes those who wait for a change of the pool. Each looks again for itself.
+    /// Wakes all waiting callers, which check their conditions again.
     fn tell(&self, pool: MutexGuard<'_, Pool>) {
         let anyone = pool.waiting > 0;
         drop(pool);
@@ -150,9 +150,10 @@ impl Connections {
     }
 }
 
-/// Creates the file if it does not exist. SQLite gives its companions the same mode.
+/// Creates the file if it does not exist. SQLite gives its WAL and index files the same mode.
+#[expect(clippy::disallowed_methods, reason = "part of opening the database, which blocks")]
 fn create(path: &Path) -> io::Result<()> {
-    // An existing file is not opened: closing it again would drop the locks of our other connections to it.
+    // Do not open an existing file: closing it would release the POSIX locks of our other connections to it.
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         other => other.map(drop),
@@ -162,24 +163,23 @@ fn create(path: &Path) -> io::Result<()> {
 fn connect(path: &Path) -> Result<Connection, MetaError> {
     let mut connection = connect_bare(path)?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // A commit is in the log when it returns: a kill of any process, ours too, loses none. What NORMAL leaves out
-    // is a flush to the device, 4 ms against 20 us: after a power cut the state is sound, and may be that of some
-    // changes ago.
+    // A commit is in the WAL when it returns, so killing any process loses nothing. NORMAL omits the flush to the
+    // device, 4 ms against 20 us: after a power failure the state is consistent, but may lack the latest changes.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.set_prepared_statement_cache_capacity(64);
     schema::bring_up(&mut connection, path)?;
-    // Replaces SQLite's own hook, which would empty the log within a commit.
+    // Replaces SQLite's own hook, which would checkpoint within a commit.
     connection.wal_hook(Some(note_length));
     Ok(connection)
 }
 
-/// A connection without what transactions need.
+/// Opens a connection without the settings for transactions.
 pub(crate) fn connect_bare(path: &Path) -> Result<Connection, MetaError> {
-    // A connection is lent to one thread at a time and needs no lock of its own.
+    // A connection is lent to one thread at a time and needs no mutex.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
-    // Emptying the log whenever the last connection closes would cost every command 20 ms.
+    // A checkpoint whenever the last connection closes would cost every command 20 ms.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(connection)
 }

@@ -1,4 +1,4 @@
-//! The database, and the two ways to use it.
+//! The database: synchronous and asynchronous reads and writes.
 
 use std::fmt::{self, Display};
 use std::ops::Deref;
@@ -16,45 +16,44 @@ use crate::log::Log;
 use crate::writer::Writer;
 use crate::{MetaError, Owner};
 
-/// How long a write in progress is waited for before other tasks are moved to another thread, which takes longer than
-/// most writes do.
+/// How long to spin for a write in progress before moving other tasks to another thread, which takes longer than most
+/// writes.
 const SHORT: Duration = Duration::from_micros(30);
 
 /// The state of one data directory.
 ///
-/// Reads run at the same time as each other and as a write. Writes of this process take turns.
+/// Reads run concurrently with each other and with a write. Writes of this process are serialised.
 ///
 /// [`read`](Self::read) and [`write`](Self::write) may be called from async tasks: they take a few microseconds, and
-/// whatever may take longer (waiting for a turn, for another process or for the device) is done in place, in the sense
-/// of [`in_place`]. Only what is asked or changed must be short. Questions that take time in proportion to the state go
-/// to [`read_async`](Self::read_async).
+/// anything that may take longer (waiting for the lock, another process or the device) runs [`in_place`]. The closure
+/// must be short. Use [`read_async`](Self::read_async) for queries whose time depends on the size of the state.
 #[derive(Debug)]
 pub struct Meta {
     shared: Arc<Shared>,
-    /// Started by the first change that needs it; `None` if it could not be.
+    /// Started by the first write that needs it; `None` if the thread could not be started.
     writer: OnceLock<Option<Writer>>,
-    /// How many more reads may go to a thread of their own.
+    /// Limits the number of concurrent reads on separate threads.
     reads: Semaphore,
 }
 
-/// What the threads share.
+/// State shared with the threads.
 #[derive(Debug)]
 struct Shared {
     owner: Owner,
     gate: OnceLock<Gate>,
     connections: Connections,
     log: Log,
-    /// Held by the one who writes.
+    /// Held while writing.
     turn: Mutex<()>,
 }
 
-/// Asked before every transaction, which fails as if the file could not be read if it says no. For tests of what an
-/// unreadable database does.
+/// Called before every transaction; if it returns false, the transaction fails as if the file were unreadable. For
+/// tests of an unreadable database.
 #[derive(Clone)]
 pub struct Gate(Arc<dyn Fn() -> bool + Send + Sync>);
 
 impl Gate {
-    /// A gate that asks `admits`.
+    /// Creates a gate that calls `admits`.
     pub fn new(admits: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(admits))
     }
@@ -66,13 +65,13 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// A view of the state at one moment.
+/// A consistent view of the state.
 #[derive(Debug)]
 pub struct Read<'a> {
     pub(crate) connection: &'a Connection,
 }
 
-/// Changes that happen together or not at all. Everything [`Read`] answers, it answers too, as changed so far.
+/// A write transaction. Supports all queries of [`Read`], which see its own changes.
 #[derive(Debug)]
 pub struct Tx<'a> {
     read: Read<'a>,
@@ -88,7 +87,7 @@ impl<'a> Deref for Tx<'a> {
 }
 
 impl Meta {
-    /// Opens the database, which is created (readable by its user alone) or brought up to date if need be. Blocks.
+    /// Opens the database. Creates (readable only by its user) or migrates it if necessary. Blocks.
     pub fn open(path: &Path) -> Result<Self, MetaError> {
         let owner = Owner::current().map_err(MetaError::Owner)?;
         let connections = Connections::open(path).map_err(|error| error.at(path))?;
@@ -98,48 +97,48 @@ impl Meta {
         Ok(Self { shared, writer: OnceLock::new(), reads })
     }
 
-    /// Asks a gate before every transaction from now on. Once set, it cannot be replaced.
+    /// Installs a gate for all later transactions. It cannot be replaced.
     #[must_use]
     pub fn with_gate(self, gate: Gate) -> Self {
         self.shared.gate.get_or_init(|| gate);
         self
     }
 
-    /// Where the database is.
+    /// Path of the database file.
     pub fn path(&self) -> &Path {
         self.shared.connections.path()
     }
 
-    /// Asks questions of one moment of the state. Changes made meanwhile do not show; those answered before do.
+    /// Runs a read transaction. It sees all writes that returned before it began, and none that commit meanwhile.
     ///
-    /// `ask` must not call `read` or `write` itself.
+    /// `ask` must not call `read` or `write`.
     pub fn read<T>(&self, ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         self.shared.read(ask)
     }
 
-    /// Changes the state in one transaction: if `change` fails, panics or is killed, nothing of it has happened;
-    /// once this returns, all of it has and stays.
+    /// Runs a write transaction. If `change` fails, panics or is killed, nothing has changed; once this returns,
+    /// everything has been committed.
     ///
-    /// Changes of all processes wait for each other here, so `change` does nothing slow; and it must not call
-    /// `read` or `write` itself: what it needs to know, it asks its [`Tx`].
+    /// Writes of all processes wait for each other, so `change` must not be slow. It must not call `read` or `write`;
+    /// use the queries of its [`Tx`] instead.
     pub fn write<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         self.shared.write(change)
     }
 
-    /// [`read`](Self::read) on a thread of its own, for questions whose answers may be long.
+    /// [`read`](Self::read) on a separate thread, for queries with long results.
     pub async fn read_async<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError> + Send + 'static,
     ) -> Result<T, MetaError> {
-        // It is never closed: this waits and cannot fail.
+        // The semaphore is never closed, so this waits and cannot fail.
         let _permit = self.reads.acquire().await;
         let shared = Arc::clone(&self.shared);
         off_thread(move || shared.read(ask)).await
     }
 
-    /// [`write`](Self::write) on the thread that runs the changes of all async callers in the order they come.
+    /// [`write`](Self::write) on the thread that runs the writes of all async callers in order of arrival.
     ///
-    /// If the future is dropped before the change has begun, it does not happen; afterwards, it happens whole.
+    /// If the future is dropped before the write has begun, it does not happen; afterwards it completes.
     pub async fn write_async<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError> + Send + 'static,
@@ -158,7 +157,7 @@ impl Meta {
 
 impl Drop for Meta {
     fn drop(&mut self) {
-        // Changes that are queued happen first.
+        // Queued writes run first.
         drop(self.writer.take());
         self.shared.log.close();
     }
@@ -190,13 +189,13 @@ impl Shared {
         done.map_err(|error| error.at(self.connections.path()))
     }
 
-    /// Waits for the write in progress, if there is one.
+    /// Waits for the write in progress, if any.
     fn take_turn(&self) -> MutexGuard<'_, ()> {
         let began = Instant::now();
         loop {
             match self.turn.try_lock() {
                 Ok(turn) => return turn,
-                // A panic in a transaction has rolled it back: the next may follow.
+                // A panic in a transaction rolled it back, so the next one may proceed.
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) if began.elapsed() < SHORT => std::hint::spin_loop(),
                 Err(TryLockError::WouldBlock) => break,
@@ -216,7 +215,7 @@ impl Shared {
     }
 }
 
-/// Begins a transaction that may change the state, after those of other processes.
+/// Begins a write transaction, after those of other processes.
 fn begin(connection: &Connection) -> Result<Transaction<'_>, MetaError> {
     let begin = || Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
     connection.busy_timeout(Duration::ZERO)?;
@@ -251,12 +250,12 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Runs a change and returns how many rows it met.
+    /// Executes a statement and returns the number of affected rows.
     pub(crate) fn execute(&self, sql: &str, parameters: impl Params) -> rusqlite::Result<usize> {
         self.connection.prepare_cached(sql)?.execute(parameters)
     }
 
-    /// Runs a change of one row, which must be there.
+    /// Executes a statement that must affect exactly one row.
     pub(crate) fn change_one(
         &self,
         what: &'static str,
@@ -270,7 +269,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Removes one row, which must be there and which nothing may refer to.
+    /// Deletes one row, which must exist and must not be referenced.
     pub(crate) fn remove_unneeded(
         &self,
         what: &'static str,
@@ -281,7 +280,7 @@ impl Tx<'_> {
         match self.execute(sql, parameters) {
             Ok(0) => Err(MetaError::missing(what, id)),
             Ok(_) => Ok(()),
-            // RESTRICT is carried out by a trigger of SQLite's own; other references are a plain violation.
+            // SQLite implements RESTRICT with an internal trigger; other references are a plain constraint violation.
             Err(rusqlite::Error::SqliteFailure(error, _))
                 if matches!(
                     error.extended_code,

@@ -1,4 +1,4 @@
-//! Disks: which reads through which, and who needs them.
+//! Disks, their backing chains, and what refers to them.
 
 use agentiso_core::{DiskId, SnapshotId, WorkspaceId};
 use rusqlite::Row;
@@ -9,33 +9,33 @@ use crate::{MetaError, Read, Tx};
 /// A disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disk {
-    /// Which one it is; names its file.
+    /// Also the name of its file.
     pub id: DiskId,
-    /// The disk it reads through.
+    /// The backing disk.
     pub parent: Option<DiskId>,
-    /// Whether it must not change any more.
+    /// Whether it is read-only from now on.
     pub frozen: bool,
-    /// How many levels were merged into it: 1 if none were.
+    /// Number of levels merged into it; 1 if none were.
     pub span: u32,
-    /// Whom it was made for. Says nothing about who needs it now.
+    /// The workspace it was created for. Other workspaces may use it now.
     pub workspace: Option<WorkspaceId>,
 }
 
-/// Everything that needs a disk.
+/// Everything that refers to a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskUsers {
-    /// The workspaces that write to it.
+    /// Workspaces that write to it.
     pub workspaces: Vec<WorkspaceId>,
-    /// The snapshots that kept it.
+    /// Snapshots that contain it.
     pub snapshots: Vec<SnapshotId>,
-    /// The pool machines that write to it.
+    /// Pool machines that write to it.
     pub pool: Vec<WorkspaceId>,
-    /// The disks that read through it.
+    /// Disks that it backs.
     pub children: Vec<DiskId>,
 }
 
 impl DiskUsers {
-    /// Whether nothing but one other disk needs it: then the two can become one.
+    /// Whether one other disk is the only reference, so that the two can be merged.
     pub fn serves_only_one_disk(&self) -> bool {
         self.workspaces.is_empty()
             && self.snapshots.is_empty()
@@ -45,28 +45,28 @@ impl DiskUsers {
 }
 
 impl Read<'_> {
-    /// Returns a disk.
+    /// Returns a disk. Fails if it does not exist.
     pub fn disk(&self, id: DiskId) -> Result<Disk, MetaError> {
         self.one("SELECT * FROM disks WHERE id = ?1", [Stored(id)], read)?
             .ok_or_else(|| MetaError::missing("disk", id))
     }
 
-    /// Returns a disk, or `None` if there is no such disk. An error is never taken for absence.
+    /// Returns a disk, or `None` if it does not exist. An error never means absence.
     pub fn disk_if_known(&self, id: DiskId) -> Result<Option<Disk>, MetaError> {
         self.one("SELECT * FROM disks WHERE id = ?1", [Stored(id)], read)
     }
 
-    /// Returns every disk there is.
+    /// Returns all disks.
     pub fn disks(&self) -> Result<Vec<Disk>, MetaError> {
         self.all("SELECT * FROM disks ORDER BY id", [], read)
     }
 
-    /// Returns the disks that read through a disk.
+    /// Returns the disks that a disk backs.
     pub fn children_of(&self, id: DiskId) -> Result<Vec<Disk>, MetaError> {
         self.all("SELECT * FROM disks WHERE parent = ?1 ORDER BY id", [Stored(id)], read)
     }
 
-    /// Returns a disk and every disk it reads through, in the order they are read.
+    /// Returns a disk and its backing chain, top first.
     pub fn chain(&self, id: DiskId) -> Result<Vec<Disk>, MetaError> {
         let chain = self.all(
             "WITH RECURSIVE chain (link, level) AS (
@@ -81,7 +81,7 @@ impl Read<'_> {
         if chain.is_empty() { Err(MetaError::missing("disk", id)) } else { Ok(chain) }
     }
 
-    /// Returns everything that needs a disk.
+    /// Returns everything that refers to a disk.
     pub fn disk_users(&self, id: DiskId) -> Result<DiskUsers, MetaError> {
         Ok(DiskUsers {
             workspaces: self
@@ -96,9 +96,9 @@ impl Read<'_> {
         })
     }
 
-    /// Returns the disks that nothing needs: no workspace, snapshot, pool machine or other disk.
+    /// Returns the unreferenced disks: no workspace, snapshot, pool machine or other disk refers to them.
     ///
-    /// Removing them may leave others unneeded in their turn.
+    /// Removing them may make others unreferenced.
     pub fn unneeded_disks(&self) -> Result<Vec<Disk>, MetaError> {
         self.all(
             "SELECT * FROM disks AS unneeded
@@ -114,7 +114,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a disk. Its parent must be there.
+    /// Adds a disk. Its parent must exist.
     pub fn insert_disk(&self, disk: &Disk) -> Result<(), MetaError> {
         let Disk { id, parent, frozen, span, workspace } = disk;
         self.execute(
@@ -124,12 +124,12 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Notes that a disk must not change any more.
+    /// Marks a disk as read-only.
     pub fn freeze_disk(&self, id: DiskId) -> Result<(), MetaError> {
         self.change_one("disk", id, "UPDATE disks SET frozen = 1 WHERE id = ?1", [Stored(id)])
     }
 
-    /// Notes that a disk now reads through another, and how many levels are merged into it.
+    /// Changes the backing disk, and the number of levels merged into the disk.
     pub fn set_disk_parent(&self, id: DiskId, parent: Option<DiskId>, span: u32) -> Result<(), MetaError> {
         if let Some(parent) = parent
             && self.chain(parent)?.iter().any(|link| link.id == id)
@@ -140,7 +140,7 @@ impl Tx<'_> {
         self.change_one("disk", id, sql, (Stored(id), parent.map(Stored), span))
     }
 
-    /// Removes a disk that nothing needs.
+    /// Removes an unreferenced disk.
     pub fn remove_disk(&self, id: DiskId) -> Result<(), MetaError> {
         self.remove_unneeded("disk", id, "DELETE FROM disks WHERE id = ?1", [Stored(id)])
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with the state.
+//! Errors of the state database.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,80 +13,80 @@ pub enum MetaError {
     /// No workspace has that name or id.
     #[error("there is no workspace {asked:?}")]
     WorkspaceNotFound {
-        /// What was asked for.
+        /// The given name or id.
         asked: String,
-        /// The name most like it.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// Several ids begin like that.
+    /// Several ids begin with these digits.
     #[error("{asked:?} could be any of the workspaces {}", matches.join(", "))]
     WorkspaceAmbiguous {
-        /// What was asked for.
+        /// The given digits.
         asked: String,
-        /// The names of the workspaces it fits.
+        /// The names of the matching workspaces.
         matches: Vec<String>,
     },
-    /// The name is taken.
+    /// The name is already in use.
     #[error("there is a workspace {name:?} already")]
     WorkspaceExists {
-        /// The name.
+        /// The name in use.
         name: String,
     },
     /// The workspace has no such snapshot.
     #[error("there is no snapshot {asked:?}")]
     SnapshotNotFound {
-        /// What was asked for.
+        /// The given name.
         asked: String,
-        /// The name most like it.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// The workspace has a snapshot of that name.
+    /// The workspace already has a snapshot of that name.
     #[error("the workspace has a snapshot {name:?} already")]
     SnapshotExists {
-        /// The name.
+        /// The name in use.
         name: String,
     },
-    /// The labels of a workspace are not as labels must be.
+    /// The labels of a workspace are invalid.
     #[error(transparent)]
     Labels(#[from] LabelError),
-    /// The port of the host is forwarded already. To whose workspace is nobody else's business.
+    /// The host port is already forwarded. Does not reveal which workspace it belongs to.
     #[error("port {host_port} of the host is already forwarded")]
     PortTaken {
-        /// The port.
+        /// The host port.
         host_port: u16,
     },
-    /// A text is longer than is kept.
+    /// A text exceeds its limit.
     #[error("the {what} is longer than {max} {unit}")]
     TooLong {
-        /// What it is.
+        /// What the text is, for example "description".
         what: &'static str,
-        /// How long it may be.
+        /// The limit.
         max: usize,
-        /// In what that is counted.
+        /// The unit of the limit.
         unit: &'static str,
     },
-    /// Something that was taken to be there is not: a fault of ours, or another command was faster.
+    /// A row does not exist although it should: a bug, or another command removed it.
     #[error("there is no {what} {id}")]
     Missing {
-        /// What kind of thing.
+        /// The type of object.
         what: &'static str,
-        /// Which.
+        /// Its id.
         id: String,
     },
-    /// Something was to be removed that is still needed.
+    /// An object to be removed is still referenced.
     #[error("the {what} {id} is still needed")]
     Needed {
-        /// What kind of thing.
+        /// The type of object.
         what: &'static str,
-        /// Which.
+        /// Its id.
         id: String,
     },
-    /// A disk would be written to that must not change, or kept that still does.
+    /// A frozen disk would be written to, or a writable one kept in a snapshot.
     #[error("the disk {disk} must be {wanted} for this")]
     WrongDisk {
         /// The disk.
         disk: DiskId,
-        /// What it must be.
+        /// The required state of the disk.
         wanted: &'static str,
     },
     /// The database was written by a newer agentiso.
@@ -96,35 +96,35 @@ pub enum MetaError {
         path: PathBuf,
         /// Its format.
         found: i64,
-        /// The newest we know.
+        /// The newest supported format.
         known: i64,
     },
-    /// The database is not what was written.
+    /// The database is corrupt.
     #[error("{} is damaged: {reason}", path.display())]
     Damaged {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The corruption.
         reason: String,
     },
-    /// This process could not be told from others.
+    /// The start time of this process, which identifies it, could not be read.
     #[error("could not find out when this process started")]
     Owner(#[source] io::Error),
-    /// The database file could not be made.
+    /// The database file could not be created.
     #[error("could not create {}", path.display())]
     Create {
         /// The database.
         path: PathBuf,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// The database refused.
+    /// SQLite reported an error.
     #[error("could not read or change the state{}", place(path))]
     Database {
         /// The database; empty until the error leaves the transaction.
         path: PathBuf,
-        /// Why it refused.
+        /// SQLite's error.
         #[source]
         source: rusqlite::Error,
     },
@@ -135,9 +135,9 @@ impl MetaError {
         Self::Missing { what, id: id.to_string() }
     }
 
-    /// Refuses a text that has more characters than are kept.
+    /// Rejects a text of more than `max` characters.
     pub(crate) fn require_short(what: &'static str, text: &str, max: usize) -> Result<(), Self> {
-        // A text has at least a quarter as many characters as bytes: the long ones need no counting.
+        // A character has at most four bytes, so longer texts need no counting.
         if text.len() > 4 * max || text.chars().count() > max {
             return Err(Self::TooLong { what, max, unit: "characters" });
         }
@@ -148,7 +148,7 @@ impl MetaError {
         Self::Damaged { path: path.to_owned(), reason: reason.to_string() }
     }
 
-    /// Says which database an error is about, and tells damage from everything else.
+    /// Adds the path of the database and recognises corruption.
     pub(crate) fn at(self, path: &Path) -> Self {
         match self {
             Self::Database { source, .. } if is_damage(&source) => Self::damaged(path, source),
@@ -235,7 +235,7 @@ fn code_of(error: &rusqlite::Error) -> Code {
     }
 }
 
-/// Whether SQLite found its file broken, or a row holds what we never write.
+/// Whether SQLite reported corruption, or a row contains a value that is never written.
 fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     let broken_file =

@@ -1,4 +1,4 @@
-//! Forwards: ports of the host that lead into workspaces.
+//! Port forwards from the host to workspaces.
 
 use agentiso_core::WorkspaceId;
 use rusqlite::Row;
@@ -20,7 +20,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a forward. Its workspace must exist, and its port of the host must be free.
+    /// Adds a forward. Its workspace must exist and its host port must be free.
     pub fn insert_forward(&self, forward: &Forward) -> Result<(), MetaError> {
         let Forward { workspace, guest_port, host_port, created } = forward;
         self.workspace(*workspace)?;
@@ -35,7 +35,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes the forward of a port of the host, if it is the workspace's. Says whether there was one.
+    /// Removes the forward of a host port if it belongs to the workspace. Returns whether there was one.
     pub fn remove_forward(&self, workspace: WorkspaceId, host_port: u16) -> Result<bool, MetaError> {
         self.workspace(workspace)?;
         let sql = "DELETE FROM forwards WHERE workspace = ?1 AND host_port = ?2";

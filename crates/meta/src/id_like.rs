@@ -10,7 +10,7 @@ use agentiso_core::{WorkspaceName, resembles_id};
 use jiff::Timestamp;
 use rusqlite::{Result, Transaction, params};
 
-/// What a renamed workspace's name begins with.
+/// Prefix of the new names.
 const PREFIX: &str = "named-";
 
 /// Renames every workspace whose name looks like an id.
@@ -39,7 +39,7 @@ pub(crate) fn rename_id_like(tx: &Transaction<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of a query for an id and a name whose name looks like an id.
+/// Rows (id, name) of a query whose name looks like an id.
 fn id_like(tx: &Transaction<'_>, sql: &str) -> Result<Vec<(String, String)>> {
     let mut statement = tx.prepare(sql)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
@@ -58,7 +58,7 @@ fn free_name(tx: &Transaction<'_>, name: &str) -> Result<String> {
     }
 }
 
-/// The first name to try is the plain one, the others have a number at the end.
+/// Returns the name itself for the first attempt, then the name with a number.
 fn numbered(name: &str, number: u32) -> String {
     let end = if number == 1 { String::new() } else { format!("-{number}") };
     let room = WorkspaceName::MAX - PREFIX.len() - end.len();

@@ -1,9 +1,9 @@
-//! Requests that must not be carried out twice, however often they are sent.
+//! Idempotency keys: a request with a key is carried out at most once.
 //!
 //! ```text
-//!  claimed ──► settled: the same request is answered with its outcome
+//!  claimed ──► settled: the same request gets the recorded outcome
 //!     │
-//!     └──────► dropped: it failed and changed nothing, so it may be tried again
+//!     └──────► dropped: the request failed without changing anything, so it may be retried
 //! ```
 
 use agentiso_core::SessionId;
@@ -14,7 +14,7 @@ use crate::stored::{Stored, get_if_any};
 use crate::{Claim, MAX_KEY, MetaError, Tx};
 
 impl Tx<'_> {
-    /// Claims a key of a session for the request that has a hash.
+    /// Claims a session's key for the request with this hash.
     pub fn claim_key(&self, session: SessionId, key: &str, hash: &[u8; 32]) -> Result<Claim, MetaError> {
         MetaError::require_short("idempotency key", key, MAX_KEY)?;
         let sql = "SELECT request_hash, outcome FROM idempotency WHERE session = ?1 AND key = ?2";
@@ -36,25 +36,25 @@ impl Tx<'_> {
         }
     }
 
-    /// Notes what came of the request that has a key, best in the transaction that makes it so.
+    /// Records the outcome of a request. Best called in the transaction that makes the change.
     pub fn settle_key(&self, session: SessionId, key: &str, outcome: &Value) -> Result<(), MetaError> {
         let sql = "UPDATE idempotency SET outcome = ?3 WHERE session = ?1 AND key = ?2";
         self.change_one("idempotency key", key, sql, (Stored(session), key, Stored(outcome)))
     }
 
-    /// Frees a key, if it is claimed.
+    /// Releases a claimed key.
     pub fn drop_key(&self, session: SessionId, key: &str) -> Result<(), MetaError> {
         let sql = "DELETE FROM idempotency WHERE session = ?1 AND key = ?2";
         self.execute(sql, (Stored(session), key))?;
         Ok(())
     }
 
-    /// Frees every key whose request never ended, because whoever was at it has died; returns how many.
+    /// Releases all keys whose requests never finished because their process died. Returns their number.
     pub fn drop_unsettled_keys(&self) -> Result<usize, MetaError> {
         Ok(self.execute("DELETE FROM idempotency WHERE outcome IS NULL", [])?)
     }
 
-    /// Frees the keys that were claimed before a moment and returns how many they were.
+    /// Removes the keys claimed before a point in time. Returns their number.
     pub fn prune_keys(&self, older_than: Timestamp) -> Result<usize, MetaError> {
         Ok(self.execute("DELETE FROM idempotency WHERE created < ?1", [Stored(older_than)])?)
     }

@@ -1,34 +1,33 @@
-//! Which database this is, how far it has come, and which records beside the disks are behind it.
+//! The identity and generation of the database, and which workspace records on disk are out of date.
 //!
-//! Triggers count every change to a workspace or a snapshot (the *generation*) and note the workspace in
-//! `stale_records` in the same transaction, so no change can be forgotten: its record is written afterwards, and until
-//! then the note stays.
+//! Triggers count every change to a workspace or snapshot (the *generation*) and add the workspace to `stale_records`
+//! in the same transaction, so no change is missed: its record is written afterwards, and the entry stays until then.
 
 use agentiso_core::WorkspaceId;
 
 use crate::stored::{Stored, get};
 use crate::{MetaError, Read, Tx};
 
-/// What a database is recognised by.
+/// Identifies a database.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
-    /// Random, made with the database and kept by its copies.
+    /// Random, created with the database and kept by copies of it.
     pub database: String,
-    /// Grows with every change to a workspace or a snapshot.
+    /// Increases with every change to a workspace or snapshot.
     pub generation: u64,
 }
 
-/// A workspace whose record has to be written or removed.
+/// A workspace whose record must be written or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StaleRecord {
-    /// Whose record.
+    /// The workspace of the record.
     pub workspace: WorkspaceId,
-    /// The generation that changed it last.
+    /// The generation of its latest change.
     pub generation: u64,
 }
 
 impl Read<'_> {
-    /// Returns what this database is recognised by.
+    /// Returns the identity of this database.
     pub fn identity(&self) -> Result<Identity, MetaError> {
         let sql = "SELECT database, generation FROM identity";
         let identity = self.one(sql, [], |row| {
@@ -38,7 +37,7 @@ impl Read<'_> {
         identity.ok_or_else(|| MetaError::missing("identity", "of the database"))
     }
 
-    /// Returns the workspaces whose records are behind the database.
+    /// Returns the workspaces whose records are out of date.
     pub fn stale_records(&self) -> Result<Vec<StaleRecord>, MetaError> {
         self.all("SELECT * FROM stale_records ORDER BY workspace", [], |row| {
             let generation: i64 = row.get("generation")?;
@@ -48,7 +47,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Notes that records were written, unless their workspaces have changed again since.
+    /// Marks records as written, unless their workspaces have changed since.
     pub fn settle_records(&self, written: &[StaleRecord]) -> Result<(), MetaError> {
         for StaleRecord { workspace, generation } in written {
             let generation = i64::try_from(*generation).unwrap_or(i64::MAX);
@@ -58,7 +57,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Brings the generation up to that of records written by a later state of this database.
+    /// Raises the generation to that of records written by a later state of this database.
     pub fn raise_generation(&self, to: u64) -> Result<(), MetaError> {
         let to = i64::try_from(to).unwrap_or(i64::MAX);
         self.execute("UPDATE identity SET generation = max(generation, ?1)", [to])?;

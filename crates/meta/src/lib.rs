@@ -1,9 +1,9 @@
-//! What agentiso knows about its workspaces, snapshots, disks and memories, about the clients that use them and
-//! about what was done, in one SQLite file.
+//! The state of an installation in one SQLite file: workspaces, snapshots, disks, memory images, clients and the
+//! timeline.
 //!
-//! Several processes use the file at once. [`Meta::write`] runs any number of changes as one transaction: all
-//! of them happen or none. [`Meta::read`] sees one moment. Every question that can be asked of [`Read`] can be
-//! asked of [`Tx`] too.
+//! Several processes may use the file concurrently. [`Meta::write`] runs any number of changes as one transaction.
+//! [`Meta::read`] sees a consistent view. All queries of [`Read`] are also available on [`Tx`].
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod connections;
 mod database;

@@ -1,8 +1,9 @@
-//! The write-ahead log, and when it is copied into the database file.
+//! Checkpoints of the write-ahead log (WAL).
 //!
-//! Copying waits for the device, so no commit does it: once the log has grown past a limit, a thread of its own does.
-//! Readers and writers go on meanwhile. A log that has been copied whole, and that no reader needs, is started over by
-//! the next write. A kill in the middle loses nothing: the log is kept until the copy is on the device.
+//! A checkpoint waits for the device, so it never runs within a commit: once the WAL exceeds a limit, a separate thread
+//! copies it while readers and writers continue. The next write after a complete checkpoint, if no reader still needs
+//! the WAL, restarts it from the beginning. A kill during a checkpoint loses nothing: the WAL is kept until the copy is
+//! on the device.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -18,21 +19,21 @@ use rusqlite::hooks::Wal;
 use crate::MetaError;
 use crate::connections::connect_bare;
 
-/// How many pages the log has when copying begins: 4 MiB, the default of SQLite.
+/// WAL length in pages at which a checkpoint begins: 4 MiB, SQLite's default.
 const FULL: c_int = 1000;
 
-/// How many more pages it has when copying is tried again, if a reader kept it from being started over.
+/// Growth in pages after which a checkpoint is retried, if a reader prevented the WAL from restarting.
 const AGAIN: c_int = 250;
 
-/// How many bytes of log may be left when the state is closed. Whoever opens it next reads them, 0.5 ms a MiB.
+/// Bytes of WAL that may remain when the database is closed. The next process to open it reads them, at 0.5 ms per MiB.
 const LEFT: u64 = 2 << 20;
 
 thread_local! {
-    /// How many pages the log had after the last commit on this thread.
+    /// WAL length in pages after the last commit on this thread.
     static LENGTH: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// Called by SQLite after every commit that changed something, on the thread that committed.
+/// Called by SQLite after every commit that changed something, on the committing thread.
 pub(crate) fn note_length(_: &Wal, pages: c_int) -> rusqlite::Result<()> {
     LENGTH.set(pages);
     Ok(())
@@ -41,21 +42,21 @@ pub(crate) fn note_length(_: &Wal, pages: c_int) -> rusqlite::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Log {
     database: PathBuf,
-    /// How many pages it had after the last commit of this process.
+    /// WAL length in pages after the last commit of this process.
     length: AtomicI32,
-    /// How many it had when copying was last tried, if it has not been started over since.
+    /// WAL length in pages at the last attempt, if it has not restarted since.
     tried: AtomicI32,
     copying: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Log {
     pub fn new(database: &Path) -> Self {
-        // The first write does not know what other processes left: it counts as one that may wait.
+        // The first write does not know what other processes left, so assume that it may have to wait.
         let length = AtomicI32::new(FULL);
         Self { database: database.to_owned(), length, tried: AtomicI32::new(0), copying: Mutex::new(None) }
     }
 
-    /// Whether the next write may start the log over, which waits for the device. It does once all has been copied.
+    /// Whether the next write may restart the WAL, which waits for the device.
     pub fn may_start_over(&self) -> bool {
         self.length.load(Ordering::Relaxed) >= FULL && !self.is_copying()
     }
@@ -65,7 +66,7 @@ impl Log {
         copying.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// To be called after each commit, by its thread, before the next write begins.
+    /// Must be called after each commit, on its thread, before the next write begins.
     pub fn committed(&self) {
         let length = LENGTH.take();
         if length == 0 {
@@ -89,16 +90,17 @@ impl Log {
             if let Err(error) = checkpoint(&database, "PASSIVE", Duration::ZERO) {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "could not empty the log of the state"
+                    "could not checkpoint the write-ahead log of the database"
                 );
             }
         };
-        // Without a thread, the log grows until the next try.
+        // If the thread cannot start, the WAL grows until the next attempt.
         let thread = thread::Builder::new().name("state-log".to_owned()).spawn(copy).ok();
         *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 
-    /// Empties the log if it has grown long, when nobody waits for an answer any more.
+    /// Truncates a long WAL when the database is closed.
+    #[expect(clippy::disallowed_methods, reason = "the daemon is about to exit")]
     pub fn close(&self) {
         let copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = copying {
@@ -107,7 +109,7 @@ impl Log {
         let mut log = self.database.clone().into_os_string();
         log.push("-wal");
         if fs::metadata(log).is_ok_and(|log| log.len() > LEFT) {
-            // While another process reads, it cannot be done: the next to close will try again.
+            // Fails while another process reads; the next one to close tries again.
             let _ = checkpoint(&self.database, "TRUNCATE", Duration::ZERO);
         }
     }
@@ -125,7 +127,7 @@ mod tests {
     use crate::connections::Connections;
 
     #[test]
-    fn a_full_log_is_copied_by_another_thread_and_started_over_by_the_next_write() {
+    fn a_full_wal_is_checkpointed_by_another_thread_and_restarted_by_the_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.db");
         let (connections, log) = (Connections::open(&path).unwrap(), Log::new(&path));

@@ -1,4 +1,4 @@
-//! The memories of snapshots, and the packs that hold their pages.
+//! Memory images of snapshots, and the packs that contain their pages.
 
 use agentiso_core::MemoryId;
 use jiff::Timestamp;
@@ -8,56 +8,56 @@ use serde_json::Value;
 use crate::stored::{Stored, get};
 use crate::{MetaError, Read, Tx};
 
-/// The memory part of a snapshot.
+/// The memory image of a snapshot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
-    /// Which one it is; names its files.
+    /// Also the name of its files.
     pub id: MemoryId,
-    /// The memory that lies under it, by its key.
+    /// Key of the base image it is a difference to.
     pub base: String,
-    /// When it was made, to the microsecond.
+    /// Creation time, to the microsecond.
     pub created: Timestamp,
-    /// How many pages differ from the base.
+    /// Number of pages that differ from the base.
     pub pages: u64,
-    /// All else, in its owner's words.
+    /// Further data; its format belongs to the runtime.
     pub about: Value,
 }
 
 impl Read<'_> {
-    /// Returns a memory.
+    /// Returns a memory image. Fails if it does not exist.
     pub fn memory(&self, id: MemoryId) -> Result<Memory, MetaError> {
         self.one("SELECT * FROM memories WHERE id = ?1", [Stored(id)], read)?
             .ok_or_else(|| MetaError::missing("memory", id))
     }
 
-    /// Returns a memory, or `None` if there is no such memory. An error is never taken for absence.
+    /// Returns a memory image, or `None` if it does not exist. An error never means absence.
     pub fn memory_if_known(&self, id: MemoryId) -> Result<Option<Memory>, MetaError> {
         self.one("SELECT * FROM memories WHERE id = ?1", [Stored(id)], read)
     }
 
-    /// Returns every memory there is, oldest first.
+    /// Returns all memory images, oldest first.
     pub fn memories(&self) -> Result<Vec<Memory>, MetaError> {
         self.all("SELECT * FROM memories ORDER BY created, id", [], read)
     }
 
-    /// Returns the packs a memory's pages are in, each by the memory it was written for.
+    /// Returns the packs that contain the image's pages. A pack has the id of the image it was written for.
     pub fn packs_of(&self, memory: MemoryId) -> Result<Vec<MemoryId>, MetaError> {
         let sql = "SELECT pack FROM memory_packs WHERE memory = ?1 ORDER BY pack";
         self.all(sql, [Stored(memory)], |row| get(row, "pack"))
     }
 
-    /// Returns the memories that have pages in a pack: while there are any, the pack is kept.
+    /// Returns the images with pages in a pack. The pack is kept while there are any.
     pub fn memories_using(&self, pack: MemoryId) -> Result<Vec<MemoryId>, MetaError> {
         let sql = "SELECT memory FROM memory_packs WHERE pack = ?1 ORDER BY memory";
         self.all(sql, [Stored(pack)], |row| get(row, "memory"))
     }
 
-    /// Returns every pack that some memory has pages in: no other is to be kept.
+    /// Returns all packs in use. Any other can be removed.
     pub fn packs(&self) -> Result<Vec<MemoryId>, MetaError> {
         self.all("SELECT DISTINCT pack FROM memory_packs ORDER BY pack", [], |row| get(row, "pack"))
     }
 
-    /// Returns the memories that no snapshot refers to.
+    /// Returns the images that no snapshot refers to.
     pub fn unneeded_memories(&self) -> Result<Vec<Memory>, MetaError> {
         self.all(
             "SELECT * FROM memories AS unneeded
@@ -70,7 +70,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a memory and says which packs its pages are in, its own among them if it has one.
+    /// Adds an image with the packs that contain its pages, including its own if it has one.
     pub fn insert_memory(&self, memory: &Memory, packs: &[MemoryId]) -> Result<(), MetaError> {
         let Memory { id, base, created, pages, about } = memory;
         let pages = i64::try_from(*pages).unwrap_or(i64::MAX);
@@ -85,7 +85,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes a memory that no snapshot refers to.
+    /// Removes an image that no snapshot refers to.
     pub fn remove_memory(&self, id: MemoryId) -> Result<(), MetaError> {
         self.remove_unneeded("memory", id, "DELETE FROM memories WHERE id = ?1", [Stored(id)])
     }

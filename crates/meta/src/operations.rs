@@ -1,4 +1,4 @@
-//! What has begun and not ended: what to finish or undo should its owner die.
+//! Unfinished operations, so that another process can complete or undo them if their owner dies.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::stored::{Stored, get, get_if_any};
 use crate::{MetaError, Owner, Read, Tx};
 
-/// Identifies an operation. Never used again.
+/// Identifies an operation. Never reused.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct OperationId(i64);
 
@@ -20,37 +20,37 @@ impl fmt::Display for OperationId {
     }
 }
 
-/// Something that has begun and not ended.
+/// An unfinished operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// Which one it is.
+    /// Increases with every operation.
     pub id: OperationId,
-    /// What is being done.
+    /// The type of operation.
     pub kind: String,
-    /// To which workspace; it may not exist yet, or no longer.
+    /// The workspace. It may not exist yet, or no longer.
     pub workspace: Option<WorkspaceId>,
-    /// Since when, to the microsecond.
+    /// Start time, to the microsecond.
     pub begun: Timestamp,
-    /// By whom.
+    /// The process that runs it.
     pub owner: Owner,
-    /// What it takes to finish or undo it, in its owner's words.
+    /// What is needed to complete or undo it; the format belongs to the runtime.
     pub intent: Value,
 }
 
 impl Read<'_> {
-    /// Returns every operation that has not ended, oldest first.
+    /// Returns all unfinished operations, oldest first.
     pub fn operations(&self) -> Result<Vec<Operation>, MetaError> {
         self.all("SELECT * FROM operations ORDER BY id", [], read)
     }
 
-    /// Returns the operations on a workspace that have not ended, oldest first.
+    /// Returns the unfinished operations on a workspace, oldest first.
     pub fn operations_on(&self, workspace: WorkspaceId) -> Result<Vec<Operation>, MetaError> {
         self.all("SELECT * FROM operations WHERE workspace = ?1 ORDER BY id", [Stored(workspace)], read)
     }
 }
 
 impl Tx<'_> {
-    /// Notes that this process begins something, now.
+    /// Records that this process begins an operation.
     pub fn begin(
         &self,
         kind: &str,
@@ -66,26 +66,26 @@ impl Tx<'_> {
         Ok(OperationId(self.connection.last_insert_rowid()))
     }
 
-    /// Notes what it takes to finish or undo an operation from here on.
+    /// Replaces the data needed to complete or undo an operation.
     pub fn set_intent(&self, id: OperationId, intent: &Value) -> Result<(), MetaError> {
         let sql = "UPDATE operations SET intent = ?2 WHERE id = ?1";
         self.change_one("operation", id, sql, (id.0, Stored(intent)))
     }
 
-    /// Notes that an operation has ended, done or undone. Fails if another process has seen to it already.
+    /// Removes a completed or undone operation. Fails if another process has already done so.
     pub fn complete(&self, id: OperationId) -> Result<(), MetaError> {
         self.change_one("operation", id, "DELETE FROM operations WHERE id = ?1", [id.0])
     }
 
-    /// Leaves what there is still to do of an operation to whoever looks next: nobody owns it from now on.
+    /// Gives up ownership of an operation, so that another process can clean it up.
     pub fn abandon(&self, id: OperationId) -> Result<(), MetaError> {
         let sql = "UPDATE operations SET owner_pid = 0, owner_started = 0 WHERE id = ?1";
         self.change_one("operation", id, sql, [id.0])
     }
 
-    /// Makes this process the owner of an operation whose owner has died, so that one alone cleans up after it.
+    /// Makes this process the owner of an operation whose owner has died, so that only one process cleans up.
     ///
-    /// Returns false if it has ended or another process was faster.
+    /// Returns false if it has ended or another process adopted it first.
     pub fn adopt(&self, operation: &Operation) -> Result<bool, MetaError> {
         let signed = |started: u64| i64::try_from(started).unwrap_or(i64::MAX);
         let adopted = self.execute(

@@ -1,4 +1,4 @@
-//! Machines that are ready before anyone asked for them.
+//! Pooled machines: started in advance and not yet assigned to a workspace.
 
 use agentiso_core::{DiskId, ImageName, Resources, WorkspaceId};
 use jiff::Timestamp;
@@ -8,36 +8,36 @@ use serde_json::Value;
 use crate::stored::{Stored, get, resources};
 use crate::{MetaError, Read, Tx};
 
-/// A machine in the pool.
+/// A pooled machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolMachine {
-    /// The workspace it will be.
+    /// The id of the workspace it will become.
     pub id: WorkspaceId,
-    /// Everything a request must agree with to be given it, as one key.
+    /// Everything that a request must match to get this machine, as one key.
     pub shape: String,
-    /// The image it was made of.
+    /// The image it was created from.
     pub image: ImageName,
-    /// Which version of the image that was.
+    /// The version of that image.
     pub image_identity: String,
-    /// How large it is.
+    /// Its vCPUs, memory and disk size.
     pub resources: Resources,
     /// The disk it writes to.
     pub disk: DiskId,
-    /// The machine, in its owner's words.
+    /// Description of the machine; the format belongs to the runtime.
     pub machine: Value,
     /// How it was started.
     pub tier: String,
-    /// When it was made, to the microsecond.
+    /// Creation time, to the microsecond.
     pub created: Timestamp,
 }
 
 impl Read<'_> {
-    /// Returns every machine in the pool, oldest first.
+    /// Returns all pooled machines, oldest first.
     pub fn pool(&self) -> Result<Vec<PoolMachine>, MetaError> {
         self.all("SELECT * FROM pool ORDER BY created, id", [], read)
     }
 
-    /// Returns how many machines of each shape there are; shapes with none are left out.
+    /// Returns the number of machines per shape. Omits shapes without any.
     pub fn pool_counts(&self) -> Result<Vec<(String, u32)>, MetaError> {
         let sql = "SELECT shape, count(*) FROM pool GROUP BY shape ORDER BY shape";
         self.all(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -45,7 +45,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a machine to the pool. Its disk must be there.
+    /// Adds a machine to the pool. Its disk must exist.
     pub fn insert_pool_machine(&self, machine: &PoolMachine) -> Result<(), MetaError> {
         self.require_writable(machine.disk)?;
         self.execute(
@@ -72,8 +72,8 @@ impl Tx<'_> {
 
     /// Takes the oldest machine of a shape out of the pool, if there is one.
     ///
-    /// In the same transaction its new owner adds the workspace it becomes: then no other can have it, and it is
-    /// in the pool again should anything fail.
+    /// The caller adds the new workspace in the same transaction, so that no other caller can get the machine, and it
+    /// is back in the pool if anything fails.
     pub fn claim(&self, shape: &str) -> Result<Option<PoolMachine>, MetaError> {
         let sql = "SELECT * FROM pool WHERE shape = ?1 ORDER BY created, id LIMIT 1";
         let Some(machine) = self.one(sql, [shape], read)? else {
@@ -83,7 +83,7 @@ impl Tx<'_> {
         Ok(Some(machine))
     }
 
-    /// Takes a machine out of the pool. Its disk stays until it is removed as unneeded.
+    /// Takes a machine out of the pool. Its disk stays until it is removed as unreferenced.
     pub fn remove_pool_machine(&self, id: WorkspaceId) -> Result<(), MetaError> {
         self.change_one("pool machine", id, "DELETE FROM pool WHERE id = ?1", [Stored(id)])
     }

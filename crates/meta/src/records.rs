@@ -1,6 +1,6 @@
-//! The database as the records port of the engine: each method is one transaction.
+//! Implements the engine's records port on the database. Each method is one transaction.
 //!
-//! Transactions own what they need, so that they can run on any thread.
+//! Transactions own their data, so that they can run on any thread.
 
 use std::collections::BTreeMap;
 

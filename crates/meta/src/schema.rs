@@ -1,4 +1,4 @@
-//! The database's format and how older ones are brought up to it.
+//! The database format, and migrations from older formats.
 
 use std::fs::File;
 use std::io;
@@ -20,25 +20,25 @@ fn migrations() -> Migrations<'static> {
         // Only adds tables: no reference can break, and existing rows need not be read.
         M::up(include_str!("0002.sql")),
         M::up_with_hook("", |tx: &Transaction<'_>| Ok(rename_id_like(tx)?)),
-        // Only adds columns, with values for the rows that are there.
+        // Only adds columns, with values for existing rows.
         M::up(include_str!("0004.sql")),
-        // Adds tables and triggers alone.
+        // Only adds tables and triggers.
         M::up(include_str!("0005.sql")),
         // Moves the rows of one table into another with the same references.
         M::up(include_str!("0006.sql")),
-        // Adds tables and a trigger alone.
+        // Only adds tables and a trigger.
         M::up(include_str!("0007.sql")),
         // Adds a column, with a value for the rows that are there, and changes names that nothing refers to.
         M::up(include_str!("0008.sql")),
     ])
 }
 
-/// Brings a database up to our format; a look at its number is all it takes when it is there already.
+/// Migrates a database to the current format. If it is current, this only reads the format number.
 pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), MetaError> {
     if is_ready(connection, path)? {
         return Ok(());
     }
-    // Two processes that meet a new or old database take turns: the second finds the work done.
+    // Serialises processes that find a new or old database: the second one finds the work done.
     let _turn = take_turn(path).map_err(|source| MetaError::Create { path: path.to_owned(), source })?;
     if is_ready(connection, path)? {
         return Ok(());
@@ -50,7 +50,7 @@ pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), M
     })
 }
 
-/// Whether nothing is left to do.
+/// Whether the database has the current format.
 fn is_ready(connection: &Connection, path: &Path) -> Result<bool, MetaError> {
     if format_of(connection, path)? != FORMAT {
         return Ok(false);
@@ -63,13 +63,14 @@ fn format_of(connection: &Connection, path: &Path) -> Result<i64, MetaError> {
     let found = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
     match found {
         0..=FORMAT => Ok(found),
-        // No agentiso ever wrote a negative one.
+        // No version of agentiso wrote a negative format.
         ..0 => Err(MetaError::damaged(path, format!("it says it has format {found}"))),
         _ => Err(MetaError::TooNew { path: path.to_owned(), found, known: FORMAT }),
     }
 }
 
-/// Locks the directory, because opening and closing the database file itself would drop SQLite's own locks.
+/// Locks the directory, because opening and closing the database file would release SQLite's locks.
+#[expect(clippy::disallowed_methods, reason = "part of opening the database, which blocks")]
 fn take_turn(path: &Path) -> io::Result<File> {
     let directory =
         File::open(path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_migration_is_sound() {
+    fn every_migration_is_valid() {
         migrations().validate().unwrap();
         let mut connection = Connection::open_in_memory().unwrap();
         migrations().to_latest(&mut connection).unwrap();

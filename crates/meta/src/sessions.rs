@@ -26,17 +26,17 @@ impl Read<'_> {
             .ok_or_else(|| MetaError::missing("session", id))
     }
 
-    /// Returns a session, or `None` if there is no such session. An error is never taken for absence.
+    /// Returns a session, or `None` if it does not exist. An error never means absence.
     pub fn session_if_known(&self, id: SessionId) -> Result<Option<Session>, MetaError> {
         self.one("SELECT * FROM sessions WHERE id = ?1", [Stored(id)], read)
     }
 
-    /// Returns the session whose token has a hash, if there is one.
+    /// Returns the session whose token has this hash, if any.
     pub fn session_by_token(&self, hash: &[u8; 32]) -> Result<Option<Session>, MetaError> {
         self.one("SELECT * FROM sessions WHERE token_hash = ?1", [hash], read)
     }
 
-    /// Returns the sessions that own nothing, those first that were active least recently.
+    /// Returns the sessions that own no workspace, least recently active first.
     pub fn sessions_without_workspaces(&self) -> Result<Vec<Session>, MetaError> {
         self.all(
             "SELECT * FROM sessions WHERE NOT EXISTS (SELECT 1 FROM settings WHERE owner = sessions.id)
@@ -46,18 +46,18 @@ impl Read<'_> {
         )
     }
 
-    /// Returns how many sessions there are.
+    /// Returns the number of sessions.
     pub fn session_count(&self) -> Result<u64, MetaError> {
         let count = self.one("SELECT count(*) FROM sessions", [], |row| row.get::<_, u32>(0))?;
         Ok(count.unwrap_or_default().into())
     }
 
-    /// Returns the sessions that were removed and whose files may still be there.
+    /// Returns the removed sessions whose files may still exist.
     pub fn ended_sessions(&self) -> Result<Vec<SessionId>, MetaError> {
         self.all("SELECT id FROM ended_sessions ORDER BY id", [], |row| get(row, "id"))
     }
 
-    /// Returns every session, oldest first.
+    /// Returns all sessions, oldest first.
     pub fn sessions(&self) -> Result<Vec<Session>, MetaError> {
         self.all("SELECT * FROM sessions ORDER BY created, id", [], read)
     }
@@ -82,19 +82,19 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Notes that a session asked for something.
+    /// Records activity of a session.
     pub fn touch_session(&self, id: SessionId, at: Timestamp) -> Result<(), MetaError> {
         let sql = "UPDATE sessions SET last_active = ?2 WHERE id = ?1";
         self.change_one("session", id, sql, (Stored(id), Stored(at)))
     }
 
-    /// Removes a session and its idempotency keys. Its workspaces stay and belong to nobody. Its id is kept until
+    /// Removes a session and its idempotency keys. Its workspaces stay, without an owner. Its id is kept until
     /// [`Self::forget_ended_session`].
     pub fn remove_session(&self, id: SessionId) -> Result<(), MetaError> {
         self.change_one("session", id, "DELETE FROM sessions WHERE id = ?1", [Stored(id)])
     }
 
-    /// Notes that nothing is left of a session that was removed.
+    /// Records that the files of a removed session have been removed.
     pub fn forget_ended_session(&self, id: SessionId) -> Result<(), MetaError> {
         self.execute("DELETE FROM ended_sessions WHERE id = ?1", [Stored(id)])?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What was set for a workspace: whose it is, how long it lives, what is noted on it.
+//! Settings of a workspace: owner, labels, expiry, idle stop, suspension.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::stored::{Stored, get, get_if_any};
 use crate::workspaces::not_found;
 use crate::{MetaError, NextSize, Read, Settings, Tx};
 
-/// The settings of every workspace, those of workspaces that nothing was set for too.
+/// The settings of every workspace, with defaults for those without any.
 const SETTINGS: &str = "SELECT workspaces.id, owner, labels, expires_at, idle_stop_secs,
     coalesce(last_used, created) AS last_used, suspended, coalesce(restart, 0) AS restart,
     coalesce(stay_stopped, 0) AS stay_stopped, next_vcpus, next_memory_mb
     FROM workspaces LEFT JOIN settings ON settings.workspace = workspaces.id";
 
 impl Read<'_> {
-    /// Returns what was set for a workspace.
+    /// Returns the settings of a workspace.
     pub fn settings(&self, workspace: WorkspaceId) -> Result<Settings, MetaError> {
         self.one(&format!("{SETTINGS} WHERE workspaces.id = ?1"), [Stored(workspace)], read)?
             .ok_or_else(|| not_found(workspace.to_string(), None))
     }
 
-    /// Returns what was set for each workspace there is.
+    /// Returns the settings of all workspaces.
     pub fn all_settings(&self) -> Result<BTreeMap<WorkspaceId, Settings>, MetaError> {
         let settings = self.all(SETTINGS, [], |row| Ok((get(row, "id")?, read(row)?)))?;
         Ok(settings.into_iter().collect())
@@ -32,7 +32,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Sets everything for a workspace. Its owner and the snapshot it was suspended to must be there.
+    /// Replaces the settings of a workspace. Its owner and the snapshot it was suspended to must exist.
     pub fn set_settings(&self, workspace: WorkspaceId, settings: &Settings) -> Result<(), MetaError> {
         check_labels(&settings.labels)?;
         self.require_owner(settings.owner)?;
@@ -66,7 +66,7 @@ impl Tx<'_> {
         )
     }
 
-    /// Gives a workspace to a session, or to nobody.
+    /// Sets or clears the owner of a workspace.
     pub fn set_owner(&self, workspace: WorkspaceId, owner: Option<SessionId>) -> Result<(), MetaError> {
         self.require_owner(owner)?;
         self.change_workspace(
@@ -78,7 +78,7 @@ impl Tx<'_> {
         )
     }
 
-    /// Notes that a workspace was used.
+    /// Records that a workspace was used.
     pub fn touch_workspace(&self, workspace: WorkspaceId, at: Timestamp) -> Result<(), MetaError> {
         self.change_workspace(
             workspace,
@@ -93,7 +93,7 @@ impl Tx<'_> {
     }
 }
 
-/// Never less than was asked for: a workspace is not stopped before its time.
+/// Rounds up, so that a workspace is never stopped early.
 fn whole_seconds(duration: Duration) -> i64 {
     let begun = u64::from(duration.subsec_nanos() > 0);
     i64::try_from(duration.as_secs().saturating_add(begun)).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! Snapshots.
+//! Snapshots of workspaces.
 
 use agentiso_core::action::SnapshotKind;
 use agentiso_core::{SnapshotId, WorkspaceId, nearest};
@@ -21,12 +21,12 @@ impl Read<'_> {
             .ok_or_else(|| MetaError::SnapshotNotFound { asked: id.to_string(), nearest: None })
     }
 
-    /// Returns a snapshot, or `None` if there is no such snapshot. An error is never taken for absence.
+    /// Returns a snapshot, or `None` if it does not exist. An error never means absence.
     pub fn snapshot_if_known(&self, id: SnapshotId) -> Result<Option<Snapshot>, MetaError> {
         self.one("SELECT * FROM snapshots WHERE id = ?1", [Stored(id)], read)
     }
 
-    /// Returns the snapshot of a workspace that has a name.
+    /// Returns a snapshot of a workspace by name.
     pub fn find_snapshot(&self, workspace: WorkspaceId, asked: &str) -> Result<Snapshot, MetaError> {
         let sql = "SELECT * FROM snapshots WHERE workspace = ?1 AND name = ?2";
         if let Some(found) = self.one(sql, (Stored(workspace), asked), read)? {
@@ -46,7 +46,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a snapshot. Its workspace, parent and memory must be there; its disk, too, and frozen.
+    /// Adds a snapshot. Its workspace, parent, memory image and disk must exist, and the disk must be frozen.
     pub fn insert_snapshot(&self, snapshot: &Snapshot) -> Result<(), MetaError> {
         self.workspace(snapshot.workspace)?;
         self.require_frozen(snapshot.disk)?;
@@ -73,8 +73,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes a snapshot. What stood on it, snapshots and workspaces, stands on its parent from now on. Its disk
-    /// and memory stay until they are removed as unneeded; forks keep their lineage, less the snapshot.
+    /// Removes a snapshot. Snapshots and workspaces based on it are then based on its parent. Its disk and memory image
+    /// stay until they are removed as unreferenced. Forks keep their lineage, without the snapshot.
     pub fn remove_snapshot(&self, id: SnapshotId) -> Result<(), MetaError> {
         let parent = self.snapshot(id)?.parent;
         let moved = (Stored(id), parent.map(Stored));

@@ -1,4 +1,4 @@
-//! How values are written in columns.
+//! Conversion of values to and from columns.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use rusqlite::{Result, Row};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A value as a column holds it.
+/// A value in its column format.
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<T>(pub T);
 
-/// Reads a column that always has a value.
+/// Reads a column that is never null.
 pub(crate) fn get<T>(row: &Row<'_>, column: &str) -> Result<T>
 where
     Stored<T>: FromSql,
@@ -24,7 +24,7 @@ where
     Ok(row.get::<_, Stored<T>>(column)?.0)
 }
 
-/// Reads a column that may be empty.
+/// Reads a column that may be null.
 pub(crate) fn get_if_any<T>(row: &Row<'_>, column: &str) -> Result<Option<T>>
 where
     Stored<T>: FromSql,
@@ -32,7 +32,7 @@ where
     Ok(row.get::<_, Option<Stored<T>>>(column)?.map(|stored| stored.0))
 }
 
-/// Reads the size of a machine.
+/// Reads the columns with the size of a machine.
 pub(crate) fn resources(row: &Row<'_>) -> Result<Resources> {
     Ok(Resources { vcpus: row.get("vcpus")?, memory_mb: row.get("memory_mb")?, disk_gb: row.get("disk_gb")? })
 }

@@ -1,4 +1,4 @@
-//! The timeline: what was done, by whom, and what came of it.
+//! The timeline: which actions were performed, by which client, with which result.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds an event at the end of the timeline and returns its place.
+    /// Appends an event to the timeline and returns its position.
     pub fn append_event(&self, event: &NewEvent) -> Result<i64, MetaError> {
         MetaError::require_short("client's name", &event.client, MAX_CLIENT)?;
         let detail = event.detail.to_string();
@@ -66,12 +66,12 @@ impl Tx<'_> {
         Ok(self.connection.last_insert_rowid())
     }
 
-    /// Adds events at the end of the timeline, in the order given.
+    /// Appends events to the timeline, in the given order.
     pub fn append_events(&self, events: &[NewEvent]) -> Result<(), MetaError> {
         events.iter().try_for_each(|event| self.append_event(event).map(drop))
     }
 
-    /// Forgets all events but the newest and returns how many were forgotten.
+    /// Removes all events but the newest. Returns the number of removed events.
     pub fn prune_events(&self, keep_newest: u64) -> Result<usize, MetaError> {
         let keep = i64::try_from(keep_newest).unwrap_or(i64::MAX);
         Ok(self.execute(

@@ -1,4 +1,4 @@
-//! How much is in use, to compare with what may be.
+//! Resource usage, for quotas.
 
 use agentiso_core::SessionId;
 use rusqlite::Row;
@@ -7,8 +7,8 @@ use crate::stored::Stored;
 use crate::{MetaError, Read, Usage};
 
 impl Read<'_> {
-    /// Returns how much a session's workspaces use, or all there are. Asked of a [`Tx`](crate::Tx), the answer
-    /// holds until that ends: nobody else can add a workspace meanwhile.
+    /// Returns the usage of a session's workspaces, or of all workspaces. In a [`Tx`](crate::Tx) the result stays valid
+    /// until the transaction ends: no other caller can add a workspace meanwhile.
     pub fn usage(&self, owner: Option<SessionId>) -> Result<Usage, MetaError> {
         const SUMS: &str = "SELECT count(*), coalesce(sum(memory_mb), 0),
             coalesce(sum(memory_mb) FILTER (WHERE state = 'running'), 0), coalesce(sum(disk_gb), 0),

@@ -7,7 +7,7 @@ use crate::stored::Stored;
 use crate::{MetaError, Read, Tx, Variable};
 
 impl Read<'_> {
-    /// Returns the variables of a workspace, by name.
+    /// Returns the variables of a workspace, sorted by name.
     pub fn variables(&self, workspace: WorkspaceId) -> Result<Vec<Variable>, MetaError> {
         let sql = "SELECT * FROM variables WHERE workspace = ?1 ORDER BY name";
         self.all(sql, [Stored(workspace)], read)
@@ -28,7 +28,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Forgets the variables of a workspace that sessions set.
+    /// Removes the variables of a workspace that sessions have set.
     pub fn forget_session_variables(&self, workspace: WorkspaceId) -> Result<(), MetaError> {
         let sql = "DELETE FROM variables WHERE workspace = ?1 AND by_operator = 0";
         self.execute(sql, [Stored(workspace)])?;

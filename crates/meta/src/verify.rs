@@ -1,10 +1,10 @@
-//! A thorough look at the whole database.
+//! A full consistency check of the database.
 
 use agentiso_blocking::in_place;
 
 use crate::{Meta, MetaError, Read};
 
-/// Questions that have no answers in a sound state: each returns what is wrong.
+/// Queries that return no rows in a consistent database. Each row describes a fault.
 const FAULTS: &[&str] = &[
     "SELECT 'its ' || \"table\" || ' refer to a ' || parent || ' row that is missing' FROM pragma_foreign_key_check",
     "SELECT 'snapshot ' || snapshots.id || ' kept a disk that still changes'
@@ -22,7 +22,7 @@ const FAULTS: &[&str] = &[
 ];
 
 impl Meta {
-    /// Reads every page and row and says the first thing that is wrong. Takes time in proportion to the file.
+    /// Reads every page and row and reports the first fault. The time is proportional to the size of the file.
     pub fn verify(&self) -> Result<(), MetaError> {
         match in_place(|| self.read(first_fault))? {
             Some(fault) => Err(MetaError::damaged(self.path(), fault)),
@@ -42,7 +42,7 @@ fn first_fault(read: &Read<'_>) -> Result<Option<String>, MetaError> {
             return Ok(fault);
         }
     }
-    // What does not parse fails here.
+    // Fails on rows that cannot be parsed.
     read.workspaces()?.iter().try_for_each(|workspace| read.snapshots(workspace.id).map(drop))?;
     read.memories()?.iter().try_for_each(|memory| read.packs_of(memory.id).map(drop))?;
     read.disks()?;

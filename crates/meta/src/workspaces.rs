@@ -14,13 +14,13 @@ impl Read<'_> {
             .ok_or_else(|| not_found(id.to_string(), None))
     }
 
-    /// Returns a workspace, or `None` if there is no such workspace. An error is never taken for absence.
+    /// Returns a workspace, or `None` if it does not exist. An error never means absence.
     pub fn workspace_if_known(&self, id: WorkspaceId) -> Result<Option<Workspace>, MetaError> {
         self.one("SELECT * FROM workspaces WHERE id = ?1", [Stored(id)], read)
     }
 
-    /// Returns the workspace a user's reference means: by its id, by the beginning of its short id, or by its name.
-    /// The form of the reference alone decides which ([`WorkspaceRef`]), never what workspaces there are.
+    /// Resolves a user's reference: an id, the beginning of a short id, or a name. Which of them it is depends only on
+    /// the form of the reference ([`WorkspaceRef`]), never on which workspaces exist.
     pub fn find_workspace(&self, asked: &str) -> Result<Workspace, MetaError> {
         match WorkspaceRef::parse(asked) {
             WorkspaceRef::Id(id) => self.workspace(id),
@@ -72,7 +72,7 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a workspace. Its disk, and the snapshots it names, must be there.
+    /// Adds a workspace. Its disk and the snapshots it refers to must exist.
     pub fn insert_workspace(&self, workspace: &Workspace) -> Result<(), MetaError> {
         self.require_free_name(&workspace.name)?;
         self.require_writable(workspace.disk)?;
@@ -114,13 +114,13 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Removes a workspace and its snapshots. Their disks and memories stay until they are removed as unneeded;
-    /// forks keep their lineage, less the snapshot.
+    /// Removes a workspace and its snapshots. Their disks and memory images stay until they are removed as
+    /// unreferenced. Forks keep their lineage, without the snapshot.
     pub fn remove_workspace(&self, id: WorkspaceId) -> Result<(), MetaError> {
         self.change_workspace(id, "DELETE FROM workspaces WHERE id = ?1", [Stored(id)])
     }
 
-    /// Gives a workspace another name.
+    /// Renames a workspace.
     pub fn rename_workspace(&self, id: WorkspaceId, name: &WorkspaceName) -> Result<(), MetaError> {
         if self.workspace(id)?.name == *name {
             return Ok(());
@@ -130,49 +130,49 @@ impl Tx<'_> {
         self.change_workspace(id, sql, (Stored(id), name.as_str()))
     }
 
-    /// Notes that a workspace runs, on this machine; or that its machine is now described so.
+    /// Records that a workspace runs on this machine, or updates the description of its machine.
     pub fn set_running(&self, id: WorkspaceId, machine: &Value) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET state = 'running', stop_reason = NULL, machine = ?2 WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), Stored(machine)))
     }
 
-    /// Notes that a workspace has no machine, and why unless it was asked to stop.
+    /// Records that a workspace has no machine, and the reason unless it was stopped on request.
     pub fn set_stopped(&self, id: WorkspaceId, reason: Option<&str>) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET state = 'stopped', stop_reason = ?2, machine = NULL WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), reason))
     }
 
-    /// Notes how a workspace's machine was started.
+    /// Records how a workspace's machine was started.
     pub fn set_tier(&self, id: WorkspaceId, tier: &str) -> Result<(), MetaError> {
         self.change_workspace(id, "UPDATE workspaces SET tier = ?2 WHERE id = ?1", (Stored(id), tier))
     }
 
-    /// Gives a workspace another disk to write to.
+    /// Changes the disk that a workspace writes to.
     pub fn set_disk(&self, id: WorkspaceId, disk: DiskId) -> Result<(), MetaError> {
         self.require_writable(disk)?;
         let sql = "UPDATE workspaces SET disk = ?2 WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), Stored(disk)))
     }
 
-    /// Notes how large a workspace's disk is.
+    /// Records the size of a workspace's disk.
     pub fn set_disk_gb(&self, id: WorkspaceId, disk_gb: u32) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET disk_gb = ?2 WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), disk_gb))
     }
 
-    /// Notes how many processors and how much memory a workspace has.
+    /// Records the number of vCPUs and the memory of a workspace.
     pub fn set_size(&self, id: WorkspaceId, vcpus: u32, memory_mb: u32) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET vcpus = ?2, memory_mb = ?3 WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), vcpus, memory_mb))
     }
 
-    /// Puts a workspace on a snapshot: the parent of its next one.
+    /// Sets the snapshot that a workspace is based on: the parent of its next one.
     pub fn set_position(&self, id: WorkspaceId, position: Option<SnapshotId>) -> Result<(), MetaError> {
         let sql = "UPDATE workspaces SET position = ?2 WHERE id = ?1";
         self.change_workspace(id, sql, (Stored(id), position.map(Stored)))
     }
 
-    /// Runs a change of one workspace, which must be there.
+    /// Executes a statement that must affect exactly one workspace.
     pub(crate) fn change_workspace(
         &self,
         id: WorkspaceId,
@@ -196,7 +196,7 @@ pub(crate) fn not_found(asked: String, nearest: Option<String>) -> MetaError {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Workspace> {
-    // The two go together: the schema sees to it.
+    // The schema ensures that the two are consistent.
     let state = match get_if_any(row, "machine")? {
         Some(machine) => WorkspaceState::Running { machine },
         None => WorkspaceState::Stopped { reason: row.get("stop_reason")? },

@@ -1,4 +1,4 @@
-//! The thread that runs the changes of async callers, one after the other.
+//! The thread that runs the writes of async callers, in order.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
 
-/// A queue of changes and the thread that takes them from it. Ends, when dropped, after what is queued.
+/// A queue of writes and its thread. Dropping it waits for the queued writes.
 pub(crate) struct Writer {
     queue: Option<Sender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
@@ -20,7 +20,7 @@ impl fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Starts the thread, if there may be another.
+    /// Starts the thread. Returns `None` if it cannot be started.
     pub fn start() -> Option<Self> {
         let (queue, changes) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let run = move || changes.into_iter().for_each(|change| change());
@@ -28,9 +28,10 @@ impl Writer {
         Some(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Queues a change and waits for it. `None` if the thread has ended, which it does not before this is dropped.
+    /// Queues a write and waits for it. Returns `None` if the thread has ended, which does not happen before this is
+    /// dropped.
     ///
-    /// If the future is dropped before the change has begun, the change does not happen.
+    /// If the future is dropped before the write has begun, the write does not happen.
     pub async fn run<T: Send + 'static>(&self, change: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         let job = move || {

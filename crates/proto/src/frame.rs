@@ -1,4 +1,4 @@
-//! Frames: bounded, typed pieces of many interleaved streams.
+//! Frames: bounded, typed units in which many streams are multiplexed.
 //!
 //! ```text
 //! kind u8 | channel u8 | flags u8 | 0 u8 | stream u32 LE | length u32 LE | payload … | trailer u8
@@ -8,28 +8,28 @@ use crate::hello::{HELLO_LEN, HELLO_MAGIC, Hello};
 
 /// Bytes before the payload.
 pub const HEADER_LEN: usize = 12;
-/// Bytes around the payload.
+/// Bytes of header and trailer.
 pub const OVERHEAD: usize = HEADER_LEN + 1;
-/// The longest payload either side may send.
+/// Limit on the payload of a frame.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
-/// Payload of a full data frame: header and trailer included it is four of the 32 KiB pieces in which a guest's
-/// virtio console takes writes.
+/// Payload of a full data frame. With header and trailer it is four times 32 KiB, the unit in which a guest's virtio
+/// console accepts writes.
 pub const DATA_PAYLOAD: usize = 128 * 1024 - OVERHEAD;
-/// Bytes one side may send on a channel before the other grants more.
+/// Initial credit: bytes that may be sent on a channel before the receiver grants more.
 pub const WINDOW: u32 = 1024 * 1024;
-/// Streams that may be open at once. An agent of version 1 takes no more than [`MAX_STREAMS_1`].
+/// Maximum number of open streams. An agent of version 1 accepts only [`MAX_STREAMS_1`].
 pub const MAX_STREAMS: usize = 1024;
-/// As [`MAX_STREAMS`], in version 1.
+/// [`MAX_STREAMS`] in version 1.
 pub const MAX_STREAMS_1: usize = 256;
-/// Zero bytes that bring any decoder to a frame boundary, or to searching for a Hello: they complete the largest
-/// frame that can be outstanding, twice over because a cut header may be completed first.
+/// Number of zero bytes that bring any decoder to a frame boundary, or to searching for a Hello. They complete the
+/// largest possible frame; doubled, because they may first have to complete a header.
 pub const RESYNC_PADDING: usize = 2 * (MAX_PAYLOAD + OVERHEAD);
-/// The last byte of every frame; not zero, so that padding never completes a frame.
+/// The last byte of every frame. Not zero, so that padding never completes a frame.
 pub const TRAILER: u8 = 0x5a;
 
 const FLAG_FINAL: u8 = 1;
 
-/// What a frame is for.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum Kind {
@@ -39,17 +39,17 @@ pub enum Kind {
     Response = 2,
     /// Raw bytes on a channel of a stream.
     Data = 3,
-    /// No more data on this channel.
+    /// End of data on this channel.
     Eof = 4,
-    /// The receiver of data allows `u32` more bytes on this channel.
+    /// Grants the sender of data `u32` more bytes on this channel.
     Credit = 5,
-    /// Host to guest: the stream's work should end now.
+    /// Host to guest: cancels the work of the stream.
     Cancel = 6,
     /// Host to guest: a [`crate::Control`] for a running stream.
     Control = 7,
-    /// Echo request, answered ahead of all other work.
+    /// Echo request. Answered before any other work.
     Ping = 8,
-    /// Echo answer with the same payload.
+    /// Echo reply with the same payload.
     Pong = 9,
 }
 
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// Which of a stream's byte flows.
+/// One of the byte channels of a stream.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum Channel {
@@ -96,19 +96,19 @@ impl Channel {
 /// One frame.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Frame {
-    /// What it is for.
+    /// The type of the frame.
     pub kind: Kind,
-    /// Which flow it belongs to, for data, end of data and credit.
+    /// The channel, for data, end of data and credit.
     pub channel: Channel,
-    /// On a response: nothing more follows on this stream.
+    /// On a response: it is the final one of this stream.
     pub last: bool,
-    /// Which stream.
+    /// The id of the stream.
     pub stream: u32,
-    /// The content.
+    /// At most [`MAX_PAYLOAD`] bytes.
     pub payload: Vec<u8>,
 }
 
-/// Writes the header of a frame whose payload and [`TRAILER`] the caller sends itself.
+/// Encodes the header of a frame whose payload and [`TRAILER`] the caller sends separately.
 pub fn encode_header(kind: Kind, channel: Channel, last: bool, stream: u32, len: usize) -> [u8; HEADER_LEN] {
     debug_assert!(len <= MAX_PAYLOAD);
     let mut header = [0; HEADER_LEN];
@@ -120,7 +120,7 @@ pub fn encode_header(kind: Kind, channel: Channel, last: bool, stream: u32, len:
     header
 }
 
-/// Appends a whole frame to `out`.
+/// Appends a complete frame to `out`.
 pub fn encode(kind: Kind, channel: Channel, last: bool, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.reserve(payload.len() + OVERHEAD);
     out.extend_from_slice(&encode_header(kind, channel, last, stream, payload.len()));
@@ -128,36 +128,36 @@ pub fn encode(kind: Kind, channel: Channel, last: bool, stream: u32, payload: &[
     out.push(TRAILER);
 }
 
-/// What a decoder found in the stream.
+/// What a decoder found in the byte stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// A frame.
+    /// A complete frame.
     Frame(Frame),
-    /// The host starts a new session (only ever seen by the guest).
+    /// The host starts a new session. Only the guest receives this.
     Hello(Hello),
-    /// The stream made no sense. The decoder now discards everything up to the next Hello.
+    /// The bytes are not a valid frame. The decoder now discards everything up to the next Hello.
     Lost(FrameError),
 }
 
-/// Why a stream was given up.
+/// Why the decoder lost synchronisation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FrameError {
-    /// Not a kind of frame.
+    /// The frame kind is unknown.
     #[error("unknown frame kind {0:#04x}")]
     Kind(u8),
-    /// Not a channel.
+    /// The channel is unknown.
     #[error("unknown channel {0}")]
     Channel(u8),
-    /// Flags or reserved bits this version does not know.
+    /// A flag or reserved bit is set that this version does not define.
     #[error("unknown frame flags")]
     Flags,
-    /// The payload would be too long.
+    /// The payload exceeds [`MAX_PAYLOAD`].
     #[error("frame of {0} bytes is longer than allowed")]
     TooLong(u32),
-    /// The trailer byte is missing: the frame was cut or padded.
-    #[error("frame does not end where it should")]
+    /// The trailer byte is wrong: the frame was truncated or padded.
+    #[error("frame without a valid trailer")]
     Trailer,
-    /// Something like a Hello, but not one.
+    /// The magic of a Hello, but invalid content.
     #[error("malformed hello")]
     Hello,
 }
@@ -172,10 +172,10 @@ enum State {
     Searching { matched: usize },
 }
 
-/// Turns bytes, however they are cut, into frames.
+/// Decodes frames from bytes that arrive in chunks of any size.
 ///
-/// Memory is bounded by [`MAX_PAYLOAD`]; nothing a peer sends can make it panic, and after an error it finds the
-/// next Hello by itself.
+/// Memory is bounded by [`MAX_PAYLOAD`]. No input makes it panic, and after an error it resynchronises at the next
+/// Hello.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
@@ -189,17 +189,17 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Starts at a frame boundary.
+    /// Creates a decoder that starts at a frame boundary.
     pub fn new() -> Self {
         Self { state: State::Boundary, scratch: [0; HELLO_LEN] }
     }
 
-    /// Starts by discarding everything up to the first Hello.
+    /// Creates a decoder that discards everything up to the first Hello.
     pub fn searching() -> Self {
         Self { state: State::Searching { matched: 0 }, scratch: [0; HELLO_LEN] }
     }
 
-    /// Takes bytes from the front of `input` up to and including the next event, if one is complete.
+    /// Consumes bytes from the front of `input` up to and including the next event. Returns `None` if none is complete.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Event> {
         while !input.is_empty() {
             match std::mem::replace(&mut self.state, State::Boundary) {
@@ -263,7 +263,7 @@ impl Decoder {
         None
     }
 
-    /// How many payload bytes the current frame still lacks; a reader can fetch them in one go.
+    /// Number of payload bytes missing from the current frame, so that a reader can fetch them in one call.
     pub fn wanted(&self) -> usize {
         match &self.state {
             State::Payload { frame, need } => need - frame.payload.len() + 1,
@@ -284,8 +284,8 @@ impl Decoder {
         Event::Lost(error)
     }
 
-    /// Looks for the magic byte by byte. The magic's first byte occurs nowhere else in it, so a mismatch can only
-    /// restart at the mismatching byte itself.
+    /// Searches for the magic byte by byte. The first byte of the magic occurs only once in it, so after a mismatch the
+    /// search can only restart at the mismatching byte.
     fn search(&mut self, mut matched: usize, input: &mut &[u8]) {
         while let Some((&byte, rest)) = input.split_first() {
             *input = rest;

@@ -1,55 +1,55 @@
-//! How a session starts. These two messages have a fixed layout for ever: they are what negotiates the rest.
+//! The handshake that starts a session and negotiates the version. The layout of these two messages never changes.
 //!
 //! ```text
 //! Hello    magic [16] | min u16 | max u16 | inherit u8 | 0 [11] | nonce [16]
 //! Welcome  magic [16] | nonce [16] | version u16 | min u16 | max u16 | 0 [10]
 //! ```
 
-/// Length of a Hello.
+/// Encoded length of a [`Hello`].
 pub const HELLO_LEN: usize = 48;
-/// Length of a Welcome.
+/// Encoded length of a [`Welcome`].
 pub const WELCOME_LEN: usize = 48;
-/// Oldest protocol version this code speaks.
+/// Oldest supported protocol version.
 pub const VERSION_MIN: u16 = 1;
-/// Newest protocol version this code speaks.
+/// Newest supported protocol version.
 pub const VERSION_MAX: u16 = 5;
 
-/// Starts a Hello. Its first byte is no frame kind and does not recur in it.
+/// The beginning of a Hello. Its first byte is not a frame kind and occurs only once in it.
 pub(crate) const HELLO_MAGIC: [u8; 16] = *b"\xa7isoHELLO\r\n\x1a\x01\xf3\x9e\x42";
 const WELCOME_MAGIC: [u8; 16] = *b"\xa8isoWELCO\r\n\x1a\x01\xc5\x3b\x71";
 
-/// What becomes of the commands an earlier session left running, jobs included, and of its hold and freeze.
+/// What happens to running commands and jobs of an earlier session, and to its hold or freeze.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Inherit {
-    /// They go on; their output is discarded, but for that of jobs. A hold or a freeze ends.
+    /// Commands keep running, but their output is discarded, except that of jobs. A hold or freeze ends.
     Keep,
-    /// They end. So does a hold or a freeze.
+    /// Commands and jobs are killed. A hold or freeze ends.
     Kill,
-    /// As [`Self::Keep`], but the machine was restored or forked meanwhile: a hold or a freeze lasts until the
-    /// machine is woken or released.
+    /// Like [`Self::Keep`], but the machine was restored or forked, so a hold or freeze lasts until the machine is
+    /// woken or released.
     Held,
 }
 
-/// The host's first words.
+/// The host's first message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
-    /// Oldest version the host speaks.
+    /// Oldest version that the host supports.
     pub min: u16,
-    /// Newest version the host speaks.
+    /// Newest version that the host supports.
     pub max: u16,
-    /// What becomes of the earlier session's commands.
+    /// What happens to the commands of an earlier session.
     pub inherit: Inherit,
-    /// Random; the Welcome echoes it.
+    /// Random; echoed in the Welcome.
     pub nonce: [u8; 16],
 }
 
 impl Hello {
-    /// A Hello that offers every version this code speaks.
+    /// Creates a Hello that offers every supported version.
     pub fn new(nonce: [u8; 16], inherit: Inherit) -> Self {
         Self { min: VERSION_MIN, max: VERSION_MAX, inherit, nonce }
     }
 
-    /// The bytes to send.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; HELLO_LEN] {
         let mut out = [0; HELLO_LEN];
         out[..16].copy_from_slice(&HELLO_MAGIC);
@@ -84,7 +84,7 @@ impl Hello {
         })
     }
 
-    /// The guest's answer: the newest version both speak, or 0 if there is none.
+    /// Creates the guest's reply: the newest version that both sides support, or 0 if there is none.
     pub fn answer(&self) -> Welcome {
         let version = self.max.min(VERSION_MAX);
         let common = version >= self.min.max(VERSION_MIN);
@@ -97,21 +97,21 @@ impl Hello {
     }
 }
 
-/// The guest's answer to a Hello.
+/// The guest's reply to a Hello.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Welcome {
-    /// The Hello's nonce.
+    /// Copied from the Hello.
     pub nonce: [u8; 16],
-    /// The version of this session; 0 if the two sides have none in common.
+    /// The version of this session; 0 if the two sides have no common version.
     pub version: u16,
-    /// Oldest version the guest speaks.
+    /// Oldest version that the guest supports.
     pub min: u16,
-    /// Newest version the guest speaks.
+    /// Newest version that the guest supports.
     pub max: u16,
 }
 
 impl Welcome {
-    /// The bytes to send.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; WELCOME_LEN] {
         let mut out = [0; WELCOME_LEN];
         out[..16].copy_from_slice(&WELCOME_MAGIC);
@@ -123,7 +123,7 @@ impl Welcome {
     }
 }
 
-/// Finds the Welcome that answers one particular Hello, discarding whatever comes before it.
+/// Finds the Welcome that answers a particular Hello and discards everything before it.
 #[derive(Debug)]
 pub struct WelcomeScanner {
     wanted: [u8; 32],
@@ -131,7 +131,7 @@ pub struct WelcomeScanner {
 }
 
 impl WelcomeScanner {
-    /// Looks for the answer to the Hello with this nonce.
+    /// Creates a scanner for the reply to the Hello with this nonce.
     pub fn new(nonce: [u8; 16]) -> Self {
         let mut wanted = [0; 32];
         wanted[..16].copy_from_slice(&WELCOME_MAGIC);
@@ -139,7 +139,7 @@ impl WelcomeScanner {
         Self { wanted, held: Vec::new() }
     }
 
-    /// Takes bytes from the front of `input`; whatever follows the Welcome is left in it.
+    /// Consumes bytes from the front of `input`. Leaves the bytes after the Welcome.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Welcome> {
         let before = self.held.len();
         self.held.extend_from_slice(input);
@@ -157,7 +157,7 @@ impl WelcomeScanner {
                 *input = &[];
                 return None;
             }
-            // The last byte of a torn one may have come from the next.
+            // The last byte of a truncated Welcome may belong to the next one.
             if self.held[start + 38..start + WELCOME_LEN].iter().all(|&byte| byte == 0) {
                 break start;
             }

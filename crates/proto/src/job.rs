@@ -1,69 +1,69 @@
-//! Commands that belong to the machine and not to a session: what is told of them and asked about them.
+//! Jobs: commands that belong to the machine instead of a session.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Exit;
 
-/// The most a job's input takes at once.
+/// Limit on the input of a job per request.
 pub const JOB_INPUT: usize = 64 * 1024;
-/// The most of each of a job's outputs that is read at once.
+/// Limit on the output per channel of a job per request.
 pub const JOB_OUTPUT: usize = 256 * 1024;
 
-/// About a job.
+/// Describes a job.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct JobInfo {
-    /// Its number; they count up from 1 since the guest booted.
+    /// Job number, counting from 1 since the guest booted.
     pub id: u32,
-    /// Program and arguments; of very long ones only the beginning.
+    /// Program and arguments, truncated if very long.
     pub argv: Vec<Vec<u8>>,
-    /// When it was started by the guest's clock, nanoseconds since the epoch.
+    /// Start time by the guest's clock, in nanoseconds since the epoch.
     pub started_unix_nanos: u64,
-    /// It has not ended yet.
+    /// Whether the job has not ended yet.
     pub running: bool,
-    /// How it ended. Absent while it runs, or if the kernel never said.
+    /// Exit status. `None` while the job runs, or if the kernel did not report it.
     pub exit: Option<Exit>,
-    /// Its standard output.
+    /// State of standard output.
     pub stdout: JobStream,
-    /// Its standard error.
+    /// State of standard error.
     pub stderr: JobStream,
-    /// Its standard input takes more.
+    /// Whether standard input is open.
     pub stdin_open: bool,
 }
 
-/// Which part of an output is kept, counted in bytes since the job's start.
+/// Which part of an output is kept, as byte offsets since the job's start.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct JobStream {
-    /// The first byte that is kept.
+    /// Offset of the first byte that is kept.
     pub first: u64,
-    /// The end of what was written so far.
+    /// Number of bytes written so far.
     pub end: u64,
 }
 
-/// Asks for a job's output.
+/// Requests part of a job's output.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct JobRead {
-    /// The job.
+    /// The job number.
     pub id: u32,
-    /// First byte of standard output.
+    /// First byte of standard output to return.
     pub stdout_from: u64,
-    /// First byte of standard error.
+    /// First byte of standard error to return.
     pub stderr_from: u64,
-    /// The most bytes of each; at most [`JOB_OUTPUT`] are sent.
+    /// Maximum number of bytes per channel, at most [`JOB_OUTPUT`].
     pub max: u32,
-    /// What to wait for.
+    /// The event to wait for.
     pub wait: JobWait,
-    /// How long to wait at most, in milliseconds.
+    /// How long to wait, in milliseconds.
     pub wait_ms: u32,
 }
 
-/// What reading a job's output waits for.
+/// What a read of job output waits for.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum JobWait {
-    /// Nothing.
+    /// Return immediately.
     #[default]
     No,
-    /// Output beyond what was asked for so far, or the job's end.
+    /// Output beyond the requested offsets, or the job's exit.
     Output,
-    /// The job's end.
+    /// The job's exit.
     Exit,
 }

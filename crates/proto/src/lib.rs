@@ -1,4 +1,4 @@
-//! The protocol between the host and the agent in the guest.
+//! The protocol between the host and the guest agent.
 //!
 //! One byte stream in each direction (virtio-serial or vsock) carries a *session*. The host opens it:
 //!
@@ -10,15 +10,14 @@
 //!
 //! Over vsock the host sends a key first (see [`LINK_KEY_LEN`]).
 //!
-//! A guest is frozen and thawed with bytes in flight, so both sides must find their feet again:
+//! Guests are paused and restored with bytes in flight, so both sides must be able to resynchronise:
 //!
 //! * The guest accepts a Hello at any frame boundary; it ends the old session and starts a new one.
-//! * A host that does not know what the guest was doing sends [`RESYNC_PADDING`] zero bytes first. Zeros are
-//!   padding between frames, and a frame that was cut short and completed with zeros fails its trailer check,
-//!   so whatever the guest was in the middle of, it is at a boundary (or searching for one) when the Hello
-//!   arrives.
-//! * The host discards everything until it sees the Welcome with its own random nonce, so stale output of an
-//!   earlier session is never taken for an answer.
+//! * A host that does not know the guest's state sends [`RESYNC_PADDING`] zero bytes first. Zeros are padding between
+//!   frames, and a truncated frame that is completed with zeros fails its trailer check. So the guest is at a frame
+//!   boundary, or searching for a Hello, when the Hello arrives.
+//! * The host discards everything until it sees the Welcome with its own random nonce, so it never takes stale output
+//!   of an earlier session for a response.
 //!
 //! Everything here is pure: bytes in, values out.
 

@@ -1,25 +1,25 @@
-//! Who may talk to an agent over vsock.
+//! Authentication of the host over vsock.
 //!
-//! Any user of the host can connect to any guest's vsock port, so the host proves itself with a key, sent before its
-//! Hello. The agent gets the key over a virtio serial port, whose other end only the machine's owner can open. A QEMU
-//! gives its guest a new one when it starts: a guest that was restored or forked has a key of its own.
+//! Any user of the host can connect to the vsock port of any guest, so the host sends a key before its Hello. The agent
+//! receives the key over a virtio serial port whose other end only the machine's owner can open. Each QEMU gives its
+//! guest a new key when it starts, so a restored or forked guest has a different key from its source.
 
-/// Length of the key.
+/// Length of the key in bytes.
 pub const LINK_KEY_LEN: usize = 32;
-/// The port the key comes over.
+/// Name of the virtio serial port that carries the key.
 pub const LINK_KEY_PORT: &str = "agentiso.key";
-/// Where the agent listens.
+/// The vsock port on which the agent listens.
 pub const VSOCK_PORT: u32 = 5000;
 
-/// Goes before the key in the port, so that what an earlier QEMU left half said is not taken for a part of it.
+/// Precedes the key on the port, so that a partial key left by an earlier QEMU is not mixed with the next one.
 const MARK: [u8; 16] = *b"\xa9isoKEY\r\n\x1a\x01\xd2\x64\x8f\x17\x00";
 
-/// What is written to the port to give a guest its key.
+/// Encodes a key for the serial port.
 pub fn give_link_key(key: &[u8; LINK_KEY_LEN]) -> Vec<u8> {
     [&MARK[..], key].concat()
 }
 
-/// The key a guest was given last, in what came over the port.
+/// Finds the newest key in the bytes received on the serial port.
 #[derive(Clone, Debug, Default)]
 pub struct LinkKeys {
     unread: Vec<u8>,
@@ -27,13 +27,13 @@ pub struct LinkKeys {
 }
 
 impl LinkKeys {
-    /// Takes in what came.
+    /// Adds received bytes.
     pub fn take_in(&mut self, bytes: &[u8]) {
         self.unread.extend_from_slice(bytes);
         while let Some(at) = self.unread.windows(MARK.len()).position(|window| window == MARK) {
             let key = at + MARK.len();
             let Some(given) = self.unread.get(key..key + LINK_KEY_LEN) else { break };
-            // One that was cut short is followed by the next before its end.
+            // A truncated key: the next mark begins before its end.
             if let Some(next) = given.windows(MARK.len()).position(|window| window == MARK) {
                 self.unread.drain(..key + next);
                 continue;
@@ -45,7 +45,7 @@ impl LinkKeys {
         self.unread.drain(..self.unread.len().saturating_sub(enough));
     }
 
-    /// The last key.
+    /// The newest complete key.
     pub fn last(&self) -> Option<&[u8; LINK_KEY_LEN]> {
         self.last.as_ref()
     }
@@ -58,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_key_given_is_the_one() {
+    fn the_newest_key_counts() {
         let mut keys = LinkKeys::default();
         assert_eq!(keys.last(), None);
         keys.take_in(&[give_link_key(&[1; 32]), give_link_key(&[2; 32])].concat());
         assert_eq!(keys.last(), Some(&[2; 32]));
-        // Half of one, cut by a restore, and then the next.
+        // A partial key, cut by a restore, followed by the next one.
         keys.take_in(&give_link_key(&[3; 32])[..20]);
         keys.take_in(&give_link_key(&[4; 32])[..30]);
         assert_eq!(keys.last(), Some(&[2; 32]));
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_arrives_in_whatever_pieces(
+        fn a_key_may_arrive_in_chunks_of_any_size(
             before in prop::collection::vec(any::<u8>(), 0..100), key in any::<[u8; 32]>(), size in 1usize..60,
         ) {
             let mut keys = LinkKeys::default();

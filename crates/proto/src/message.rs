@@ -1,9 +1,9 @@
-//! What requests, responses and controls say. Version 4.
+//! Requests, responses and controls.
 //!
-//! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a
-//! version, and `tests/frozen.rs` compares every message with bytes written down once. Later versions only added
-//! messages: version 2 the requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on,
-//! version 4 [`Control::Detach`], and version 5 [`Control::ReportInput`]. All else is as it was in version 1.
+//! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a version,
+//! and `tests/frozen.rs` compares every message with recorded bytes. Later versions only added messages: version 2 the
+//! requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on, version 4 [`Control::Detach`],
+//! version 5 [`Control::ReportInput`]. Everything else is unchanged since version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -14,14 +14,14 @@ use crate::{
     wake::{HookReport, Wake},
 };
 
-/// A path in the guest, as the kernel sees it: any bytes but NUL.
+/// A path in the guest: any bytes except NUL.
 pub type RawPath = Vec<u8>;
 
-/// What the host asks for. Each request opens a stream.
+/// A request of the host. Each opens a stream.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Request {
-    /// Makes this machine a distinct one and, if asked, mounts its disk and enters it. Answered by
-    /// [`Response::Done`]. Frames behind it wait until it is finished, so a command may follow at once.
+    /// Gives the machine its identity and, if requested, mounts its disk and changes root into it. Answered by
+    /// [`Response::Done`]. Later frames wait until it has finished, so a command may follow immediately.
     Configure(Configure),
     /// Runs a command. [`Response::Started`], then data on stdout and stderr, then a final [`Response::Exited`].
     Exec(Exec),
@@ -29,27 +29,27 @@ pub enum Request {
     ReadFile {
         /// The file.
         path: RawPath,
-        /// First byte.
+        /// First byte to read.
         offset: u64,
-        /// Number of bytes; all that follow if absent.
+        /// Number of bytes; to the end of the file if absent.
         length: Option<u64>,
     },
     /// Writes a file from the main channel up to its end of data. Final [`Response::Written`].
     WriteFile {
         /// The file.
         path: RawPath,
-        /// Permission bits; those of the file that is replaced, else 0644, if absent.
+        /// Permission bits. If absent, those of the replaced file, otherwise 0644.
         mode: Option<u32>,
-        /// Adds to the file instead of replacing it atomically.
+        /// Appends to the file instead of replacing it atomically.
         append: bool,
         /// Creates missing parent directories.
         parents: bool,
     },
-    /// [`Response::Metadata`] of a path.
+    /// Returns the [`Response::Metadata`] of a path.
     Stat {
         /// The path.
         path: RawPath,
-        /// Looks through a symbolic link at the end.
+        /// Follows a symbolic link in the last component.
         follow: bool,
     },
     /// Lists a directory: any number of [`Response::Entries`], final [`Response::Done`].
@@ -59,34 +59,34 @@ pub enum Request {
     },
     /// Removes a file or directory. [`Response::Done`].
     Remove {
-        /// What to remove.
+        /// The file or directory.
         path: RawPath,
-        /// Also a directory that is not empty.
+        /// Also removes a directory that is not empty.
         recursive: bool,
     },
-    /// Renames. [`Response::Done`].
+    /// Renames a file or directory. [`Response::Done`].
     Rename {
-        /// The old name.
+        /// The old path.
         from: RawPath,
-        /// The new name.
+        /// The new path.
         to: RawPath,
-        /// Replaces what has the new name.
+        /// Replaces an existing file at the new path.
         overwrite: bool,
     },
-    /// Makes a directory. [`Response::Done`].
+    /// Creates a directory. [`Response::Done`].
     Mkdir {
         /// The directory.
         path: RawPath,
         /// Permission bits, 0755 if absent.
         mode: Option<u32>,
-        /// Makes missing parents too, and is content if the directory exists.
+        /// Also creates missing parents, and succeeds if the directory exists.
         parents: bool,
     },
     /// Changes permission bits. [`Response::Done`].
     Chmod {
         /// The path.
         path: RawPath,
-        /// The new bits.
+        /// The new permission bits.
         mode: u32,
     },
     /// Sends a file or directory tree to the host as [`crate::TreeItem`]s on the main channel. Final
@@ -99,100 +99,100 @@ pub enum Request {
     ReceiveTree {
         /// The directory, created if missing.
         path: RawPath,
-        /// How.
+        /// Options for this tree.
         options: TreeOptions,
     },
-    /// Flushes the root file system and holds all writes to it back. [`Response::Done`].
+    /// Flushes the root file system and blocks all writes to it. [`Response::Done`].
     Freeze,
     /// Ends a freeze. [`Response::Done`].
     Thaw,
-    /// Grows the root file system to the size its disk has now. [`Response::Done`].
+    /// Grows the root file system to the current size of its disk. [`Response::Done`].
     Grow,
     /// Flushes all file systems. [`Response::Done`].
     Sync,
-    /// The agent's own condition. [`Response::Status`].
+    /// Returns the agent's [`Response::Status`].
     Status,
-    /// Ends all processes, unmounts the disk cleanly and powers off. [`Response::Done`] comes just before.
+    /// Ends all processes, unmounts the disk cleanly and powers off. [`Response::Done`] is sent just before.
     PowerOff,
-    /// Stops every process but the agent, so that a copy of this machine's memory does nothing before it was made
-    /// a machine of its own. Until [`Self::Release`] or [`Self::Wake`] commands are refused as
-    /// [`ErrorKind::Busy`]; files can be read. Ends by itself if the session is lost. [`Response::Done`].
+    /// Freezes every process but the agent, so that a copy of the machine's memory runs nothing until it has its own
+    /// identity. Until [`Self::Release`] or [`Self::Wake`], commands fail with [`ErrorKind::Busy`]; files can be read.
+    /// Ends automatically if the session is lost. [`Response::Done`].
     Hold {
-        /// Flushes the root and then, when nothing runs any more, freezes it too.
+        /// Also flushes the root and freezes it once no process runs.
         root: bool,
     },
-    /// Ends a hold, and a freeze of the root with it. [`Response::Done`].
+    /// Ends a hold, and the freeze of the root that came with it. [`Response::Done`].
     Release,
-    /// Makes a machine that may have been held itself and lets it go on. [`Response::Woken`]. As with
-    /// [`Self::Configure`], frames behind it wait until it is finished, hooks included.
+    /// Gives a machine, which may be held, its identity and releases it. [`Response::Woken`]. As with
+    /// [`Self::Configure`], later frames wait until it has finished, including its hooks.
     Wake(Wake),
-    /// Starts a job: a command that outlives the session and whose output the agent keeps. A job has no terminal,
-    /// and its input comes by [`Self::WriteJob`]. [`Response::JobStarted`].
+    /// Starts a job: a command that outlives the session and whose output the agent keeps. A job has no terminal; its
+    /// input is sent with [`Self::WriteJob`]. [`Response::JobStarted`].
     StartJob(Exec),
-    /// The jobs the agent remembers: any number of [`Response::Jobs`], final [`Response::Done`].
+    /// Lists the jobs: any number of [`Response::Jobs`], final [`Response::Done`].
     ListJobs,
     /// Reads a job's output: data on stdout and stderr, final [`Response::JobOutput`].
     ReadJob(JobRead),
-    /// Feeds a job's input, as soon as the job took what came before. [`Response::Written`].
+    /// Writes to a job's input once the job has taken the previous input. [`Response::Written`].
     WriteJob {
-        /// The job.
+        /// The job number.
         id: u32,
         /// At most [`crate::JOB_INPUT`] bytes.
         bytes: Vec<u8>,
-        /// They are the last.
+        /// Closes the input after these bytes.
         close: bool,
     },
-    /// Sends a signal to a job's process group; 9 ends everything that descends from the job. A job that has ended
-    /// is left alone. [`Response::Done`].
+    /// Sends a signal to a job's process group; 9 kills all descendants of the job. Does nothing if the job has ended.
+    /// [`Response::Done`].
     SignalJob {
-        /// The job.
+        /// The job number.
         id: u32,
-        /// The signal.
+        /// The signal number.
         signal: i32,
     },
-    /// Forgets a job that has ended, and its output. [`Response::Done`].
+    /// Removes an ended job and its output. [`Response::Done`].
     ForgetJob {
-        /// The job.
+        /// The job number.
         id: u32,
     },
-    /// Changes the variables that every later command and job gets, below those of its own request. Checked as a
-    /// whole first: [`crate::check_name`], [`crate::MAX_VARIABLES`], [`crate::MAX_VARIABLES_BYTES`].
-    /// [`Response::EnvSet`].
+    /// Changes the variables in the environment of every later command and job; variables in their own requests
+    /// override them. Checked as a whole first: [`crate::check_name`], [`crate::MAX_VARIABLES`],
+    /// [`crate::MAX_VARIABLES_BYTES`]. [`Response::EnvSet`].
     SetEnv {
-        /// Names and values; a variable without a value is removed.
+        /// Names and values. A variable without a value is removed.
         changes: Vec<(String, Option<Secret>)>,
     },
-    /// The variables set so. [`Response::Env`].
+    /// Returns the variables set with [`Self::SetEnv`]. [`Response::Env`].
     GetEnv,
-    /// Connects to a TCP port of the guest's own, on 127.0.0.1 or else on ::1. [`Response::Connected`], then data on
-    /// the main channel both ways. Each side's end of data ends its way and leaves the other open; when both have
-    /// ended, final [`Response::Done`].
+    /// Connects to a TCP port of the guest, on 127.0.0.1 or else ::1. [`Response::Connected`], then data on the main
+    /// channel in both directions. End of data closes one direction and leaves the other open; when both are closed,
+    /// final [`Response::Done`].
     Connect {
         /// The port.
         port: u16,
     },
-    /// Finds files: any number of [`Response::Found`], sorted by path, final [`Response::FindDone`]. Symbolic links
-    /// are not followed, and `/proc`, `/sys` and `/dev` not entered unless they are the root or above it.
+    /// Finds files: any number of [`Response::Found`], sorted by path, final [`Response::FindDone`]. Symbolic links are
+    /// not followed; `/proc`, `/sys` and `/dev` are not entered unless the search starts there.
     Find(Find),
     /// Searches files for lines: any number of [`Response::Matches`], sorted by path and line, final
-    /// [`Response::GrepDone`]. Goes where [`Self::Find`] does.
+    /// [`Response::GrepDone`]. Searches the same directories as [`Self::Find`].
     Grep(Grep),
-    /// Reads the clock that nobody sets. [`Response::Clock`].
+    /// Reads the monotonic clock. [`Response::Clock`].
     Clock,
-    /// Sets the wall clock by the one that nobody sets, so that it does not matter when this is heard.
+    /// Sets the wall clock relative to the monotonic clock, so that delays in transit do not matter.
     /// [`Response::Done`].
     SetClock {
-        /// By how many nanoseconds since the epoch the wall clock is ahead of it.
+        /// Nanoseconds since the epoch minus the monotonic clock.
         ahead: u64,
     },
 }
 
-/// What makes this machine itself. Every field is optional: what is absent stays as it is.
+/// The identity of a machine. Absent fields stay unchanged.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Configure {
-    /// Fresh entropy for the kernel's generator, 32 to 512 bytes. If it cannot be taken in, the request fails.
+    /// Entropy for the kernel's random generator, 32 to 512 bytes. The request fails if it cannot be added.
     pub entropy: Option<Vec<u8>>,
-    /// Wall clock, nanoseconds since the epoch.
+    /// Wall clock time in nanoseconds since the epoch.
     pub unix_nanos: Option<u64>,
     /// Host name.
     pub hostname: Option<String>,
@@ -200,167 +200,167 @@ pub struct Configure {
     pub machine_id: Option<String>,
     /// MAC address of the first network interface.
     pub mac: Option<[u8; 6]>,
-    /// Disk to mount and, usually, enter as the root.
+    /// Disk to mount and, usually, to change root into.
     pub root: Option<RootDisk>,
 }
 
 /// A disk to mount as the root.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RootDisk {
-    /// The device, `/dev/vda`.
+    /// The device, for example `/dev/vda`.
     pub device: String,
-    /// The file system, `ext4`.
+    /// The file system type, for example `ext4`.
     pub fstype: String,
-    /// Nothing may be written to it.
+    /// Mounts it read-only.
     pub read_only: bool,
-    /// Makes it the root. Else it is only mounted, at `/newroot`, for receiving a tree.
+    /// Changes root into it. Otherwise it is only mounted, at `/newroot`, to receive a tree.
     pub enter: bool,
 }
 
 /// A command to run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Exec {
-    /// Program and arguments; the program is looked up in the command's `PATH` unless it contains a slash.
+    /// Program and arguments. The program is looked up in the command's `PATH` unless it contains a slash.
     pub argv: Vec<Vec<u8>>,
-    /// Environment on top of the agent's defaults and the machine's variables.
+    /// Variables that override the agent's defaults and the machine's variables.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Working directory; the user's home, else `/`, if absent.
+    /// Working directory. If absent, the user's home, otherwise `/`.
     pub workdir: Option<RawPath>,
-    /// Who runs it; root if absent.
+    /// The user that runs it; root if absent.
     pub user: Option<User>,
-    /// Whether the main channel feeds its standard input; else it reads nothing.
+    /// Connects standard input to the main channel. Otherwise standard input is empty.
     pub stdin: bool,
-    /// A terminal of that many columns and rows instead of pipes.
+    /// Columns and rows of a terminal to use instead of pipes.
     pub tty: Option<(u16, u16)>,
-    /// Milliseconds after which the whole tree of processes is ended.
+    /// Milliseconds after which the command and all its descendants are killed.
     pub timeout_ms: Option<u64>,
 }
 
-/// Who runs a command.
+/// The user that runs a command.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum User {
     /// A name from the guest's `/etc/passwd`.
     Name(String),
-    /// Numbers.
+    /// Numeric ids.
     Id {
-        /// User.
+        /// User id.
         uid: u32,
-        /// Group.
+        /// Group id.
         gid: u32,
     },
 }
 
-/// How a tree is received.
+/// Options for receiving a tree.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct TreeOptions {
-    /// Sets owners as sent; else everything belongs to root.
+    /// Sets the owners from the tree. Otherwise everything belongs to root.
     pub owners: bool,
 }
 
-/// Something for a running stream.
+/// A control message for a running stream.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Control {
-    /// The terminal's new size.
+    /// Changes the size of the terminal.
     Resize {
-        /// Columns.
+        /// New width.
         columns: u16,
-        /// Rows.
+        /// New height.
         rows: u16,
     },
-    /// A signal for the command's process group.
+    /// Sends a signal to the command's process group.
     Signal(i32),
-    /// Turns the running command into a job. Output sent so far is not kept by the job, whose counts go on from there.
-    /// The stream ends with [`Response::Detached`], or with [`Response::Exited`] if the command was faster. A command
-    /// with a terminal stays as it is, and so does any other when there is no room for another job.
+    /// Turns the running command into a job. Output already sent is not kept by the job; its byte counts continue. The
+    /// stream ends with [`Response::Detached`], or with [`Response::Exited`] if the command exits first. Ignored for a
+    /// command with a terminal, and if there is no room for another job.
     Detach {
-        /// Milliseconds since the start of the command after which it is ended; no limit if absent.
+        /// New timeout in milliseconds since the start of the command; none if absent.
         timeout_ms: Option<u64>,
     },
-    /// Asks how much of its input the command reads: [`Response::InputRead`] comes when it has read the first piece, of
-    /// at most a page, and once more before [`Response::Exited`]. For input that was sent after this; a command with a
-    /// terminal, or without input, reports nothing.
+    /// Requests reports of how much of its input the command has read: one [`Response::InputRead`] when it has read the
+    /// first chunk of at most a page, and one before [`Response::Exited`]. Covers input sent after this. A command with
+    /// a terminal or without input reports nothing.
     ReportInput,
 }
 
-/// What the guest answers.
+/// A response of the guest.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Response {
-    /// It is done.
+    /// The request succeeded.
     Done,
-    /// It failed.
+    /// The request failed.
     Error(GuestError),
-    /// The command runs.
+    /// The command has started.
     Started {
-        /// Its process.
+        /// Its process id in the guest.
         pid: u32,
     },
-    /// The command ended.
+    /// The command has exited.
     Exited(Exit),
-    /// About a path.
+    /// Metadata of a path.
     Metadata(Metadata),
-    /// Some of a directory's entries.
+    /// Some of the entries of a directory.
     Entries(Vec<DirEntry>),
-    /// So many bytes of content were written.
+    /// The content was written.
     Written {
-        /// Bytes.
+        /// Number of bytes written.
         bytes: u64,
     },
-    /// The agent's condition.
+    /// The agent's status.
     Status(Status),
-    /// The machine goes on.
+    /// The machine was woken.
     Woken {
-        /// What became of its hooks, in the order in which they ran.
+        /// Results of its hooks, in the order in which they ran.
         hooks: Vec<HookReport>,
     },
-    /// The job runs.
+    /// The job has started.
     JobStarted {
-        /// Its number.
+        /// The job number.
         id: u32,
     },
     /// Some of the jobs.
     Jobs(Vec<JobInfo>),
-    /// What a job had written at one moment; the bytes came as data.
+    /// A job's output; the bytes were sent as data.
     JobOutput {
-        /// The job at that moment.
+        /// The job at the time of reading.
         info: JobInfo,
-        /// Where the bytes of standard output begin.
+        /// Offset of the first byte of standard output that was sent.
         stdout_from: u64,
-        /// Where the bytes of standard error begin.
+        /// Offset of the first byte of standard error that was sent.
         stderr_from: u64,
     },
     /// The machine's variables were changed.
     EnvSet {
-        /// How many there are now.
+        /// Number of variables now.
         variables: u32,
     },
     /// The machine's variables, sorted by name.
     Env(Vec<(String, Secret)>),
-    /// The connection is made.
+    /// The connection is established.
     Connected,
-    /// Some of what was found.
+    /// Some of the files found.
     Found(Vec<FoundEntry>),
-    /// That was all.
+    /// The search is complete.
     FindDone {
-        /// There is more than was sent.
+        /// There are more matches than were sent.
         truncated: bool,
     },
-    /// Some of the lines that match.
+    /// Some of the matching lines.
     Matches(Vec<GrepMatch>),
-    /// That was all.
+    /// The search is complete.
     GrepDone(GrepSummary),
-    /// The clock that nobody sets.
+    /// The monotonic clock.
     Clock {
-        /// Nanoseconds since the machine was booted, without those in which it stood still.
+        /// Nanoseconds since the machine booted, not counting the time it was paused.
         nanos: u64,
     },
-    /// The command goes on as a job.
+    /// The command continues as a job.
     Detached {
-        /// The job.
+        /// The job number.
         id: u32,
     },
-    /// How much of its input the command has read so far.
+    /// How much of its input the command has read.
     InputRead {
-        /// Bytes since its start.
+        /// Bytes since the command's start.
         bytes: u64,
     },
 }
@@ -368,47 +368,47 @@ pub enum Response {
 /// Why a request failed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct GuestError {
-    /// What kind of failure.
+    /// The category of the failure.
     pub kind: ErrorKind,
-    /// The kernel's error number, if it had one.
+    /// The kernel's error number, if a system call failed.
     pub errno: Option<i32>,
-    /// What the agent was doing, in words.
+    /// What failed and why, for a user.
     pub message: String,
 }
 
-/// Kinds of failure.
+/// Categories of failures.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum ErrorKind {
-    /// The request makes no sense or is out of bounds.
+    /// The request is malformed or out of bounds.
     Invalid,
-    /// There is no such file, program, user or job, or nothing listens there.
+    /// The file, program, user or job does not exist, or nothing listens on the port.
     NotFound,
-    /// It exists already.
+    /// It already exists.
     Exists,
     /// Not permitted, or not executable.
     Denied,
     /// No space left.
     NoSpace,
-    /// It was cancelled.
+    /// The request was cancelled.
     Cancelled,
-    /// The kernel refused for another reason.
+    /// Another error of the kernel.
     Io,
-    /// The agent cannot do this here.
+    /// The agent or the kernel does not support it.
     Unsupported,
-    /// Not now: the machine is held, or cannot be brought to rest.
+    /// Not possible at the moment: the machine is held, or its processes cannot be frozen.
     Busy,
 }
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Exit {
-    /// Code or signal.
+    /// Exit code or signal.
     pub status: ExitStatus,
-    /// It was ended because its time was up.
+    /// It was killed at its timeout.
     pub timed_out: bool,
-    /// It was ended because the host said so.
+    /// It was killed because the host cancelled it.
     pub cancelled: bool,
-    /// What it used.
+    /// Resources it used.
     pub usage: Usage,
 }
 
@@ -417,24 +417,24 @@ pub struct Exit {
 pub enum ExitStatus {
     /// It exited with this code.
     Code(i32),
-    /// This signal ended it.
+    /// It was killed by this signal.
     Signal(i32),
 }
 
-/// Resources a command used, its waited-for children included.
+/// Resources used by a command and its reaped children.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Usage {
-    /// From start to exit, microseconds.
+    /// Wall clock time from start to exit, in microseconds.
     pub wall_us: u64,
-    /// Processor time in user mode, microseconds.
+    /// CPU time in user mode, in microseconds.
     pub user_us: u64,
-    /// Processor time in the kernel, microseconds.
+    /// CPU time in the kernel, in microseconds.
     pub system_us: u64,
-    /// Largest resident size of one process, KiB.
+    /// Maximum resident set size of a single process, in KiB.
     pub max_rss_kib: u64,
 }
 
-/// What kind of file.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum FileKind {
     /// A regular file.
@@ -447,52 +447,52 @@ pub enum FileKind {
     Other,
 }
 
-/// About a path.
+/// Metadata of a path.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Metadata {
-    /// What it is.
+    /// Type of the file.
     pub kind: FileKind,
-    /// Length in bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
-    /// Owner.
+    /// Owner's user id.
     pub uid: u32,
-    /// Group.
+    /// Group id.
     pub gid: u32,
-    /// Number of names.
+    /// Number of hard links.
     pub links: u64,
-    /// Last modification, nanoseconds since the epoch.
+    /// Modification time in nanoseconds since the epoch.
     pub modified_ns: i64,
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     pub target: Option<RawPath>,
 }
 
 /// One entry of a directory.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DirEntry {
-    /// Its name.
+    /// File name without directories.
     pub name: Vec<u8>,
-    /// About it; a symbolic link is not followed.
+    /// Metadata; a symbolic link is not followed.
     pub metadata: Metadata,
 }
 
-/// The agent's own condition.
+/// Resource usage of the agent and the machine.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Status {
     /// The agent's resident memory, KiB.
     pub rss_kib: u64,
-    /// Its open file descriptors.
+    /// Open file descriptors of the agent.
     pub open_fds: u32,
-    /// Its threads.
+    /// Threads of the agent.
     pub threads: u32,
-    /// Children that ended and nobody waited for.
+    /// Exited children that were not reaped yet.
     pub zombies: u32,
-    /// Commands that run now.
+    /// Running commands.
     pub running: u32,
-    /// Memory the guest has, KiB.
+    /// Total memory of the guest, KiB.
     pub mem_total_kib: u64,
-    /// Memory the guest could still use, KiB.
+    /// Available memory of the guest, KiB.
     pub mem_available_kib: u64,
     /// Size of the root file system in bytes, 0 if none is mounted.
     pub root_bytes: u64,
@@ -505,7 +505,7 @@ pub fn to_bytes<T: Serialize>(message: &T) -> Result<Vec<u8>, postcard::Error> {
     postcard::to_allocvec(message)
 }
 
-/// Decodes a message; bytes left over are an error.
+/// Decodes a message. Trailing bytes are an error.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, postcard::Error> {
     let (message, rest) = postcard::take_from_bytes(bytes)?;
     if rest.is_empty() { Ok(message) } else { Err(postcard::Error::DeserializeBadEncoding) }

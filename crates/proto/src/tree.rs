@@ -2,58 +2,58 @@
 //!
 //! ```text
 //! repeated:  length u32 LE | TreeEntry (postcard) | content (regular files: exactly `size` bytes)
-//! at last:   0 u32
+//! at the end: 0 u32
 //! ```
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::{RawPath, from_bytes, to_bytes};
 
-/// The longest encoded entry: a path and a link target of 4 KiB each, and 64 KiB of extended attributes.
+/// Limit on an encoded entry: a path and a link target of 4 KiB each, and 64 KiB of extended attributes.
 pub const MAX_ENTRY: usize = 96 * 1024;
 
 /// One file, directory, link or node.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct TreeEntry {
-    /// Path below the root of the tree, without `.` or `..`; empty for the root itself.
+    /// Path relative to the root of the tree, without `.` or `..`; empty for the root itself.
     pub path: RawPath,
-    /// What it is.
+    /// Type of the entry.
     pub kind: TreeKind,
     /// Permission bits.
     pub mode: u32,
-    /// Owner.
+    /// Owner's user id.
     pub uid: u32,
-    /// Group.
+    /// Group id.
     pub gid: u32,
-    /// Last modification, nanoseconds since the epoch.
+    /// Modification time in nanoseconds since the epoch.
     pub modified_ns: i64,
-    /// Extended attributes.
+    /// Extended attributes: names and values.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum TreeKind {
     /// A directory.
     Directory,
     /// A regular file, followed by `size` bytes of content.
     File {
-        /// Length in bytes.
+        /// Size in bytes.
         size: u64,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points.
+        /// Target of the link.
         target: RawPath,
     },
-    /// Another name for an entry that came before.
+    /// A hard link to an earlier entry.
     Hardlink {
-        /// The earlier entry's path.
+        /// Path of the earlier entry.
         target: RawPath,
     },
     /// A device node.
     Device {
-        /// A block device, else a character device.
+        /// Whether it is a block device; otherwise a character device.
         block: bool,
         /// Major number.
         major: u32,
@@ -62,43 +62,43 @@ pub enum TreeKind {
     },
     /// A named pipe.
     Fifo,
-    /// The path and all below it are removed.
+    /// Removes the path and everything below it.
     Removed,
-    /// All below the path is removed, the directory stays.
+    /// Removes everything below the path and keeps the directory.
     Emptied,
-    /// A socket, which is named and never made. Older agents leave sockets out.
+    /// A socket. It is listed but never created. Older agents omit sockets.
     Socket,
 }
 
-/// What a tree stream contains.
+/// An item of a tree stream.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum TreeItem {
-    /// An entry; a file's content follows.
+    /// An entry. If it is a file, its content follows.
     Entry(TreeEntry),
-    /// Some content of the file before.
+    /// Some of the content of the preceding file.
     Content(Vec<u8>),
     /// The tree is complete.
     End,
 }
 
-/// Why a tree stream was refused.
+/// Why a tree stream was rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TreeError {
-    /// The entry would be too long.
+    /// The entry exceeds [`MAX_ENTRY`].
     #[error("tree entry of {0} bytes is longer than allowed")]
     TooLong(u32),
-    /// The entry does not decode.
+    /// The entry cannot be decoded.
     #[error("tree entry is malformed")]
     Malformed,
-    /// The path is absolute, empty in places, or climbs.
+    /// The path is absolute, or has an empty, `.` or `..` component.
     #[error("tree entry has an unsafe path")]
     Path,
-    /// Something follows the end.
+    /// There is data after the end of the tree.
     #[error("data after the end of the tree")]
     Trailing,
 }
 
-/// Appends an entry to `out`; the caller appends a file's content.
+/// Appends an entry to `out`. The caller appends the content of a file.
 pub fn encode_entry(entry: &TreeEntry, out: &mut Vec<u8>) -> Result<(), TreeError> {
     let bytes = to_bytes(entry).map_err(|_| TreeError::Malformed)?;
     let len = u32::try_from(bytes.len()).map_err(|_| TreeError::Malformed)?;
@@ -118,7 +118,7 @@ enum State {
     Ended,
 }
 
-/// Turns bytes, however they are cut, into tree items. Refuses unsafe paths; memory is bounded by [`MAX_ENTRY`].
+/// Decodes tree items from chunks of any size. Rejects unsafe paths. Memory is bounded by [`MAX_ENTRY`].
 #[derive(Debug)]
 pub struct TreeDecoder {
     state: State,
@@ -132,17 +132,17 @@ impl Default for TreeDecoder {
 }
 
 impl TreeDecoder {
-    /// Starts at the first entry.
+    /// Creates a decoder at the first entry.
     pub fn new() -> Self {
         Self { state: State::Length, held: Vec::new() }
     }
 
-    /// Whether the end of the tree was seen.
+    /// Whether the end of the tree was reached.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Ended)
     }
 
-    /// Takes bytes from the front of `input` up to and including the next item, if one is complete.
+    /// Consumes bytes from the front of `input` up to and including the next item. Returns `None` if none is complete.
     pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<TreeItem>, TreeError> {
         while !input.is_empty() {
             match self.state {

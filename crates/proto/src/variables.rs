@@ -1,26 +1,26 @@
-//! The environment of a machine: variables that every later command gets.
+//! The machine's variables: part of the environment of every later command.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
-/// Variables a machine may have.
+/// Maximum number of variables of a machine.
 pub const MAX_VARIABLES: usize = 256;
-/// Bytes of their names and values together.
+/// Limit on the total size of names and values.
 pub const MAX_VARIABLES_BYTES: usize = 128 * 1024;
 
-/// The value of a variable. It is never shown, and wiped when dropped.
+/// The value of a variable. Never shown by `Debug`, and wiped on drop.
 #[derive(Clone, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The value.
+    /// The plain value.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// The value, which from here on is the caller's to wipe.
+    /// Returns the plain value. The caller is responsible for wiping it.
     pub fn into_string(mut self) -> String {
         std::mem::take(&mut self.0)
     }
@@ -44,25 +44,27 @@ impl Drop for Secret {
     }
 }
 
-/// Why a machine has no variable of this name.
+/// Why a name is not allowed for a machine's variable.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameError {
-    /// Shells could not use it.
-    #[error("{0:?} is no name of a variable: letters, digits and underscores, no digit first")]
+    /// The name is not valid in a shell.
+    #[error(
+        "{0:?} is not a valid variable name: use letters, digits and underscores, and do not begin with a digit"
+    )]
     Malformed(String),
-    /// It decides what programs run, and would do so for every command.
-    #[error("{0} decides which code commands run, so it cannot be set for a whole machine")]
+    /// The variable determines which programs run, for every command.
+    #[error("{0} determines which code commands run, so it cannot be set for a whole machine")]
     Refused(String),
 }
 
-/// Checks the name of a variable that is to hold for every command of a machine. What one command's own request sets
-/// is not bound by it: whoever may choose the program may choose its `PATH`.
+/// Checks the name of a variable that applies to every command of a machine. Variables in the request of a single
+/// command are not restricted: a caller that chooses the program may choose its `PATH`.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     let well_formed = !name.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !well_formed {
-        // A value that got into the wrong place is not repeated at length.
+        // Show only the beginning: it may be a value that ended up in the wrong place.
         return Err(NameError::Malformed(name.chars().take(32).collect()));
     }
     if matches!(name, "PATH" | "IFS" | "ENV" | "BASH_ENV") || name.starts_with("LD_") {
@@ -78,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_choose_code_are_refused_and_those_alike_are_not() {
+    fn names_that_determine_code_are_rejected_and_similar_names_are_not() {
         for name in ["PATH", "IFS", "ENV", "BASH_ENV", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_"] {
             assert_eq!(check_name(name), Err(NameError::Refused(name.to_owned())));
         }
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn names_no_shell_could_use_are_refused() {
+    fn names_that_are_invalid_in_a_shell_are_rejected() {
         for name in ["", "1A", "A-B", "A B", "A=B", "Ä", "A\0", "A\n"] {
             assert_eq!(check_name(name), Err(NameError::Malformed(name.to_owned())));
         }

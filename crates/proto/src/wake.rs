@@ -1,53 +1,52 @@
-//! What a machine is told after a pause it does not know of.
+//! The request that wakes a machine after a fork or restore.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Configure, ExitStatus};
 
-/// Makes a clone, a fork or a restored machine itself before anything of its user's runs again: identity, boot id,
-/// a thawed root, then the hooks, and last the end of the hold. If a step fails, what follows is not done and the
-/// machine stays held.
+/// Wakes a clone, fork or restored machine before any user process runs again: sets its identity and boot id, thaws the
+/// root, runs the hooks, and ends the hold. If a step fails, later steps are skipped and the machine stays held.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Wake {
-    /// Who it is now.
+    /// The machine's new identity.
     pub identity: Configure,
-    /// What `/proc/sys/kernel/random/boot_id` says from now on; as it was if absent.
+    /// New content of `/proc/sys/kernel/random/boot_id`; unchanged if absent.
     pub boot_id: Option<[u8; 16]>,
-    /// What happened to it.
+    /// What happened to the machine.
     pub event: WakeEvent,
-    /// Runs the hooks in `/etc/agentiso/hooks.d`, all of them together for at most this many milliseconds.
+    /// Runs the hooks in `/etc/agentiso/hooks.d`, for at most this many milliseconds in all.
     pub hooks_ms: Option<u32>,
 }
 
 /// What happened to a machine.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum WakeEvent {
-    /// It is a fresh machine.
+    /// It is new.
     #[default]
     Start,
-    /// It was split off a running one or a snapshot of one.
+    /// It was forked from a running machine or from a snapshot.
     Fork,
-    /// It was taken back to an earlier moment of its own.
+    /// It was restored to an earlier state of its own.
     Restore,
 }
 
-/// What became of one hook.
+/// The result of one hook.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct HookReport {
-    /// Its file name: letters, digits, `.`, `_` and `-`.
+    /// File name: letters, digits, `.`, `_` and `-`.
     pub name: String,
     /// How it ended.
     pub outcome: HookOutcome,
-    /// The end of what it printed.
+    /// The end of its output.
     pub output: Vec<u8>,
 }
 
 /// How a hook ended.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum HookOutcome {
-    /// It ran to its end.
+    /// It ran to completion.
     Exited(ExitStatus),
-    /// Time was up while it ran, or before its turn.
+    /// The time limit was reached while it ran, or before it started.
     TimedOut,
     /// It was not run, for this reason.
     Skipped(String),

@@ -1,4 +1,4 @@
-//! Frames, however the stream is cut, torn or poisoned.
+//! Decoding of frames that arrive in chunks, truncated or corrupted.
 
 use agentiso_proto::{
     Channel, Decoder, Event, Frame, FrameError, HEADER_LEN, HELLO_LEN, Hello, Inherit, Kind, MAX_PAYLOAD,
@@ -24,7 +24,7 @@ fn any_frame() -> impl Strategy<Value = Frame> {
     let payload = prop_oneof![
         8 => prop::collection::vec(any::<u8>(), 0..200),
         1 => prop::collection::vec(any::<u8>(), 4000..5000),
-        // Payloads that look like the things a decoder searches for.
+        // Payloads that contain what a decoder searches for.
         1 => Just(Hello::new([3; 16], Inherit::Keep).encode().to_vec()),
         1 => Just(vec![0; 300]),
     ];
@@ -46,7 +46,7 @@ fn decode(decoder: &mut Decoder, mut input: &[u8]) -> Vec<Event> {
         assert!(decoder.wanted() <= MAX_PAYLOAD + 1);
         events.push(event);
     }
-    assert!(input.is_empty(), "a decoder without an event takes everything");
+    assert!(input.is_empty(), "a decoder that returns no event consumes all input");
     events
 }
 
@@ -54,13 +54,13 @@ fn hello() -> Hello {
     Hello::new([7; 16], Inherit::Kill)
 }
 
-/// What must be seen from a Hello on.
+/// The events expected from a Hello on.
 fn session(frames: &[Frame]) -> Vec<Event> {
     std::iter::once(Event::Hello(hello())).chain(frames.iter().cloned().map(Event::Frame)).collect()
 }
 
 #[test]
-fn a_frame_of_the_longest_payload_passes_and_one_byte_more_does_not() {
+fn the_longest_payload_is_accepted_and_one_byte_more_is_rejected() {
     let frame = Frame {
         kind: Kind::Data,
         channel: Channel::Main,
@@ -78,7 +78,7 @@ fn a_frame_of_the_longest_payload_passes_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn headers_that_are_not_of_this_version_are_refused() {
+fn headers_with_unknown_values_are_rejected() {
     for (at, value, error) in [
         (0, 10, FrameError::Kind(10)),
         (0, 0xff, FrameError::Kind(0xff)),
@@ -95,7 +95,7 @@ fn headers_that_are_not_of_this_version_are_refused() {
 }
 
 #[test]
-fn a_lost_decoder_ignores_frames_until_a_hello() {
+fn after_an_error_frames_are_ignored_until_a_hello() {
     let mut decoder = Decoder::searching();
     let mut bytes = Vec::new();
     encode(Kind::Ping, Channel::Main, false, 1, &[], &mut bytes);
@@ -112,7 +112,7 @@ fn a_new_hello_at_a_boundary_starts_a_new_session() {
 
 proptest! {
     #[test]
-    fn frames_cut_anywhere_are_the_same_frames(
+    fn frames_decode_the_same_in_chunks_of_any_size(
         frames in prop::collection::vec(any_frame(), 0..8),
         padding in 0..40_usize,
         places in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_never_makes_a_frame_longer_than_allowed(garbage in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn garbage_never_produces_an_oversized_frame(garbage in prop::collection::vec(any::<u8>(), 0..2000)) {
         for decoder in [&mut Decoder::new(), &mut Decoder::searching()] {
             for event in decode(decoder, &garbage) {
                 if let Event::Frame(frame) = event {
@@ -145,7 +145,7 @@ proptest! {
 
     #[test]
     fn a_hello_behind_garbage_and_padding_is_always_found(
-        // Bytes that get further into a header than chance would.
+        // Bytes that get further into a header than random ones.
         garbage in prop::collection::vec(prop_oneof![0..10_u8, Just(0xa7), Just(0x5a), any::<u8>()], 0..400),
         frames in prop::collection::vec(any_frame(), 0..4),
     ) {
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn a_torn_frame_is_lost_or_nothing_and_the_next_session_is_whole(
+    fn a_truncated_frame_does_not_corrupt_the_next_session(
         before in prop::collection::vec(any_frame(), 0..3),
         torn in any_frame(),
         at: prop::sample::Index,
@@ -184,11 +184,11 @@ proptest! {
     }
 
     #[test]
-    fn a_torn_hello_never_passes_for_the_real_one(at in 1..HELLO_LEN, nonce in any::<[u8; 16]>()) {
+    fn a_truncated_hello_is_never_taken_for_the_real_one(at in 1..HELLO_LEN, nonce in any::<[u8; 16]>()) {
         let torn = Hello::new(nonce, Inherit::Keep).encode();
         let bytes = [&torn[..at], &vec![0; RESYNC_PADDING], &hello().encode()].concat();
         let events = decode(&mut Decoder::new(), &bytes);
-        // Completed by zeros it may look like a Hello, but then its Welcome carries a nonce nobody waits for.
+        // Completed with zeros it may look like a Hello, but then its Welcome has a nonce that nobody waits for.
         prop_assert_eq!(events.len(), 2);
         prop_assert_eq!(&events[1], &Event::Hello(hello()));
     }

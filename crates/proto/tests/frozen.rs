@@ -1,9 +1,9 @@
-//! The format as it was written down once. Guests live frozen for years and speak what they were born with, so a
-//! test that fails here means: do not change the sample, add a version.
+//! The recorded wire format. A snapshotted guest speaks the version it booted with, for years, so if a test fails here,
+//! do not change the sample: add a version.
 //!
-//! Each sample uses distinct values for distinct fields, so that swapping two fields or two variants shows.
+//! Each sample has distinct values in distinct fields, so that swapping two fields or variants is detected.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use agentiso_proto::{
     Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, Find, FoundEntry,
@@ -13,7 +13,7 @@ use agentiso_proto::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Compares a message with its bytes in both directions. Blanks in the bytes separate fields.
+/// Compares a message with its bytes in both directions. Spaces in the bytes separate fields.
 #[track_caller]
 fn frozen<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(message: &T, bytes: &str) {
     assert_eq!(hex(&to_bytes(message).unwrap()), bytes.replace(' ', ""), "{message:?}");
@@ -148,7 +148,7 @@ fn requests_have_these_bytes() {
 }
 
 #[test]
-fn requests_about_jobs_have_these_bytes() {
+fn job_requests_have_these_bytes() {
     let exec = Exec { argv: vec![path("a")], timeout_ms: Some(9), ..Exec::default() };
     frozen(&Request::StartJob(exec), "15 01 0161 00 00 00 00 00 01 09");
     frozen(&Request::ListJobs, "16");
@@ -162,7 +162,7 @@ fn requests_about_jobs_have_these_bytes() {
 }
 
 #[test]
-fn the_environment_has_these_bytes() {
+fn environment_messages_have_these_bytes() {
     let secret = |text: &str| Secret::from(text.to_owned());
     let changes = vec![("A".to_owned(), Some(secret("v"))), ("B".to_owned(), None)];
     frozen(&Request::SetEnv { changes }, "1b 02 0141 01 0176 0142 00");
@@ -173,13 +173,13 @@ fn the_environment_has_these_bytes() {
 }
 
 #[test]
-fn connections_have_these_bytes() {
+fn connection_messages_have_these_bytes() {
     frozen(&Request::Connect { port: 8080 }, "1d 903f");
     frozen(&Response::Connected, "0e");
 }
 
 #[test]
-fn searches_have_these_bytes() {
+fn search_messages_have_these_bytes() {
     let find = Find { root: path("r"), glob: "g".to_owned(), max: 300, hidden: true };
     frozen(&Request::Find(find), "1e 0172 0167 ac02 01");
     let grep = Grep {
@@ -278,7 +278,7 @@ fn responses_have_these_bytes() {
 }
 
 #[test]
-fn responses_about_jobs_have_these_bytes() {
+fn job_responses_have_these_bytes() {
     frozen(&Response::JobStarted { id: 7 }, "09 07");
     let running = JobInfo {
         id: 1,
@@ -305,7 +305,7 @@ fn responses_about_jobs_have_these_bytes() {
 }
 
 #[test]
-fn kinds_of_failure_have_these_bytes() {
+fn error_kinds_have_these_bytes() {
     for (kind, byte) in [
         (ErrorKind::Invalid, "00"),
         (ErrorKind::NotFound, "01"),
@@ -346,7 +346,7 @@ fn tree_entries_have_these_bytes() {
 }
 
 #[test]
-fn a_message_with_bytes_left_over_is_refused() {
+fn trailing_bytes_are_rejected() {
     assert!(from_bytes::<Request>(&unhex("0c00")).is_err());
     assert!(from_bytes::<Request>(&unhex("ff00")).is_err());
     assert!(from_bytes::<Request>(&[]).is_err());

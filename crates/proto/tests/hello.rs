@@ -1,9 +1,9 @@
-//! Finding the Welcome that answers one's own Hello.
+//! Finding the Welcome that answers a given Hello.
 
 use agentiso_proto::{Decoder, Event, Hello, Inherit, VERSION_MAX, VERSION_MIN, Welcome, WelcomeScanner};
 use proptest::prelude::*;
 
-/// Feeds the pieces and returns the Welcome with everything that follows it.
+/// Feeds the chunks and returns the Welcome with everything that follows it.
 fn scan(nonce: [u8; 16], pieces: &[&[u8]]) -> Option<(Welcome, Vec<u8>)> {
     let mut scanner = WelcomeScanner::new(nonce);
     for (index, piece) in pieces.iter().enumerate() {
@@ -13,12 +13,12 @@ fn scan(nonce: [u8; 16], pieces: &[&[u8]]) -> Option<(Welcome, Vec<u8>)> {
                 pieces[index + 1..].iter().fold(input.to_vec(), |rest, piece| [&rest, *piece].concat());
             return Some((welcome, rest));
         }
-        assert!(input.is_empty(), "a scanner that found nothing takes everything");
+        assert!(input.is_empty(), "a scanner that found nothing consumes all input");
     }
     None
 }
 
-/// Cuts bytes at the given places.
+/// Splits bytes at the given positions.
 fn cut<'a>(bytes: &'a [u8], places: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut places: Vec<usize> = places.iter().map(|place| place.index(bytes.len() + 1)).collect();
     places.sort_unstable();
@@ -37,14 +37,14 @@ fn welcome(nonce: [u8; 16]) -> Welcome {
 }
 
 #[test]
-fn a_welcome_for_another_hello_is_passed_over() {
+fn a_welcome_for_another_hello_is_skipped() {
     let bytes = [&welcome([1; 16]).encode()[..], &welcome([2; 16]).encode()[..], b"frames"].concat();
     assert_eq!(scan([2; 16], &[&bytes]), Some((welcome([2; 16]), b"frames".to_vec())));
     assert_eq!(scan([3; 16], &[&bytes]), None);
 }
 
 #[test]
-fn a_torn_welcome_that_the_next_one_completes_is_passed_over() {
+fn a_truncated_welcome_before_a_complete_one_is_skipped() {
     let mut nonce = [0; 16];
     nonce[15] = welcome(nonce).encode()[0];
     let bytes = [&welcome(nonce).encode()[..31], &welcome(nonce).encode()[..], b"frames"].concat();
@@ -55,7 +55,7 @@ fn a_torn_welcome_that_the_next_one_completes_is_passed_over() {
 }
 
 #[test]
-fn the_newest_common_version_is_agreed_on_or_none() {
+fn the_newest_common_version_is_negotiated() {
     let hello = |min, max| Hello { min, max, ..Hello::new([0; 16], Inherit::Keep) };
     assert_eq!(hello(VERSION_MIN, VERSION_MAX).answer().version, VERSION_MAX);
     assert_eq!(hello(VERSION_MIN, VERSION_MAX + 9).answer().version, VERSION_MAX);
@@ -65,7 +65,7 @@ fn the_newest_common_version_is_agreed_on_or_none() {
 }
 
 #[test]
-fn a_hello_with_an_unknown_way_to_inherit_is_refused() {
+fn a_hello_with_an_unknown_inherit_mode_is_rejected() {
     let mut bytes = Hello::new([1; 16], Inherit::Keep).encode();
     bytes[20] = 3;
     let event = Decoder::new().next(&mut &bytes[..]);
@@ -74,7 +74,7 @@ fn a_hello_with_an_unknown_way_to_inherit_is_refused() {
 
 proptest! {
     #[test]
-    fn the_welcome_is_found_behind_any_stale_bytes_however_they_are_cut(
+    fn the_welcome_is_found_after_stale_bytes_in_chunks_of_any_size(
         nonce: [u8; 16],
         stale in prop::collection::vec(any::<u8>(), 0..300),
         torn in 0..32_usize,
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn a_hello_survives_its_encoding(nonce: [u8; 16], min: u16, max: u16, way in 0..3_usize) {
+    fn a_hello_survives_a_round_trip(nonce: [u8; 16], min: u16, max: u16, way in 0..3_usize) {
         let inherit = [Inherit::Keep, Inherit::Kill, Inherit::Held][way];
         let hello = Hello { min, max, inherit, nonce };
         prop_assert_eq!(Decoder::new().next(&mut &hello.encode()[..]), Some(Event::Hello(hello)));

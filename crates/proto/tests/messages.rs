@@ -3,7 +3,7 @@
 use agentiso_proto::{Control, Request, Response, from_bytes, to_bytes};
 use proptest::prelude::*;
 
-/// Bytes that begin like a message of one of the kinds there are, or of one there is not.
+/// Bytes that begin like a message of a known or unknown kind.
 fn like_a_message() -> impl Strategy<Value = Vec<u8>> {
     let small = prop::collection::vec(prop_oneof![3 => 0..4_u8, 1 => any::<u8>()], 0..60);
     (0..0x24_u8, small).prop_map(|(kind, rest)| [vec![kind], rest].concat())
@@ -13,7 +13,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_decodes_survives_being_encoded_and_decoded_again(bytes in like_a_message()) {
+    fn every_decoded_message_survives_a_round_trip(bytes in like_a_message()) {
         if let Ok(request) = from_bytes::<Request>(&bytes) {
             prop_assert_eq!(from_bytes::<Request>(&to_bytes(&request).unwrap()), Ok(request));
         }
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn a_message_that_is_cut_short_is_refused(bytes in like_a_message(), at in any::<prop::sample::Index>()) {
+    fn a_truncated_message_is_rejected(bytes in like_a_message(), at in any::<prop::sample::Index>()) {
         if from_bytes::<Request>(&bytes).is_ok() {
             prop_assert!(from_bytes::<Request>(&bytes[..at.index(bytes.len())]).is_err());
         }

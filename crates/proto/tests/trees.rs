@@ -1,6 +1,6 @@
-//! Trees as byte streams: whole, cut, unsafe and absurd.
+//! Tree streams: complete, in chunks, unsafe and invalid.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use agentiso_proto::{MAX_ENTRY, TreeDecoder, TreeEntry, TreeError, TreeItem, TreeKind, encode_entry};
 use proptest::prelude::*;
@@ -20,11 +20,11 @@ fn decode(decoder: &mut TreeDecoder, mut input: &[u8]) -> Result<Vec<TreeItem>, 
     while let Some(item) = decoder.next(&mut input)? {
         items.push(item);
     }
-    assert!(input.is_empty(), "a decoder without an item takes everything");
+    assert!(input.is_empty(), "a decoder that returns no item consumes all input");
     Ok(items)
 }
 
-/// Joins the pieces a file's content was cut into.
+/// Joins the chunks of a file's content.
 fn joined(items: Vec<TreeItem>) -> Vec<TreeItem> {
     let mut out: Vec<TreeItem> = Vec::new();
     for item in items {
@@ -37,7 +37,7 @@ fn joined(items: Vec<TreeItem>) -> Vec<TreeItem> {
 }
 
 #[test]
-fn unsafe_paths_are_refused() {
+fn unsafe_paths_are_rejected() {
     let long = vec![b'x'; 4097];
     for path in [
         &b"/etc"[..],
@@ -64,7 +64,7 @@ fn unsafe_paths_are_refused() {
 }
 
 #[test]
-fn names_that_only_look_unsafe_pass() {
+fn names_that_only_look_unsafe_are_accepted() {
     for path in [&b""[..], b"...", b"..a", b"a..", b".a/..b", b"\xff\xfe", b"a b"] {
         let entry = entry(path, TreeKind::Directory);
         assert_eq!(decode(&mut TreeDecoder::new(), &encoded(&entry)), Ok(vec![TreeItem::Entry(entry)]));
@@ -72,7 +72,7 @@ fn names_that_only_look_unsafe_pass() {
 }
 
 #[test]
-fn the_root_is_neither_removed_nor_the_target_of_a_link() {
+fn the_root_can_neither_be_removed_nor_linked_to() {
     for kind in [TreeKind::Removed, TreeKind::Hardlink { target: Vec::new() }] {
         let entry = entry(if kind == TreeKind::Removed { b"" } else { b"a" }, kind);
         assert_eq!(decode(&mut TreeDecoder::new(), &encoded(&entry)), Err(TreeError::Path));
@@ -80,7 +80,7 @@ fn the_root_is_neither_removed_nor_the_target_of_a_link() {
 }
 
 #[test]
-fn an_entry_longer_than_allowed_is_refused_by_both_ends_and_before_it_is_held() {
+fn an_oversized_entry_is_rejected_by_both_sides_before_it_is_buffered() {
     let len = MAX_ENTRY as u32 + 1;
     for len in [len, u32::MAX] {
         assert_eq!(decode(&mut TreeDecoder::new(), &len.to_le_bytes()), Err(TreeError::TooLong(len)));
@@ -93,14 +93,14 @@ fn an_entry_longer_than_allowed_is_refused_by_both_ends_and_before_it_is_held() 
 }
 
 #[test]
-fn lengths_inside_an_entry_that_exceed_it_are_refused() {
-    // A path that claims to have 2^63 bytes, in an entry of ten.
+fn lengths_that_exceed_their_entry_are_rejected() {
+    // A path that claims to be 2^63 bytes long, in an entry of ten bytes.
     let claim = [&10_u32.to_le_bytes()[..], &[0x80; 9], &[0x01]].concat();
     assert_eq!(decode(&mut TreeDecoder::new(), &claim), Err(TreeError::Malformed));
 }
 
 #[test]
-fn an_entry_with_bytes_left_over_is_refused() {
+fn trailing_bytes_in_an_entry_are_rejected() {
     let mut bytes = encoded(&entry(b"a", TreeKind::Fifo));
     bytes[0] += 1;
     bytes.push(0);
@@ -108,7 +108,7 @@ fn an_entry_with_bytes_left_over_is_refused() {
 }
 
 #[test]
-fn nothing_may_follow_the_end() {
+fn data_after_the_end_is_rejected() {
     let mut decoder = TreeDecoder::new();
     assert_eq!(decode(&mut decoder, &[0; 4]), Ok(vec![TreeItem::End]));
     assert!(decoder.is_complete());
@@ -116,7 +116,7 @@ fn nothing_may_follow_the_end() {
 }
 
 #[test]
-fn a_huge_file_is_announced_without_being_held() {
+fn a_huge_file_is_announced_without_being_buffered() {
     let mut decoder = TreeDecoder::new();
     let file = entry(b"huge", TreeKind::File { size: u64::MAX });
     decode(&mut decoder, &encoded(&file)).unwrap();
@@ -149,7 +149,7 @@ fn any_entry() -> impl Strategy<Value = (TreeEntry, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn a_tree_cut_anywhere_is_the_same_tree(
+    fn a_tree_decodes_the_same_in_chunks_of_any_size(
         entries in prop::collection::vec(any_entry(), 0..8),
         places in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {
@@ -178,7 +178,7 @@ proptest! {
 
     #[test]
     fn garbage_never_yields_an_unsafe_path(garbage in prop::collection::vec(any::<u8>(), 0..300)) {
-        // A length that fits, so that what follows is taken for an entry.
+        // A valid length, so that what follows is decoded as an entry.
         let bytes = [&(garbage.len() as u32).to_le_bytes()[..], &garbage].concat();
         if let Ok(items) = decode(&mut TreeDecoder::new(), &bytes) {
             for item in items {

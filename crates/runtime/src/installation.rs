@@ -108,7 +108,7 @@ impl Installation {
             return None;
         }
         let find = || {
-            let found = agentiso_vmm::in_place(|| {
+            let found = agentiso_blocking::in_place(|| {
                 Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json"))
             });
             found.map(Arc::new).inspect_err(|error| {

@@ -1,4 +1,5 @@
 //! Wires the real adapters together: the only crate that knows them all.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod agent;
 pub mod check;

@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::sync::watch;
@@ -51,7 +52,7 @@ impl Drop for Console {
 impl Console {
     /// Keeps what comes from `stream` in `path` for as long as the machine runs.
     pub fn record(path: &Path, stream: UnixStream) -> io::Result<Self> {
-        let log = Log::open(path)?;
+        let log = in_place(|| Log::open(path))?;
         let (until_the_end, reading) = watch::channel(());
         let task = tokio::spawn(async move {
             pump(stream, log).await;
@@ -71,11 +72,14 @@ impl Console {
 
     /// The last lines.
     pub fn tail(&self) -> String {
-        let mut text = read_tail(&self.path, TAIL).unwrap_or_default();
-        if text.lines().count() < TAIL_LINES {
-            let earlier = read_tail(&older(&self.path), TAIL).unwrap_or_default();
-            text.insert_str(0, &earlier);
-        }
+        let text = in_place(|| {
+            let mut text = read_tail(&self.path, TAIL).unwrap_or_default();
+            if text.lines().count() < TAIL_LINES {
+                let earlier = read_tail(&older(&self.path), TAIL).unwrap_or_default();
+                text.insert_str(0, &earlier);
+            }
+            text
+        });
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         // What a kernel says first when it gives up matters more than the registers it prints afterwards.
         let start = match lines.iter().rposition(|line| line.contains(KERNEL_PANIC)) {
@@ -90,7 +94,7 @@ async fn pump(mut stream: UnixStream, mut log: Log) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length @ 1..) = stream.read(&mut buffer).await {
         // A log that cannot be written must not stall the guest: keep reading.
-        let _ = log.append(&buffer[..length]);
+        let _ = in_place(|| log.append(&buffer[..length]));
     }
 }
 
@@ -101,12 +105,14 @@ struct Log {
 }
 
 impl Log {
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
         let length = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file, length })
     }
 
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.length + bytes.len() as u64 > TURN_OVER {
             fs::rename(&self.path, older(&self.path))?;

@@ -1,4 +1,5 @@
 //! QEMU machines: finding QEMU, starting it, talking to it, and cloning machines from memory images.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod confine;
 mod console;
@@ -18,7 +19,6 @@ mod transport;
 mod tsc;
 mod users;
 
-pub use agentiso_blocking::in_place;
 pub use confine::{ConfineError, Confinement, Group, IoLimits, Limits, Policy, Trial};
 pub use console::Console;
 pub use error::VmError;

@@ -1,14 +1,17 @@
-//! Finding out whether the processor can run guests: by letting it run one.
+//! Finds out how guests run on this host (KVM or emulation, vsock or serial) by booting one.
 //!
-//! `/dev/kvm` may exist, open, and still never run a stock kernel, so nothing but a boot of the real guest kernel
-//! decides. The answer holds until the host reboots or QEMU, kernel, user or the device's permissions change.
+//! `/dev/kvm` may exist, open, and still never run a stock kernel, so only a boot of the real guest kernel decides. The
+//! result is cached until the host reboots or QEMU, kernel, user or the device's permissions change. A device that
+//! cannot be opened is never cached: it is looked at again for every machine.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_core::chain;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -54,39 +57,36 @@ pub async fn probe(host: &Host, kernel: &GuestKernel, wanted: Option<Accel>, cac
         return Acceleration { accel, reason: "set in the configuration".to_owned() };
     }
     let tcg = |reason: String| Acceleration { accel: Accel::Tcg, reason };
-    let memory = cache.join("acceleration.json");
-    let device = match device_standing(KVM_DEVICE) {
-        Ok(device) => device,
-        Err(reason) => {
-            if read(&memory).is_some_and(|last: Remembered<Acceleration>| last.answer.accel == Accel::Kvm) {
+    let file = cache.join("acceleration.json");
+    let key = match look_up(&file, KVM_DEVICE, |device| key(host, kernel, device)) {
+        LookUp::Known(known) => return known,
+        LookUp::Unusable { reason, last } => {
+            if last.is_some_and(|last: Acceleration| last.accel == Accel::Kvm) {
                 tracing::warn!("{reason}; it worked before: new machines run without KVM");
             }
             return tcg(reason);
         }
+        LookUp::Unknown { key } => key,
     };
-    let key = key(host, kernel, &device);
-    if let Some(known) = recall(&memory, &key) {
-        return known;
-    }
     let answer = match try_kvm(host, kernel, cache).await {
         Ok(()) => Acceleration { accel: Accel::Kvm, reason: "the guest kernel boots under KVM".to_owned() },
         Err(said) => tcg(format!("{KVM_DEVICE} is there, but the guest kernel does not run on it: {said}")),
     };
-    remember(&memory, key, &answer);
+    in_place(|| remember(&file, key, &answer));
     answer
 }
 
-/// How guests ran when that was last found out, without finding it out again: KVM only if it was that and its device can
-/// still be opened.
+/// The result of the last probe, without a new one: KVM only if the probe found it to work and the device can still be
+/// opened.
 pub fn last_known(wanted: Option<Accel>, cache: &Path) -> Accel {
     let remembered = || {
-        device_standing(KVM_DEVICE).ok()?;
+        device_state(KVM_DEVICE).ok()?;
         read(&cache.join("acceleration.json")).map(|last: Remembered<Acceleration>| last.answer.accel)
     };
-    wanted.or_else(remembered).unwrap_or(Accel::Tcg)
+    wanted.or_else(|| in_place(remembered)).unwrap_or(Accel::Tcg)
 }
 
-/// Decides how host and guest talk, in the same way.
+/// Decides between vsock and serial, in the same way.
 pub async fn choose_link(
     host: &Host,
     kernel: &GuestKernel,
@@ -98,48 +98,46 @@ pub async fn choose_link(
         return LinkChoice { link, reason: "set in the configuration".to_owned() };
     }
     let serial = |reason: String| LinkChoice { link: LinkKind::Serial, reason };
-    let memory = cache.join("link.json");
-    let device = match device_standing(VSOCK_DEVICE) {
-        Ok(device) => device,
-        Err(reason) => {
-            if read(&memory).is_some_and(|last: Remembered<LinkChoice>| last.answer.link == LinkKind::Vsock) {
+    let file = cache.join("link.json");
+    let key = match look_up(&file, VSOCK_DEVICE, |device| format!("{} {accel}", key(host, kernel, device))) {
+        LookUp::Known(known) => return known,
+        LookUp::Unusable { reason, last } => {
+            if last.is_some_and(|last: LinkChoice| last.link == LinkKind::Vsock) {
                 tracing::warn!("{reason}; it worked before: new machines use a virtio serial port");
             }
             return serial(reason);
         }
+        LookUp::Unknown { key } => key,
     };
-    let key = format!("{} {accel}", key(host, kernel, &device));
-    if let Some(known) = recall(&memory, &key) {
-        return known;
-    }
     let answer = match try_boot(host, kernel, accel, LinkKind::Vsock, cache).await {
         Ok(()) => LinkChoice { link: LinkKind::Vsock, reason: "the agent answers on it".to_owned() },
         Err(said) => serial(format!("{VSOCK_DEVICE} is there, but the agent does not answer on it: {said}")),
     };
-    remember(&memory, key, &answer);
+    in_place(|| remember(&file, key, &answer));
     answer
 }
 
-/// Why machines of this kind cannot run here at the moment, if they cannot: a device that is needed is missing or
-/// closed to us. That it is open does not mean that it works.
+/// Why machines with this hardware cannot run here at the moment: a device they need is missing or not accessible. `None`
+/// does not mean that the device works.
 pub fn missing_device(hardware: &Hardware) -> Option<String> {
     let kvm = (hardware.accel == Accel::Kvm).then_some(KVM_DEVICE);
     let vsock = (hardware.link == LinkKind::Vsock).then_some(VSOCK_DEVICE);
-    [kvm, vsock].into_iter().flatten().find_map(|device| device_standing(device).err())
+    in_place(|| [kvm, vsock].into_iter().flatten().find_map(|device| device_state(device).err()))
 }
 
-/// Who may use a device that can be opened: what was found out about it holds as long as this does, also for a QEMU
-/// that runs as somebody else. Otherwise, why it cannot be.
-fn device_standing(device: &str) -> Result<String, String> {
+/// Who may use a device, as part of the cache key: a probe's result may change with it, also for a QEMU that runs as
+/// another user. The error says why the device cannot be opened.
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
+fn device_state(device: &str) -> Result<String, String> {
     let opened = fs::OpenOptions::new().read(true).write(true).open(device);
     let found = opened.and_then(|device| device.metadata());
     let found = found.map_err(|error| format!("{device} cannot be opened: {error}"))?;
     Ok(format!("{:o} {} {} {}", found.mode(), found.uid(), found.gid(), found.ino()))
 }
 
-/// Boots the guest kernel under KVM; in case of failure, says why in one line. A kernel that KVM cannot run may spin for
-/// ever without a word, and how long one takes that it can run depends on the host. So one that is silent is given up
-/// when an emulated one, which began later, has booted.
+/// Boots the guest kernel under KVM; the error says in one line why it failed. A kernel that KVM cannot run may spin
+/// without printing anything, and how long a working boot takes depends on the host. So a silent boot is given up once
+/// an emulated one, started later, has finished.
 async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Result<(), String> {
     let scratch = Scratch::new(cache, host)?;
     let emulated = try_boot(host, kernel, Accel::Tcg, LinkKind::Serial, cache);
@@ -151,7 +149,7 @@ async fn try_kvm(host: &Host, kernel: &GuestKernel, cache: &Path) -> Result<(), 
     }
 }
 
-/// Boots the guest kernel once; in case of failure, says why in one line.
+/// Boots the guest kernel once; the error says in one line why it failed.
 async fn try_boot(
     host: &Host,
     kernel: &GuestKernel,
@@ -198,11 +196,12 @@ async fn overtaken(dir: &Path, head_start: Duration, other: impl Future<Output =
     std::future::pending().await
 }
 
+#[expect(clippy::disallowed_methods, reason = "one stat, twice per probe")]
 fn console_is_empty(dir: &Path) -> bool {
     fs::metadata(dir.join("console.log")).map_or(0, |log| log.len()) == 0
 }
 
-/// A directory for one probe, gone with it.
+/// A directory for one probe, removed when dropped.
 struct Scratch {
     dir: PathBuf,
     user: Option<User>,
@@ -213,10 +212,12 @@ impl Scratch {
         let user = host.user().map_err(|error| chain(&error))?;
         let dir = parent.join(format!("probe-{}", uuid::Uuid::new_v4().simple()));
         let scratch = Self { dir, user };
-        scratch.make().map_err(|error| format!("{} cannot be made: {error}", scratch.dir.display()))?;
+        in_place(|| scratch.make())
+            .map_err(|error| format!("{} cannot be made: {error}", scratch.dir.display()))?;
         Ok(scratch)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn make(&self) -> io::Result<()> {
         fs::create_dir(&self.dir)?;
         match self.user.as_ref().map(User::owner) {
@@ -227,8 +228,9 @@ impl Scratch {
 }
 
 impl Drop for Scratch {
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
+        let _ = in_place(|| fs::remove_dir_all(&self.dir));
     }
 }
 
@@ -238,21 +240,48 @@ fn key(host: &Host, kernel: &GuestKernel, device: &str) -> String {
 }
 
 /// Identifies this boot of the host.
-pub(crate) fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+pub(crate) fn boot_id() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    if let Some(id) = BOOT.get() {
+        return id;
+    }
+    #[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
+    let read = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    // A failure is not kept: the next call reads again.
+    read.map_or("", |id| BOOT.get_or_init(|| id.trim().to_owned()))
 }
 
-fn recall<T: DeserializeOwned>(cache: &Path, key: &str) -> Option<T> {
-    let known: Remembered<T> = read(cache)?;
-    (known.key == key).then_some(known.answer)
+/// What the cache says about a device.
+enum LookUp<T> {
+    /// The result of an earlier probe that still holds.
+    Known(T),
+    /// No probe is needed: the device cannot be opened. `last` is the result of the last probe.
+    Unusable { reason: String, last: Option<T> },
+    /// A probe has to be made. Its result is stored under `key`.
+    Unknown { key: String },
 }
 
-/// What was found out last, whatever has changed since.
+fn look_up<T: DeserializeOwned>(file: &Path, device: &str, key_of: impl FnOnce(&str) -> String) -> LookUp<T> {
+    in_place(|| match device_state(device) {
+        Err(reason) => LookUp::Unusable { reason, last: read(file).map(|last| last.answer) },
+        Ok(state) => {
+            let key = key_of(&state);
+            match read(file) {
+                Some(Remembered { key: known, answer }) if known == key => LookUp::Known(answer),
+                _ => LookUp::Unknown { key },
+            }
+        }
+    })
+}
+
+/// The result of the last probe, whether or not it still holds.
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn read<T: DeserializeOwned>(cache: &Path) -> Option<Remembered<T>> {
     serde_json::from_slice(&fs::read(cache).ok()?).ok()
 }
 
-/// Failing to remember only means asking again.
+/// A failure only means another probe.
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn remember<T: Serialize>(cache: &Path, key: String, answer: &T) {
     if let Ok(text) = serde_json::to_vec_pretty(&Remembered { key, answer }) {
         let _ = fs::write(cache, text);
@@ -279,7 +308,7 @@ mod tests {
 
         let dir = tempfile::tempdir().unwrap();
         let device = dir.path().join("device");
-        let standing = || device_standing(device.to_str().unwrap());
+        let standing = || device_state(device.to_str().unwrap());
         assert!(standing().unwrap_err().contains("cannot be opened: No such file"));
         fs::write(&device, "").unwrap();
         let before = standing().unwrap();

@@ -4,6 +4,10 @@
 //! installations must not give out the same id: a line for each, with the process that has it. First that is whoever
 //! starts the machine, then its QEMU. An id is free again when that process is gone, so nothing has to be given back,
 //! and a daemon that is restarted finds what is taken.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "called `in_place`, by the start of a machine and by the last drop of a `User`"
+)]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -11,6 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agentiso_blocking::in_place;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::qemu::{Credentials, start_time};
@@ -149,7 +154,7 @@ impl Drop for Claim {
             taken.retain(|line| *line != (self.uid, self.owner));
             if taken.len() == before { Ok(()) } else { registry.write(&taken) }
         };
-        if let Err(error) = free() {
+        if let Err(error) = in_place(free) {
             // It is free when this process has ended.
             tracing::debug!(%error, uid = self.uid, "could not give a user id back");
         }

@@ -1,6 +1,6 @@
-//! What a program that runs in QEMU's place reaches of its host: a QEMU that a guest has taken over can do no more.
+//! What a program in QEMU's place can reach on the host: a QEMU taken over by its guest can do no more.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -13,7 +13,7 @@ use std::process::Command;
 use agentiso_vmm::qemu::{Credentials, Isolate, Process, Qemu, Spawn};
 use agentiso_vmm::{Access, Isolation, Shown, User, Users};
 
-/// Tries things and says what became of them. Everything it needs is part of every Debian.
+/// Tries operations and prints the results. Needs only what every Debian has.
 const PROBE: &str = r#"
 use strict; use Socket;
 my %at = @ARGV;
@@ -40,7 +40,7 @@ said("a disk it is shown later", opens("+<", $at{later}));
 print STDERR "done\n";
 "#;
 
-/// An ordinary user that nobody has on the host.
+/// A user id that no user of the host has.
 const STRANGER: &str = "65531";
 
 struct Probed {
@@ -56,7 +56,7 @@ impl Probed {
     }
 }
 
-/// Runs the probe as a QEMU would, with a home around it, and says what it reached.
+/// Runs the probe like a QEMU, with a home around it, and returns what it could reach.
 async fn probe() -> Probed {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
@@ -163,7 +163,7 @@ fn is_root() -> bool {
 }
 
 #[tokio::test]
-async fn what_runs_in_qemus_place_reaches_its_own_files_and_nothing_else() {
+async fn an_isolated_process_reaches_only_its_own_files() {
     let probed = probe().await;
     for what in ["own disk, write", "layer, read", "memory base, read", "a disk it is shown later"] {
         assert!(probed.reached(what), "{what}: {:?}", probed.said);
@@ -177,7 +177,7 @@ async fn what_runs_in_qemus_place_reaches_its_own_files_and_nothing_else() {
         "the daemon's socket",
         "the network",
     ];
-    // Where all machines have the same user, only Landlock keeps them from these.
+    // If all machines have the same user, only Landlock denies these.
     let has_own_user = is_root();
     if has_own_user || probed.landlock > 0 {
         refused.extend(["a new file beside its disk", "a second name for its disk"]);
@@ -195,11 +195,11 @@ async fn what_runs_in_qemus_place_reaches_its_own_files_and_nothing_else() {
 }
 
 #[test]
-fn the_same_holds_for_an_ordinary_user() {
-    let name = "what_runs_in_qemus_place_reaches_its_own_files_and_nothing_else";
+fn isolation_works_for_an_ordinary_user() {
+    let name = "an_isolated_process_reaches_only_its_own_files";
     let place = tempfile::Builder::new().prefix("isolation-").tempdir_in("/tmp").unwrap();
     fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
-    // Where the tests are built may be closed to others.
+    // The build directory may be inaccessible to other users.
     let program = place.path().join("test");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! Connections to servers in the guest, which here are on the loopback interface of the machine of the test.
+//! Connections to servers in the guest. Here the servers listen on the loopback interface of the test machine.
 
 use std::{
     io::{ErrorKind as IoErrorKind, Read, Write},
@@ -13,14 +13,14 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::host::{Host, shell};
 
-/// A server for one connection.
+/// Starts a server for one connection.
 fn server<T: Send + 'static>(serve: impl FnOnce(TcpStream) -> T + Send + 'static) -> (u16, JoinHandle<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     (port, thread::spawn(move || serve(listener.accept().unwrap().0)))
 }
 
-/// Takes everything and says how much it was.
+/// Reads everything and returns how much it was.
 fn count(mut connection: TcpStream) -> usize {
     let mut taken = Vec::new();
     connection.read_to_end(&mut taken).unwrap();
@@ -28,7 +28,7 @@ fn count(mut connection: TcpStream) -> usize {
     taken.len()
 }
 
-/// A port of the older protocol on which nobody listens, nor any other test while this is held.
+/// An IPv4 port on which nothing listens. It stays reserved while the descriptor is held.
 fn silent_port() -> (OwnedFd, u16) {
     let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&held, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -42,7 +42,7 @@ fn connect(host: &mut Host, port: u16) -> u32 {
     stream
 }
 
-/// That a connection of its own works.
+/// Asserts that a new connection works.
 fn assert_reachable(host: &mut Host) {
     let (port, server) = server(count);
     let stream = connect(host, port);
@@ -54,7 +54,7 @@ fn assert_reachable(host: &mut Host) {
 }
 
 #[test]
-fn a_request_is_ended_and_its_answer_still_comes() {
+fn the_response_arrives_after_the_request_side_is_closed() {
     let mut host = Host::start();
     let (port, server) = server(count);
     let stream = connect(&mut host, port);
@@ -67,7 +67,7 @@ fn a_request_is_ended_and_its_answer_still_comes() {
 }
 
 #[test]
-fn a_server_that_has_sent_everything_can_still_be_sent_to() {
+fn data_reaches_a_server_that_has_closed_its_sending_side() {
     let mut host = Host::start();
     let (port, server) = server(|mut connection| {
         connection.write_all(&vec![1; 3_000_000]).unwrap();
@@ -86,7 +86,7 @@ fn a_server_that_has_sent_everything_can_still_be_sent_to() {
 }
 
 #[test]
-fn a_host_that_does_not_read_holds_up_only_that_connection() {
+fn a_host_that_does_not_read_stalls_only_that_connection() {
     let mut host = Host::start();
     let (port, server) = server(|mut connection| {
         let piece = [0; 65_536];
@@ -108,7 +108,7 @@ fn a_host_that_does_not_read_holds_up_only_that_connection() {
 }
 
 #[test]
-fn a_server_that_does_not_read_holds_up_only_that_connection() {
+fn a_server_that_does_not_read_stalls_only_that_connection() {
     let mut host = Host::start();
     let (go, wait) = mpsc::channel::<()>();
     let (port, server) = server(move |connection| {
@@ -130,7 +130,7 @@ fn a_server_that_does_not_read_holds_up_only_that_connection() {
 }
 
 #[test]
-fn a_port_on_which_nothing_listens_is_not_found() {
+fn connecting_to_a_port_without_a_listener_is_not_found() {
     let (_held, port) = silent_port();
     let mut host = Host::start();
     let heard = host.call(&Request::Connect { port });
@@ -140,7 +140,7 @@ fn a_port_on_which_nothing_listens_is_not_found() {
 }
 
 #[test]
-fn a_server_that_listens_only_on_the_newer_protocol_is_found_too() {
+fn a_server_that_listens_only_on_ipv6_is_reached() {
     let (_held, port) = silent_port();
     let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, port)).unwrap();
     let server = thread::spawn(move || count(listener.accept().unwrap().0));
@@ -152,11 +152,11 @@ fn a_server_that_listens_only_on_the_newer_protocol_is_found_too() {
 }
 
 #[test]
-fn a_connection_that_the_server_resets_is_an_error_after_what_it_sent() {
+fn a_connection_reset_by_the_server_is_an_error_after_its_data() {
     let mut host = Host::start();
     let (port, server) = server(|mut connection| {
         connection.write_all(b"first").unwrap();
-        // Closing with something unread resets.
+        // Closing a socket with unread data resets the connection.
         connection.peek(&mut [0]).unwrap();
     });
     let stream = connect(&mut host, port);
@@ -169,7 +169,7 @@ fn a_connection_that_the_server_resets_is_an_error_after_what_it_sent() {
 }
 
 #[test]
-fn a_connection_of_a_session_that_is_lost_is_reset_and_not_ended() {
+fn a_lost_session_resets_its_connections() {
     let mut host = Host::start();
     let (port, server) =
         server(|mut connection| connection.read_to_end(&mut Vec::new()).map_err(|error| error.kind()));
@@ -181,7 +181,7 @@ fn a_connection_of_a_session_that_is_lost_is_reset_and_not_ended() {
 }
 
 #[test]
-fn hundreds_of_connections_at_once_each_carry_their_own() {
+fn hundreds_of_concurrent_connections_do_not_mix() {
     const MANY: usize = 400;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -206,7 +206,7 @@ fn hundreds_of_connections_at_once_each_carry_their_own() {
         assert_eq!(heard.main, (number as u32).to_le_bytes());
     }
     server.join().unwrap();
-    // Workers nobody needs any more are on their way out.
+    // Surplus workers are exiting.
     while host.status().threads > 20 {}
     assert!(host.status().open_fds < 20);
 }

@@ -1,4 +1,4 @@
-//! Commands that become jobs while they run.
+//! Running commands that become jobs.
 
 use agentiso_proto::{
     Control, Exec, ExitStatus, Inherit, JobInfo, JobRead, JobWait, Kind, Request, Response,
@@ -18,7 +18,7 @@ fn detached(host: &mut Host, stream: u32) -> (u32, Heard) {
     }
 }
 
-/// What a job wrote in all, and how it ended.
+/// The exit and complete output of a job.
 fn ending(host: &mut Host, id: u32) -> (JobInfo, Heard) {
     let read = JobRead { id, max: u32::MAX, wait: JobWait::Exit, wait_ms: LONG, ..JobRead::default() };
     let heard = host.call(&Request::ReadJob(read));
@@ -29,7 +29,7 @@ fn ending(host: &mut Host, id: u32) -> (JobInfo, Heard) {
 }
 
 #[test]
-fn a_command_that_is_detached_loses_none_of_its_output_and_reads_what_it_was_sent() {
+fn a_detached_command_loses_no_output_and_reads_its_input() {
     let mut host = Host::start();
     let fifo = tempfile::tempdir().unwrap();
     let gate = fifo.path().join("gate");
@@ -49,18 +49,18 @@ fn a_command_that_is_detached_loses_none_of_its_output_and_reads_what_it_was_sen
     assert_eq!((info.stdout.first, info.stdout.end, info.stderr.first, info.stderr.end), (12, 17, 5, 5));
     assert_eq!(info.exit.unwrap().status, ExitStatus::Code(3));
     assert_eq!(info.argv, shell(&script).argv);
-    // The agent tells of the end of a job before it has put its supervisor away.
+    // The agent reports the end of a job before its supervisor is gone.
     while host.status().running > 0 {}
 }
 
 #[test]
-fn a_detached_command_outlives_its_session_and_its_streams_number_is_free() {
+fn a_detached_command_outlives_its_session_and_frees_its_stream_id() {
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(shell("echo begun; exec sleep 600")));
     host.wait_until(stream, |heard| heard.stdout == b"begun\n");
     host.control(stream, NO_LIMIT);
     let (id, _) = detached(&mut host, stream);
-    // The same number again, for another command, which the end of the first must not touch.
+    // Reuse the id for another command, which the end of the first must not affect.
     host.open_on(stream, &Request::Exec(shell("echo other; read forever; echo never")));
     host.wait_until(stream, |heard| heard.stdout == b"other\n" || heard.last.is_some());
     host.hello(Inherit::Keep);
@@ -70,7 +70,7 @@ fn a_detached_command_outlives_its_session_and_its_streams_number_is_free() {
 }
 
 #[test]
-fn a_new_limit_counts_from_the_commands_start_and_an_old_one_is_lifted() {
+fn a_new_timeout_counts_from_the_start_and_replaces_the_old_one() {
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(Exec { timeout_ms: Some(600_000), ..shell("exec sleep 600") }));
     host.wait_until(stream, |heard| !heard.responses.is_empty());
@@ -87,7 +87,7 @@ fn a_new_limit_counts_from_the_commands_start_and_an_old_one_is_lifted() {
 }
 
 #[test]
-fn a_command_with_a_terminal_stays_what_it_is() {
+fn a_command_with_a_terminal_cannot_be_detached() {
     let mut host = Host::start();
     let exec = Exec { tty: Some((80, 24)), stdin: true, ..shell("echo begun; read word; echo $word") };
     let stream = host.open(&Request::Exec(exec));
@@ -99,7 +99,7 @@ fn a_command_with_a_terminal_stays_what_it_is() {
 }
 
 #[test]
-fn what_comes_after_the_end_of_a_stream_that_was_detached_is_ignored() {
+fn frames_for_a_detached_stream_are_ignored() {
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(shell("echo begun; exec sleep 600")));
     host.wait_until(stream, |heard| heard.stdout == b"begun\n");

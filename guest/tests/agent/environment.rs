@@ -30,7 +30,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn later_commands_and_jobs_get_the_machines_variables_below_their_own() {
+fn later_commands_and_jobs_get_the_machine_variables_and_may_override_them() {
     let mut host = Host::start();
     assert_set(&set(&mut host, &[("TOKEN", Some("secret")), ("LANG", Some("de")), ("GONE", Some("x"))]), 3);
     assert_set(&set(&mut host, &[("GONE", None), ("NEVER", None)]), 2);
@@ -46,7 +46,7 @@ fn later_commands_and_jobs_get_the_machines_variables_below_their_own() {
 }
 
 #[test]
-fn a_request_of_which_one_part_is_refused_changes_nothing_and_tells_no_value() {
+fn an_invalid_request_changes_nothing_and_reveals_no_value() {
     let mut host = Host::start();
     assert_set(&set(&mut host, &[("A", Some("1"))]), 1);
     for name in ["PATH", "IFS", "ENV", "BASH_ENV", "LD_PRELOAD", "", "1A", "A-B", "A=B"] {
@@ -63,14 +63,14 @@ fn a_request_of_which_one_part_is_refused_changes_nothing_and_tells_no_value() {
 }
 
 #[test]
-fn there_are_limits_to_the_number_of_variables_and_to_their_size() {
+fn the_number_and_size_of_variables_are_limited() {
     let mut host = Host::start();
     let names: Vec<String> = (0..=MAX_VARIABLES).map(|number| format!("V{number}")).collect();
     let all: Vec<(&str, Option<&str>)> = names.iter().map(|name| (name.as_str(), Some(""))).collect();
     assert_eq!(set(&mut host, &all).error(), ErrorKind::Invalid);
     assert_set(&set(&mut host, &all[1..]), MAX_VARIABLES as u32);
     assert_eq!(set(&mut host, &all[..1]).error(), ErrorKind::Invalid);
-    // One goes and another comes in its place.
+    // Removing one makes room for another.
     assert_set(&set(&mut host, &[(&names[1], None), (&names[0], Some("x"))]), MAX_VARIABLES as u32);
     let removed: Vec<(&str, Option<&str>)> = names.iter().map(|name| (name.as_str(), None)).collect();
     assert_set(&set(&mut host, &removed), 0);

@@ -1,4 +1,4 @@
-//! Commands: what goes in, what comes out, how they end.
+//! Commands: input, output and exit status.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -10,7 +10,7 @@ fn words(words: &[&[u8]]) -> Exec {
 }
 
 #[test]
-fn output_and_errors_come_separately_and_the_exit_code_last() {
+fn stdout_and_stderr_are_separate_and_the_exit_code_comes_last() {
     let heard = Host::start().exec(shell("echo out; echo err >&2; exit 7"));
     assert_eq!((heard.stdout.as_slice(), heard.stderr.as_slice()), (&b"out\n"[..], &b"err\n"[..]));
     assert!(matches!(heard.responses.as_slice(), [Response::Started { pid }] if *pid > 0));
@@ -21,7 +21,7 @@ fn output_and_errors_come_separately_and_the_exit_code_last() {
 }
 
 #[test]
-fn a_hundred_megabytes_of_output_on_both_channels_arrive_whole() {
+fn a_hundred_megabytes_of_output_on_both_channels_arrive_complete() {
     let half = 50 * 1024 * 1024;
     let script = format!("head -c {half} /dev/zero & head -c {half} /dev/zero >&2; wait");
     let heard = Host::start().exec(shell(&script));
@@ -30,7 +30,7 @@ fn a_hundred_megabytes_of_output_on_both_channels_arrive_whole() {
 }
 
 #[test]
-fn input_larger_than_every_buffer_comes_back_unchanged() {
+fn input_larger_than_every_buffer_is_echoed_unchanged() {
     let input: Vec<u8> = (0..5_000_000_u32).map(|number| (number % 251) as u8).collect();
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(Exec { stdin: true, ..words(&[b"cat"]) }));
@@ -42,7 +42,7 @@ fn input_larger_than_every_buffer_comes_back_unchanged() {
 }
 
 #[test]
-fn a_command_that_closes_its_input_early_hurts_nobody() {
+fn a_command_may_close_its_input_early() {
     let mut host = Host::start();
     let exec = Exec { stdin: true, ..shell("exec 0<&-; echo closed; read go < $FIFO; echo done") };
     let directory = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_command_that_closes_its_input_early_hurts_nobody() {
     let env = vec![(b"FIFO".to_vec(), fifo.as_os_str().as_encoded_bytes().to_vec())];
     let stream = host.open(&Request::Exec(Exec { env, ..exec }));
     host.wait_until(stream, |heard| heard.stdout == b"closed\n");
-    // Far more than a pipe and the window hold: it can only be sent if it is taken and thrown away.
+    // Far more than a pipe and the window hold, so it can only be sent if the agent reads and discards it.
     host.send(stream, &vec![b'x'; 4 * 1024 * 1024]);
     std::fs::write(&fifo, "go\n").unwrap();
     let heard = host.finish(stream);
@@ -60,14 +60,14 @@ fn a_command_that_closes_its_input_early_hurts_nobody() {
 }
 
 #[test]
-fn without_input_a_command_reads_nothing() {
+fn without_input_a_command_reads_end_of_file() {
     let heard = Host::start().exec(words(&[b"cat"]));
     heard.assert_code(0);
     assert_eq!(heard.stdout, b"");
 }
 
 #[test]
-fn a_command_killed_by_a_signal_says_so() {
+fn a_command_killed_by_a_signal_reports_the_signal() {
     let heard = Host::start().exec(shell("kill -9 $$"));
     assert_eq!(heard.exit().status, ExitStatus::Signal(9));
 }
@@ -86,7 +86,7 @@ fn a_signal_from_the_host_reaches_the_whole_process_group() {
 }
 
 #[test]
-fn what_is_missing_and_what_may_not_run_are_told_apart() {
+fn a_missing_program_and_one_that_is_not_executable_are_different_errors() {
     let directory = tempfile::tempdir().unwrap();
     let plain = directory.path().join("plain");
     std::fs::write(&plain, "#!/bin/sh\n").unwrap();
@@ -128,7 +128,7 @@ fn arguments_and_variables_are_bytes_not_text() {
 }
 
 #[test]
-fn the_environment_has_what_programs_expect_and_nothing_of_the_agents_own() {
+fn the_environment_has_the_usual_variables_and_none_of_the_agents() {
     let heard = Host::start().exec(words(&[b"env"]));
     let text = String::from_utf8(heard.stdout).unwrap();
     let mut names: Vec<&str> =
@@ -138,7 +138,7 @@ fn the_environment_has_what_programs_expect_and_nothing_of_the_agents_own() {
 }
 
 #[test]
-fn a_command_starts_in_its_working_directory_with_the_usual_mask_and_no_stray_descriptors() {
+fn a_command_starts_in_its_working_directory_with_the_usual_umask_and_no_extra_descriptors() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().canonicalize().unwrap();
     let workdir = Some(path.as_os_str().as_encoded_bytes().to_vec());
@@ -159,14 +159,14 @@ fn a_command_starts_with_no_signal_blocked_and_broken_pipes_not_ignored() {
 }
 
 #[test]
-fn a_command_runs_as_the_user_that_was_named_by_number() {
+fn a_command_runs_as_the_given_uid() {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let heard = Host::start().exec(Exec { user: Some(User::Id { uid, gid }), ..shell("id -u; id -g") });
     assert_eq!(String::from_utf8(heard.stdout).unwrap(), format!("{uid}\n{gid}\n"));
 }
 
 #[test]
-fn becoming_somebody_else_works_for_root_and_is_refused_to_others() {
+fn only_root_can_run_commands_as_another_user() {
     let exec = Exec {
         user: Some(User::Id { uid: 54_321, gid: 54_322 }),
         ..shell("id -u; id -g; id -G; echo x > /dev/stdout")
@@ -181,14 +181,14 @@ fn becoming_somebody_else_works_for_root_and_is_refused_to_others() {
 }
 
 #[test]
-fn broken_pipes_end_commands_as_they_do_elsewhere() {
+fn sigpipe_ends_commands_as_usual() {
     let heard = Host::start().exec(shell("yes | head -n 1"));
     heard.assert_code(0);
     assert_eq!((heard.stdout.as_slice(), heard.stderr.as_slice()), (&b"y\n"[..], &b""[..]));
 }
 
 #[test]
-fn a_terminal_is_one_and_follows_its_size() {
+fn a_command_has_a_terminal_and_sees_its_size_change() {
     let mut host = Host::start();
     let script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty size; read line; stty size; echo \"$TERM\"; exit 5";
     let stream = host.open(&Request::Exec(Exec { tty: Some((90, 30)), stdin: true, ..shell(script) }));
@@ -203,7 +203,7 @@ fn a_terminal_is_one_and_follows_its_size() {
 }
 
 #[test]
-fn input_does_not_overtake_the_size_that_was_set_before_it() {
+fn input_does_not_overtake_an_earlier_resize() {
     let mut host = Host::start();
     let script = "echo ready; while read line; do stty size; done";
     let stream = host.open(&Request::Exec(Exec { tty: Some((80, 24)), stdin: true, ..shell(script) }));
@@ -220,7 +220,7 @@ fn input_does_not_overtake_the_size_that_was_set_before_it() {
 }
 
 #[test]
-fn an_interrupt_typed_at_a_terminal_or_sent_by_the_host_reaches_what_is_in_front() {
+fn an_interrupt_typed_or_sent_by_the_host_reaches_the_foreground_process() {
     let mut host = Host::start();
     for typed in [true, false] {
         let exec = Exec {
@@ -242,7 +242,7 @@ fn an_interrupt_typed_at_a_terminal_or_sent_by_the_host_reaches_what_is_in_front
 }
 
 #[test]
-fn the_end_of_input_ends_a_reader_at_a_terminal() {
+fn end_of_input_ends_a_reader_at_a_terminal() {
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(Exec {
         tty: Some((80, 24)),
@@ -258,7 +258,7 @@ fn the_end_of_input_ends_a_reader_at_a_terminal() {
 }
 
 #[test]
-fn the_end_of_input_counts_at_a_terminal_in_the_middle_of_a_line_and_when_there_was_no_input() {
+fn end_of_input_at_a_terminal_works_in_mid_line_and_without_input() {
     let mut host = Host::start();
     let script = "stty -echo; echo ready; cat; echo over";
     let stream = host.open(&Request::Exec(Exec { tty: Some((80, 24)), stdin: true, ..shell(script) }));

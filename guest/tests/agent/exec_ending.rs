@@ -1,11 +1,11 @@
-//! Commands that must be ended, that leave something behind, or that come by the hundred.
+//! Commands that are cancelled, leave processes behind, or run by the hundred.
 
 use std::{fs, path::Path};
 
 use crate::host::{Host, shell};
 use agentiso_proto::{ErrorKind, Exec, ExitStatus, Inherit, Request};
 
-/// Starts a process that has left its parent, its session and its pipes, and writes its number to a file.
+/// Starts a daemon that has left its parent, session and pipes, and writes its process id to a file.
 const DAEMON: &str = r#"
     (setsid sh -c 'echo $$ > "$DIR/pid.tmp"; mv "$DIR/pid.tmp" "$DIR/pid"; exec sleep 1000' </dev/null >/dev/null 2>&1 &)
     until test -e "$DIR/pid"; do sleep 0.01; done
@@ -27,7 +27,7 @@ pub fn daemon_pid(directory: &Path) -> String {
 }
 
 #[test]
-fn a_timeout_ends_the_command_and_a_daemon_it_started() {
+fn a_timeout_kills_the_command_and_a_daemon_it_started() {
     let directory = tempfile::tempdir().unwrap();
     let exec = Exec { timeout_ms: Some(3000), ..daemon_then("exec sleep 1000", directory.path()) };
     let heard = Host::start().exec(exec);
@@ -39,7 +39,7 @@ fn a_timeout_ends_the_command_and_a_daemon_it_started() {
 }
 
 #[test]
-fn cancelling_ends_the_command_and_a_daemon_it_started() {
+fn cancelling_kills_the_command_and_a_daemon_it_started() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(daemon_then("exec sleep 1000", directory.path())));
@@ -63,11 +63,11 @@ fn a_command_that_never_reads_or_writes_can_be_cancelled_while_its_output_is_sta
 }
 
 #[test]
-fn something_left_in_the_background_does_not_hold_the_call() {
+fn a_background_process_does_not_delay_the_response() {
     let mut host = Host::start();
     let directory = tempfile::tempdir().unwrap();
     let env = vec![(b"DIR".to_vec(), directory.path().as_os_str().as_encoded_bytes().to_vec())];
-    // It keeps both pipes open.
+    // The background process keeps both pipes open.
     let heard = host.exec(Exec { env, ..shell("sleep 1000 & echo $! > \"$DIR/pid\"; echo done; exit 2") });
     heard.assert_code(2);
     assert_eq!(heard.stdout, b"done\n");
@@ -77,18 +77,18 @@ fn something_left_in_the_background_does_not_hold_the_call() {
 }
 
 #[test]
-fn a_background_writer_that_never_stops_does_not_hold_the_call_either() {
+fn a_background_process_that_keeps_writing_does_not_delay_the_response() {
     let mut host = Host::start();
     let heard = host.exec(shell("yes & echo $! >&2; exit 0"));
     heard.assert_code(0);
     let pid = String::from_utf8(heard.stderr).unwrap();
-    // The broken pipe ends it.
+    // SIGPIPE ends it.
     host.exec(shell(&format!("while kill -0 {} 2>/dev/null; do sleep 0.01; done", pid.trim())))
         .assert_code(0);
 }
 
 #[test]
-fn a_new_session_can_end_the_old_ones_commands() {
+fn a_new_session_can_kill_the_commands_of_the_old_one() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(daemon_then("exec sleep 1000", directory.path())));
@@ -99,7 +99,7 @@ fn a_new_session_can_end_the_old_ones_commands() {
 }
 
 #[test]
-fn a_new_session_can_keep_the_old_ones_commands_whose_output_is_discarded() {
+fn a_new_session_can_keep_the_commands_of_the_old_one_without_their_output() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("fifo");
     let mut host = Host::start();
@@ -109,14 +109,14 @@ fn a_new_session_can_keep_the_old_ones_commands_whose_output_is_discarded() {
     host.stall(stream);
     host.wait_until(stream, |heard| heard.stdout.starts_with(b"ready\n"));
     host.hello(Inherit::Keep);
-    // It got past output nobody granted, and goes on to the end.
+    // The command got past output that had no credit, and runs to its end.
     fs::write(&fifo, "go").unwrap();
     assert_eq!(fs::read(&fifo).unwrap(), b"\n");
     host.exec(shell("true")).assert_code(0);
 }
 
 #[test]
-fn when_the_host_hangs_up_the_agent_ends_its_commands_and_itself() {
+fn when_the_host_disconnects_the_agent_kills_its_commands_and_exits() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(daemon_then("exec sleep 1000", directory.path())));
@@ -126,7 +126,7 @@ fn when_the_host_hangs_up_the_agent_ends_its_commands_and_itself() {
 }
 
 #[test]
-fn five_hundred_commands_leave_no_descriptor_thread_or_zombie_behind() {
+fn five_hundred_commands_leak_no_descriptor_thread_or_zombie() {
     let mut host = Host::start();
     host.exec(shell("true")).assert_code(0);
     let before = host.status();
@@ -138,18 +138,18 @@ fn five_hundred_commands_leave_no_descriptor_thread_or_zombie_behind() {
                 host.exec(Exec { argv: vec![b"/missing".to_vec()], ..Exec::default() }).error(),
                 ErrorKind::NotFound
             ),
-            // An orphan, which only the reaper can wait for.
+            // An orphan, which only the reaper waits for.
             _ => host.exec(shell("(true &)")).assert_code(0),
         }
     }
-    // The last orphan may still be on its way out.
+    // The last orphan may still be exiting.
     while host.status().zombies > 0 {}
     let after = host.status();
     assert_eq!((after.open_fds, after.threads, after.running), (before.open_fds, before.threads, 0));
 }
 
 #[test]
-fn many_commands_at_once_all_end_well() {
+fn many_concurrent_commands_all_succeed() {
     let mut host = Host::start();
     let streams: Vec<u32> = (0..40)
         .map(|number| host.open(&Request::Exec(shell(&format!("head -c 200000 /dev/zero; exit {number}")))))

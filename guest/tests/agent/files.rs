@@ -53,7 +53,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn what_is_written_is_read_back_with_its_metadata_first() {
+fn a_written_file_is_read_back_with_its_metadata_first() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let content: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 253) as u8).collect();
@@ -70,7 +70,7 @@ fn what_is_written_is_read_back_with_its_metadata_first() {
 }
 
 #[test]
-fn a_part_of_a_file_is_read_and_a_part_beyond_its_end_is_empty() {
+fn a_range_of_a_file_is_read_and_a_range_beyond_its_end_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "0123456789").unwrap();
@@ -101,14 +101,14 @@ fn the_end_of_an_enormous_file_is_read_without_the_rest() {
 }
 
 #[test]
-fn a_file_without_a_size_is_read_to_its_end() {
+fn a_file_without_a_size_is_read_to_the_end() {
     let heard = read(&mut Host::start(), Path::new("/proc/self/status"), 0, None);
     heard.assert_done();
     assert!(heard.main.starts_with(b"Name:"));
 }
 
 #[test]
-fn a_reader_sees_the_old_content_or_the_new_and_never_a_mixture() {
+fn a_reader_sees_the_old_or_the_new_content_and_never_a_mixture() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let contents = [vec![b'a'; 300_000], vec![b'b'; 200_000]];
@@ -134,7 +134,7 @@ fn a_reader_sees_the_old_content_or_the_new_and_never_a_mixture() {
 }
 
 #[test]
-fn a_write_that_is_cancelled_or_abandoned_leaves_the_old_file_and_nothing_else() {
+fn a_cancelled_or_abandoned_write_leaves_only_the_old_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "old").unwrap();
@@ -185,7 +185,7 @@ fn appending_adds_and_creates() {
 }
 
 #[test]
-fn writing_through_a_link_changes_what_it_leads_to() {
+fn writing_through_a_link_changes_its_target() {
     let directory = tempfile::tempdir().unwrap();
     let (real, link, dangling) =
         (directory.path().join("real"), directory.path().join("link"), directory.path().join("dangling"));
@@ -207,7 +207,7 @@ fn writing_through_a_link_changes_what_it_leads_to() {
 }
 
 #[test]
-fn missing_parents_are_made_only_if_asked() {
+fn missing_parents_are_created_only_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/b/file");
     let mut host = Host::start();
@@ -218,7 +218,7 @@ fn missing_parents_are_made_only_if_asked() {
 }
 
 #[test]
-fn what_cannot_be_done_with_files_is_said_in_kinds() {
+fn failed_file_operations_report_the_right_error_kind() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
     let mut host = Host::start();
@@ -235,7 +235,7 @@ fn what_cannot_be_done_with_files_is_said_in_kinds() {
 }
 
 #[test]
-fn a_pipe_nobody_writes_to_is_refused_and_holds_nobody() {
+fn a_fifo_without_a_writer_is_rejected_and_blocks_nobody() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pipe");
     let mut host = Host::start();
@@ -245,7 +245,7 @@ fn a_pipe_nobody_writes_to_is_refused_and_holds_nobody() {
 }
 
 #[test]
-fn a_link_is_looked_at_or_through() {
+fn stat_follows_a_link_only_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let link = directory.path().join("link");
     fs::write(directory.path().join("file"), "12345").unwrap();
@@ -258,7 +258,7 @@ fn a_link_is_looked_at_or_through() {
 }
 
 #[test]
-fn a_large_directory_is_listed_whole_in_batches() {
+fn a_large_directory_is_listed_completely_in_batches() {
     let directory = tempfile::tempdir().unwrap();
     for number in 0..5000 {
         fs::write(directory.path().join(format!("{number:0>200}")), "").unwrap();
@@ -281,7 +281,7 @@ fn a_large_directory_is_listed_whole_in_batches() {
 }
 
 #[test]
-fn directories_are_made_renamed_and_removed() {
+fn directories_are_created_renamed_and_removed() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let mut host = Host::start();

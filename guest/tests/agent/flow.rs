@@ -1,11 +1,11 @@
-//! Many streams on one link.
+//! Flow control between streams on one link.
 
 use agentiso_proto::{Channel, ErrorKind, Exec, Kind, MAX_STREAMS, Request, Response, WINDOW, to_bytes};
 
 use crate::host::{Host, shell};
 
 #[test]
-fn a_stream_whose_output_nobody_takes_stops_neither_pings_nor_other_commands() {
+fn a_stalled_stream_blocks_neither_pings_nor_other_commands() {
     let mut host = Host::start();
     let stalled = host.open(&Request::Exec(shell("yes; exit 1")));
     host.stall(stalled);
@@ -16,13 +16,17 @@ fn a_stream_whose_output_nobody_takes_stops_neither_pings_nor_other_commands() {
         heard.assert_code(0);
         assert_eq!(heard.stdout.len(), 3_000_000);
     }
-    assert_eq!(host.heard(stalled).stdout.len(), WINDOW as usize, "more was sent than was granted");
+    assert_eq!(
+        host.heard(stalled).stdout.len(),
+        WINDOW as usize,
+        "the agent sent more than it had credit for"
+    );
     host.cancel(stalled);
     assert!(host.finish(stalled).exit().cancelled);
 }
 
 #[test]
-fn a_stalled_channel_goes_on_when_credit_comes_and_the_other_channel_was_never_held() {
+fn a_stalled_channel_resumes_with_credit_and_does_not_block_the_other_channel() {
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(shell(
         "(head -c 2000000 /dev/zero; echo >&2 written) & echo started >&2; wait",
@@ -38,7 +42,7 @@ fn a_stalled_channel_goes_on_when_credit_comes_and_the_other_channel_was_never_h
 }
 
 #[test]
-fn a_stalled_file_and_a_stalled_tree_hold_only_themselves() {
+fn a_stalled_file_and_a_stalled_tree_block_no_other_stream() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     std::fs::File::create(&path).unwrap().set_len(8 * 1024 * 1024).unwrap();
@@ -61,7 +65,7 @@ fn a_stalled_file_and_a_stalled_tree_hold_only_themselves() {
 }
 
 #[test]
-fn a_host_that_sends_more_than_it_was_granted_loses_only_that_stream() {
+fn a_host_that_exceeds_its_credit_loses_only_that_stream() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(Exec { stdin: true, ..shell("sleep 1000") }));
@@ -78,7 +82,7 @@ fn a_host_that_sends_more_than_it_was_granted_loses_only_that_stream() {
 }
 
 #[test]
-fn there_is_a_limit_to_the_streams_open_at_once() {
+fn the_number_of_open_streams_is_limited() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let request = |number: u32| Request::WriteFile {
@@ -97,7 +101,7 @@ fn there_is_a_limit_to_the_streams_open_at_once() {
 }
 
 #[test]
-fn a_number_in_use_is_not_given_twice_and_a_free_one_may_be_used_again() {
+fn a_stream_id_in_use_is_rejected_and_a_free_one_can_be_reused() {
     let mut host = Host::start();
     host.open_on(7, &Request::Exec(Exec { stdin: true, ..shell("cat; exit 3") }));
     host.frame(Kind::Request, Channel::Main, 7, &to_bytes(&Request::Exec(shell("exit 9"))).unwrap());

@@ -1,4 +1,4 @@
-//! A small blocking host for the real agent, which runs as an ordinary process on the other end of a socket pair.
+//! A small blocking host for the real agent, which runs as an ordinary process at the other end of a socket pair.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use agentiso_proto::{
     Request, Response, Status, WINDOW, Welcome, WelcomeScanner, encode, from_bytes, to_bytes,
 };
 
-/// A test that hears nothing for so long has failed.
+/// A test that receives nothing for this long has failed.
 const SILENCE: Duration = Duration::from_secs(60);
 
 pub struct Host {
@@ -27,17 +27,17 @@ pub struct Host {
     nonce: u8,
 }
 
-/// What the agent said on a stream.
+/// What the agent sent on a stream.
 #[derive(Debug, Default)]
 pub struct Heard {
     pub main: Vec<u8>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub eofs: Vec<Channel>,
-    /// All but the last.
+    /// All responses but the final one.
     pub responses: Vec<Response>,
     pub last: Option<Response>,
-    /// Bytes the agent still takes on the main channel.
+    /// Remaining send credit on the main channel.
     room: u32,
     stalled: bool,
 }
@@ -84,7 +84,7 @@ impl Host {
         host
     }
 
-    /// Starts an agent without saying anything to it.
+    /// Starts an agent without sending it anything.
     pub fn start_silent() -> Self {
         let (socket, other) = UnixStream::pair().unwrap();
         socket.set_read_timeout(Some(SILENCE)).unwrap();
@@ -180,7 +180,7 @@ impl Host {
         self.frame(Kind::Credit, channel, stream, &bytes.to_le_bytes());
     }
 
-    /// Sends content, waiting for credit as a host must.
+    /// Sends content, waiting for credit as needed.
     pub fn send(&mut self, stream: u32, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             while self.heard(stream).room == 0 && self.heard(stream).last.is_none() {
@@ -213,7 +213,7 @@ impl Host {
         &self.streams[&stream]
     }
 
-    /// Reads frames until the stream's last response.
+    /// Reads frames until the final response of the stream.
     pub fn finish(&mut self, stream: u32) -> Heard {
         self.wait_until(stream, |heard| heard.last.is_some());
         self.streams.remove(&stream).unwrap()
@@ -238,7 +238,7 @@ impl Host {
         self.pongs.retain(|pong| pong != payload);
     }
 
-    /// Hangs up and waits for the agent's end.
+    /// Disconnects and waits for the agent to exit.
     pub fn hang_up(mut self) -> std::process::ExitStatus {
         self.socket.shutdown(std::net::Shutdown::Both).unwrap();
         self.agent.wait().unwrap()
@@ -253,7 +253,7 @@ impl Host {
                     self.unread = rest.to_vec();
                     return self.note(frame);
                 }
-                Some(other) => panic!("the agent does not speak in frames: {other:?}"),
+                Some(other) => panic!("the agent sent an invalid frame: {other:?}"),
                 None => self.unread = self.read(),
             }
         }
@@ -265,7 +265,7 @@ impl Host {
             return;
         }
         let Some(heard) = self.streams.get_mut(&frame.stream) else { panic!("stray frame {frame:?}") };
-        assert_eq!(heard.last, None, "a frame after the last response");
+        assert_eq!(heard.last, None, "a frame after the final response");
         match frame.kind {
             Kind::Data => {
                 let buffer = match frame.channel {

@@ -1,17 +1,17 @@
-//! How much of its input a command read.
+//! Reports of how much of its input a command has read.
 
 use agentiso_proto::{Control, Exec, Request, Response};
 
 use crate::host::{Heard, Host, shell};
 
-/// Starts a command whose reading is reported.
+/// Starts a command whose input is counted.
 fn counted(host: &mut Host, script: &str) -> u32 {
     let stream = host.open(&Request::Exec(Exec { stdin: true, ..shell(script) }));
     host.control(stream, Control::ReportInput);
     stream
 }
 
-/// What the agent reported, in order.
+/// The reported counts, in order.
 fn reports(heard: &Heard) -> Vec<u64> {
     let read = |response: &Response| match response {
         Response::InputRead { bytes } => Some(*bytes),
@@ -21,7 +21,7 @@ fn reports(heard: &Heard) -> Vec<u64> {
 }
 
 #[test]
-fn a_command_that_reads_nothing_has_read_nothing_of_what_it_was_sent() {
+fn a_command_that_reads_nothing_reports_no_input_read() {
     let mut host = Host::start();
     let directory = tempfile::tempdir().unwrap();
     let gate = directory.path().join("gate");
@@ -29,7 +29,7 @@ fn a_command_that_reads_nothing_has_read_nothing_of_what_it_was_sent() {
     let stream = counted(&mut host, &format!("read go < {}", gate.display()));
     host.send(stream, b"one\ntwo\n");
     host.send_eof(stream);
-    // Answered after the input has arrived.
+    // The response means that the input has arrived.
     host.ping(b"there");
     std::fs::write(&gate, "go\n").unwrap();
     let heard = host.finish(stream);
@@ -38,7 +38,7 @@ fn a_command_that_reads_nothing_has_read_nothing_of_what_it_was_sent() {
 }
 
 #[test]
-fn a_command_that_reads_a_line_has_read_that_line() {
+fn a_command_that_reads_one_line_reports_that_line() {
     let mut host = Host::start();
     // The shell reads a pipe byte by byte.
     let stream = counted(&mut host, "read line; echo $line");
@@ -49,7 +49,7 @@ fn a_command_that_reads_a_line_has_read_that_line() {
 }
 
 #[test]
-fn the_first_reading_is_reported_while_the_command_runs() {
+fn the_first_read_is_reported_while_the_command_runs() {
     let mut host = Host::start();
     let stream = counted(&mut host, "read line; read more; read last; echo $line $more");
     host.send(stream, b"one\n");
@@ -75,7 +75,7 @@ fn all_of_a_long_input_is_read_and_counted() {
 }
 
 #[test]
-fn what_a_command_leaves_after_the_end_of_its_input_is_counted_as_unread() {
+fn input_left_in_the_pipe_at_exit_is_counted_as_unread() {
     let mut host = Host::start();
     let directory = tempfile::tempdir().unwrap();
     let gate = directory.path().join("gate");
@@ -91,7 +91,7 @@ fn what_a_command_leaves_after_the_end_of_its_input_is_counted_as_unread() {
 }
 
 #[test]
-fn input_that_a_command_refuses_is_unread_and_the_rest_is_thrown_away() {
+fn input_after_the_command_closes_its_end_is_unread_and_discarded() {
     let mut host = Host::start();
     let directory = tempfile::tempdir().unwrap();
     let gate = directory.path().join("gate");

@@ -13,7 +13,7 @@ const RING: u64 = 1024 * 1024;
 /// Longer than any test may take.
 const LONG: u32 = 600_000;
 
-/// What a job had written.
+/// Part of a job's output.
 struct Output {
     info: JobInfo,
     stdout_from: u64,
@@ -60,7 +60,7 @@ fn write(host: &mut Host, id: u32, bytes: &[u8], close: bool) -> Heard {
 }
 
 #[test]
-fn a_job_runs_by_itself_and_its_output_and_end_are_read_afterwards() {
+fn the_output_and_exit_of_a_job_can_be_read_after_it_ended() {
     let mut host = Host::start();
     let id = start(&mut host, shell("echo out; echo err >&2; exit 3"));
     let output = read(&mut host, everything(id, JobWait::Exit));
@@ -87,7 +87,7 @@ fn a_job_that_cannot_start_leaves_nothing_behind() {
 }
 
 #[test]
-fn only_the_newest_output_is_kept_and_reading_says_where_it_begins() {
+fn only_the_newest_output_is_kept_and_a_read_reports_its_offset() {
     let mut host = Host::start();
     let id = start(&mut host, shell("head -c 3000000 /dev/zero; printf end; echo err >&2"));
     let tail = read(&mut host, everything(id, JobWait::Exit));
@@ -122,7 +122,7 @@ fn all_of_a_long_output_is_read_in_pieces_without_a_gap() {
 }
 
 #[test]
-fn reading_waits_for_new_output_and_for_the_end_but_no_longer_than_asked() {
+fn a_read_waits_for_output_or_exit_up_to_its_timeout() {
     let mut host = Host::start();
     let id = start(&mut host, Exec { stdin: true, ..shell("while read line; do echo \"got $line\"; done") });
     let waiting = host.open(&Request::ReadJob(everything(id, JobWait::Output)));
@@ -144,7 +144,7 @@ fn reading_waits_for_new_output_and_for_the_end_but_no_longer_than_asked() {
 }
 
 #[test]
-fn a_wait_that_is_cancelled_ends_and_the_job_goes_on() {
+fn a_cancelled_wait_does_not_affect_the_job() {
     let mut host = Host::start();
     let id = start(&mut host, Exec { stdin: true, ..shell("cat") });
     for wait in [JobWait::Output, JobWait::Exit] {
@@ -158,11 +158,11 @@ fn a_wait_that_is_cancelled_ends_and_the_job_goes_on() {
 }
 
 #[test]
-fn input_waits_for_a_job_that_does_not_read_and_is_refused_once_it_cannot() {
+fn input_waits_for_a_slow_reader_and_is_rejected_once_it_is_closed() {
     let mut host = Host::start();
     let id = start(&mut host, Exec { stdin: true, ..shell("read line; echo read; exec sleep 1000") });
     let piece = vec![b'\n'; JOB_INPUT];
-    // The pipe, the supervisor and the agent each hold one; the next has to wait.
+    // The pipe, the supervisor and the agent each buffer one chunk; the next one waits.
     for _ in 0..3 {
         assert_eq!(
             write(&mut host, id, &piece, false).last,
@@ -183,7 +183,7 @@ fn input_waits_for_a_job_that_does_not_read_and_is_refused_once_it_cannot() {
 }
 
 #[test]
-fn ending_a_job_ends_a_daemon_it_started_and_other_signals_reach_it() {
+fn killing_a_job_kills_its_daemon_and_other_signals_are_delivered() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let id = start(&mut host, daemon_then("exec sleep 1000", directory.path()));
@@ -211,7 +211,7 @@ fn ending_a_job_ends_a_daemon_it_started_and_other_signals_reach_it() {
 }
 
 #[test]
-fn the_time_limit_of_a_job_ends_it() {
+fn a_job_is_killed_at_its_timeout() {
     let mut host = Host::start();
     let id = start(&mut host, Exec { timeout_ms: Some(50), ..shell("exec sleep 1000") });
     let exit = read(&mut host, everything(id, JobWait::Exit)).info.exit.unwrap();
@@ -219,7 +219,7 @@ fn the_time_limit_of_a_job_ends_it() {
 }
 
 #[test]
-fn a_job_outlives_its_session_and_the_next_reads_on() {
+fn a_job_outlives_its_session_and_the_next_session_reads_its_output() {
     let mut host = Host::start();
     let id = start(&mut host, Exec { stdin: true, ..shell("echo before; read go; echo after $go") });
     assert_eq!(read(&mut host, everything(id, JobWait::Output)).stdout, b"before\n");
@@ -236,7 +236,7 @@ fn a_job_outlives_its_session_and_the_next_reads_on() {
 }
 
 #[test]
-fn a_session_that_ends_everything_ends_jobs_too_and_they_are_remembered() {
+fn a_session_that_kills_everything_kills_jobs_but_keeps_them_listed() {
     let mut host = Host::start();
     let id = start(&mut host, shell("echo ready; exec sleep 1000"));
     read(&mut host, everything(id, JobWait::Output));
@@ -248,7 +248,7 @@ fn a_session_that_ends_everything_ends_jobs_too_and_they_are_remembered() {
 }
 
 #[test]
-fn what_there_is_no_job_for_is_not_found_and_a_running_job_is_not_forgotten() {
+fn an_unknown_job_is_not_found_and_a_running_job_cannot_be_forgotten() {
     let mut host = Host::start();
     let id = start(&mut host, shell("exec sleep 1000"));
     let requests = |id| {
@@ -274,7 +274,7 @@ fn what_there_is_no_job_for_is_not_found_and_a_running_job_is_not_forgotten() {
 }
 
 #[test]
-fn twenty_jobs_at_once_each_keep_their_own_output() {
+fn twenty_concurrent_jobs_keep_their_output_separate() {
     let mut host = Host::start();
     let ids: Vec<u32> = (0..20)
         .map(|number| {
@@ -290,7 +290,7 @@ fn twenty_jobs_at_once_each_keep_their_own_output() {
 }
 
 #[test]
-fn the_oldest_ended_jobs_are_forgotten_for_new_ones_and_never_a_running_one() {
+fn the_oldest_ended_jobs_make_room_for_new_ones_and_running_jobs_never_do() {
     let mut host = Host::start();
     let keeper = start(&mut host, shell("exec sleep 1000"));
     let words: Vec<Vec<u8>> = [&b"true"[..], &[b'x'; 100_000]].map(<[u8]>::to_vec).to_vec();
@@ -306,14 +306,14 @@ fn the_oldest_ended_jobs_are_forgotten_for_new_ones_and_never_a_running_one() {
 }
 
 #[test]
-fn output_of_many_jobs_is_bounded_and_the_oldest_goes_first() {
+fn the_output_of_all_jobs_is_bounded_and_the_oldest_is_dropped_first() {
     let mut host = Host::start();
     let verbose = "head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2";
     let ids: Vec<u32> = (0..40).map(|_| start(&mut host, shell(verbose))).collect();
     for id in &ids[8..] {
         read(&mut host, JobRead { max: 0, ..everything(*id, JobWait::Exit) });
     }
-    // Those that ran while others did may have had a smaller share; none is beyond the whole.
+    // Jobs that ran concurrently may have had smaller shares; the total stays within the limit.
     let kept = jobs(&mut host);
     let bytes: u64 =
         kept.iter().flat_map(|info| [info.stdout, info.stderr]).map(|kept| kept.end - kept.first).sum();
@@ -322,13 +322,13 @@ fn output_of_many_jobs_is_bounded_and_the_oldest_goes_first() {
 }
 
 #[test]
-fn jobs_leave_no_descriptor_thread_or_zombie_behind() {
+fn jobs_leak_no_descriptor_thread_or_zombie() {
     let mut host = Host::start();
     let run = |host: &mut Host| {
         let id = start(host, Exec { stdin: true, ..shell("echo out; (true &)") });
         read(host, everything(id, JobWait::Exit));
     };
-    // As many as keep workers waiting for the next.
+    // Enough to fill the set of idle workers.
     for _ in 0..20 {
         run(&mut host);
     }
@@ -336,8 +336,7 @@ fn jobs_leave_no_descriptor_thread_or_zombie_behind() {
     for _ in 0..100 {
         run(&mut host);
     }
-    // The last orphan may still be on its way out, the last worker on its way back, and a descriptor on its way to be
-    // closed, then and now.
+    // Both before and after, an orphan may still be exiting, a worker becoming idle, or a descriptor being closed.
     let is_calm =
         |status: &Status| status.zombies == 0 && status.running == 0 && status.open_fds <= before.open_fds;
     let after = (0..10_000).map(|_| host.status()).find(is_calm).expect("something was left behind");
@@ -345,7 +344,7 @@ fn jobs_leave_no_descriptor_thread_or_zombie_behind() {
 }
 
 #[test]
-fn when_the_host_hangs_up_the_agent_ends_its_jobs_and_itself() {
+fn when_the_host_disconnects_the_agent_kills_its_jobs_and_exits() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let id = start(&mut host, daemon_then("exec sleep 1000", directory.path()));

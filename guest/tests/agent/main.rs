@@ -1,6 +1,6 @@
-//! The real agent, run as an ordinary process, and all that a host may ask of it there.
+//! Tests of the real agent, run as an ordinary process.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod connections;
 mod detach;

@@ -1,4 +1,4 @@
-//! Finding files, and lines in them.
+//! Finding files, and lines in files.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -13,7 +13,7 @@ fn raw(path: &Path) -> Vec<u8> {
     path.as_os_str().as_encoded_bytes().to_vec()
 }
 
-/// A directory with these files, each with its path as its content.
+/// A directory with these files. The content of each is its path.
 fn tree(paths: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for path in paths {
@@ -64,7 +64,7 @@ fn places(matches: &[GrepMatch]) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn files_are_found_by_their_path_in_the_order_of_their_paths() {
+fn files_are_found_in_path_order() {
     let directory = tree(&["b.rs", "a/x.rs", "a/deep/er/y.rs", "a.rs", "a0.rs", "a/z.txt", ".git/h.rs"]);
     let mut host = Host::start();
     let root = directory.path();
@@ -79,7 +79,7 @@ fn files_are_found_by_their_path_in_the_order_of_their_paths() {
 }
 
 #[test]
-fn what_is_found_is_described_and_links_are_not_followed() {
+fn matches_have_metadata_and_links_are_not_followed() {
     let directory = tree(&["inside/file"]);
     let outside = tree(&["secret"]);
     let root = directory.path();
@@ -103,7 +103,7 @@ fn what_is_found_is_described_and_links_are_not_followed() {
 }
 
 #[test]
-fn no_more_than_asked_for_is_found_and_those_are_the_first() {
+fn the_limit_returns_the_first_matches() {
     let names: Vec<String> = (0..3000).map(|number| format!("file-{number:05}-{}", "x".repeat(60))).collect();
     let directory = tree(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let mut host = Host::start();
@@ -116,7 +116,7 @@ fn no_more_than_asked_for_is_found_and_those_are_the_first() {
 }
 
 #[test]
-fn the_kernels_own_trees_are_not_entered_from_above_but_may_be_asked_for() {
+fn kernel_file_systems_are_skipped_unless_the_search_starts_in_them() {
     let mut host = Host::start();
     for glob in ["proc/*", "sys/*", "dev/*"] {
         assert_eq!(paths(&mut host, Path::new("/"), glob), [""; 0], "{glob}");
@@ -126,7 +126,7 @@ fn the_kernels_own_trees_are_not_entered_from_above_but_may_be_asked_for() {
 }
 
 #[test]
-fn a_deep_tree_is_walked_to_where_paths_become_too_long() {
+fn a_deep_tree_is_walked_up_to_the_path_limit() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     host.exec(crate::host::shell(&format!(
@@ -140,7 +140,7 @@ fn a_deep_tree_is_walked_to_where_paths_become_too_long() {
 }
 
 #[test]
-fn requests_to_find_that_make_no_sense_are_refused() {
+fn invalid_find_requests_are_rejected() {
     let directory = tree(&["file"]);
     let mut host = Host::start();
     let request = |root: Vec<u8>, glob: &str| {
@@ -156,7 +156,7 @@ fn requests_to_find_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn lines_are_found_with_their_numbers_and_what_is_around_them() {
+fn matching_lines_have_numbers_and_context() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     fs::write(root.join("a"), "one\ntwo\nthree needle\nfour\nfive needle\nsix").unwrap();
@@ -180,7 +180,7 @@ fn lines_are_found_with_their_numbers_and_what_is_around_them() {
 }
 
 #[test]
-fn patterns_may_be_plain_text_and_ignore_case_and_know_letters_beyond_ascii() {
+fn patterns_can_be_plain_text_case_insensitive_and_unicode() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     fs::write(root.join("file"), "a.c\nabc\nABC\nÄpfel\nx = 1\n").unwrap();
@@ -197,7 +197,7 @@ fn patterns_may_be_plain_text_and_ignore_case_and_know_letters_beyond_ascii() {
 }
 
 #[test]
-fn only_the_files_asked_for_are_searched() {
+fn only_the_requested_files_are_searched() {
     let directory = tree(&["a.rs", "sub/b.rs", "sub/c.txt", ".hidden/d.rs", "e.rs"]);
     let root = directory.path();
     fs::write(root.join("binary.rs"), b"needle\0").unwrap();
@@ -217,7 +217,7 @@ fn only_the_files_asked_for_are_searched() {
 }
 
 #[test]
-fn there_are_limits_to_matches_in_a_file_and_in_all() {
+fn matches_are_limited_per_file_and_in_total() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     for name in ["a", "b"] {
@@ -235,13 +235,13 @@ fn there_are_limits_to_matches_in_a_file_and_in_all() {
         let (matches, summary) = grep(&mut host, request);
         assert_eq!((matches.len(), summary.truncated), (expected, truncated));
     }
-    // Context is complete for the last match that was admitted too.
+    // The last admitted match has its complete context too.
     let (matches, _) = grep(&mut host, Grep { max_per_file: Some(1), context: 2, ..pattern(root, "x") });
     assert_eq!(matches.iter().map(|found| found.after.len()).collect::<Vec<_>>(), [2, 2]);
 }
 
 #[test]
-fn an_answer_is_bounded_whatever_the_files_hold() {
+fn the_size_of_a_response_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     fs::write(root.join("file"), format!("{}\n", "x".repeat(3000)).repeat(2000)).unwrap();
@@ -267,7 +267,7 @@ fn a_line_longer_than_any_buffer_is_one_line() {
     let (matches, _) = grep(&mut host, pattern(root, "needle"));
     assert_eq!(places(&matches), [("file", 1), ("file", 2)]);
     assert_eq!((matches[0].line.len(), matches[1].line.as_slice()), (MAX_LINE, &b"short needle"[..]));
-    // Neither end of a piece is an end of the line; what takes more than a piece is not found.
+    // The ends of a piece are not the ends of the line; a match longer than a piece is not found.
     for (anchored, lines) in [("^y", vec![1, 3]), ("y$", vec![1, 3]), ("^y+$", vec![]), (r"\by", vec![1, 3])]
     {
         let (matches, _) = grep(&mut host, pattern(root, anchored));
@@ -276,7 +276,7 @@ fn a_line_longer_than_any_buffer_is_one_line() {
 }
 
 #[test]
-fn hostile_patterns_are_refused_or_harmless() {
+fn hostile_patterns_are_rejected_or_harmless() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     fs::write(root.join("file"), format!("{}b\n", "a".repeat(100_000))).unwrap();
@@ -286,7 +286,7 @@ fn hostile_patterns_are_refused_or_harmless() {
         let heard = host.call(&Request::Grep(pattern(root, hostile)));
         assert_eq!(heard.error(), ErrorKind::Invalid, "{hostile:.20}");
     }
-    // What takes others exponential time.
+    // Takes exponential time in a backtracking engine.
     let (matches, _) = grep(&mut host, pattern(root, "^(a+)+$"));
     assert_eq!(matches, []);
     let (matches, _) = grep(&mut host, pattern(root, "(a*)*b"));
@@ -298,12 +298,12 @@ fn hostile_patterns_are_refused_or_harmless() {
 }
 
 #[test]
-fn a_search_that_is_cancelled_ends_in_the_middle_of_a_file() {
+fn a_cancelled_search_stops_in_the_middle_of_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path();
     fs::write(root.join("a"), "needle in the first file\n".repeat(5000)).unwrap();
     fs::write(root.join("b"), format!("{}\n", "a".repeat(200)).repeat(100_000)).unwrap();
-    // By so many names that searching it under all of them takes for ever.
+    // Enough hard links that searching all of them would take for ever.
     for number in 0..1000 {
         fs::hard_link(root.join("b"), root.join(format!("b{number}"))).unwrap();
     }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::host::{Host, shell};
 
 #[test]
-fn garbage_before_the_first_hello_is_passed_over() {
+fn garbage_before_the_first_hello_is_skipped() {
     let mut host = Host::start_silent();
     host.raw(b"\r\nlogin: \xa7iso\x01\x02\x03");
     assert_eq!(host.hello(Inherit::Kill).version, VERSION_MAX);
@@ -33,7 +33,7 @@ fn without_a_common_version_nothing_but_another_hello_is_answered() {
 }
 
 #[test]
-fn a_session_cut_anywhere_in_a_frame_is_followed_by_another_after_padding() {
+fn a_session_cut_within_a_frame_can_be_replaced_after_padding() {
     let mut host = Host::start();
     let mut frame = Vec::new();
     let request = to_bytes(&Request::Exec(shell("true"))).unwrap();
@@ -53,7 +53,7 @@ fn a_session_cut_anywhere_in_a_frame_is_followed_by_another_after_padding() {
 }
 
 #[test]
-fn a_hello_between_frames_needs_no_padding_and_ends_what_was_going_on() {
+fn a_hello_between_frames_needs_no_padding_and_ends_the_old_session() {
     let mut host = Host::start();
     for _ in 0..5 {
         let stream = host.open(&Request::Exec(shell("yes")));
@@ -64,21 +64,21 @@ fn a_hello_between_frames_needs_no_padding_and_ends_what_was_going_on() {
 }
 
 #[test]
-fn nothing_of_an_old_session_is_heard_in_the_new_one() {
+fn nothing_of_an_old_session_leaks_into_the_new_one() {
     let mut host = Host::start();
     for _ in 0..20 {
         let streams: Vec<u32> =
             (0..4).map(|_| host.open(&Request::Exec(shell("head -c 400000 /dev/zero")))).collect();
         host.wait_until(streams[0], |heard| !heard.stdout.is_empty());
         host.hello(Inherit::Keep);
-        // The host refuses frames of streams it did not open in this session.
+        // The test host rejects frames of streams that it did not open in this session.
         host.ping(b"between");
         host.exec(shell("true")).assert_code(0);
     }
 }
 
 #[test]
-fn frames_that_make_no_sense_are_answered_or_passed_over() {
+fn invalid_frames_are_answered_or_skipped() {
     let mut host = Host::start();
     host.expect_stream(1);
     host.frame(Kind::Request, Channel::Main, 1, b"\xff\xff\xff");
@@ -108,7 +108,7 @@ fn frames_that_make_no_sense_are_answered_or_passed_over() {
 }
 
 #[test]
-fn an_agent_that_is_not_the_init_leaves_the_machine_alone() {
+fn an_agent_that_is_not_pid_1_does_not_change_the_machine() {
     let mut host = Host::start();
     let configure = Configure { hostname: Some("renamed".into()), ..Configure::default() };
     let requests = [
@@ -129,7 +129,7 @@ fn an_agent_that_is_not_the_init_leaves_the_machine_alone() {
 }
 
 #[test]
-fn the_clock_that_nobody_sets_goes_on() {
+fn the_monotonic_clock_advances() {
     let mut host = Host::start();
     let mut read = || match host.call(&Request::Clock).last {
         Some(Response::Clock { nanos }) => nanos,
@@ -140,7 +140,7 @@ fn the_clock_that_nobody_sets_goes_on() {
 }
 
 #[test]
-fn the_agent_knows_its_own_condition() {
+fn the_agent_reports_its_status() {
     let mut host = Host::start();
     let stream = host.open(&Request::Exec(shell("echo ready; sleep 1000")));
     host.wait_until(stream, |heard| heard.stdout == b"ready\n");
@@ -156,13 +156,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_said_in_between_the_next_session_works(
+    fn the_next_session_works_after_arbitrary_frames(
         noise in proptest::collection::vec(any::<u8>(), 0..2000),
         kinds in proptest::collection::vec((1_u8..10, 0_u8..3, 0_u32..4, proptest::collection::vec(any::<u8>(), 0..40)), 0..20),
     ) {
         let mut host = Host::start();
         for (kind, channel, stream, payload) in kinds {
-            // A request that means something could do anything, so these do not.
+            // A valid request could do anything, so avoid that kind.
             let kind = if kind == 1 { 3 } else { kind };
             let mut bytes = vec![kind, channel, 0, 0];
             bytes.extend_from_slice(&stream.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Whole trees, there and back, and trees that mean harm.
+//! Sending and receiving trees, including hostile ones.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ fn entry(path: &str, kind: TreeKind) -> TreeEntry {
     }
 }
 
-/// A tree of entries, each file with its content.
+/// Encodes a tree of entries, each file with its content.
 fn tree(items: &[(TreeEntry, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (entry, content) in items {
@@ -68,7 +68,7 @@ fn send(host: &mut Host, path: &Path) -> Vec<u8> {
     heard.main
 }
 
-/// The entries of a tree in the order of their paths, with their contents.
+/// Decodes a tree into its entries and their contents, in path order.
 fn items(bytes: &[u8]) -> Vec<(TreeEntry, Vec<u8>)> {
     let mut decoder = TreeDecoder::new();
     let mut rest = bytes;
@@ -86,7 +86,7 @@ fn items(bytes: &[u8]) -> Vec<(TreeEntry, Vec<u8>)> {
 }
 
 #[test]
-fn a_tree_goes_out_and_comes_back_the_same() {
+fn a_tree_survives_a_round_trip() {
     let directory = tempfile::tempdir().unwrap();
     let (source, target) = (directory.path().join("source"), directory.path().join("new/target"));
     let mut host = Host::start();
@@ -105,7 +105,7 @@ fn a_tree_goes_out_and_comes_back_the_same() {
     let sent = send(&mut host, &source);
     let heard = receive(&mut host, &target, &sent);
     assert_eq!(heard.last, Some(Response::Written { bytes: 4 + 4 + 2 + 700_000 }));
-    // The first of several names depends on the order of the directory; that there is one file does not.
+    // Which of several names is sent first depends on the directory order; that they are one file does not.
     let comparable = |bytes: &[u8]| {
         let mut items = items(bytes);
         for (entry, content) in &mut items {
@@ -128,14 +128,14 @@ fn a_tree_goes_out_and_comes_back_the_same() {
     let file = fs::File::open(target.join("a")).unwrap();
     let len = rustix::fs::fgetxattr(&file, "user.agentiso", &mut value).unwrap();
     assert_eq!(&value[..len], b"\0value\xff");
-    // Else the temporary directory could not be removed by an ordinary user.
+    // Otherwise an ordinary user could not remove the temporary directory.
     for tree in [&source, &target] {
         fs::set_permissions(tree.join("locked"), PermissionsExt::from_mode(0o755)).unwrap();
     }
 }
 
 #[test]
-fn a_tree_of_many_small_files_goes_through_in_bounded_memory() {
+fn a_tree_of_many_small_files_is_transferred_in_bounded_memory() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("target");
     let names: Vec<String> = (0..20_000).map(|number| format!("d{}/f{number}", number % 100)).collect();
@@ -165,7 +165,7 @@ fn a_tree_of_many_small_files_goes_through_in_bounded_memory() {
 }
 
 #[test]
-fn a_single_file_is_a_tree_too() {
+fn a_single_file_can_be_sent_as_a_tree() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     fs::write(&path, "content").unwrap();
@@ -176,7 +176,7 @@ fn a_single_file_is_a_tree_too() {
 }
 
 #[test]
-fn a_file_that_is_cut_while_it_is_sent_fails_the_tree_instead_of_being_made_up() {
+fn a_file_truncated_while_it_is_sent_fails_the_transfer() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let file = fs::File::create(&path).unwrap();
@@ -193,7 +193,7 @@ fn a_file_that_is_cut_while_it_is_sent_fails_the_tree_instead_of_being_made_up()
 }
 
 #[test]
-fn links_in_a_hostile_tree_lead_nowhere_outside_the_target() {
+fn links_in_a_hostile_tree_cannot_escape_the_target() {
     let directory = tempfile::tempdir().unwrap();
     let (outside, target) = (directory.path().join("outside"), directory.path().join("target"));
     fs::create_dir(&outside).unwrap();
@@ -227,7 +227,7 @@ fn links_in_a_hostile_tree_lead_nowhere_outside_the_target() {
     ];
     let mut host = Host::start();
     for items in &hostile {
-        // Some of these are fine inside the target, some fail; none may matter outside.
+        // Some of these are fine inside the target, some fail; none may have an effect outside.
         receive(&mut host, &target, &tree(items));
         assert_eq!(fs::read(outside.join("victim")).unwrap(), b"intact", "{items:?}");
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1, "{items:?}");
@@ -238,7 +238,7 @@ fn links_in_a_hostile_tree_lead_nowhere_outside_the_target() {
 }
 
 #[test]
-fn unsafe_paths_and_broken_streams_are_refused() {
+fn unsafe_paths_and_broken_streams_are_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("target");
     let mut host = Host::start();
@@ -255,11 +255,11 @@ fn unsafe_paths_and_broken_streams_are_refused() {
     assert_eq!(receive(&mut host, &target, &tree(&[file("", b"x")])).error(), ErrorKind::Invalid);
     let whole = tree(&[plain("", TreeKind::Directory), file("f", b"content")]);
     assert_eq!(receive(&mut host, &target, &whole[..whole.len() - 8]).error(), ErrorKind::Invalid);
-    assert_eq!(fs::read_dir(&target).unwrap().count(), 0, "a half file was left behind");
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0, "an incomplete file was left behind");
 }
 
 #[test]
-fn entries_replace_what_has_their_name_and_directories_are_kept() {
+fn entries_replace_existing_ones_and_directories_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path();
     fs::create_dir_all(target.join("dir/sub")).unwrap();
@@ -285,7 +285,7 @@ fn entries_replace_what_has_their_name_and_directories_are_kept() {
 }
 
 #[test]
-fn a_layer_removes_and_empties() {
+fn a_layer_can_remove_entries_and_empty_directories() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path();
     for path in ["gone/deep", "emptied/deep", "stays"] {
@@ -310,7 +310,7 @@ fn a_layer_removes_and_empties() {
 }
 
 #[test]
-fn a_cancelled_tree_leaves_no_half_file() {
+fn a_cancelled_tree_leaves_no_incomplete_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut host = Host::start();
     let request = Request::ReceiveTree { path: raw(directory.path()), options: TreeOptions::default() };

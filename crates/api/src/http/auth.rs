@@ -76,7 +76,7 @@ struct Admitted;
 
 /// Lets in who may come in, and tells the handlers who it is.
 pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Request, next: Next) -> Response {
-    match caller(&state, request.headers()) {
+    match caller(&state, request.headers()).await {
         Ok(caller) => {
             if let Some(admission) = request.extensions().get::<Admission>() {
                 admission.grant();
@@ -113,19 +113,19 @@ pub(super) fn closing(mut response: Response) -> Response {
     response
 }
 
-fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
+async fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
     let token = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")));
     match (&state.door, token) {
-        (Door::Socket, None) => user(state, headers),
-        (Door::Socket, Some(token)) => session(state, headers, token),
+        (Door::Socket, None) => user(state, headers).await,
+        (Door::Socket, Some(token)) => session(state, headers, token).await,
         (Door::Network { token: own, names }, token) => {
             require_own_name(headers, names)?;
             match token {
-                Some(given) if own.is(given) => user(state, headers),
-                Some(given) => session(state, headers, given),
+                Some(given) if own.is(given) => user(state, headers).await,
+                Some(given) => session(state, headers, given).await,
                 None => Err(Failure::new(Code::Unauthorized, "a token is needed")
                     .with_remedy("send the token of daemon.token_file as Authorization: Bearer")),
             }
@@ -134,21 +134,22 @@ fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
 }
 
 /// The user, or a client of the user's that has a session of its own.
-fn user(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
+async fn user(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
     let said = headers.get(CLIENT_HEADER).and_then(|value| value.to_str().ok()).map(shown);
     let client = said.unwrap_or_else(|| client(headers));
     match headers.get(SESSION_HEADER) {
         None => Ok(Caller::operator(client)),
         // What is no text is refused as what is no secret is.
         Some(value) => {
-            state.engine.client_known_by(Identity::Secret(value.to_str().unwrap_or_default()), &client)
+            let secret = Identity::Secret(value.to_str().unwrap_or_default());
+            state.engine.client_known_by(secret, &client).await
         }
     }
 }
 
 /// A session, by the name its client has told meanwhile.
-fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Failure> {
-    let mut caller = state.engine.caller_of(token)?;
+async fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Failure> {
+    let mut caller = state.engine.caller_of(token).await?;
     if headers.contains_key(SESSION_HEADER) {
         let message = "the token of a session says which session it is, so Agentiso-Session cannot";
         return Err(Failure::new(Code::InvalidArgument, message).with_remedy(

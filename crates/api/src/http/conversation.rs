@@ -6,12 +6,13 @@
 //!  the user's token, the newest revision   ──► a session for each name that a client gives itself
 //! ```
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use agentiso_core::ports::records::SessionKind;
 use agentiso_core::{Failure, SessionId};
 use agentiso_engine::{Caller, Engine};
-use agentiso_meta::SessionKind;
 use tokio::runtime::Handle;
+use tokio::sync::Mutex;
 
 use crate::dispatch::Direct;
 use crate::{Answer, Backend, Call};
@@ -32,12 +33,12 @@ impl Conversation {
     }
 
     /// Its session, which begins now unless there is one.
-    pub fn session(&self, client: &str) -> Result<SessionId, Failure> {
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+    pub async fn session(&self, client: &str) -> Result<SessionId, Failure> {
+        let mut session = self.session.lock().await;
         match *session {
-            Some(known) if self.engine.has_session(known) => Ok(known),
+            Some(known) if self.engine.has_session(known).await => Ok(known),
             _ => {
-                let begun = self.engine.begin_session(SessionKind::Fleeting, client)?.id;
+                let begun = self.engine.begin_session(SessionKind::Fleeting, client).await?.id;
                 *session = Some(begun);
                 Ok(begun)
             }
@@ -47,7 +48,7 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        let session = *self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = *self.session.get_mut();
         // Without a runtime the daemon has ended, and the next one ends the session.
         let (Some(session), Ok(runtime)) = (session, Handle::try_current()) else { return };
         let engine = Arc::clone(&self.engine);
@@ -83,7 +84,7 @@ impl Agent {
         Self { engine: Arc::clone(&conversation.engine), who: Who::Speaking(conversation) }
     }
 
-    fn caller(&self, client: Option<&str>) -> Result<Caller, Failure> {
+    async fn caller(&self, client: Option<&str>) -> Result<Caller, Failure> {
         let client = client.filter(|client| !client.trim().is_empty());
         match &self.who {
             Who::Known(caller) => {
@@ -92,7 +93,7 @@ impl Agent {
             }
             Who::Speaking(conversation) => {
                 let client = client.unwrap_or(UNNAMED).to_owned();
-                Ok(Caller { session: Some(conversation.session(&client)?), client })
+                Ok(Caller { session: Some(conversation.session(&client).await?), client })
             }
         }
     }
@@ -100,12 +101,12 @@ impl Agent {
 
 impl Backend for Agent {
     async fn call(&self, call: Call) -> Result<Answer, Failure> {
-        let caller = self.caller(None)?;
+        let caller = self.caller(None).await?;
         Direct { engine: Arc::clone(&self.engine), caller }.call(call).await
     }
 
     async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
-        let caller = self.caller(Some(client))?;
+        let caller = self.caller(Some(client)).await?;
         Direct { engine: Arc::clone(&self.engine), caller }.call(call).await
     }
 }

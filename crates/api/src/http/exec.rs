@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
+use agentiso_core::ports::link::{Exit, ExitStatus, ProcessControl, ProcessEvent, Stdin, Usage};
 use agentiso_core::wire::{
     ErrorFields, ExecControl, ExecExit, ExecSpec, ExecUsage, ExecWord, INPUT_PIECE, INPUT_WINDOW, STDERR,
     STDOUT,
 };
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Interactive, NotStarted};
-use agentiso_runtime::guest::{Exit, ExitStatus, ProcessControl, ProcessEvent, Stdin, Usage};
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, State as Extracted};
@@ -174,7 +174,7 @@ impl Pieces {
 async fn listen(
     stream: &mut SplitStream<&mut WebSocket>,
     mut input: Option<Pieces>,
-    control: ProcessControl,
+    control: Box<dyn ProcessControl>,
 ) -> bool {
     while let Some(Ok(message)) = stream.next().await {
         match message {
@@ -205,7 +205,11 @@ async fn listen(
 }
 
 /// Gives the command its input, at its own pace.
-async fn feed(stdin: Option<Stdin>, mut waiting: mpsc::Receiver<Piece>, took: mpsc::UnboundedSender<usize>) {
+async fn feed(
+    stdin: Option<Box<dyn Stdin>>,
+    mut waiting: mpsc::Receiver<Piece>,
+    took: mpsc::UnboundedSender<usize>,
+) {
     let Some(mut stdin) = stdin else { return };
     while let Some(piece) = waiting.recv().await {
         if stdin.write(&piece.bytes).await.is_err() {
@@ -213,7 +217,6 @@ async fn feed(stdin: Option<Stdin>, mut waiting: mpsc::Receiver<Piece>, took: mp
         }
         let _ = took.send(piece.bytes.len());
     }
-    stdin.close();
 }
 
 fn ended(running: Interactive, exit: &Exit) -> ExecWord {

@@ -62,23 +62,37 @@ impl McpDoor {
     }
 
     /// The desk of a session.
-    fn desk(&self, engine: &Arc<Engine>, session: SessionId, caller: &Caller) -> Result<Desk, Failure> {
+    async fn desk(&self, engine: &Arc<Engine>, session: SessionId, caller: &Caller) -> Result<Desk, Failure> {
+        let known = self.known_sessions()?;
+        if !known.contains(&session) {
+            self.close_ended(engine, known).await?;
+        }
         let mut desks = locked(&self.desks);
         let desks = &mut desks.as_mut().ok_or_else(ending)?.by_session;
-        if !desks.contains_key(&session) {
-            desks.retain(|known, desk| {
-                let stays = engine.has_session(*known);
-                if !stays {
-                    desk.close();
-                }
-                stays
-            });
-        }
         let new = || Desk {
             endpoint: Endpoint::new(self.allowed.clone()),
             server: Server::new(Agent::known(engine, caller.clone()), self.tools),
         };
         Ok(desks.entry(session).or_insert_with(new).clone())
+    }
+
+    fn known_sessions(&self) -> Result<Vec<SessionId>, Failure> {
+        let desks = locked(&self.desks);
+        Ok(desks.as_ref().ok_or_else(ending)?.by_session.keys().copied().collect())
+    }
+
+    /// Closes the desks of those sessions that have ended.
+    async fn close_ended(&self, engine: &Engine, known: Vec<SessionId>) -> Result<(), Failure> {
+        for session in known {
+            if engine.has_session(session).await {
+                continue;
+            }
+            let ended = locked(&self.desks).as_mut().ok_or_else(ending)?.by_session.remove(&session);
+            if let Some(desk) = ended {
+                desk.close();
+            }
+        }
+        Ok(())
     }
 
     /// Where older clients are served that have nothing but the user's token.
@@ -132,7 +146,7 @@ async fn answer_session(
     caller: Caller,
     request: Request,
 ) -> Result<Response, Failure> {
-    let desk = state.mcp.desk(&state.engine, session, &caller)?;
+    let desk = state.mcp.desk(&state.engine, session, &caller).await?;
     let server = desk.server.with_backend(Agent::known(&state.engine, caller));
     let listens = request.method() == Method::GET;
     let response = desk.endpoint.answer(server, &state.bodies, request).await;
@@ -152,22 +166,27 @@ async fn answer_user(state: &State, caller: &Caller, request: Request) -> Result
     let response = endpoint
         .answer_with(&state.bodies, request, |message: &Message| {
             // One that has begun a conversation is served by the server it began with.
-            if message.begins_conversation() || name.is_some() || !message.needs_session() {
-                return Ok(Server::new(Agent::speaking(Arc::clone(&conversation)), door.tools));
+            let speaks = message.begins_conversation() || name.is_some() || !message.needs_session();
+            let who = message.client().unwrap_or(&caller.client).to_owned();
+            let conversation = &conversation;
+            async move {
+                if speaks {
+                    return Ok(Server::new(Agent::speaking(Arc::clone(conversation)), door.tools));
+                }
+                let caller = engine.client_known_by(Identity::Name(&who), &who).await?;
+                let session = caller
+                    .session
+                    .ok_or_else(|| Failure::new(Code::Internal, "a client without a session"))?;
+                let desk = door.desk(engine, session, &caller).await?;
+                Ok(desk.server.with_backend(Agent::known(engine, caller)))
             }
-            let who = message.client().unwrap_or(&caller.client);
-            let caller = engine.client_known_by(Identity::Name(who), who)?;
-            let session =
-                caller.session.ok_or_else(|| Failure::new(Code::Internal, "a client without a session"))?;
-            let desk = door.desk(engine, session, &caller)?;
-            Ok(desk.server.with_backend(Agent::known(engine, caller)))
         })
         .await;
     match (&name, session_of(response.headers())) {
         (None, Some(begun)) => door.remember(begun, &conversation),
         (Some(name), _) if listens && response.status() == StatusCode::OK => {
             if let Some(conversation) = door.conversation(name) {
-                let session = conversation.session(&caller.client)?;
+                let session = conversation.session(&caller.client).await?;
                 return Ok(attended(response, engine.attend(session)));
             }
         }

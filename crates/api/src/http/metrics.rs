@@ -22,8 +22,14 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Metrics and health alone, for a port of their own. Nobody shows a token there, so nobody keeps a connection.
 pub fn metrics_router(engine: Arc<Engine>) -> Router {
     Router::new()
-        .route("/metrics", get(|Extracted(engine): Extracted<Arc<Engine>>| async move { text(&engine) }))
-        .route("/healthz", get(|Extracted(engine): Extracted<Arc<Engine>>| async move { healthy(&engine) }))
+        .route(
+            "/metrics",
+            get(|Extracted(engine): Extracted<Arc<Engine>>| async move { text(&engine).await }),
+        )
+        .route(
+            "/healthz",
+            get(|Extracted(engine): Extracted<Arc<Engine>>| async move { healthy(&engine).await }),
+        )
         .layer(middleware::from_fn(|request: Request, next: Next| async move {
             closing(match require_own_name(request.headers(), &[]) {
                 Ok(()) => next.run(request).await,
@@ -43,7 +49,7 @@ pub(super) async fn metrics(
                 .with_remedy("ask with the user's token"),
         ));
     }
-    text(&state.engine)
+    text(&state.engine).await
 }
 
 pub(super) async fn health(
@@ -53,15 +59,15 @@ pub(super) async fn health(
     if let Door::Network { names, .. } = &state.door {
         require_own_name(&headers, names)?;
     }
-    healthy(&state.engine)
+    healthy(&state.engine).await
 }
 
-fn text(engine: &Engine) -> Result<impl IntoResponse + use<>, Failed> {
-    let text = engine.metrics.text(&engine.states()?, engine.uptime());
+async fn text(engine: &Engine) -> Result<impl IntoResponse + use<>, Failed> {
+    let text = engine.metrics.text(&engine.states().await?, engine.uptime());
     Ok(([(CONTENT_TYPE, PROMETHEUS)], text))
 }
 
-fn healthy(engine: &Engine) -> Result<Json<Value>, Failed> {
-    let (workspaces, uptime) = (engine.states()?, engine.uptime().as_secs());
+async fn healthy(engine: &Engine) -> Result<Json<Value>, Failed> {
+    let (workspaces, uptime) = (engine.states().await?, engine.uptime().as_secs());
     Ok(Json(json!({ "status": "ok", "workspaces": workspaces, "uptime_seconds": uptime })))
 }

@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 
+use agentiso_core::ports::records::SessionKind;
 use agentiso_core::wire::{SessionRequest, SessionStarted};
 use agentiso_core::{Code, Failure, in_clear};
-use agentiso_meta::SessionKind;
 use axum::Json;
 use axum::extract::State as Extracted;
 use axum::response::Sse;
@@ -26,7 +26,7 @@ pub(super) async fn begin(
         return Err(Failed(Failure::new(Code::PermissionDenied, "a session cannot begin another")));
     }
     let kind = if request.mcp { SessionKind::Mcp } else { SessionKind::Http };
-    let begun = state.engine.begin_session(kind, &request.client)?;
+    let begun = state.engine.begin_session(kind, &request.client).await?;
     let started = SessionStarted { session_id: begun.id.to_string(), token: begun.token.into() };
     let body = in_clear(|| serde_json::to_value(started));
     Ok(Json(body.map_err(|error| Failure::new(Code::Internal, error.to_string()))?))

@@ -1,4 +1,4 @@
-//! What a tool is given, as the arguments of an action.
+//! Converts the arguments of a tool call to those of an action.
 
 use agentiso_core::{Code, Failure, nearest};
 use serde_json::{Map, Value};
@@ -9,13 +9,13 @@ use crate::Mistake;
 use crate::catalogue::{self, Entry};
 use crate::lenient::{by_their_names, whole_numbers};
 
-/// An action and its arguments, checked.
+/// An action and its checked arguments.
 pub(super) struct Request {
     pub(super) entry: &'static Entry,
     pub(super) arguments: Map<String, Value>,
 }
 
-/// Reads what a tool was given, and bounds what it returns.
+/// Parses and checks the arguments of a tool call, and sets limits on the size of its result.
 pub(super) fn read(spec: &Spec, given: Map<String, Value>) -> Result<Request, Failure> {
     let mut request = checked(spec, given)?;
     fits::fit(request.entry.about.name, &mut request.arguments);
@@ -23,7 +23,7 @@ pub(super) fn read(spec: &Spec, given: Map<String, Value>) -> Result<Request, Fa
 }
 
 fn checked(spec: &Spec, mut given: Map<String, Value>) -> Result<Request, Failure> {
-    // Some clients give every parameter there is, and null for those they do not mean.
+    // Some clients send every parameter, with null for those they do not use.
     given.retain(|_, value| !value.is_null());
     given.values_mut().for_each(whole_numbers);
     match &spec.does {
@@ -94,13 +94,13 @@ impl Form {
         }
     }
 
-    /// The action.
+    /// The catalogue entry of the action.
     pub(super) fn entry(&self) -> Result<&'static Entry, Failure> {
         catalogue::find(self.action)
             .ok_or_else(|| Failure::new(Code::Internal, format!("there is no action {}", self.action)))
     }
 
-    /// What a parameter of the action is called here.
+    /// The tool's name for a parameter of the action.
     pub(super) fn name_here(&self, field: &str) -> String {
         match self.renamed {
             Some((here, there)) if there == field => here.to_owned(),
@@ -117,7 +117,7 @@ impl Form {
             .collect()
     }
 
-    /// A mistake in the words of who made it.
+    /// Rewrites a mistake with the parameter names of the tool.
     fn in_its_words(&self, of: String, entry: &Entry, mistake: Mistake) -> Mistake {
         match mistake {
             Mistake::Unknown { field, .. } => Mistake::Unknown { of, field, known: self.known(entry) },
@@ -131,8 +131,8 @@ impl Form {
     }
 }
 
-/// Checks arguments. Small models write `"10"` for 10, `"true"` for true, and lists and objects in quotes: where text
-/// is wrong and what it says is right, what it says is taken.
+/// Checks arguments. Small models write `"10"` for 10, `"true"` for true, and lists and objects in quotes: if a string
+/// is invalid but its content parsed as JSON is valid, the content is used.
 fn mended(entry: &Entry, mut arguments: Map<String, Value>) -> Result<Map<String, Value>, Mistake> {
     let mut first = None;
     loop {
@@ -142,7 +142,7 @@ fn mended(entry: &Entry, mut arguments: Map<String, Value>) -> Result<Map<String
             _ => None,
         };
         let Some((field, said)) = said else { return Err(first.unwrap_or(mistake)) };
-        // Each round leaves one text less, so there is an end.
+        // Each round replaces one string, so this terminates.
         arguments.insert(field, said);
         first.get_or_insert(mistake);
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_chooses_the_action_and_its_names() {
+    fn the_action_word_selects_the_action_and_its_parameter_names() {
         assert_eq!(
             read_as("snapshot", json!({"action": "restore", "workspace_id": "a", "name": "b"})).unwrap(),
             ("snapshot_restore", json!({"workspace_id": "a", "snapshot_name": "b"}))
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_the_parameters_tell() {
+    fn without_an_action_word_the_parameters_decide() {
         assert_eq!(
             read_as("exec_background", json!({"workspace_id": "a", "command": "b"})).unwrap().0,
             "exec_start"
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_there_is_not_is_answered_with_those_there_are() {
+    fn an_unknown_action_word_is_answered_with_the_known_ones() {
         assert_eq!(
             refused("snapshot", json!({"action": "restor", "workspace_id": "a"})),
             "unknown `action`; did you mean `restore`? action is one of create, restore, list, diff, delete"
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_the_words_of_the_tool() {
+    fn mistakes_use_the_parameter_names_of_the_tool() {
         assert_eq!(
             refused("snapshot", json!({"action": "delete", "workspace_id": "a"})),
             "`name` is missing; name: The snapshot."
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_form_fixes_cannot_be_given_and_what_it_needs_must_be() {
+    fn fixed_parameters_cannot_be_given_and_required_ones_must_be() {
         let paths = json!({"workspace_id": "a", "host_path": "/b", "guest_path": "/c"});
         let (action, arguments) = read_as("file_upload", paths).unwrap();
         assert_eq!((action, &arguments["direction"]), ("file_transfer", &json!("upload")));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_says_a_number_a_truth_or_a_list_is_taken_for_it_where_text_is_wrong() {
+    fn strings_are_parsed_as_numbers_booleans_and_lists_where_needed() {
         let given =
             json!({"workspace_id": "7", "command": "true", "timeout_secs": "10", "env": "{\"A\":\"1\"}"});
         assert_eq!(
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_a_number_however_it_is_written() {
+    fn a_whole_number_is_accepted_in_any_notation() {
         let given =
             json!({"workspace_id": "a", "command": "b", "timeout_secs": 10.0, "max_output_bytes": 1e3});
         assert_eq!(
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn common_other_names_of_parameters_are_understood() {
+    fn common_aliases_of_parameters_are_accepted() {
         for (tool, given, expected) in [
             (
                 "exec",
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_as_good_as_absent() {
+    fn null_means_absent() {
         let given = json!({"workspace_id": "a", "command": "b", "env": null, "action": null, "job_id": null});
         assert_eq!(
             read_as("exec_background", given).unwrap(),

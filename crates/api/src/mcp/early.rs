@@ -1,8 +1,8 @@
-//! Response headers at once, for calls that take long.
+//! Sends response headers early for calls that take long.
 //!
-//! In the newest revision the library sends nothing before the first message of a call, since errors have a status of
-//! their own. An answer that has not begun after [`GRACE`] is no such error: its headers go out, and a comment from time
-//! to time, so that neither the client nor anything in between takes the connection for dead.
+//! In the newest revision the library sends nothing before the first message of a call, because errors have their own
+//! HTTP status. A response that has not begun after [`GRACE`] is not such an error, so its headers are sent, followed
+//! by periodic comments, so that neither the client nor a proxy takes the connection for dead.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use tokio::time::{interval, timeout};
 
-/// How long an answer may take before its headers are sent without it.
+/// How long a response may take before its headers are sent without it.
 const GRACE: Duration = Duration::from_millis(500);
-/// How often a client is told that the call is alive, until the answer begins. A client that has gone is noticed by it.
+/// Interval of keep-alive comments until the response begins. Sending them also detects a disconnected client.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const EVENTS: &str = "text/event-stream";
 const COMMENT: &[u8] = b":\n\n";
 
-/// The answer, or a stream of events that it follows in.
+/// Returns the response, or an event stream that it follows in.
 pub(super) async fn headers<B>(answer: impl Future<Output = Response<B>> + Send + 'static) -> Response<Body>
 where
     B: HttpBody<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
@@ -49,7 +49,7 @@ where
                 }
             }
         } else if is_message && let Ok(message) = body.collect().await {
-            // One line: it was written by a program.
+            // It has no line breaks, because a program wrote it.
             yield Ok(Bytes::from([b"data: ", &message.to_bytes()[..], b"\n\n"].concat()));
         }
     };

@@ -1,15 +1,15 @@
-//! Results of a size that a model can take, unless the caller asks for more.
+//! Limits results to a size that suits a model, unless the caller sets a limit.
 
 use serde_json::{Map, Value};
 
-/// What a result returns at most of output or content, in bytes.
+/// Default limit on output or content, in bytes.
 const FITS: u64 = 30_000;
 
-/// Sets the limit of a call that could return much and names none of its own.
+/// Sets the limit of a call that could return much and does not set one itself.
 pub(super) fn fit(action: &str, arguments: &mut Map<String, Value>) {
     let (field, most, others) = match action {
         "exec" => ("max_output_bytes", FITS, &[][..]),
-        // Of each of two outputs.
+        // Applies to each of two outputs.
         "exec_poll" => ("max_output_bytes", FITS / 2, &[][..]),
         "file_read" => ("max_output_bytes", FITS, &["limit"][..]),
         "git_diff" => ("max_bytes", FITS, &[][..]),

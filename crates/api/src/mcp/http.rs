@@ -1,4 +1,4 @@
-//! The protocol over HTTP: without sessions for the newest revision, with them for the older ones.
+//! MCP over HTTP: stateless for the newest revision, with sessions for older ones.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -25,34 +25,34 @@ use super::{early, tools};
 use crate::bodies::{Bodies, Held};
 use crate::http::status_of;
 
-/// After so long without a message a session of an older client is over; it may begin another.
+/// Idle time after which the session of an older client ends. The client may start another.
 const IDLE: Duration = Duration::from_secs(3600);
-/// So many sessions are kept; the one that was used least recently makes room for another.
+/// Maximum number of sessions. The least recently used one is closed to make room.
 const MOST_SESSIONS: usize = 64;
-/// A client that has gone is noticed when something is next sent to it, and only then is its call ended.
+/// Interval of keep-alive messages. A disconnected client is detected, and its call cancelled, on the next send.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 const SESSION: &str = "mcp-session-id";
 
-/// From where requests are answered, beside loopback names: whoever makes a browser believe that their host is this
-/// machine gets nothing.
+/// Which requests are accepted in addition to those for loopback names. Protects against DNS rebinding, where a web
+/// page makes its own host name resolve to this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Host names, with a port or without, that requests may be for.
+    /// Accepted host names, with or without port.
     pub hosts: Vec<String>,
-    /// Origins, `https://example.com:443`, whose pages may send requests.
+    /// Accepted origins, for example `https://example.com:443`, whose pages may send requests.
     pub origins: Vec<String>,
 }
 
-/// The `/mcp` of an HTTP server.
+/// The `/mcp` endpoint of an HTTP server.
 #[derive(Clone)]
 pub struct Endpoint {
     sessions: Arc<LocalSessionManager>,
-    /// The sessions by when they were last used, the oldest first.
+    /// Session ids by last use, oldest first.
     used: Arc<Mutex<VecDeque<Arc<str>>>>,
     config: StreamableHttpServerConfig,
 }
 
-/// As much of a message as must be known before it is carried out.
+/// The parts of a message that are needed before it is handled.
 #[derive(Default, Deserialize)]
 pub(crate) struct Message {
     #[serde(default)]
@@ -81,7 +81,7 @@ struct ClientInfo {
 }
 
 impl Endpoint {
-    /// An endpoint that answers requests from loopback names, and from what else is allowed.
+    /// Creates an endpoint that accepts requests for loopback names and for what else is allowed.
     pub fn new(allowed: Allowed) -> Self {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config = SessionConfig::default();
@@ -99,24 +99,28 @@ impl Endpoint {
         Self { sessions: Arc::new(sessions), used: Arc::default(), config }
     }
 
-    /// Answers a request for a server. Requests to one endpoint share the sessions of older clients, so that each can be
-    /// given a server that knows who is calling.
+    /// Handles a request with the given server. Requests to one endpoint share the sessions of older clients, while
+    /// each can have its own server that knows the caller.
     pub async fn answer<S: ServerHandler + Clone + Sync>(
         &self,
         server: S,
         bodies: &Bodies,
         request: Request<Body>,
     ) -> Response<Body> {
-        self.answer_with(bodies, request, |_| Ok(server)).await
+        self.answer_with(bodies, request, |_| std::future::ready(Ok(server))).await
     }
 
-    /// The same, with a server that depends on what is asked for.
-    pub(crate) async fn answer_with<S: ServerHandler + Clone + Sync>(
+    /// Like [`Self::answer`], with a server that depends on the message.
+    pub(crate) async fn answer_with<S, F>(
         &self,
         bodies: &Bodies,
         request: Request<Body>,
-        server: impl FnOnce(&Message) -> Result<S, Failure>,
-    ) -> Response<Body> {
+        server: impl FnOnce(&Message) -> F,
+    ) -> Response<Body>
+    where
+        S: ServerHandler + Clone + Sync,
+        F: Future<Output = Result<S, Failure>>,
+    {
         let session = session_of(request.headers());
         if let Some(session) = &session {
             self.touch(session).await;
@@ -132,7 +136,7 @@ impl Endpoint {
                     Ok(read) => read,
                     Err(refusal) => return refusal,
                 };
-                let service = match server(&message) {
+                let service = match server(&message).await {
                     Ok(server) => self.service(server),
                     Err(failure) => return refused(&failure),
                 };
@@ -145,7 +149,7 @@ impl Endpoint {
                     on_its_own(is_small, service.handle(request)).await
                 };
                 let answer = match message.begins_conversation() {
-                    // Its headers say which session it is.
+                    // Its response headers contain the session id, so they must not be sent early.
                     true => answer.await.map(Body::new),
                     false => early::headers(answer).await,
                 };
@@ -153,7 +157,7 @@ impl Endpoint {
                     self.touch(&begun).await;
                 }
                 match answer.status() {
-                    // What is JSON and no message is the sender's mistake, not one of its kind.
+                    // A body that is JSON but not a JSON-RPC message is a bad request, not an unsupported media type.
                     StatusCode::UNSUPPORTED_MEDIA_TYPE if is_json => {
                         refusal(StatusCode::BAD_REQUEST, -32600, "the body is not a JSON-RPC message", None)
                     }
@@ -164,20 +168,20 @@ impl Endpoint {
                 if let Some(session) = &session
                     && !self.sessions.has_session(session).await.unwrap_or(false)
                 {
-                    return refusal(StatusCode::NOT_FOUND, -32001, "there is no such session", None);
+                    return refusal(StatusCode::NOT_FOUND, -32001, "unknown session", None);
                 }
-                let service = match server(&Message::default()) {
+                let service = match server(&Message::default()).await {
                     Ok(server) => self.service(server),
                     Err(failure) => return refused(&failure),
                 };
                 let mut answer = service.handle(request).await.map(Body::new);
                 if answer.status() == StatusCode::ACCEPTED {
-                    // By then it is done, and clients take nothing else for done.
+                    // The work is done by then, and clients expect this status.
                     *answer.status_mut() = StatusCode::NO_CONTENT;
                 }
                 answer
             }
-            _ => match server(&Message::default()) {
+            _ => match server(&Message::default()).await {
                 Ok(server) => self.service(server).handle(request).await.map(Body::new),
                 Err(failure) => refused(&failure),
             },
@@ -191,7 +195,7 @@ impl Endpoint {
         StreamableHttpService::new(move || Ok(server.clone()), self.sessions.clone(), self.config.clone())
     }
 
-    /// Reads a message that is no longer than what it is for allows.
+    /// Reads a message, up to the length that its tool needs.
     async fn read(
         &self,
         headers: &HeaderMap,
@@ -204,7 +208,7 @@ impl Endpoint {
             let why = format!("the body is not JSON: {error}");
             return Err(refusal(StatusCode::BAD_REQUEST, -32700, &why, None));
         }
-        // What is no message is refused by the library.
+        // The library rejects a body that is not a message.
         let message = held.parse::<Message>().await.unwrap_or_default();
         if !held.is_small() && held.bytes.len() > message.limit() {
             return Err(refused(&body_too_long(message.limit())));
@@ -212,7 +216,7 @@ impl Endpoint {
         Ok((held, message))
     }
 
-    /// Notes that a session is used, and ends the oldest if there are too many.
+    /// Marks a session as used, and closes the oldest if there are too many.
     async fn touch(&self, session: &Arc<str>) {
         let known = self.sessions.has_session(session).await.unwrap_or(false);
         let oldest = {
@@ -224,7 +228,7 @@ impl Endpoint {
             if used.len() > MOST_SESSIONS { used.pop_front() } else { None }
         };
         if let Some(oldest) = oldest {
-            // One that has ended by itself is gone already.
+            // It may have ended already.
             let _ = self.sessions.close_session(&oldest).await;
         }
     }
@@ -233,25 +237,25 @@ impl Endpoint {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends every open stream, so that the HTTP server can stop.
+    /// Closes all open streams, so that the HTTP server can stop.
     pub fn close(&self) {
         self.config.cancellation_token.cancel();
     }
 }
 
 impl Message {
-    /// Whether it is the first of an older client, which gets a session of the protocol's for it.
+    /// Whether it is the first message of an older client, for which a protocol session is created.
     pub fn begins_conversation(&self) -> bool {
         self.method == "initialize"
     }
 
-    /// Whether it asks for something that a session may or may not do.
+    /// Whether it requires a session with permissions.
     pub fn needs_session(&self) -> bool {
         self.method == "tools/call"
             || ["resources/", "tasks/"].iter().any(|kind| self.method.starts_with(kind))
     }
 
-    /// What a client of the newest revision calls itself.
+    /// The name that a client of the newest revision gives itself.
     pub fn client(&self) -> Option<&str> {
         self.params.meta.client.as_ref().map(|client| client.name.as_str())
     }
@@ -270,12 +274,12 @@ impl Message {
     }
 }
 
-/// The protocol's own session that a request or an answer names.
+/// The protocol session id in the headers of a request or response.
 pub(crate) fn session_of(headers: &HeaderMap) -> Option<Arc<str>> {
     headers.get(SESSION).and_then(|value| value.to_str().ok()).map(Arc::from)
 }
 
-/// Runs the first step, in which the library parses the body, so that other tasks do not wait for it.
+/// Runs the first step, in which the library parses the body, without blocking other tasks.
 async fn on_its_own<T>(is_small: bool, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut is_first = !is_small && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
@@ -292,7 +296,7 @@ fn refused(failure: &Failure) -> Response<Body> {
     refusal(status, -32600, failure.message(), Some(data))
 }
 
-/// An error in the protocol's own form, for a request that has no number.
+/// Creates a JSON-RPC error for a request without an id.
 fn refusal(status: StatusCode, code: i32, message: &str, data: Option<Value>) -> Response<Body> {
     let mut error = json!({"code": code, "message": message});
     if let Some(data) = data {

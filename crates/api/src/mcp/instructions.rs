@@ -1,32 +1,32 @@
-//! What every client is told about how to work with workspaces, as far as it was shown the tools for it.
+//! The server instructions: how to work with workspaces, limited to the tools that the client was shown.
 
 use super::selection::Selection;
 use super::shown;
 
-/// The workflow, in a few lines: clients show it to their model with every conversation. A line that names a tool the
-/// client was not shown is left out.
+/// The workflow in a few lines. Clients include it in every conversation, so it is short. Lines that name a tool the
+/// client was not shown are left out.
 const LINES: &[&str] = &[
     "agentiso gives you workspaces: isolated Linux virtual machines that start in a moment and that you can break \
      without harm.\n\n",
     "1. workspace_create returns a workspace_id; every other call takes it, or the workspace's name. Creating a name \
-     that is yours already answers with its id and state: go on with it.\n",
-    "2. Work in it with file_write, file_read and exec (timeout_secs 120 unless given). A command that takes long \
+     that you already own returns its id and state: continue with it.\n",
+    "2. Work in it with file_write, file_read and exec (timeout_secs 120 unless given). A long-running command \
      returns a job_id: call exec again with it to wait.\n",
-    "3. Change files with file_edit: read a file before, the text to replace must match exactly. Servers belong \
+    "3. Change files with file_edit: read the file first, because the text to replace must match exactly. Run servers \
      in the background: exec_background start, then poll or wait with the job_id.\n",
     "4. Take a snapshot before anything risky and after anything slow to set up. If it goes wrong, restore it: that \
      takes less than a second.\n",
-    "5. To try several ways at once, workspace_fork makes independent copies of a snapshot, or of the running machine.\n",
+    "5. To try several approaches in parallel, workspace_fork makes independent copies of a snapshot, or of the running machine.\n",
     "6. workspace_destroy what you no longer need. A stopped or suspended workspace starts when it is used.\n",
-    "7. Workspaces outlive your session: look at workspace_list before you create another.\n",
+    "7. Workspaces outlive your session: check workspace_list before you create another.\n",
     "\nWorkspaces have no internet: what they need must be in their image.",
     " file_transfer copies files in and out.",
     " port_forward makes a server in a workspace reachable on 127.0.0.1.",
     " Secrets go in with set_env and are never shown again.",
-    "\n\nA command that exits with another code than 0 is a result, not a failure. Failures say what to do next.",
+    "\n\nA command with a non-zero exit code is a result, not an error. Errors say what to do next.",
 ];
 
-/// The instructions for a selection of tools.
+/// Returns the instructions for a selection of tools.
 pub(super) fn of(selection: &Selection) -> String {
     let mut number = 0;
     let mut text = String::new();

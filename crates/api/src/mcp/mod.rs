@@ -1,8 +1,7 @@
-//! The Model Context Protocol: every action as a tool, files, logs and diffs as resources, the guide's patterns as
-//! prompts.
+//! The Model Context Protocol: actions as tools; files, logs and diffs as resources; the guide's patterns as prompts.
 //!
-//! Tools are data: `table` says which there are and which actions they are, and schemas, documentation and the
-//! reading of arguments all follow from it.
+//! Tools are data: `table` lists the tools and the actions they map to. Schemas, documentation and argument parsing are
+//! derived from it.
 
 mod arguments;
 mod early;

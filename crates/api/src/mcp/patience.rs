@@ -1,22 +1,22 @@
-//! Clients that give up on a call before it has ended.
+//! Keeps calls shorter than the timeouts of clients.
 //!
-//! Those that ask for no progress hear nothing while they wait, and most of them give up after a minute. Of those that
-//! ask for progress some wait as long as it comes, and others (Codex, goose) give up after five minutes all the same.
-//! A command that is given up is ended, and what it printed is lost; so calls return before that.
+//! Clients that do not ask for progress receive nothing while they wait, and most of them time out after a minute. Of
+//! those that ask for progress, some wait as long as it arrives, and others (Codex, goose) time out after five minutes
+//! anyway. When a client gives up on a command, the command is killed and its output lost, so calls return before that.
 
 use serde_json::{Value, json};
 
 use super::arguments::Request;
 
-/// Seconds that a client waits at least if it asks for no progress.
+/// Minimum timeout, in seconds, of clients that do not ask for progress.
 const SILENT: u64 = 45;
-/// Seconds that a client waits at least if it asks for progress.
+/// Minimum timeout, in seconds, of clients that ask for progress.
 const INFORMED: u64 = 240;
-/// What `wait_secs` may be; more is refused, not shortened.
+/// Maximum of `wait_secs`. Larger values are rejected, not shortened.
 const LONGEST_WAIT: u64 = 3600;
 
-/// Has a call return before its client gives up: a command continues in the background, unless the client says
-/// otherwise, and waiting for a job ends early.
+/// Makes a call return before its client times out: a command continues in the background, unless the client disables
+/// that, and a wait for a job ends early.
 pub(super) fn limit(request: &mut Request, asks_for_progress: bool) {
     let patience = if asks_for_progress { INFORMED } else { SILENT };
     match request.entry.about.name {

@@ -1,5 +1,5 @@
-//! Progress of a call, sent to a client that asked for it: at most ten times a second, and at least every ten seconds,
-//! so that the client knows that the call is alive.
+//! Progress notifications for clients that ask for them: at most ten per second and at least one every ten seconds, so
+//! that the client knows that the call is alive.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -13,26 +13,26 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// No client needs to know more often.
+/// Minimum interval between notifications.
 const PACE: Duration = Duration::from_millis(100);
 
-/// A client that hears nothing for a minute may give up.
+/// Maximum interval between notifications. A client that receives nothing for a minute may time out.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// By how much a heartbeat raises the progress, which must grow with every notification.
+/// Increase of the progress per heartbeat: progress must increase with every notification.
 const BEAT: f64 = 1.0 / 1024.0;
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Clone, Debug, Default)]
 struct Report {
-    /// It only ever grows, as the protocol asks: what was done in all steps, and one for each beginning and end.
+    /// Never decreases, as the protocol requires: the work of all steps, plus one for the beginning and end of each.
     done: u64,
-    /// What `done` will be at the end of this step.
+    /// The value of `done` at the end of this step.
     total: Option<u64>,
     step: String,
     message: String,
 }
 
-/// Takes the reports of whoever does the work.
+/// Receives progress reports from the action.
 struct Reporter(watch::Sender<Report>);
 
 impl Progress for Reporter {
@@ -60,17 +60,17 @@ impl Progress for Reporter {
     }
 }
 
-/// Passes reports on.
+/// Forwards reports to the client.
 pub(super) struct Reports {
     reports: watch::Receiver<Report>,
-    /// The progress that was told last.
+    /// The progress that was sent last.
     told: f64,
     began: Instant,
-    /// Kept so that the last report can still be told after the work, and its reporter, are gone.
+    /// Kept so that the last report can be sent after the action, with its reporter, has ended.
     _reporter: Arc<Reporter>,
 }
 
-/// A pair of who reports and who passes it on.
+/// Creates a reporter and the receiver that forwards its reports.
 pub(super) fn channel() -> (Arc<dyn Progress>, Reports) {
     let (sender, reports) = watch::channel(Report::default());
     let reporter = Arc::new(Reporter(sender));
@@ -78,7 +78,7 @@ pub(super) fn channel() -> (Arc<dyn Progress>, Reports) {
 }
 
 impl Reports {
-    /// Tells a client that gave a token, until dropped.
+    /// Sends notifications to a client that gave a token, until dropped.
     pub(super) async fn tell(
         &mut self,
         peer: &Peer<RoleServer>,
@@ -86,14 +86,14 @@ impl Reports {
     ) -> Infallible {
         let Some(token) = token else { return pending().await };
         loop {
-            // A heartbeat repeats the last report.
+            // On timeout, repeat the last report as a heartbeat.
             let _ = timeout(HEARTBEAT, self.next()).await;
             self.notify(peer, token).await;
             sleep(PACE).await;
         }
     }
 
-    /// Tells what has not been told yet.
+    /// Sends the last report if it has not been sent yet.
     pub(super) async fn tell_the_last(&mut self, peer: &Peer<RoleServer>, token: Option<&ProgressToken>) {
         if let Some(token) = token
             && self.reports.has_changed().unwrap_or(false)
@@ -127,9 +127,9 @@ impl Reports {
         };
         let mut told = ProgressNotificationParam::new(token.clone(), self.told).with_message(message);
         told.total = report.total.map(|total| total as f64);
-        // A client that has gone is told by the end of its connection.
+        // A disconnected client is detected elsewhere.
         if let Err(error) = peer.notify_progress(told).await {
-            tracing::debug!(%error, "progress could not be told");
+            tracing::debug!(%error, "could not send progress");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The patterns of the guide as prompts: a person picks one, and the agent works by it.
+//! The patterns of the guide as prompts: a person picks one, and the agent follows it.
 
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
@@ -7,20 +7,20 @@ use serde_json::{Map, Value};
 use super::selection::Selection;
 use super::shown;
 
-/// A prompt. Clients are offered those whose texts name only tools they were shown.
+/// A prompt. Offered only if the client was shown all tools that its text names.
 struct Pattern {
     name: &'static str,
     title: &'static str,
     description: &'static str,
     parameters: &'static [Parameter],
-    /// What the agent is told. `{name}` stands for a parameter.
+    /// The prompt text. `{name}` is replaced by a parameter.
     text: &'static str,
 }
 
 struct Parameter {
     name: &'static str,
     description: &'static str,
-    /// What is meant if it is not given; it must be given if there is nothing here.
+    /// Default value. `None` if the parameter is required.
     otherwise: Option<&'static str>,
 }
 
@@ -102,7 +102,7 @@ impl Pattern {
                 None,
             ));
         }
-        // Only our own words are searched for placeholders and tools, never those of the caller.
+        // Search only our own text for placeholders and tools, never the caller's arguments.
         let mut text = String::new();
         for (index, part) in shown::translated(self.text, selection).split(['{', '}']).enumerate() {
             match self.parameters.iter().find(|parameter| index % 2 == 1 && parameter.name == part) {
@@ -124,12 +124,12 @@ impl Parameter {
     }
 }
 
-/// The prompts for a selection of tools.
+/// Lists the prompts for a selection of tools.
 pub(super) fn of(selection: &Selection) -> Vec<Prompt> {
     PATTERNS.iter().filter(|pattern| pattern.is_offered(selection)).map(Pattern::listed).collect()
 }
 
-/// One prompt, filled in.
+/// Returns one prompt, filled in.
 pub(super) fn get(
     name: &str,
     given: &Map<String, Value>,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_offers_the_prompts_whose_tools_it_has() {
+    fn a_set_offers_the_prompts_whose_tools_it_contains() {
         assert_eq!(names(ToolSet::Core), ["try_safely", "change_with_a_way_back"]);
         assert_eq!(names(ToolSet::Standard).len(), PATTERNS.len());
         assert_eq!(names(ToolSet::Full).len(), PATTERNS.len());
@@ -194,17 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn tools_have_the_names_of_the_set() {
+    fn prompts_use_the_tool_names_of_the_set() {
         let given = || json!({"task": "call snapshot_create {count}", "workspace": "web"});
         let core = text("change_with_a_way_back", given(), ToolSet::Core).unwrap();
         assert!(core.contains("with snapshot_create. Then") && core.starts_with("Workspace: web."), "{core}");
         let standard = text("change_with_a_way_back", given(), ToolSet::Standard).unwrap();
         assert!(standard.contains("with snapshot create. Then"), "{standard}");
-        assert!(standard.contains("call snapshot_create {count}\n"), "the caller's words stay: {standard}");
+        assert!(
+            standard.contains("call snapshot_create {count}\n"),
+            "the caller's text is unchanged: {standard}"
+        );
     }
 
     #[test]
-    fn what_is_missing_or_unknown_is_refused() {
+    fn missing_and_unknown_arguments_are_rejected() {
         let refused = |given| text("compare_approaches", given, ToolSet::Standard).unwrap_err();
         assert_eq!(refused(json!({})), "`task` is missing: What is to be done.");
         assert_eq!(refused(json!({"task": " "})), "`task` is missing: What is to be done.");

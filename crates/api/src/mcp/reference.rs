@@ -1,4 +1,4 @@
-//! The reference page of all tools.
+//! Generates the reference page of all tools.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ use agentiso_core::action::ToolSet;
 pub fn page() -> String {
     let mut page = String::from(
         "# Tools\n\n\
-         What an agent can do, over the Model Context Protocol: `agentiso serve` on standard input and output, `/mcp` on\n\
-         HTTP. `--tools core|standard|full` chooses what is listed, and single tools can be added after commas\n\
-         (`--tools core,snapshot_diff`); every tool below can be called, listed or not.\n\n\
-         `workspace_id` takes the id or the name of a workspace. A failed call is a result with `isError`, and in its\n\
-         structured content `error` with a stable `code` (see [errors](errors.md)), a `message` and, where there is\n\
-         something to be done, a `remedy`.\n\n\
+         The MCP tools of `agentiso serve` (standard input and output) and of `/mcp` (HTTP). `--tools core|standard|full`\n\
+         selects the tools that are listed, and single tools can be added after commas (`--tools core,snapshot_diff`). Every\n\
+         tool below can be called, listed or not.\n\n\
+         `workspace_id` is the id or the name of a workspace. A failed call is a result with `isError` whose structured\n\
+         content has an `error` with a stable `code` (see [errors](errors.md)), a `message` and, if the caller can do\n\
+         something about it, a `remedy`.\n\n\
          | tool | what it does | listed in |\n|---|---|---|\n",
     );
     for tool in tools::all() {
@@ -70,7 +70,7 @@ fn section(tool: &Tool) -> String {
     text
 }
 
-/// The actions a tool may become, each with the words for it.
+/// The actions of a tool, each with its action words.
 fn actions(tool: &Tool) -> Vec<(&'static Entry, Vec<&'static str>)> {
     let mut actions: Vec<(&Entry, Vec<&str>)> = Vec::new();
     for (word, _, entry) in &tool.forms {
@@ -86,11 +86,11 @@ fn hints(tool: &Tool) -> String {
     let mut words = vec![match (tool.hints.read_only, tool.hints.destructive) {
         (true, _) => "Only reads",
         (false, false) => "Changes things",
-        (false, true) => "May destroy things",
+        (false, true) => "May destroy data",
     }];
     words.push(if tool.hints.idempotent { "idempotent" } else { "not idempotent" });
     if tool.hints.open_world {
-        words.push("reaches beyond the workspace");
+        words.push("affects more than the workspace");
     }
     format!("*{}.*", words.join(", "))
 }
@@ -104,7 +104,7 @@ fn parameters(schema: &Map<String, Value>) -> String {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    // Those that must be given first, each group by name.
+    // Required parameters first, each group sorted by name.
     let (first, rest): (Vec<_>, Vec<_>) = properties.partition(|(name, _)| required.contains(&name.as_str()));
     if first.is_empty() && rest.is_empty() {
         return "No parameters.\n".to_owned();
@@ -142,7 +142,7 @@ fn field(text: &mut String, name: &str, property: &Value) {
     let _ = writeln!(text, "| `{name}` | {} | {about} |", kind(property));
 }
 
-/// The type of a value, in a word or two.
+/// Short name of a type.
 fn kind(schema: &Value) -> String {
     if let Some(words) = schema["enum"].as_array() {
         return words

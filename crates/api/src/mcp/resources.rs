@@ -1,4 +1,4 @@
-//! Files, logs and diffs of workspaces as resources.
+//! Files, logs and diffs of workspaces as MCP resources.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::{Answer, Backend, Call};
 const ALL: &str = "agentiso://workspaces";
 const ONE: &str = "agentiso://workspace/";
 
-/// What a name may have in an address as it is.
+/// Characters to percent-encode in a resource URI.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Who reads, and from what.
+/// The caller and the backend of a read.
 pub(super) struct Caller<'a, B> {
     pub(super) backend: &'a B,
     pub(super) client: String,
@@ -35,7 +35,7 @@ impl<B: Backend> Caller<'_, B> {
     }
 }
 
-/// What an address stands for.
+/// A parsed resource URI.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Address {
     Workspaces,
@@ -67,7 +67,7 @@ fn decoded(part: &str) -> Option<String> {
     (!decoded.is_empty()).then(|| decoded.into_owned())
 }
 
-/// The resources every client can begin with: the list of workspaces, and each one's logs.
+/// Lists the resources that every client can start with: the list of workspaces, and the logs of each.
 pub(super) async fn list<B: Backend>(caller: &Caller<'_, B>) -> Result<ListResourcesResult, ErrorData> {
     let answer =
         caller.call("workspace_list", json!({})).await.map_err(|failure| resource_error(&failure))?;
@@ -86,7 +86,7 @@ pub(super) async fn list<B: Backend>(caller: &Caller<'_, B>) -> Result<ListResou
     Ok(ListResourcesResult::with_all_items(resources))
 }
 
-/// The kinds of resources there are.
+/// Lists the resource templates.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     vec![
         ResourceTemplate::new(ALL, "workspaces")
@@ -94,13 +94,13 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             .with_description("All workspaces, as workspace_list shows them.")
             .with_mime_type("application/json"),
         ResourceTemplate::new(format!("{ONE}{{ws}}/file{{+path}}"), "file")
-            .with_title("A file of a workspace")
+            .with_title("A file in a workspace")
             .with_description(
-                "A file by its absolute path, up to 1 MiB of it; what is not text comes as a blob.",
+                "A file by its absolute path, up to 1 MiB. A binary file is returned as a blob.",
             ),
         ResourceTemplate::new(format!("{ONE}{{ws}}/logs"), "logs")
             .with_title("Console of a workspace")
-            .with_description("The last lines of the serial console and of QEMU's own messages.")
+            .with_description("The last lines of the serial console and of QEMU's messages.")
             .with_mime_type("text/plain"),
         ResourceTemplate::new(format!("{ONE}{{ws}}/diff/{{snapshot}}"), "diff")
             .with_title("What changed since a snapshot")
@@ -118,7 +118,7 @@ pub(super) async fn read<B: Backend>(
 ) -> Result<ReadResourceResult, ErrorData> {
     let Some(address) = Address::parse(uri) else {
         let data = json!({"uri": quoted(uri)});
-        return Err(ErrorData::resource_not_found("there is no such resource", Some(data)));
+        return Err(ErrorData::resource_not_found("unknown resource", Some(data)));
     };
     let contents = match address {
         Address::Workspaces => caller.call("workspace_list", json!({})).await.map(|answer| {
@@ -143,7 +143,7 @@ pub(super) async fn read<B: Backend>(
     }
 }
 
-/// A file as text if it is text, else as it is.
+/// Reads a file, as text if it is valid text.
 async fn file<B: Backend>(
     caller: &Caller<'_, B>,
     uri: &str,
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_what_it_stands_for() {
+    fn resource_uris_are_parsed() {
         let workspace = || "dev".to_owned();
         assert_eq!(Address::parse("agentiso://workspaces"), Some(Address::Workspaces));
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn invalid_resource_uris_are_rejected() {
         for uri in [
             "",
             "file:///etc/passwd",

@@ -1,4 +1,4 @@
-//! Outcomes and failures as what a client gets.
+//! Converts outcomes and failures to MCP results.
 
 use agentiso_core::Failure;
 use agentiso_core::wire::in_brief;
@@ -10,7 +10,7 @@ use super::selection::Selection;
 use super::shown;
 use crate::Answer;
 
-/// What a client gets: the outcome for programs, and in words.
+/// Returns the outcome as structured content and as text.
 pub(super) fn of(outcome: Result<Answer, Failure>, selection: &Selection) -> CallToolResult {
     match outcome {
         Ok(answer) => {
@@ -28,7 +28,7 @@ pub(super) fn of(outcome: Result<Answer, Failure>, selection: &Selection) -> Cal
     }
 }
 
-/// An answer whose hint names only tools of the selection.
+/// Restricts the hint of an answer to tools of the selection.
 fn with_hint_for(selection: &Selection, mut answer: Answer) -> Answer {
     let Some(hint) = answer.structured["hint"].as_str().map(str::to_owned) else { return answer };
     let line = format!("\n[hint: {hint}]");
@@ -46,7 +46,7 @@ fn with_hint_for(selection: &Selection, mut answer: Answer) -> Answer {
     answer
 }
 
-/// A failure of a resource, for which there is only the protocol's own kind of error.
+/// Converts a failure of a resource, for which the protocol only has its own error type.
 pub(super) fn resource_error(failure: &Failure) -> ErrorData {
     let data = Some(for_programs(failure));
     let message = in_brief(failure.message());

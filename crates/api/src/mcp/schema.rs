@@ -1,11 +1,11 @@
-//! Schemas as clients want them: plain, complete, and nothing they do not know.
+//! Generates JSON schemas for tools: simple, self-contained, and with standard keywords only.
 
 use serde_json::{Map, Value, json};
 
 use super::table::{Does, Form, Spec};
 use crate::catalogue::Entry;
 
-/// The schema of what a tool takes.
+/// The input schema of a tool.
 pub(super) fn input(
     spec: &Spec,
     forms: &[(Option<&'static str>, Form, &'static Entry)],
@@ -18,9 +18,9 @@ pub(super) fn input(
     }
 }
 
-/// The schema of what comes of a tool: names and types, which is what a program needs. What the fields mean is in the
-/// reference, since every client pays for each word of a list with every conversation. Nothing is required: a failure has
-/// `error` and nothing else, and some clients check failures against this schema as well.
+/// The output schema of a tool: names and types of fields. Their descriptions are only in the reference, because
+/// clients send tool lists with every conversation. Nothing is required: a failure only has `error`, and some clients
+/// check failures against this schema as well.
 pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> Map<String, Value> {
     let mut properties = Map::new();
     for (_, _, entry) in forms {
@@ -28,7 +28,7 @@ pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> 
         bare(&mut schema);
         for (field, property) in object(schema.remove("properties").unwrap_or_default()) {
             match properties.get(&field) {
-                // What is one thing here and another there is left open.
+                // A field whose type differs between actions is left unconstrained.
                 Some(known) if *known != property => properties.insert(field, json!({})),
                 _ => properties.insert(field, property),
             };
@@ -38,7 +38,7 @@ pub(super) fn output(forms: &[(Option<&'static str>, Form, &'static Entry)]) -> 
     object(json!({"type": "object", "properties": properties}))
 }
 
-/// Takes out, at any depth, what only readers need and what is required.
+/// Removes descriptions and `required` at any depth.
 fn bare(schema: &mut Map<String, Value>) {
     for key in ["description", "required", "default", "minimum", "maximum", "enum"] {
         schema.remove(key);
@@ -57,8 +57,7 @@ fn bare(schema: &mut Map<String, Value>) {
     }
 }
 
-/// What a model needs of a parameter: its type, values and bounds. Patterns, lengths and examples are in the OpenAPI
-/// document, and a value that violates them is refused with a message that says how to write it.
+/// The schema of an action's parameters, in the form that a tool offers.
 fn lean(property: &mut Value) {
     let Some(property) = property.as_object_mut() else { return };
     property.retain(|key, value| match key.as_str() {
@@ -109,7 +108,7 @@ fn of_form(form: &Form, entry: &Entry) -> Map<String, Value> {
     schema
 }
 
-/// One schema for all a tool can do: every parameter says which words use it.
+/// Merges the schemas of a tool's actions. Every parameter says which action words use it.
 fn union(parts: &[(Option<&str>, Map<String, Value>)], otherwise: Option<&str>) -> Map<String, Value> {
     let words: Vec<&str> = parts.iter().filter_map(|(word, _)| *word).collect();
     let mut required: Vec<String> =
@@ -143,7 +142,7 @@ fn union(parts: &[(Option<&str>, Map<String, Value>)], otherwise: Option<&str>) 
     object(json!({"type": "object", "properties": properties, "required": required}))
 }
 
-/// A parameter that several words use, with what it is for each of them.
+/// A parameter that several action words use, with its description for each of them.
 fn shared(users: &[(&str, &Value)], words: usize) -> Value {
     let mut meanings: Vec<(Vec<&str>, &str)> = Vec::new();
     for (word, property) in users {
@@ -166,7 +165,7 @@ fn shared(users: &[(&str, &Value)], words: usize) -> Value {
     property
 }
 
-/// Takes out what Rust adds and clients do not know, at any depth.
+/// Removes Rust-specific keywords that clients do not know, at any depth.
 fn tidy(schema: Value) -> Map<String, Value> {
     let mut schema = object(schema);
     schema.remove("$schema");
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_says_of_every_parameter_which_words_use_it() {
+    fn a_bundle_says_which_action_words_use_each_parameter() {
         let schema = input_of("snapshot");
         assert_eq!(schema["required"], json!(["action", "workspace_id"]));
         let properties = &schema["properties"];
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_shows_its_defaults_and_neither_what_it_fixes_nor_formats_of_rust() {
+    fn a_form_shows_defaults_but_no_fixed_parameters_and_no_rust_formats() {
         let schema = input_of("workspace_batch_fork");
         assert_eq!(schema["properties"]["snapshot_name"]["default"], "golden");
         assert_eq!(schema["required"], json!(["workspace_id", "count"]));
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_schema_is_an_object_and_lets_failures_through() {
+    fn every_schema_is_an_object_and_accepts_failures() {
         for tool in tools::all() {
             assert_eq!(tool.input["type"], "object");
             let output = tool.listed().output_schema.unwrap();

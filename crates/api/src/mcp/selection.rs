@@ -7,7 +7,7 @@ use agentiso_core::{Code, Failure, nearest};
 
 use super::table::{Spec, TABLE};
 
-/// The tools of a set, and single ones besides: `core,snapshot_diff,workspace_fork`. Every tool can be called, shown or
+/// A tool set plus single tools, for example `core,snapshot_diff,workspace_fork`. Every tool can be called, shown or
 /// not.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Selection {
@@ -21,7 +21,7 @@ impl Selection {
         tool.sets.iter().any(|set| self.sets.contains(set)) || self.tools.contains(&tool.name)
     }
 
-    /// Whether the tool of a name is shown.
+    /// Whether the tool of this name is shown.
     pub(super) fn shows_name(&self, name: &str) -> bool {
         TABLE.iter().any(|tool| tool.name == name && self.shows(tool))
     }
@@ -50,17 +50,17 @@ impl FromStr for Selection {
             }
         }
         if selection == Self::default() {
-            return Err(Failure::new(Code::InvalidArgument, "no tools are named").with_remedy(EXPECTED));
+            return Err(Failure::new(Code::InvalidArgument, "no tool set was given").with_remedy(EXPECTED));
         }
         Ok(selection)
     }
 }
 
-const EXPECTED: &str = "name core, standard or full, and further tools after commas";
+const EXPECTED: &str = "give core, standard or full, optionally followed by tool names separated by commas";
 
 fn unknown(name: &str) -> Failure {
     let near = nearest(name, TABLE.iter().map(|tool| tool.name).chain(["core", "standard", "full"]));
-    Failure::new(Code::InvalidArgument, format!("there is no tool or set of tools {name:?}"))
+    Failure::new(Code::InvalidArgument, format!("unknown tool or tool set {name:?}"))
         .with_remedy(near.map_or(EXPECTED.to_owned(), |near| format!("did you mean {near}?")))
 }
 
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tool_is_refused_with_the_nearest() {
+    fn an_unknown_tool_is_rejected_with_a_suggestion() {
         let refused = "core,snapshot_dif".parse::<Selection>().unwrap_err();
         assert_eq!(refused.remedy(), Some("did you mean snapshot_diff?"));
         assert_eq!(",".parse::<Selection>().unwrap_err().code(), Code::InvalidArgument);

@@ -1,4 +1,4 @@
-//! The server.
+//! The MCP server.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::selection::Selection;
 use super::{instructions, patience, progress, prompts, resources, results, tasks, tools};
 use crate::{Backend, Call};
 
-/// Speaks the Model Context Protocol for a backend, in all its revisions. It keeps nothing about a client but the
-/// tasks it was told of; clones share those.
+/// Serves a backend over all revisions of the Model Context Protocol. The only state it keeps about clients are their
+/// tasks, which clones share.
 #[derive(Clone)]
 pub struct Server<B> {
     backend: B,
@@ -30,18 +30,18 @@ pub struct Server<B> {
 }
 
 impl<B: Backend> Server<B> {
-    /// A server that lists the tools of a selection. Its texts name no other tools.
+    /// Creates a server that lists the tools of a selection. Its texts name no other tools.
     pub fn new(backend: B, selection: impl Into<Selection>) -> Self {
         Self { backend, selection: Arc::new(selection.into()), tasks: TaskManager::new() }
     }
 
-    /// The same server, with the same tasks, for another caller.
+    /// Creates a server with the same tasks for another caller.
     #[must_use]
     pub fn with_backend(&self, backend: B) -> Self {
         Self { backend, selection: Arc::clone(&self.selection), tasks: self.tasks.clone() }
     }
 
-    /// Ends all tasks, and with them their work.
+    /// Cancels all tasks.
     pub fn end_tasks(&self) {
         self.tasks.shutdown();
     }
@@ -50,7 +50,7 @@ impl<B: Backend> Server<B> {
         resources::Caller { backend: &self.backend, client: client_of(context) }
     }
 
-    /// Carries a call out. It ends early when the client takes it back, which ends the work too.
+    /// Runs a call. If the client cancels it, the work is cancelled too.
     async fn carry_out(
         &self,
         mut request: Request,
@@ -206,7 +206,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         prompts::get(&request.name, &given, &self.selection).map(Into::into)
     }
 
-    /// The library would answer without offering it.
+    /// Rejects completion requests, which the library would answer although they are not offered.
     async fn complete(
         &self,
         _request: CompleteRequestParams,
@@ -215,7 +215,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
-    /// What the library could not read as the request its method names.
+    /// Handles requests that the library could not parse.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -223,16 +223,13 @@ impl<B: Backend> ServerHandler for Server<B> {
     ) -> Result<CustomResult, ErrorData> {
         let method: String = request.method.chars().take(64).collect();
         if METHODS.contains(&method.as_str()) {
-            return Err(ErrorData::invalid_params(
-                format!("the parameters of {method} are not what it takes"),
-                None,
-            ));
+            return Err(ErrorData::invalid_params(format!("invalid parameters for {method}"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method:?}"), None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("unknown method {method:?}"), None))
     }
 }
 
-/// What this server understands; with other parameters than these take, a request is wrong, not unknown.
+/// The supported methods. A request to one of them that cannot be parsed has invalid parameters; others are unknown.
 const METHODS: &[&str] = &[
     "initialize",
     "server/discover",
@@ -249,30 +246,30 @@ const METHODS: &[&str] = &[
     "tasks/cancel",
 ];
 
-/// For how long a client may keep a list that only another version of this program changes.
+/// Cache lifetime of lists that change only with the version of this program.
 const LASTS_MS: u64 = 3_600_000;
 
-/// Whether the revision a client speaks knows them.
+/// Whether the client's protocol revision has cache hints.
 fn takes_cache_hints(context: &RequestContext<RoleServer>) -> bool {
     context
         .protocol_version()
         .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// What a client calls itself, as far as it fits into a line.
+/// The client's name for itself, shortened to fit in a line.
 fn client_of(context: &RequestContext<RoleServer>) -> String {
     let name = context.client_info().map(|client| format!("{} {}", client.name, client.version));
     name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).take(100).collect()
 }
 
-/// Nobody reads it: who takes a call back does not wait for its answer.
+/// The response to a cancelled call. Clients do not wait for it.
 fn taken_back() -> ErrorData {
-    ErrorData::internal_error("the client took the call back", None)
+    ErrorData::internal_error("the client cancelled the call", None)
 }
 
 fn unknown_tool(name: &str, selection: &Selection) -> ErrorData {
     let meant =
         tools::meant(name, selection).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
     let name: String = name.chars().take(64).collect();
-    ErrorData::invalid_params(format!("there is no tool {name:?}{meant}"), None)
+    ErrorData::invalid_params(format!("unknown tool {name:?}{meant}"), None)
 }

@@ -1,17 +1,17 @@
-//! Texts for a client name only the tools it was shown: a model that is told of others calls them in vain.
+//! Restricts texts to the tools that a client was shown: a model that reads about others tries to call them.
 //!
-//! Texts are written once, with the names of single actions. Where a client was shown a bundle instead, `exec_list`
-//! becomes `exec_background list`; what names a tool the client was not shown at all is left out.
+//! Texts are written once, with the names of single actions. If a client was shown a bundle instead, `exec_list`
+//! becomes `exec_background list`. Text about a tool that the client was not shown at all is removed.
 
 use agentiso_core::Failure;
 
 use super::selection::Selection;
 use super::table::{Does, TABLE};
 
-/// Separates what may be left out of a remedy.
+/// Separators of the clauses of a remedy.
 const CLAUSES: &[&str] = &["; ", ", or "];
 
-/// A failure whose remedy names only tools of the selection.
+/// Restricts the remedy of a failure to tools of the selection.
 pub(super) fn failure(failure: Failure, selection: &Selection) -> Failure {
     let Some(remedy) = failure.remedy() else { return failure };
     match clauses(remedy, selection) {
@@ -20,7 +20,7 @@ pub(super) fn failure(failure: Failure, selection: &Selection) -> Failure {
     }
 }
 
-/// The clauses of an advice that name only tools of the selection, if there are any.
+/// The clauses of a remedy that name only tools of the selection. `None` if there are none.
 pub(super) fn clauses(advice: &str, selection: &Selection) -> Option<String> {
     let advice = translated(advice, selection);
     let mut clauses = vec![advice.as_str()];
@@ -47,7 +47,7 @@ pub(super) fn sentences(text: &str, selection: &Selection) -> String {
     kept.concat().trim_end().to_owned()
 }
 
-/// Whether a text names no tool but those of the selection.
+/// Whether a text names only tools of the selection.
 pub(super) fn is_about_shown(text: &str, selection: &Selection) -> bool {
     !names_others(text, selection)
 }
@@ -57,7 +57,7 @@ pub(super) fn names(text: &str, tool: &str) -> bool {
     places(text, tool).next().is_some()
 }
 
-/// Single actions that the selection has in a bundle only, as the bundle calls them.
+/// Replaces actions that the selection has only in a bundle by the bundle's notation.
 pub(super) fn translated(text: &str, selection: &Selection) -> String {
     let mut text = text.to_owned();
     for bundle in TABLE.iter().filter(|tool| selection.shows(tool)) {
@@ -75,7 +75,7 @@ pub(super) fn translated(text: &str, selection: &Selection) -> String {
     text
 }
 
-/// Names that are no tool but a word as well are not looked for.
+/// Tool names that are also ordinary words. They are not searched for.
 const WORDS: &[&str] = &["exec", "image", "snapshot", "timeline"];
 
 fn names_others(text: &str, selection: &Selection) -> bool {
@@ -83,7 +83,7 @@ fn names_others(text: &str, selection: &Selection) -> bool {
     others.into_iter().any(|tool| names(text, tool.name))
 }
 
-/// Where a name is in a text, as a word of its own.
+/// The positions of a name in a text, as a whole word.
 fn places<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_');
     let whole = move |place: usize| {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_names_only_what_was_shown_and_in_the_words_of_the_set() {
+    fn a_remedy_names_only_shown_tools_in_the_notation_of_the_set() {
         let text = "exec_list shows all; jobs end with their machine";
         let shown = |set| remedy(text, set).unwrap();
         assert_eq!(shown(ToolSet::Standard), "exec_background list shows all; jobs end with their machine");
@@ -123,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_inside_another_is_not_a_name() {
+    fn a_name_within_another_name_is_not_matched() {
         assert!(names("call exec_list now", "exec_list") && !names("call my_exec_list", "exec_list"));
         assert!(!names("workspace_forked", "workspace_fork"));
     }
 
     #[test]
-    fn sentences_about_other_tools_are_left_out() {
+    fn sentences_about_other_tools_are_removed() {
         let text = "Runs a command. For servers use exec_background. A code is a result.";
         assert_eq!(sentences(text, &ToolSet::Core.into()), "Runs a command. A code is a result.");
         assert_eq!(sentences(text, &ToolSet::Standard.into()), text);

@@ -1,4 +1,4 @@
-//! Which tools there are, and which actions they are.
+//! The table of tools and the actions they map to.
 
 use std::sync::LazyLock;
 
@@ -13,22 +13,22 @@ pub(super) struct Spec {
     pub(super) does: Does,
 }
 
-/// What a tool does.
+/// The actions behind a tool.
 pub(super) enum Does {
-    /// One thing.
+    /// A single action.
     One(Form),
-    /// One of several things.
+    /// One of several actions.
     Several(&'static Bundle),
 }
 
-/// A tool whose parameter `action` says what it does.
+/// A tool whose `action` parameter selects what it does.
 pub(super) struct Bundle {
     pub(super) name: &'static str,
     pub(super) sets: &'static [ToolSet],
     pub(super) title: &'static str,
     pub(super) description: &'static str,
     pub(super) words: &'static [(&'static str, Form)],
-    /// The word that is meant if there is none, but this parameter.
+    /// The default action word, used if `action` is missing and this parameter is present.
     pub(super) otherwise: Option<(&'static str, &'static str)>,
 }
 
@@ -36,23 +36,23 @@ pub(super) struct Bundle {
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     pub(super) action: &'static str,
-    /// Title and description, if not the action's own.
+    /// Title and description, if different from the action's.
     pub(super) about: Option<(&'static str, &'static str)>,
-    /// A parameter that has another name here: here, and in the action. The action's name is understood too.
+    /// A parameter with another name: the tool's name, then the action's. The tool accepts both.
     pub(super) renamed: Option<(&'static str, &'static str)>,
-    /// Parameters of which something else is to be said here.
+    /// Parameters with another description.
     pub(super) described: &'static [(&'static str, &'static str)],
-    /// Parameters with a value of their own if they are not given.
+    /// Parameters with another default.
     pub(super) defaults: &'static [(&'static str, &'static str)],
-    /// Parameters that cannot be given here.
+    /// Parameters that the tool does not accept.
     pub(super) without: &'static [&'static str],
-    /// Parameters that are understood and not listed: few need them, and every client pays for each word of a list.
+    /// Parameters that are accepted but not listed: they are rarely needed, and every word of a list costs tokens.
     pub(super) unlisted: &'static [&'static str],
-    /// Parameters that must be given here.
+    /// Parameters that the tool requires.
     pub(super) needs: &'static [&'static str],
 }
 
-/// The action as it is.
+/// The action without changes.
 const fn as_is(action: &'static str) -> Form {
     Form {
         action,
@@ -66,7 +66,7 @@ const fn as_is(action: &'static str) -> Form {
     }
 }
 
-/// A snapshot is `name` in the bundle, whatever is done with it.
+/// In the bundle, the snapshot's parameter is always called `name`.
 const fn of_snapshot(action: &'static str) -> Form {
     Form { renamed: Some(("name", "snapshot_name")), ..as_is(action) }
 }
@@ -87,7 +87,7 @@ const fn in_direction(
 const USUALLY: &[ToolSet] = &[ToolSet::Standard, ToolSet::Full];
 const FLAT: &[ToolSet] = &[ToolSet::Full];
 
-/// What is said of how much a tool returns: the defaults of other interfaces matter to nobody here.
+/// Descriptions of output limits that mention only the defaults of MCP.
 const POLLED: (&str, &str) = ("max_output_bytes", "Maximum bytes of each, up to 1048576. Default: 15000.");
 
 const EXEC: Form = Form {
@@ -139,7 +139,7 @@ const EXEC_BACKGROUND: Bundle = Bundle {
 const SNAPSHOT: Bundle = Bundle {
     name: "snapshot",
     sets: USUALLY,
-    title: "Take and use snapshots",
+    title: "Create and use snapshots",
     description: "Named states of a workspace. create saves its disk, with include_memory also its processes; restore \
                   returns the workspace to a snapshot and discards what changed since; list shows them with sizes; \
                   diff shows which files changed since, or between two; delete removes one that no fork needs. Take \
@@ -211,7 +211,7 @@ const CREATE: Form = Form { unlisted: &["cold", "no_pool", "allow_internet"], ..
 
 const ADOPT_ALL: Form = Form {
     about: Some((
-        "Take all workspaces over",
+        "Take over all workspaces",
         "Makes this session the owner of every workspace that nobody owns. With force also of those whose owner has \
          been idle; never of those in use. Counts against this session's quota.",
     )),
@@ -219,13 +219,13 @@ const ADOPT_ALL: Form = Form {
     ..as_is("workspace_adopt")
 };
 
-/// Tools of several actions.
+/// Tools with several actions.
 static BUNDLES: [Bundle; 4] = [EXEC_BACKGROUND, SNAPSHOT, PORT_FORWARD, IMAGE];
 
-/// Actions whose own tool offers them in another form than they have.
+/// Actions whose own tool offers them in a different form.
 static FORMS: [Form; 2] = [CREATE, EXEC];
 
-/// Further tools of one action.
+/// Additional tools for single actions.
 static ALIASES: [(&str, Form); 5] = [
     (
         "file_upload",
@@ -250,8 +250,8 @@ static ALIASES: [(&str, Form); 5] = [
     ("workspace_git_status", as_is("git_status")),
 ];
 
-/// Every tool, in the order in which they are listed: that of the actions. A tool of several actions stands before the
-/// first of them, further tools of an action after its own.
+/// All tools, in the order of the actions. A bundle precedes its first action; additional tools follow the action's own
+/// tool.
 pub(super) static TABLE: LazyLock<Vec<Spec>> = LazyLock::new(|| {
     let mut table = Vec::new();
     for entry in catalogue::ALL {
@@ -270,7 +270,7 @@ pub(super) static TABLE: LazyLock<Vec<Spec>> = LazyLock::new(|| {
 });
 
 impl Spec {
-    /// The actions it may become, each with its word.
+    /// The forms of a tool, each with its action word.
     pub(super) fn forms(&self) -> Vec<(Option<&'static str>, Form)> {
         match &self.does {
             Does::One(form) => vec![(None, *form)],

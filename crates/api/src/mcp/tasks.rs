@@ -1,4 +1,4 @@
-//! Calls on their way, and those that take long, for clients that would rather ask later than wait.
+//! Running calls, and tasks: long calls for clients that prefer to poll.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,34 +20,37 @@ use super::results;
 use super::selection::Selection;
 use crate::{Backend, Call};
 
-/// A call that is being carried out.
+/// A running call.
 pub(super) type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 
-/// Carries a call out. A fault of ours must not leave a client waiting for ever.
+/// Runs a call. Turns a panic into a failure, so that no client waits for ever.
 pub(super) fn work<B: Backend>(backend: B, client: String, call: Call, selection: Arc<Selection>) -> Work {
     let action = call.action;
     let mut work = Box::pin(async move { backend.call_for(&client, call).await });
     Box::pin(async move {
         let outcome = poll_fn(|context| {
-            // A future that panicked is not polled again, so nothing it left behind is seen.
+            // A future that panicked is not polled again, so its state is never observed.
             catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))).unwrap_or_else(|_| {
-                Poll::Ready(Err(Failure::new(Code::Internal, format!("{action} ended with a fault of ours"))))
+                Poll::Ready(Err(Failure::new(
+                    Code::Internal,
+                    format!("{action} failed because of a bug in agentiso"),
+                )))
             })
         });
         results::of(outcome.await, &selection)
     })
 }
 
-/// Most calls end sooner: then there is nothing to ask for later.
+/// Calls that end sooner do not become tasks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// So many tasks at once; calls beyond them are waited for.
+/// Maximum number of tasks. Further calls are answered synchronously.
 const MOST: usize = 64;
 
-/// What a call without a limit of its own may take.
+/// Assumed duration of a call without a timeout.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// For how long a task is kept beyond what its call may take.
+/// How long a task is kept beyond the duration of its call.
 const MARGIN: Duration = Duration::from_secs(300);
 
 /// Whether a call may become a task.
@@ -61,13 +64,13 @@ pub(super) fn may_become_one(
         && tasks.running_task_count() < MOST
 }
 
-/// For how long the task of a call is kept; it is ended when that is over.
+/// How long the task of a call is kept. It is cancelled after that time.
 pub(super) fn time_to_live(request: &Request) -> Duration {
     let limit = request.arguments.get("timeout_secs").and_then(Value::as_u64).map(Duration::from_secs);
     limit.unwrap_or(LONGEST).saturating_add(MARGIN)
 }
 
-/// Lets work go on as a task. When the task is cancelled the work is dropped, which ends it.
+/// Continues a call as a task. Cancelling the task drops the future, which cancels the work.
 pub(super) fn go_on(
     tasks: &TaskManager,
     time_to_live: Duration,

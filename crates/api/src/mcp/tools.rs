@@ -1,4 +1,4 @@
-//! The tools themselves: the table, with what the actions say about themselves.
+//! The tools, built from the table and the catalogue of actions.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,7 +23,7 @@ pub(super) struct Tool {
     listed: Listed,
 }
 
-/// What a client may want to know before it calls a tool.
+/// Hints for clients about a tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Hints {
     pub(super) read_only: bool,
@@ -34,17 +34,17 @@ pub(super) struct Hints {
 
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| TABLE.iter().map(Tool::of).collect());
 
-/// Every tool, in the order in which they are listed.
+/// All tools, in listing order.
 pub(super) fn all() -> &'static [Tool] {
     &TOOLS
 }
 
-/// The tool of a name, listed or not.
+/// Finds a tool by name, listed or not.
 pub(super) fn find(name: &str) -> Option<&'static Tool> {
     all().iter().find(|tool| tool.spec.name == name)
 }
 
-/// What other products call tools that do the same.
+/// Names that other products use for similar tools.
 const ELSEWHERE: [(&str, &str); 16] = [
     ("bash", "exec"),
     ("shell", "exec"),
@@ -64,7 +64,7 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("glob", "file_glob"),
 ];
 
-/// The tool that a name that is none probably means.
+/// Guesses which tool an unknown name means.
 pub(super) fn meant(name: &str, selection: &Selection) -> Option<&'static str> {
     let lower = name.to_ascii_lowercase();
     let elsewhere = ELSEWHERE.iter().find(|(theirs, _)| *theirs == lower).map(|(_, ours)| *ours);
@@ -73,7 +73,7 @@ pub(super) fn meant(name: &str, selection: &Selection) -> Option<&'static str> {
     elsewhere.or_else(|| nearest(name, shown))
 }
 
-/// The tools of a selection, in whose texts no other tool is named.
+/// The tools of a selection. Their texts name no other tools.
 pub(super) fn of_selection(selection: &Selection) -> Vec<Listed> {
     all().iter().filter(|tool| selection.shows(tool.spec)).map(|tool| tool.listed_in(selection)).collect()
 }
@@ -113,7 +113,7 @@ impl Tool {
         Self { spec, forms, title, description, hints, input, listed }
     }
 
-    /// As a client sees it.
+    /// The tool as listed to clients.
     pub(super) fn listed(&self) -> Listed {
         self.listed.clone()
     }
@@ -144,13 +144,13 @@ mod tests {
     use crate::catalogue;
     use crate::mcp::ToolSet;
 
-    /// What a text costs a client, roughly.
+    /// A rough estimate of the tokens of a text.
     fn tokens(value: &Value) -> usize {
         value.to_string().chars().count() / 4
     }
 
     #[test]
-    fn the_standard_list_costs_less_than_its_budget() {
+    fn the_standard_list_is_within_its_token_budget() {
         let listed = of_selection(&ToolSet::Standard.into());
         let input = |tool: &Listed| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema});
         let mut rows: Vec<_> = listed.iter().map(|tool| (tokens(&input(tool)), tool.name.clone())).collect();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_a_list_names_a_tool_that_is_not_in_it() {
+    fn listed_texts_name_only_listed_tools() {
         for selection in ["core", "standard", "full", "core,snapshot_diff,workspace_fork"] {
             let selection: Selection = selection.parse().unwrap();
             let listed = of_selection(&selection);
@@ -177,24 +177,24 @@ mod tests {
     }
 
     #[test]
-    fn every_form_has_its_action_and_every_action_its_tool() {
+    fn every_form_has_an_action_and_every_action_a_tool() {
         let mut reached = HashSet::new();
         for tool in all() {
             assert_eq!(
                 tool.forms.len(),
                 tool.spec.forms().len(),
-                "{} names an action there is not",
+                "{} names an unknown action",
                 tool.spec.name
             );
             reached.extend(tool.forms.iter().map(|(_, form, _)| form.action));
         }
         for entry in catalogue::ALL {
-            assert!(reached.contains(entry.about.name), "no tool does {}", entry.about.name);
+            assert!(reached.contains(entry.about.name), "no tool offers {}", entry.about.name);
         }
     }
 
     #[test]
-    fn a_name_that_is_no_tool_is_answered_with_the_one_that_is_meant() {
+    fn an_unknown_tool_name_gets_a_suggestion() {
         for (name, tool) in [
             ("bash", "exec"),
             ("run_command", "exec"),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn core_is_the_eight_of_the_guide() {
+    fn core_has_the_eight_tools_of_the_guide() {
         let mut core = names(ToolSet::Core);
         core.sort();
         let mut guide = [
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_has_the_bundles_and_full_has_everything_once() {
+    fn standard_has_the_bundles_and_full_has_each_action_once() {
         let standard = names(ToolSet::Standard);
         assert!(
             standard.contains(&"snapshot".to_owned()) && !standard.contains(&"snapshot_create".to_owned())
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_as_dangerous_as_the_worst_it_can_do() {
+    fn a_bundle_has_the_hints_of_its_most_dangerous_action() {
         let hints = |name| find(name).unwrap().hints;
         assert_eq!(
             hints("snapshot"),

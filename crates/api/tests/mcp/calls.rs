@@ -1,4 +1,4 @@
-//! Calls that take long: told how far they are, taken back, left behind, asked for later.
+//! Long calls: progress, cancellation, disconnected clients, tasks.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn hanging() -> Fake {
 }
 
 #[tokio::test]
-async fn a_client_is_told_how_far_a_call_has_come_and_it_only_grows() {
+async fn progress_is_reported_and_always_increases() {
     for mode in [ClientLifecycleMode::Initialize, newest()] {
         let fake = Fake::default();
         fake.reply("workspace_create", Reply::Reports);
@@ -31,7 +31,7 @@ async fn a_client_is_told_how_far_a_call_has_come_and_it_only_grows() {
         let connected = connect(client.clone(), fake, ToolSet::Standard, mode).await;
         connected.call_tool(call("workspace_create", json!({}))).await.unwrap();
         let told = client.progress();
-        let last = told.last().expect("at least the end is told");
+        let last = told.last().expect("at least the end is reported");
         assert_eq!((last.progress, last.total), (102.0, Some(102.0)));
         assert_eq!(last.message.as_deref(), Some("unpacking: 100 files"));
         assert!(told.windows(2).all(|pair| pair[0].progress < pair[1].progress));
@@ -39,7 +39,7 @@ async fn a_client_is_told_how_far_a_call_has_come_and_it_only_grows() {
 }
 
 #[tokio::test]
-async fn a_fault_in_a_call_is_its_failure_and_the_connection_goes_on() {
+async fn a_panic_fails_the_call_and_not_the_connection() {
     let fake = Fake::default();
     fake.reply("exec", Reply::Panics);
     let client = connected(fake.clone()).await;
@@ -49,7 +49,7 @@ async fn a_fault_in_a_call_is_its_failure_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn a_call_says_who_is_calling() {
+async fn a_call_carries_the_name_of_the_client() {
     for mode in [ClientLifecycleMode::Initialize, newest()] {
         let fake = Fake::default();
         let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
@@ -59,7 +59,7 @@ async fn a_call_says_who_is_calling() {
 }
 
 #[tokio::test]
-async fn a_reader_of_resources_says_who_it_is() {
+async fn reading_a_resource_carries_the_name_of_the_client() {
     let fake = Fake::default();
     for mode in [ClientLifecycleMode::Initialize, newest()] {
         let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
@@ -69,7 +69,7 @@ async fn a_reader_of_resources_says_who_it_is() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_taken_back_is_dropped() {
+async fn a_cancelled_call_is_dropped() {
     for mode in [ClientLifecycleMode::Initialize, newest()] {
         let fake = hanging();
         let client = connect(Client::default(), fake.clone(), ToolSet::Standard, mode).await;
@@ -81,12 +81,12 @@ async fn a_call_that_is_taken_back_is_dropped() {
         pending.abort();
         fake.dropped().await;
         let answered = client.call_tool(call("server_status", json!({}))).await.unwrap();
-        assert_eq!(answered.is_error, Some(false), "the connection goes on");
+        assert_eq!(answered.is_error, Some(false), "the connection still works");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_client_that_goes_away_is_dropped() {
+async fn a_call_of_a_disconnected_client_is_dropped() {
     let fake = hanging();
     let client = connected(fake.clone()).await;
     let pending = tokio::spawn({
@@ -100,7 +100,7 @@ async fn a_call_of_a_client_that_goes_away_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_stops_only_itself() {
+async fn a_client_that_never_reads_blocks_only_itself() {
     let fake = Fake::default();
     let (mut near, far) = tokio::io::duplex(256);
     let (read, write) = tokio::io::split(far);
@@ -118,7 +118,7 @@ async fn a_client_that_never_reads_stops_only_itself() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_passed_over() {
+async fn lines_that_are_not_messages_are_skipped() {
     let (near, far) = tokio::io::duplex(1 << 16);
     let (read, write) = tokio::io::split(far);
     tokio::spawn(serve_streams(Server::new(Fake::default(), ToolSet::Full), read, write));
@@ -142,7 +142,7 @@ async fn lines_that_are_no_messages_are_passed_over() {
 }
 
 #[tokio::test]
-async fn whoever_comes_and_goes_without_a_word_has_done_nothing_wrong() {
+async fn disconnecting_without_a_message_is_not_an_error() {
     let (near, far) = tokio::io::duplex(256);
     let (read, write) = tokio::io::split(far);
     drop(near);
@@ -157,7 +157,7 @@ async fn task_of(client: &Connected, id: &str) -> DetailedTask {
     client.peer().get_task(GetTaskParams::new(id)).await.unwrap().task
 }
 
-/// Asks until a task is no longer at work.
+/// Polls a task until it has ended.
 async fn end_of(client: &Connected, id: &str) -> DetailedTask {
     loop {
         let task = task_of(client, id).await;
@@ -176,7 +176,7 @@ async fn started(client: &Connected) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_call_becomes_a_task_for_a_client_that_knows_tasks() {
+async fn a_long_call_becomes_a_task_for_a_client_with_task_support() {
     let fake = hanging();
     let client = with_tasks(&fake).await;
     let id = started(&client).await;
@@ -190,7 +190,7 @@ async fn a_long_call_becomes_a_task_for_a_client_that_knows_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_cancelled_drops_its_call() {
+async fn cancelling_a_task_drops_its_call() {
     let fake = hanging();
     let client = with_tasks(&fake).await;
     let id = started(&client).await;
@@ -200,7 +200,7 @@ async fn a_task_that_is_cancelled_drops_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tasks_of_a_client_that_goes_away_are_dropped() {
+async fn the_tasks_of_a_disconnected_client_are_dropped() {
     let fake = hanging();
     let client = with_tasks(&fake).await;
     started(&client).await;
@@ -209,14 +209,14 @@ async fn the_tasks_of_a_client_that_goes_away_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_call_is_answered_at_once_even_to_a_client_that_knows_tasks() {
+async fn a_short_call_never_becomes_a_task() {
     let client = with_tasks(&Fake::default()).await;
     let response = client.peer().call_tool_once(call("exec", exec())).await.unwrap();
     assert!(matches!(response, CallToolResponse::Complete(_)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_know_tasks_waits() {
+async fn a_client_without_task_support_waits() {
     let fake = hanging();
     let client = connected(fake.clone()).await;
     let pending = tokio::spawn({
@@ -229,7 +229,7 @@ async fn a_client_that_does_not_know_tasks_waits() {
     assert!(matches!(pending.await.unwrap().unwrap(), CallToolResponse::Complete(_)));
 }
 
-/// A client that writes its messages itself.
+/// A client that writes raw messages.
 struct Raw {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
@@ -259,7 +259,7 @@ impl Raw {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_gives_up() {
+async fn exec_returns_before_a_client_without_progress_times_out() {
     for (arguments, expected) in [
         (exec(), json!(45)),
         (json!({"workspace_id": "a", "command": "b", "background_after_secs": 0}), json!(0)),
@@ -272,7 +272,7 @@ async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_give
     }
     let fake = Fake::default();
     let client = connected(fake.clone()).await;
-    // This client sends a token with every call.
+    // This client sends a progress token with every call.
     client.call_tool(call("exec", exec())).await.unwrap();
     let mut expected = exec();
     expected["background_after_secs"] = json!(240);
@@ -280,9 +280,10 @@ async fn a_client_that_asks_for_no_progress_gets_its_command_back_before_it_give
     assert_eq!(fake.calls(), [("exec", expected)]);
 }
 
-/// Some clients show their model only the fields of a result, others only its text: either says what to do next.
+/// Some clients show their model only the structured content of a result, others only its text, so both contain the
+/// hint.
 #[tokio::test]
-async fn what_to_do_next_is_in_the_fields_and_in_the_text_and_names_only_shown_tools() {
+async fn hints_are_in_structured_content_and_text_and_name_only_shown_tools() {
     let outcome = |job: Value, hint: &str| {
         json!({"exit_code": null, "stdout": "a\n", "stderr": "", "timed_out": job.is_null(), "signal": null,
             "duration_ms": 45_000, "stdout_bytes": 2, "stderr_bytes": 0, "truncated": false, "job_id": job,
@@ -306,14 +307,14 @@ async fn what_to_do_next_is_in_the_fields_and_in_the_text_and_names_only_shown_t
 }
 
 #[tokio::test]
-async fn waiting_for_a_job_ends_before_the_client_gives_up() {
+async fn waiting_for_a_job_ends_before_the_client_times_out() {
     let wait =
         |seconds: Value| json!({"workspace_id": "a", "job_id": 1, "wait": "exit", "wait_secs": seconds});
     for (asked, silent, informed) in [
         (json!(20), json!(20), json!(20)),
         (json!(100), json!(45), json!(100)),
         (json!(3600), json!(45), json!(240)),
-        // What is too much is refused, not shortened.
+        // Excessive values are rejected, not shortened.
         (json!(9999), json!(9999), json!(9999)),
     ] {
         let fake = Fake::default();
@@ -328,7 +329,7 @@ async fn waiting_for_a_job_ends_before_the_client_gives_up() {
 }
 
 #[tokio::test]
-async fn a_request_with_wrong_parameters_is_not_taken_for_an_unknown_one() {
+async fn a_request_with_invalid_parameters_is_not_an_unknown_method() {
     let fake = Fake::default();
     let mut raw = Raw::connect(&fake).await;
     for (method, params, code) in [

@@ -1,4 +1,4 @@
-//! A client that remembers what it is told.
+//! A client that records notifications.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,12 +34,12 @@ impl Client {
         Self { config, progress: Arc::default() }
     }
 
-    /// One that would rather ask later.
+    /// A client with task support.
     pub fn with_tasks() -> Self {
         Self::new(ClientCapabilities::builder().enable_tasks().build())
     }
 
-    /// What it was told about how far a call has come.
+    /// The progress notifications it received.
     pub fn progress(&self) -> Vec<ProgressNotificationParam> {
         self.progress.lock().unwrap().clone()
     }
@@ -55,7 +55,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// The way of the newest revision: no handshake.
+/// The lifecycle of the newest revision: no handshake.
 pub fn newest() -> ClientLifecycleMode {
     ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
 }
@@ -73,12 +73,12 @@ pub async fn connect<B: Backend>(
     client.serve_with_lifecycle(near, lifecycle).await.unwrap()
 }
 
-/// Connects the ordinary client.
+/// Connects a client with the default settings.
 pub async fn connected<B: Backend>(backend: B) -> Connected {
     connect(Client::default(), backend, ToolSet::Standard, ClientLifecycleMode::Initialize).await
 }
 
-/// A call of a tool.
+/// Creates the parameters of a tool call.
 pub fn call(tool: &str, arguments: Value) -> CallToolRequestParams {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
     CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments)

@@ -1,4 +1,4 @@
-//! The page of tools says what the code says. `UPDATE_DOCS=1` rewrites it.
+//! Checks that the generated page of tools is up to date. `UPDATE_DOCS=1` rewrites it.
 
 use std::path::Path;
 use std::{env, fs};
@@ -6,7 +6,7 @@ use std::{env, fs};
 use agentiso_api::mcp::reference;
 
 #[test]
-fn the_page_of_tools_is_the_generated_one() {
+fn the_page_of_tools_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
     if env::var_os("UPDATE_DOCS").is_some() {
         fs::write(&path, reference::page()).unwrap();

@@ -1,4 +1,4 @@
-//! A backend that does nothing but remember what it was asked for.
+//! A backend that only records its calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use agentiso_core::{Code, Failure};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-/// Remembers what it was asked for and answers what it was told to, else something that fits.
+/// Records calls and gives the configured replies, or by default a valid outcome.
 #[derive(Clone, Default)]
 pub struct Fake(Arc<Inner>);
 
@@ -17,28 +17,28 @@ struct Inner {
     calls: Mutex<Vec<(&'static str, Value)>>,
     answers: Mutex<HashMap<&'static str, Reply>>,
     client: Mutex<String>,
-    /// A call that hangs has begun.
+    /// A hanging call has begun.
     begun: Notify,
-    /// A call that hangs was dropped.
+    /// A hanging call was dropped.
     dropped: Notify,
-    /// A call that hangs may end.
+    /// A hanging call may end.
     released: Notify,
 }
 
-/// What to do about a call.
+/// How to reply to a call.
 #[derive(Clone)]
 pub enum Reply {
-    /// Answers with this outcome.
+    /// Returns this outcome.
     Outcome(Value),
     /// Fails.
     Fails(Code, &'static str, &'static str),
-    /// Fails unless asked for base64.
+    /// Fails unless base64 was requested.
     IsBinary,
-    /// Reports steps, then answers.
+    /// Reports progress, then returns.
     Reports,
-    /// Reports a step, then does not end until released.
+    /// Reports progress, then hangs until released.
     Hangs,
-    /// Has a fault.
+    /// Panics.
     Panics,
 }
 
@@ -51,33 +51,33 @@ impl Drop for Dropped {
 }
 
 impl Fake {
-    /// Says what to do about calls of an action.
+    /// Sets the reply to an action.
     pub fn reply(&self, action: &'static str, reply: Reply) -> &Self {
         self.0.answers.lock().unwrap().insert(action, reply);
         self
     }
 
-    /// What it was asked for since this was last asked.
+    /// The calls since the last call of this function.
     pub fn calls(&self) -> Vec<(&'static str, Value)> {
         std::mem::take(&mut self.0.calls.lock().unwrap())
     }
 
-    /// What the last client called itself.
+    /// The name of the last client.
     pub fn client(&self) -> String {
         self.0.client.lock().unwrap().clone()
     }
 
-    /// Until a call that hangs has begun.
+    /// Waits until a hanging call has begun.
     pub async fn begun(&self) {
         self.0.begun.notified().await;
     }
 
-    /// Until a call that hangs was dropped.
+    /// Waits until a hanging call was dropped.
     pub async fn dropped(&self) {
         self.0.dropped.notified().await;
     }
 
-    /// Lets a call that hangs end.
+    /// Lets a hanging call end.
     pub fn release(&self) {
         self.0.released.notify_one();
     }
@@ -90,7 +90,7 @@ impl Backend for Fake {
     }
 
     async fn call(&self, call: Call) -> Result<Answer, Failure> {
-        let entry = catalogue::find(call.action).expect("only actions there are");
+        let entry = catalogue::find(call.action).expect("a known action");
         self.0.calls.lock().unwrap().push((call.action, Value::Object(call.arguments.clone())));
         let reply = self.0.answers.lock().unwrap().get(call.action).cloned();
         let structured = match reply {
@@ -116,7 +116,7 @@ impl Backend for Fake {
                 std::mem::forget(guard);
                 fitting(entry.output_schema())
             }
-            Some(Reply::Panics) => panic!("as it was told to"),
+            Some(Reply::Panics) => panic!("requested by the test"),
             Some(Reply::IsBinary) | None => fitting(entry.output_schema()),
         };
         let text = entry.text(&structured)?;
@@ -124,7 +124,7 @@ impl Backend for Fake {
     }
 }
 
-/// A value that a schema allows.
+/// A value that is valid for a schema.
 pub fn fitting(schema: &Value) -> Value {
     let kind = match &schema["type"] {
         Value::Array(kinds) => kinds.first().and_then(Value::as_str),

@@ -1,4 +1,4 @@
-//! Every call of the workflow guide, as it is printed there, and as the bundled tools spell it.
+//! Every call of the workflow guide, as printed there and in the notation of the bundled tools.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::fake::Fake;
 /// The placeholder the guide uses for an id.
 const ID: &str = "a1b2c3d4-...";
 
-/// Calls that are what they say: a tool, its arguments, and the action it is.
+/// Calls that map directly: a tool, its arguments, and the action.
 fn plain() -> Vec<(&'static str, Value, &'static str)> {
     let of = |mut arguments: Value| {
         arguments["workspace_id"] = json!(ID);
@@ -54,7 +54,7 @@ fn plain() -> Vec<(&'static str, Value, &'static str)> {
         ),
         ("snapshot_restore", of(json!({"snapshot_name": "after-npm-install"})), "snapshot_restore"),
         ("snapshot_create", of(json!({"name": "v2-working"})), "snapshot_create"),
-        // Hypotheses in parallel.
+        // Parallel hypotheses.
         ("workspace_create", json!({"name": "hypothesis-base"}), "workspace_create"),
         (
             "exec",
@@ -83,7 +83,7 @@ fn plain() -> Vec<(&'static str, Value, &'static str)> {
             "workspace_fork",
         ),
         ("workspace_destroy", json!({"workspace_id": "<losing-fork-1>"}), "workspace_destroy"),
-        // A build environment that stays.
+        // A persistent build environment.
         (
             "workspace_create",
             json!({"name": "rust-dev-env", "memory_mb": 2048, "disk_gb": 20}),
@@ -114,7 +114,7 @@ fn plain() -> Vec<(&'static str, Value, &'static str)> {
             "file_write",
         ),
         ("file_list", of(json!({"path": "/app"})), "file_list"),
-        // In the background.
+        // Background jobs.
         (
             "exec_background",
             of(json!({"command": "cd /app && cargo build --release 2>&1", "workdir": "/app"})),
@@ -147,10 +147,10 @@ fn plain() -> Vec<(&'static str, Value, &'static str)> {
             ),
             "exec",
         ),
-        // Sizes of snapshots.
+        // Snapshot sizes.
         ("snapshot_list", of(json!({})), "snapshot_list"),
         ("snapshot_diff", of(json!({"snapshot_name": "after-install"})), "snapshot_diff"),
-        // What the guide's tables name beside.
+        // Other tools that the guide's tables mention.
         ("workspace_stop", of(json!({})), "workspace_stop"),
         ("workspace_list", json!({"state_filter": "running"}), "workspace_list"),
         ("workspace_info", of(json!({})), "workspace_info"),
@@ -170,7 +170,7 @@ fn plain() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-/// Calls whose arguments have other names, or more, in the action.
+/// Calls whose action has other or additional arguments.
 fn translated() -> Vec<(&'static str, Value, &'static str, Value)> {
     let upload = json!({"workspace_id": ID, "host_path": "/var/lib/agentiso/transfers/dataset.csv",
         "guest_path": "/app/data/dataset.csv"});
@@ -227,7 +227,7 @@ fn translated() -> Vec<(&'static str, Value, &'static str, Value)> {
 }
 
 #[tokio::test]
-async fn every_call_of_the_guide_is_the_action_it_means() {
+async fn every_call_of_the_guide_maps_to_its_action() {
     let fake = Fake::default();
     let client = connected(fake.clone()).await;
     let plain =
@@ -238,7 +238,7 @@ async fn every_call_of_the_guide_is_the_action_it_means() {
         assert!(result.structured_content.is_some(), "{tool}");
         let mut calls = fake.calls();
         for (_, given) in &mut calls {
-            // What bounds a result and its time is added for those who do not give it.
+            // Default limits on size and time are added to calls without them.
             for field in ["max_output_bytes", "max_bytes", "background_after_secs"] {
                 if expected.get(field).is_none() {
                     given.as_object_mut().unwrap().remove(field);

@@ -1,4 +1,4 @@
-//! The protocol over HTTP.
+//! MCP over HTTP.
 
 use agentiso_api::Bodies;
 use agentiso_api::mcp::{Allowed, Endpoint, Server, ToolSet};
@@ -18,7 +18,7 @@ use tokio::net::UnixListener;
 use crate::client::{Client, Connected, call, newest};
 use crate::fake::{Fake, Reply};
 
-/// A server on a socket in a directory of its own.
+/// A server on a socket in its own directory.
 struct Served {
     directory: TempDir,
     endpoint: Endpoint,
@@ -73,7 +73,7 @@ async fn an_older_client_has_a_session() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_taken_back_is_dropped() {
+async fn a_cancelled_call_is_dropped() {
     let fake = Fake::default();
     fake.reply("exec", Reply::Hangs);
     let served = Served::new(&fake);
@@ -90,7 +90,7 @@ async fn a_call_that_is_taken_back_is_dropped() {
 }
 
 #[tokio::test]
-async fn closing_the_endpoint_drops_what_is_being_done() {
+async fn closing_the_endpoint_drops_running_calls() {
     let fake = Fake::default();
     fake.reply("exec", Reply::Hangs);
     let served = Served::new(&fake);
@@ -125,7 +125,7 @@ async fn post_to(endpoint: &Endpoint, fake: &Fake, headers: &[(&str, &str)], bod
     endpoint.answer(server, &Bodies::default(), request.body(Body::from(body)).unwrap()).await
 }
 
-/// What an answer's body is, whole.
+/// The complete body of a response.
 async fn text(response: Response) -> String {
     String::from_utf8(to_bytes(response.into_body(), 1 << 22).await.unwrap().to_vec()).unwrap()
 }
@@ -133,7 +133,7 @@ async fn text(response: Response) -> String {
 const NEWEST: &[(&str, &str)] =
     &[("host", "localhost"), ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")];
 
-/// A call of exec in the newest revision.
+/// An exec call in the newest revision.
 fn newest_exec(progress_token: Option<u32>) -> String {
     let mut meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -150,7 +150,7 @@ fn newest_exec(progress_token: Option<u32>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_come_before_the_outcome_and_the_outcome_after_them() {
+async fn headers_are_sent_before_the_outcome() {
     let fake = Fake::default();
     fake.reply("exec", Reply::Hangs);
     let headers = [NEWEST, &[("mcp-name", "exec")]].concat();
@@ -172,7 +172,7 @@ async fn headers_come_before_the_outcome_and_the_outcome_after_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_goes_before_the_outcome_ends_the_call() {
+async fn a_client_that_disconnects_before_the_outcome_cancels_the_call() {
     let fake = Fake::default();
     fake.reply("exec", Reply::Hangs);
     let headers = [NEWEST, &[("mcp-name", "exec")]].concat();
@@ -182,7 +182,7 @@ async fn a_client_that_goes_before_the_outcome_ends_the_call() {
     fake.dropped().await;
 }
 
-/// Reads an answer until it has told progress so often.
+/// Reads a response until it contains `most` progress notifications.
 async fn heartbeats(response: Response, most: usize) -> Vec<f64> {
     let mut body = response.into_body().into_data_stream();
     let mut said = String::new();
@@ -197,7 +197,7 @@ async fn heartbeats(response: Response, most: usize) -> Vec<f64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_says_nothing_is_told_to_be_alive_in_both_revisions() {
+async fn a_silent_call_gets_heartbeats_in_both_revisions() {
     let fake = Fake::default();
     fake.reply("exec", Reply::Hangs);
     let endpoint = Endpoint::new(Allowed::default());
@@ -224,7 +224,7 @@ async fn a_call_that_says_nothing_is_told_to_be_alive_in_both_revisions() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_ended_is_gone_and_the_oldest_makes_room_for_another() {
+async fn an_ended_session_is_gone_and_the_oldest_makes_room_for_a_new_one() {
     let (endpoint, fake) = (Endpoint::new(Allowed::default()), Fake::default());
     let local = ("host", "localhost");
     let mut sessions = Vec::new();
@@ -248,7 +248,7 @@ async fn a_session_that_is_ended_is_gone_and_the_oldest_makes_room_for_another()
 }
 
 #[tokio::test]
-async fn a_message_is_no_longer_than_its_tool_needs() {
+async fn the_length_of_a_message_is_limited_by_its_tool() {
     let long = "x".repeat(2 << 20);
     for (tool, field, status) in [
         ("exec_kill", "workspace_id", StatusCode::PAYLOAD_TOO_LARGE),
@@ -258,14 +258,14 @@ async fn a_message_is_no_longer_than_its_tool_needs() {
     ] {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"arguments": {field: long}, "name": tool}});
-        // Without a session it is refused all the same, but only after it was read.
+        // Without a session it is rejected too, but only after it was read.
         let response = post(Allowed::default(), &[("host", "localhost")], call.to_string()).await;
         assert_eq!(response.status(), status, "{tool}: {}", text(response).await);
     }
 }
 
 #[tokio::test]
-async fn only_loopback_names_and_configured_ones_are_answered() {
+async fn only_loopback_and_configured_host_names_are_accepted() {
     let configured = || Allowed {
         hosts: vec!["agents.example".to_owned()],
         origins: vec!["https://agents.example:443".to_owned()],
@@ -305,7 +305,7 @@ async fn only_loopback_names_and_configured_ones_are_answered() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_message_is_refused() {
+async fn bodies_that_are_not_messages_are_rejected() {
     for (body, code) in [
         ("", -32700),
         ("{", -32700),

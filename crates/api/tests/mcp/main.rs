@@ -1,6 +1,6 @@
-//! The MCP server, with a backend that does nothing but remember what it was asked for.
+//! The MCP server with a backend that only records its calls.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod calls;
 mod client;

@@ -13,7 +13,7 @@ use crate::client::{Client, call, connect, connected, newest};
 use crate::fake::{Fake, Reply};
 
 #[tokio::test]
-async fn an_old_client_is_greeted_and_finds_tools_resources_and_prompts() {
+async fn an_old_client_can_initialize_and_list_tools_resources_and_prompts() {
     let client = connected(Fake::default()).await;
     let info = client.peer_info().unwrap();
     assert_eq!(info.protocol_version, ProtocolVersion::V_2025_06_18);
@@ -28,7 +28,7 @@ async fn an_old_client_is_greeted_and_finds_tools_resources_and_prompts() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_filled_in_and_one_that_cannot_be_is_refused() {
+async fn a_prompt_is_filled_in_and_invalid_arguments_are_rejected() {
     for lifecycle in [ClientLifecycleMode::Initialize, newest()] {
         let client = connect(Client::default(), Fake::default(), ToolSet::Core, lifecycle).await;
         let Value::Object(given) = json!({"task": "build it"}) else { panic!("an object") };
@@ -48,7 +48,7 @@ async fn a_prompt_is_filled_in_and_one_that_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_not_answered() {
+async fn requests_for_features_that_are_not_offered_fail() {
     let client = connected(Fake::default()).await;
     let info = client.peer_info().unwrap();
     assert!(info.capabilities.completions.is_none() && info.capabilities.logging.is_none());
@@ -61,7 +61,7 @@ async fn what_is_not_offered_is_not_answered() {
 }
 
 #[tokio::test]
-async fn lists_that_do_not_change_may_be_kept() {
+async fn static_lists_have_cache_hints() {
     let client = connect(Client::default(), Fake::default(), ToolSet::Core, newest()).await;
     let (tools, prompts, templates) = (
         client.list_tools(None).await.unwrap(),
@@ -111,7 +111,7 @@ async fn every_listed_tool_has_a_title_a_description_schemas_and_all_hints() {
 }
 
 #[tokio::test]
-async fn an_outcome_comes_for_programs_and_in_words() {
+async fn an_outcome_has_structured_content_and_text() {
     let fake = Fake::default();
     fake.reply("exec_start", Reply::Outcome(json!({"job_id": 3, "status": "started"})));
     let client = connected(fake).await;
@@ -143,14 +143,14 @@ async fn a_failure_is_a_result_with_code_cause_and_remedy() {
 }
 
 #[tokio::test]
-async fn a_tool_there_is_not_is_an_error_that_names_the_one_that_was_meant() {
+async fn an_unknown_tool_is_an_error_with_a_suggestion() {
     let client = connected(Fake::default()).await;
     let Err(ServiceError::McpError(error)) = client.call_tool(call("workspace_creat", json!({}))).await
     else {
         panic!("an unknown tool was called");
     };
     assert_eq!(error.code, ErrorCode::INVALID_PARAMS);
-    assert_eq!(error.message, "there is no tool \"workspace_creat\"; did you mean workspace_create?");
+    assert_eq!(error.message, "unknown tool \"workspace_creat\"; did you mean workspace_create?");
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn files_logs_and_diffs_are_resources() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_text_is_a_blob() {
+async fn a_binary_file_is_a_blob() {
     let fake = Fake::default();
     fake.reply("file_read", Reply::IsBinary);
     let client = connected(fake.clone()).await;

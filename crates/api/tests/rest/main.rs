@@ -1,4 +1,4 @@
-//! The REST interface as it is described. `UPDATE_DOCS=1` rewrites the description.
+//! Checks that the OpenAPI document is up to date. `UPDATE_DOCS=1` rewrites it.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use agentiso_api::http::openapi;
 use serde_json::Value;
 
 #[test]
-fn the_description_of_the_rest_interface_is_the_generated_one() {
+fn the_openapi_document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
     let generated = serde_json::to_string_pretty(openapi()).unwrap() + "\n";
     if env::var_os("UPDATE_DOCS").is_some() {

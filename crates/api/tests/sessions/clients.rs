@@ -1,4 +1,4 @@
-//! Each client over HTTP has a session of its own, though all have the same token.
+//! Each HTTP client has its own session, although all use the same token.
 
 use agentiso_core::SessionId;
 use agentiso_engine::Identity;
@@ -35,7 +35,7 @@ async fn clients_with_the_same_token_do_not_see_each_others_workspaces() {
     for (number, (one, two)) in pairs(&network).await.into_iter().enumerate() {
         let (mine, theirs) = (one.session(&network).await, two.session(&network).await);
         assert_ne!(mine, theirs, "{one:?}");
-        assert_eq!(one.session(&network).await, mine, "{one:?} comes back to its own");
+        assert_eq!(one.session(&network).await, mine, "{one:?} returns to its own session");
         let name = format!("mine-{number}");
         let workspace = house.workspace(&name, Some(id(&mine)));
         assert_eq!(one.names(&network).await, [name.as_str()], "{one:?}");
@@ -60,7 +60,7 @@ async fn clients_with_the_same_token_do_not_see_each_others_workspaces() {
 }
 
 #[tokio::test]
-async fn what_a_connected_client_owns_is_not_taken_with_force() {
+async fn workspaces_of_a_connected_client_cannot_be_adopted_by_force() {
     let house = House::configured(AT_ONCE).await;
     let network = Network::of(&house);
     let (one, two) = (Client::older(&network).await, Client::older(&network).await);
@@ -78,7 +78,7 @@ async fn what_a_connected_client_owns_is_not_taken_with_force() {
 }
 
 #[tokio::test]
-async fn a_conversation_takes_its_session_with_it_and_its_workspaces_stay() {
+async fn a_session_ends_with_its_conversation_and_its_workspaces_stay() {
     let house = House::new().await;
     let network = Network::of(&house);
     let one = Client::older(&network).await;
@@ -88,7 +88,7 @@ async fn a_conversation_takes_its_session_with_it_and_its_workspaces_stay() {
     let ended = network.send("DELETE", "/mcp", &[("mcp-session-id", conversation)], None).await;
     assert_eq!(ended.status(), StatusCode::NO_CONTENT);
     let gone = async {
-        while house.engine.has_session(session) {
+        while house.engine.has_session(session).await {
             tokio::task::yield_now().await;
         }
     };
@@ -100,7 +100,7 @@ async fn a_conversation_takes_its_session_with_it_and_its_workspaces_stay() {
 }
 
 #[tokio::test]
-async fn greetings_alone_begin_no_session() {
+async fn a_handshake_alone_creates_no_session() {
     let house = House::new().await;
     let network = Network::of(&house);
     for _ in 0..5 {
@@ -117,7 +117,7 @@ async fn greetings_alone_begin_no_session() {
 }
 
 #[tokio::test]
-async fn the_user_is_the_user_and_a_session_needs_a_secret_worth_the_name() {
+async fn a_weak_session_secret_is_rejected_and_none_means_the_user() {
     let house = House::new().await;
     let network = Network::of(&house);
     house.workspace("web", None);
@@ -140,7 +140,7 @@ async fn the_user_is_the_user_and_a_session_needs_a_secret_worth_the_name() {
     let both = [("authorization", token.as_str()), ("agentiso-session", "0123456789abcdef")];
     assert_eq!(network.send("GET", "/v1/status", &both, None).await.status(), StatusCode::BAD_REQUEST);
     assert_eq!(network.send("GET", "/v1/status", &both[..1], None).await.status(), StatusCode::OK);
-    // A secret is nothing without the token, and no token itself.
+    // A secret does not replace the token.
     let secret = "0123456789abcdef";
     assert_eq!(
         network.send("GET", "/v1/status", &[("agentiso-session", secret)], None).await.status(),
@@ -154,7 +154,7 @@ async fn the_user_is_the_user_and_a_session_needs_a_secret_worth_the_name() {
 }
 
 #[tokio::test]
-async fn events_of_one_client_are_not_told_another() {
+async fn events_of_one_client_are_not_sent_to_another() {
     let house = House::configured(STRICT).await;
     let network = Network::of(&house);
     let (one, two) = (Client::Rest("a".repeat(32)), Client::Rest("b".repeat(32)));
@@ -173,31 +173,34 @@ async fn events_of_one_client_are_not_told_another() {
 }
 
 #[tokio::test]
-async fn the_longest_silent_session_that_owns_nothing_makes_room() {
+async fn the_least_recently_active_session_without_workspaces_makes_room() {
     let house = House::new().await;
-    let named =
-        |name: &str| house.engine.client_known_by(Identity::Name(name), name).unwrap().session.unwrap();
-    let (owner, present, silent) = (named("owner"), named("present"), named("silent"));
+    let named = async |name: &str| {
+        house.engine.client_known_by(Identity::Name(name), name).await.unwrap().session.unwrap()
+    };
+    let (owner, present, silent) = (named("owner").await, named("present").await, named("silent").await);
     house.workspace("mine", Some(owner));
     let _present = house.engine.attend(present);
     for number in 3..1000 {
-        named(&number.to_string());
+        named(&number.to_string()).await;
     }
-    assert!([owner, present, silent].iter().all(|one| house.engine.has_session(*one)));
-    named("one more");
+    for known in [owner, present, silent] {
+        assert!(house.engine.has_session(known).await);
+    }
+    named("one more").await;
     assert_eq!(house.meta.read(|read| read.session_count()).unwrap(), 1000);
-    assert!(!house.engine.has_session(silent));
-    assert!(house.engine.has_session(owner) && house.engine.has_session(present));
-    assert_ne!(named("silent"), silent, "who comes back begins anew");
+    assert!(!house.engine.has_session(silent).await);
+    assert!(house.engine.has_session(owner).await && house.engine.has_session(present).await);
+    assert_ne!(named("silent").await, silent, "who comes back begins anew");
 }
 
 #[tokio::test]
-async fn sessions_of_conversations_end_with_the_daemon_and_others_do_not() {
+async fn only_sessions_of_conversations_end_with_the_daemon() {
     let house = House::new().await;
-    let fleeting = house.engine.begin_session(SessionKind::Fleeting, "a").unwrap().id;
-    let lasting = house.engine.begin_session(SessionKind::Mcp, "b").unwrap().id;
+    let fleeting = house.engine.begin_session(SessionKind::Fleeting, "a").await.unwrap().id;
+    let lasting = house.engine.begin_session(SessionKind::Mcp, "b").await.unwrap().id;
     let workspace = house.workspace("mine", Some(fleeting));
-    let next = agentiso_engine::Engine::open(&house.installation, Vec::new()).await.unwrap();
-    assert!(!next.has_session(fleeting) && next.has_session(lasting));
+    let next = crate::house::open(&house.installation).await;
+    assert!(!next.has_session(fleeting).await && next.has_session(lasting).await);
     assert_eq!(house.owner(workspace.id), None);
 }

@@ -1,4 +1,4 @@
-//! What is left of a session that has ended, and of a workspace that nobody owns.
+//! What remains of an ended session, and workspaces without an owner.
 
 use agentiso_core::Code;
 use serde_json::json;
@@ -6,9 +6,10 @@ use serde_json::json;
 use crate::house::House;
 
 #[tokio::test]
-async fn the_files_of_a_session_go_with_it() {
+async fn the_files_of_a_session_are_removed_with_it() {
     let house = House::new().await;
-    let (one, two) = (house.session("one").session.unwrap(), house.session("two").session.unwrap());
+    let (one, two) =
+        (house.session("one").await.session.unwrap(), house.session("two").await.session.unwrap());
     let transfers = house.installation.paths.home.join("transfers");
     let own = |session: agentiso_core::SessionId| transfers.join("sessions").join(session.to_string());
     for session in [one, two] {
@@ -28,9 +29,9 @@ async fn the_files_of_a_session_go_with_it() {
 }
 
 #[tokio::test]
-async fn what_nobody_owns_can_be_destroyed_by_a_session_that_may_have_no_more() {
+async fn a_session_at_its_quota_can_destroy_a_workspace_without_an_owner() {
     let house = House::configured("[sessions]\nmax_workspaces = 1\n").await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     house.workspace("mine", one.session);
     let theirs = house.workspace("theirs", two.session);
     let orphan = house.workspace("orphan", None);
@@ -45,9 +46,9 @@ async fn what_nobody_owns_can_be_destroyed_by_a_session_that_may_have_no_more() 
 }
 
 #[tokio::test]
-async fn a_strict_installation_keeps_what_nobody_owns_from_everybody() {
+async fn with_strict_isolation_no_session_sees_a_workspace_without_an_owner() {
     let house = House::configured("[sessions]\nisolation = \"strict\"\n").await;
-    let one = house.session("one");
+    let one = house.session("one").await;
     let orphan = house.workspace("orphan", None);
     let refused =
         house.call(&one, "workspace_destroy", json!({ "workspace_id": "orphan" })).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Giving workspaces to sessions.
+//! Granting workspaces to sessions.
 
 use agentiso_core::Code;
 use agentiso_engine::Caller;
@@ -13,15 +13,15 @@ fn id(caller: &Caller) -> String {
 }
 
 #[tokio::test]
-async fn a_workspace_is_given_by_its_owner_or_by_the_user_and_by_nobody_else() {
+async fn only_the_owner_and_the_user_can_grant_a_workspace() {
     let house = House::configured(STRICT).await;
-    let (user, one, two) = (Caller::operator("test"), house.session("one"), house.session("two"));
+    let (user, one, two) = (Caller::operator("test"), house.session("one").await, house.session("two").await);
     let orphan = house.workspace("orphan", None);
     let grant = |to: &str| json!({ "workspace_id": "orphan", "session_id": to });
     let refused = house.call(&one, "workspace_grant", grant(&id(&one))).await.unwrap_err();
-    assert_eq!(refused.code(), Code::WorkspaceNotFound, "a session cannot give itself what it does not see");
+    assert_eq!(refused.code(), Code::WorkspaceNotFound, "a session cannot grant itself what it cannot see");
 
-    // The user may say where the id begins, a session may not.
+    // The user may use the beginning of an id, a session may not.
     let given = house.call(&user, "workspace_grant", grant(&id(&one)[..8])).await.unwrap();
     assert_eq!(
         (&given.structured["session_id"], &given.structured["client"]),
@@ -39,13 +39,13 @@ async fn a_workspace_is_given_by_its_owner_or_by_the_user_and_by_nobody_else() {
     let gone = house.call(&one, "workspace_ip", json!({ "workspace_id": "orphan" })).await.unwrap_err();
     assert_eq!(gone.code(), Code::WorkspaceNotFound);
 
-    // What the one before did is not told the next, what the user did is.
+    // The new owner sees events of the user, but not those of the previous owner.
     let past = house.call(&two, "timeline", json!({ "workspace_id": "orphan" })).await.unwrap().structured;
     let actions: Vec<_> =
         past["events"].as_array().unwrap().iter().map(|event| event["client"].clone()).collect();
     assert_eq!(actions, ["test"], "{past}");
 
-    // Nobody gets more than its quota.
+    // A grant cannot exceed the quota.
     house.workspace("mine", one.session);
     let full = house.call(&user, "workspace_grant", grant(&id(&one))).await.unwrap_err();
     assert_eq!(full.code(), Code::QuotaExceeded);
@@ -53,9 +53,9 @@ async fn a_workspace_is_given_by_its_owner_or_by_the_user_and_by_nobody_else() {
 }
 
 #[tokio::test]
-async fn the_user_sees_all_sessions_and_a_session_itself() {
+async fn the_user_sees_all_sessions_and_a_session_only_itself() {
     let house = House::new().await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     house.workspace("mine", one.session);
     let present = house.engine.attend(two.session.unwrap());
     let all = house.call(&Caller::operator("test"), "session_list", json!({})).await.unwrap().structured;

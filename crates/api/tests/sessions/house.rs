@@ -1,4 +1,4 @@
-//! An engine with sessions and workspaces, but without machines.
+//! An engine with sessions and workspaces but without machines.
 
 use std::sync::Arc;
 
@@ -10,16 +10,17 @@ use agentiso_core::progress::Silent;
 use agentiso_core::{DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_engine::{Caller, Engine};
 use agentiso_meta::{Disk, Meta, SessionKind, Settings, Snapshot, Workspace, WorkspaceState};
-use agentiso_runtime::Installation;
+use agentiso_runtime::workspaces::Workspaces;
+use agentiso_runtime::{BootClock, Installation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// The snapshot that every workspace has.
+/// A snapshot of every workspace.
 pub const SNAPSHOT: &str = "first";
 
-/// An engine in a directory of its own.
+/// An engine in its own directory.
 pub struct House {
     pub engine: Arc<Engine>,
     pub meta: Meta,
@@ -27,7 +28,7 @@ pub struct House {
     _dir: TempDir,
 }
 
-/// Everything that is stored about a workspace.
+/// Everything stored about a workspace.
 #[derive(Debug, PartialEq)]
 pub struct Stored {
     workspace: Workspace,
@@ -59,18 +60,18 @@ impl House {
         let config = format!("{config}\n[rate_limit]\nenabled = false\n");
         std::fs::write(&paths.config_file, config).unwrap();
         let installation = Installation::open(paths).unwrap();
-        let engine = Engine::open(&installation, Vec::new()).await.unwrap();
+        let engine = open(&installation).await;
         let meta = Meta::open(&installation.paths.state_file()).unwrap();
         Self { engine, meta, installation, _dir: dir }
     }
 
-    /// A new session's client.
-    pub fn session(&self, client: &str) -> Caller {
-        let begun = self.engine.begin_session(SessionKind::Mcp, client).unwrap();
+    /// Creates a session and returns its caller.
+    pub async fn session(&self, client: &str) -> Caller {
+        let begun = self.engine.begin_session(SessionKind::Mcp, client).await.unwrap();
         Caller { session: Some(begun.id), client: client.to_owned() }
     }
 
-    /// The names of the variables that a workspace has for a caller.
+    /// The names of a workspace's variables that a caller sees.
     pub async fn env_names(&self, caller: &Caller, workspace: &str) -> Value {
         let nothing = json!({ "workspace_id": workspace, "vars": {} });
         self.call(caller, "set_env", nothing).await.unwrap().structured["names"].clone()
@@ -163,7 +164,7 @@ impl House {
         self.meta.read(|read| read.workspace_if_known(id)).unwrap().is_some()
     }
 
-    /// Puts a label on a workspace.
+    /// Sets a label on a workspace.
     pub fn label(&self, id: WorkspaceId, key: &str, value: &str) {
         let labelled = self.meta.write(|tx| {
             let mut settings = tx.settings(id)?;
@@ -177,7 +178,7 @@ impl House {
         self.meta.read(|read| read.settings(id)).unwrap().owner
     }
 
-    /// Carries out an action by its name, as every client does.
+    /// Performs an action by name, like every client.
     pub async fn call(&self, caller: &Caller, action: &str, arguments: Value) -> Result<Answer, Failure> {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let action = catalogue::find(action).unwrap().about.name;
@@ -186,7 +187,15 @@ impl House {
     }
 }
 
-/// The time as it is stored: to the microsecond.
+/// Opens the engine of an installation, as the daemon does.
+pub async fn open(installation: &Installation) -> Arc<Engine> {
+    let host = Workspaces::open_to_stay(installation).await.unwrap();
+    let records = Arc::clone(host.meta());
+    let clock = Arc::new(BootClock::open(&installation.paths.home));
+    Engine::open(Arc::new(host), records, clock, installation.engine_settings(Vec::new())).await.unwrap()
+}
+
+/// The current time, to the microsecond, as it is stored.
 fn now() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
 }

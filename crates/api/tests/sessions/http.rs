@@ -1,4 +1,4 @@
-//! Clients over HTTP that all have the user's token.
+//! HTTP clients that share the user's token.
 
 use agentiso_api::Bodies;
 use agentiso_api::http::{Door, McpDoor, State, Token, router};
@@ -16,7 +16,7 @@ use crate::house::House;
 
 pub const TOKEN: &str = "the-token-of-the-user";
 
-/// The door to the network of an engine.
+/// The network interface of an engine.
 pub struct Network {
     router: Router,
     _ending: watch::Sender<bool>,
@@ -68,21 +68,21 @@ pub async fn text(response: Response) -> String {
     String::from_utf8(to_bytes(response.into_body(), 1 << 22).await.unwrap().to_vec()).unwrap()
 }
 
-/// How a client says who it is.
+/// How a client identifies itself.
 #[derive(Clone, Debug)]
 pub enum Client {
-    /// By a secret, over REST.
+    /// With a secret, over REST.
     Rest(String),
-    /// By a secret, over MCP of the newest revision.
+    /// With a secret, over MCP of the newest revision.
     Secret(String),
-    /// By its name, over MCP of the newest revision.
+    /// With its name, over MCP of the newest revision.
     Named(String),
-    /// By the conversation it has begun, over MCP of an older revision.
+    /// With its conversation, over MCP of an older revision.
     Older(String),
 }
 
 impl Client {
-    /// Begins a conversation of an older revision.
+    /// Starts a conversation of an older revision.
     pub async fn older(network: &Network) -> Self {
         let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
             "capabilities": {}, "clientInfo": {"name": "older", "version": "1"}}});
@@ -96,7 +96,7 @@ impl Client {
         Self::Older(session)
     }
 
-    /// What an action answers, or the code of its refusal.
+    /// The outcome of an action, or the code of its failure.
     pub async fn act(&self, network: &Network, action: &str, arguments: Value) -> Result<Value, String> {
         match self {
             Self::Rest(secret) => {
@@ -143,7 +143,7 @@ impl Client {
         status["session_id"].as_str().unwrap().to_owned()
     }
 
-    /// The names of the workspaces it sees.
+    /// The names of the workspaces it can see.
     pub async fn names(&self, network: &Network) -> Vec<String> {
         let listed = self.act(network, "workspace_list", json!({})).await.unwrap();
         let workspaces = listed["workspaces"].as_array().unwrap().iter();
@@ -167,7 +167,7 @@ fn code(answer: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_shows_no_token_gets_one_answer_for_a_connection() {
+async fn a_connection_without_a_token_gets_one_response() {
     let house = House::new().await;
     let network = Network::of(&house);
     let closes = |answer: &Response| answer.headers().get("connection").is_some_and(|value| value == "close");
@@ -181,10 +181,10 @@ async fn who_shows_no_token_gets_one_answer_for_a_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_cannot_call_itself_the_user_in_the_timeline() {
+async fn a_session_cannot_impersonate_the_user_in_the_timeline() {
     let house = House::new().await;
     let network = Network::of(&house);
-    let begun = house.engine.begin_session(agentiso_meta::SessionKind::Http, "helper").unwrap();
+    let begun = house.engine.begin_session(agentiso_meta::SessionKind::Http, "helper").await.unwrap();
     let token = format!("Bearer {}", begun.token);
     for claimed in ["agentiso (operator)", " "] {
         let headers = [("authorization", token.as_str()), ("x-agentiso-client", claimed)];

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::house::House;
 
-/// Everything that changes images, with arguments that are right.
+/// All actions that change images, with valid arguments.
 fn changes(workspace: &str) -> [(&'static str, Value); 7] {
     [
         ("image_pull", json!({ "reference": "127.0.0.1:1/team/app:1" })),
@@ -21,9 +21,9 @@ fn changes(workspace: &str) -> [(&'static str, Value); 7] {
 }
 
 #[tokio::test]
-async fn agents_list_images_and_change_none_unless_the_operator_lets_them() {
+async fn agents_can_list_images_and_change_them_only_with_permission() {
     let house = House::new().await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let workspace = house.workspace("web", agent.session).id.to_string();
     let listed = house.call(&agent, "image_list", json!({})).await.unwrap().structured;
     assert_eq!((&listed["default_image"], &listed["may_change"]), (&json!("debian"), &json!(false)));
@@ -42,9 +42,9 @@ async fn agents_list_images_and_change_none_unless_the_operator_lets_them() {
 }
 
 #[tokio::test]
-async fn agents_do_not_even_list_images_where_that_is_off() {
+async fn agents_cannot_list_images_if_that_is_off() {
     let house = House::configured("[images]\nagents = \"off\"").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     for (action, arguments) in [("image_list", json!({})), ("image_info", json!({ "name": "debian" }))] {
         let failure = house.call(&agent, action, arguments).await.unwrap_err();
         assert_eq!(failure.code(), Code::NotPermitted, "{action}: {failure}");
@@ -52,14 +52,14 @@ async fn agents_do_not_even_list_images_where_that_is_off() {
 }
 
 #[tokio::test]
-async fn agents_that_may_import_read_only_files_in_their_transfer_directory() {
+async fn agents_can_import_only_from_their_transfer_directory() {
     let house = House::configured("[images]\nagents = \"manage\"").await;
-    let agent = house.session("agent");
-    let transfers = house.engine.installation().paths.home.join("transfers");
+    let agent = house.session("agent").await;
+    let transfers = house.installation.paths.home.join("transfers");
     let own = transfers.join("sessions").join(agent.session.unwrap().to_string());
     std::fs::create_dir_all(own.join("directory")).unwrap();
     symlink("/etc/passwd", own.join("link.tar")).unwrap();
-    // An archive of an image, as its first member says, and nothing else is right about it.
+    // The first member looks like an image archive, and nothing else is valid.
     let mut archive = vec![0; 1024];
     archive[..13].copy_from_slice(b"manifest.json");
     archive[124..135].copy_from_slice(b"00000000000");
@@ -82,12 +82,12 @@ async fn agents_that_may_import_read_only_files_in_their_transfer_directory() {
         assert_eq!(failure.code(), code, "{host_path}: {failure}");
         assert!(!failure.message().contains("/proc/"), "{failure}");
     }
-    let left = std::fs::read_dir(house.engine.installation().paths.images_dir()).unwrap().count();
+    let left = std::fs::read_dir(house.installation.paths.images_dir()).unwrap().count();
     assert_eq!(left, 0);
 }
 
 #[tokio::test]
-async fn a_suspended_workspace_is_not_copied_without_what_is_in_its_memory() {
+async fn a_suspended_workspace_cannot_be_committed_without_its_memory() {
     let house = House::new().await;
     let workspace = house.workspace("web", None);
     let written = house.meta.write(|tx| {
@@ -112,31 +112,31 @@ async fn a_suspended_workspace_is_not_copied_without_what_is_in_its_memory() {
 }
 
 #[tokio::test]
-async fn a_pull_that_its_client_leaves_ends_and_nothing_of_it_stays() {
+async fn a_pull_ends_and_leaves_nothing_when_its_client_disconnects() {
     let house = House::configured("[images]\nagents = \"manage\"").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let registry = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let reference = format!("{}/team/app:1", registry.local_addr().unwrap());
-    let images = house.engine.installation().paths.images_dir();
+    let images = house.installation.paths.images_dir();
     let arguments = json!({ "reference": reference, "name": "app" });
     let mut asked = tokio::select! {
         ended = house.call(&agent, "image_pull", arguments) => panic!("it ended: {:?}", ended.err()),
-        // It asks, and is never answered.
+        // The registry never answers the request.
         asked = registry.accept() => asked.unwrap().0,
     };
     assert_eq!(std::fs::read_dir(&images).unwrap().count(), 0);
-    // The client hangs up.
+    // The client disconnects.
     let mut rest = Vec::new();
     tokio::io::AsyncReadExt::read_to_end(&mut asked, &mut rest).await.unwrap();
-    house.engine.installation().images().unwrap().begin(&"app".parse().unwrap(), false).unwrap();
+    house.installation.images().unwrap().begin(&"app".parse().unwrap(), false).unwrap();
 }
 
 #[tokio::test]
-async fn archives_of_workspaces_are_checked_before_anything_is_made() {
+async fn workspace_archives_are_checked_before_anything_is_created() {
     let house = House::configured("[images]\nagents = \"manage\"\n[limits]\nmax_vcpus = 4").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     house.workspace("taken", None);
-    let home = house.engine.installation().paths.home.clone();
+    let home = house.installation.paths.home.clone();
     let own = home.join("transfers/sessions").join(agent.session.unwrap().to_string());
     std::fs::create_dir_all(&own).unwrap();
     let archive = |name: &str, vcpus: u32| {
@@ -171,5 +171,5 @@ async fn archives_of_workspaces_are_checked_before_anything_is_made() {
     let outside = json!({ "workspace_id": "taken", "host_path": "/etc/agentiso-export" });
     let failure = house.call(&agent, "workspace_export", outside).await.unwrap_err();
     assert_eq!(failure.code(), Code::PathNotAllowed, "{failure}");
-    assert_eq!(std::fs::read_dir(house.engine.installation().paths.images_dir()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(house.installation.paths.images_dir()).unwrap().count(), 0);
 }

@@ -1,6 +1,6 @@
-//! Who may use what, with an engine whose workspaces are rows without machines.
+//! Ownership and permissions, with an engine whose workspaces are rows without machines.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod clients;
 mod ends;

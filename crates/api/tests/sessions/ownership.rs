@@ -1,4 +1,4 @@
-//! What sessions see and take of each other.
+//! What sessions can see and take over from each other.
 
 use agentiso_core::Code;
 use agentiso_engine::Caller;
@@ -10,9 +10,9 @@ const STRICT: &str = "[sessions]\nisolation = \"strict\"\nadopt_idle_secs = 0\n"
 const AT_ONCE: &str = "[sessions]\nadopt_idle_secs = 0\n";
 
 #[tokio::test]
-async fn force_takes_nothing_from_a_session_whose_client_is_connected() {
+async fn force_does_not_adopt_workspaces_of_a_connected_client() {
     let house = House::configured(AT_ONCE).await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     let workspace = house.workspace("mine", one.session);
     let adopt = json!({ "workspace_id": "mine", "force": true });
 
@@ -30,9 +30,9 @@ async fn force_takes_nothing_from_a_session_whose_client_is_connected() {
 }
 
 #[tokio::test]
-async fn a_strict_installation_hides_what_a_session_does_not_own() {
+async fn strict_isolation_hides_workspaces_of_other_sessions() {
     let house = House::configured(STRICT).await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     let orphan = house.workspace("orphan", None);
     house.workspace("mine", one.session);
     house.workspace("theirs", two.session);
@@ -44,7 +44,7 @@ async fn a_strict_installation_hides_what_a_session_does_not_own() {
     assert_eq!(list(Caller::operator("test")).await, 3);
     let status = house.call(&one, "server_status", json!({})).await.unwrap();
     assert_eq!(status.structured["workspaces"], json!({ "stopped": 1 }));
-    // What others have is like what does not exist, and is not suggested.
+    // Workspaces of others look as if they did not exist, and are not suggested.
     let unknown = house.call(&one, "workspace_ip", json!({ "workspace_id": "thei" })).await.unwrap_err();
     for (name, action) in
         [("theirs", "workspace_ip"), ("orphan", "workspace_ip"), ("orphan", "workspace_adopt")]
@@ -60,10 +60,10 @@ async fn a_strict_installation_hides_what_a_session_does_not_own() {
 }
 
 #[tokio::test]
-async fn a_session_is_told_only_of_its_own_workspaces() {
+async fn a_session_receives_only_events_of_its_own_workspaces() {
     for (config, orphans) in [(AT_ONCE, true), (STRICT, false)] {
         let house = House::configured(config).await;
-        let (one, two) = (house.session("one"), house.session("two"));
+        let (one, two) = (house.session("one").await, house.session("two").await);
         house.workspace("mine", one.session);
         house.workspace("orphan", None);
         let mut events = house.engine.events();
@@ -90,9 +90,9 @@ async fn a_session_is_told_only_of_its_own_workspaces() {
 }
 
 #[tokio::test]
-async fn a_refused_call_teaches_its_caller_nothing_about_the_workspace() {
+async fn a_rejected_call_reveals_nothing_about_the_workspace() {
     let house = House::configured(STRICT).await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     house.workspace("theirs", two.session);
     let secret = json!({ "workspace_id": "theirs", "vars": { "DB_PASSWORD": "blauwal77" } });
     house.call(&two, "set_env", secret).await.unwrap();
@@ -107,14 +107,14 @@ async fn a_refused_call_teaches_its_caller_nothing_about_the_workspace() {
     for event in guesses {
         assert_eq!((&event["workspace_id"], &event["workspace_name"]), (&json!(null), &json!(null)));
         let command = event["detail"]["command"].as_str().unwrap();
-        assert!(command.starts_with("echo blauwal7"), "a right guess looks like a wrong one: {command}");
+        assert!(command.starts_with("echo blauwal7"), "a right guess must look like a wrong one: {command}");
     }
 }
 
 #[tokio::test]
-async fn a_page_of_the_timeline_is_full_of_the_callers_own_events() {
+async fn a_timeline_page_is_filled_with_the_callers_own_events() {
     let house = House::new().await;
-    let (one, two) = (house.session("one"), house.session("two"));
+    let (one, two) = (house.session("one").await, house.session("two").await);
     for _ in 0..3 {
         house.call(&one, "server_status", json!({})).await.unwrap();
     }

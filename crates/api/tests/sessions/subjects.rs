@@ -1,7 +1,7 @@
-//! No action gives a session what belongs to another one, whatever its parameters say.
+//! No action gives a session access to what belongs to another one, whatever its parameters are.
 //!
-//! The table of actions is the catalogue itself: a new action is tried without anyone adding it here, and a new
-//! parameter that is text has to be said to be a reference or not before the test passes.
+//! The actions come from the catalogue: a new action is tested without being added here, and a new text parameter must
+//! be classified as a reference or not before the test passes.
 
 use agentiso_api::catalogue;
 use agentiso_core::Code;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::house::{House, SNAPSHOT};
 
-/// Parameters that refer to something that has an owner.
+/// Parameters that refer to something with an owner.
 const REFERENCES: &[&str] = &["workspace_id", "snapshot_name", "other"];
 
-/// Parameters that are text and refer to nothing that has an owner: names to give, and what is looked at in a guest.
+/// Text parameters that refer to nothing with an owner: new names, and paths or text inside a guest.
 const PLAIN: &[&str] = &[
     "allowed_ports",
     "author_email",
@@ -62,10 +62,10 @@ const PLAIN: &[&str] = &[
     "workdir",
 ];
 
-/// Nothing that an attacker is told may contain this.
+/// An attacker must never see this.
 const SECRET: &str = "only-the-victim-knows";
 
-/// Every way to write a reference to something of a workspace.
+/// All ways to refer to an object of a workspace.
 fn spellings(victim: &Workspace, snapshot_id: &str) -> Vec<String> {
     let (id, short) = (victim.id.to_string(), victim.id.short());
     let mut spellings = vec![
@@ -88,7 +88,7 @@ fn spellings(victim: &Workspace, snapshot_id: &str) -> Vec<String> {
     spellings
 }
 
-/// How a text is given to a parameter; nothing if it takes none.
+/// A text as the value of a parameter; `None` if the parameter takes no text.
 fn given(schema: &Value, text: &str) -> Option<Value> {
     let is = |schema: &Value, kind: &str| match &schema["type"] {
         Value::String(one) => one == kind,
@@ -106,7 +106,7 @@ fn given(schema: &Value, text: &str) -> Option<Value> {
     }
 }
 
-/// Arguments an action takes, about the workspace `mine`.
+/// Valid arguments of an action, for the workspace `mine`.
 fn ordinary(schema: &Value) -> Map<String, Value> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let value = |name: &str| match name {
@@ -125,7 +125,7 @@ fn ordinary(schema: &Value) -> Map<String, Value> {
     required.map(|name| (name.to_owned(), value(name))).collect()
 }
 
-/// The attacker may do to its own workspace what it likes; the next action finds it as it was.
+/// Restores the attacker's own workspace, so that the next action finds it unchanged.
 fn keep_mine(house: &House, attacker: &Caller) {
     let owner = attacker.session.unwrap();
     let mine = house.meta.read(|read| {
@@ -145,9 +145,9 @@ fn keep_mine(house: &House, attacker: &Caller) {
 }
 
 #[tokio::test]
-async fn every_parameter_of_every_action_leaves_what_is_anothers_alone() {
+async fn no_parameter_of_any_action_reaches_the_objects_of_another_session() {
     let house = House::new().await;
-    let (attacker, victim) = (house.session("attacker"), house.session("victim"));
+    let (attacker, victim) = (house.session("attacker").await, house.session("victim").await);
     house.workspace("mine", attacker.session);
     let theirs = house.workspace("victim", victim.session);
     house.label(theirs.id, "note", SECRET);
@@ -164,7 +164,7 @@ async fn every_parameter_of_every_action_leaves_what_is_anothers_alone() {
                 let is_reference = REFERENCES.contains(&parameter.as_str());
                 assert!(
                     is_reference || PLAIN.contains(&parameter.as_str()),
-                    "{action}: say whether {parameter:?} refers to something that has an owner"
+                    "{action}: classify {parameter:?}: does it refer to something with an owner?"
                 );
                 keep_mine(&house, &attacker);
                 let mut arguments = ordinary(schema);
@@ -175,7 +175,7 @@ async fn every_parameter_of_every_action_leaves_what_is_anothers_alone() {
                     Ok(answer) => {
                         assert!(!is_reference, "{shown} was done: {answer:?}");
                         let told = format!("{} {}", answer.structured, answer.text);
-                        assert!(!told.contains(SECRET), "{shown} told a secret: {told}");
+                        assert!(!told.contains(SECRET), "{shown} revealed a secret: {told}");
                     }
                     Err(failure) if is_reference => assert!(
                         matches!(
@@ -195,9 +195,9 @@ async fn every_parameter_of_every_action_leaves_what_is_anothers_alone() {
 }
 
 #[tokio::test]
-async fn a_comparison_that_reaches_into_another_workspace_is_refused_and_adopts_nothing() {
+async fn a_comparison_with_a_foreign_workspace_is_rejected_and_adopts_nothing() {
     let house = House::new().await;
-    let (attacker, victim) = (house.session("attacker"), house.session("victim"));
+    let (attacker, victim) = (house.session("attacker").await, house.session("victim").await);
     house.workspace("mine", attacker.session);
     house.workspace("victim", victim.session);
     let orphan = house.workspace("orphan", None);
@@ -211,13 +211,13 @@ async fn a_comparison_that_reaches_into_another_workspace_is_refused_and_adopts_
         let refused = house.call(&attacker, "snapshot_diff", arguments).await.unwrap_err();
         assert_eq!(refused.code(), Code::NotOwner, "{snapshot_name} {other}");
     }
-    assert_eq!(house.owner(orphan.id), None, "nothing is adopted unless all is allowed");
+    assert_eq!(house.owner(orphan.id), None, "nothing is adopted unless everything is allowed");
 }
 
 #[tokio::test]
-async fn a_workspace_cannot_be_named_like_another_ones_id() {
+async fn a_workspace_cannot_be_named_like_the_id_of_another() {
     let house = House::new().await;
-    let (attacker, victim) = (house.session("attacker"), house.session("victim"));
+    let (attacker, victim) = (house.session("attacker").await, house.session("victim").await);
     let mine = house.workspace("mine", attacker.session);
     let theirs = house.workspace("victim", victim.session);
     for name in
@@ -234,7 +234,7 @@ async fn a_workspace_cannot_be_named_like_another_ones_id() {
         }
     }
     assert_eq!(house.stored(mine.id).workspace_name(), "mine");
-    // What it is all about: the victim's id means the victim, for the operator too.
+    // The victim's id must always mean the victim, for the operator too.
     let operator = Caller::operator("test");
     let found = house.call(&operator, "workspace_ip", json!({ "workspace_id": theirs.id.to_string() })).await;
     assert_eq!(found.unwrap().structured["workspace_id"], json!(theirs.id));

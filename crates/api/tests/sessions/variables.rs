@@ -1,4 +1,4 @@
-//! Whose variables a workspace has.
+//! Ownership of a workspace's variables.
 
 use agentiso_core::Code;
 use agentiso_engine::Caller;
@@ -12,9 +12,9 @@ async fn set(house: &House, caller: &Caller, name: &str) {
 }
 
 #[tokio::test]
-async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
+async fn a_new_owner_gets_the_users_variables_but_not_those_of_sessions() {
     let house = House::configured("[sessions]\nadopt_idle_secs = 0\n").await;
-    let (user, one, two) = (Caller::operator("test"), house.session("one"), house.session("two"));
+    let (user, one, two) = (Caller::operator("test"), house.session("one").await, house.session("two").await);
     let web = house.workspace("web", one.session);
     let kept = || {
         let variables = house.meta.read(|read| read.variables(web.id)).unwrap();
@@ -28,18 +28,18 @@ async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
     assert_eq!(house.env_names(&two, "web").await, json!(["OF_USER"]));
     assert_eq!(kept(), ["OF_USER"]);
 
-    // The same when nobody owned it in between, and when it is given.
+    // The same if it had no owner in between, and if it is granted.
     set(&house, &two, "OF_TWO").await;
     house.engine.end_session(two.session.unwrap()).await.unwrap();
     assert_eq!(house.env_names(&user, "web").await, json!(["OF_TWO", "OF_USER"]));
     assert_eq!(house.env_names(&one, "web").await, json!(["OF_USER"]));
     set(&house, &one, "OF_ONE").await;
-    let three = house.session("three");
+    let three = house.session("three").await;
     let grant = json!({ "workspace_id": "web", "session_id": three.session.unwrap().to_string() });
     house.call(&user, "workspace_grant", grant).await.unwrap();
     assert_eq!(house.env_names(&three, "web").await, json!(["OF_USER"]));
 
-    // What a session overwrites is its own.
+    // A variable that a session overwrites belongs to the session.
     set(&house, &three, "OF_USER").await;
     house
         .call(&user, "workspace_grant", json!({ "workspace_id": "web", "session_id": one.session.unwrap() }))
@@ -50,19 +50,19 @@ async fn a_new_owner_gets_the_users_variables_and_no_sessions() {
 }
 
 #[tokio::test]
-async fn names_go_with_the_daemon_that_knew_the_values() {
+async fn variable_names_are_removed_with_the_daemon_that_knew_the_values() {
     let house = House::new().await;
-    let one = house.session("one");
+    let one = house.session("one").await;
     let web = house.workspace("web", one.session);
     set(&house, &one, "LOST").await;
-    let _next = agentiso_engine::Engine::open(&house.installation, Vec::new()).await.unwrap();
+    let _next = crate::house::open(&house.installation).await;
     assert!(house.meta.read(|read| read.variables(web.id)).unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_workspace_has_only_so_many_variables() {
+async fn the_number_of_variables_is_limited() {
     let house = House::new().await;
-    let one = house.session("one");
+    let one = house.session("one").await;
     house.workspace("web", one.session);
     let many = |count: usize, letter: &str| {
         let vars = (0..count).map(|number| (format!("{letter}{number}"), json!("x")));

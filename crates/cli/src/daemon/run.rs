@@ -1,11 +1,13 @@
 //! The daemon's life.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Engine, Shutdown};
-use agentiso_runtime::Installation;
+use agentiso_runtime::workspaces::Workspaces;
+use agentiso_runtime::{BootClock, Installation};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -76,10 +78,14 @@ pub async fn run(
 async fn open(
     installation: &Installation,
     metrics_port: Option<u16>,
-) -> Result<(std::sync::Arc<Engine>, Doors), Failure> {
+) -> Result<(Arc<Engine>, Doors), Failure> {
     let socket = listen(&installation.paths.run_dir)?;
     let doors = Doors::open(installation, socket, metrics_port).await?;
-    let engine = Engine::open(installation, doors.own_ports()).await?;
+    let host = Workspaces::open_to_stay(installation).await?;
+    let records = Arc::clone(host.meta());
+    let clock = Arc::new(BootClock::open(&installation.paths.home));
+    let settings = installation.engine_settings(doors.own_ports());
+    let engine = Engine::open(Arc::new(host), records, clock, settings).await?;
     Ok((engine, doors))
 }
 

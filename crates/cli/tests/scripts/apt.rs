@@ -1,11 +1,11 @@
-//! What the scripts do to a host's packages, with an apt-get that only says what it was asked for.
+//! What the scripts do to a host's packages, with an apt-get that only logs its arguments.
 
 use std::fs;
 use std::process::{Command, Output};
 
 use crate::tree::{program, top};
 
-/// A host with package lists and an apt-get that fails whenever it is called with one of these words.
+/// A host with package lists and an apt-get that fails if it is called with one of these words.
 struct Host {
     dir: tempfile::TempDir,
 }
@@ -35,7 +35,7 @@ impl Host {
         Self { dir }
     }
 
-    /// Installs a package that is missing, as the scripts do.
+    /// Installs a missing package, like the scripts.
     fn install(&self) -> Output {
         let script = "set -euo pipefail; . scripts/lib/common.sh; apt_lists_empty() { return 1; }; \
                       etc_apt=\"$FAKE/etc\"; os_release=\"$FAKE/os-release\"; PATH=\"$FAKE:$PATH\"; \
@@ -69,7 +69,7 @@ fn packages_are_installed_and_none_is_removed() {
 }
 
 #[test]
-fn a_package_that_would_push_others_out_is_taken_from_where_they_came() {
+fn a_conflicting_package_is_taken_from_backports() {
     let host = Host::new("*-t\\ steady-backports*) exit 0 ;; *install*");
     let output = host.install();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -81,7 +81,7 @@ fn a_package_that_would_push_others_out_is_taken_from_where_they_came() {
 }
 
 #[test]
-fn a_package_that_fits_nowhere_stops_the_script_with_what_to_do() {
+fn a_package_that_cannot_be_installed_stops_the_script_with_a_remedy() {
     let host = Host::new("*install*");
     let output = host.install();
     assert!(!output.status.success());

@@ -1,6 +1,6 @@
-//! What the scripts do to a host, with programs that only say what they were asked for, and with packages of our own.
+//! What the scripts do to a host, with programs that only log their arguments, and with real packages.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod apt;
 mod package;

@@ -1,4 +1,4 @@
-//! Packages: what is in them, and installing them without a compiler.
+//! Packages: their content, and installation without a compiler.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -18,7 +18,7 @@ impl Packages {
     fn make() -> Self {
         let packages = Self { dir: tempfile::tempdir().unwrap() };
         packages.pack("packages");
-        // An ordinary user reads them.
+        // An ordinary user must be able to read them.
         fs::set_permissions(packages.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         packages
     }
@@ -33,14 +33,14 @@ impl Packages {
         self.dir.path().join(name)
     }
 
-    /// The package whose name ends like this.
+    /// The package whose name has this suffix.
     fn package(&self, directory: &str, end: &str) -> PathBuf {
         let mut entries = fs::read_dir(self.path(directory)).unwrap().map(|entry| entry.unwrap().path());
         entries.find(|path| path.to_str().unwrap().ends_with(end)).unwrap()
     }
 }
 
-/// All files below a directory, without those of other programs.
+/// All files below a directory, except those of other programs.
 fn files(directory: &Path) -> Vec<String> {
     let mut command = Command::new("find");
     command.current_dir(directory).args([".", "-type", "f"]);
@@ -50,7 +50,7 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_deb_has_everything_says_what_it_needs_and_can_be_made_again() {
+fn a_deb_is_complete_declares_dependencies_and_is_reproducible() {
     let packages = Packages::make();
     let deb = packages.package("packages", ".deb");
     let field = |name: &str| succeed(Command::new("dpkg-deb").arg("-f").arg(&deb).arg(name));
@@ -125,7 +125,7 @@ impl Home {
         Self { packages, home, unpacked }
     }
 
-    /// The tarball's own script, as an ordinary user.
+    /// Runs the tarball's own script as an ordinary user.
     fn install(&self) -> Command {
         let mut command = Command::new("bash");
         if rustix::process::geteuid().is_root() {
@@ -140,7 +140,7 @@ impl Home {
 }
 
 #[test]
-fn a_tarball_is_installed_and_removed_by_an_ordinary_user_without_a_compiler() {
+fn an_ordinary_user_can_install_and_remove_a_tarball_without_a_compiler() {
     let place = Home::new();
     succeed(&mut place.install());
     let local = place.home.join(".local");
@@ -150,14 +150,14 @@ fn a_tarball_is_installed_and_removed_by_an_ordinary_user_without_a_compiler() {
     for file in ["share/man/man1/agentiso.1", "share/doc/agentiso/README.md"] {
         assert!(installed.iter().any(|present| present == file), "{file}: {installed:?}");
     }
-    // A file of the user's beside ours stays.
+    // Other files of the user are kept.
     let other = local.join("share/man/man1/other.1");
     fs::write(&other, "").unwrap();
     succeed(place.install().arg("--uninstall"));
     assert_eq!(files(&local), ["share/man/man1/other.1"]);
     fs::remove_file(other).unwrap();
 
-    // The same from the package itself, and nothing of what is no package.
+    // The same from the package file; anything else is rejected.
     succeed(place.install().arg(place.packages.package("packages", ".tar.gz")));
     assert_eq!(files(&local), installed);
     succeed(place.install().arg("--uninstall"));

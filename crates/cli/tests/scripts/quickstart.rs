@@ -1,4 +1,4 @@
-//! `scripts/quickstart` from a host on which nothing is installed.
+//! `scripts/quickstart` on a host on which nothing is installed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 
 use crate::tree::{program, said, top};
 
-/// What the script itself runs with.
+/// The programs that the script itself needs.
 const TOOLS: [&str; 17] = [
     "awk", "bash", "basename", "cat", "chmod", "cp", "dirname", "env", "find", "grep", "id", "mkdir",
     "mktemp", "rm", "sleep", "uname", "sh",
 ];
 
-/// Waits in a shell script, for at most a minute, until a file is there.
+/// Shell function that waits up to a minute until a file exists.
 const UNTIL: &str = "until_there() { tries=0; until [ -e \"$1\" ]; do tries=$((tries + 1)); \
                      [ $tries -lt 600 ] || exit 9; sleep 0.1; done; }";
 
@@ -22,7 +22,7 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// A host with a compiler and neither QEMU nor mmdebstrap, and an apt-get that ends like this.
+    /// A host with a compiler but without QEMU and mmdebstrap, and an apt-get with this exit status.
     fn new(apt_status: u8) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
@@ -41,7 +41,7 @@ impl Fresh {
         program(&root.join("bin/sudo"), "#!/bin/sh\n[ \"$1\" = -v ] || exec \"$@\"\n");
         program(&root.join("bin/usermod"), "#!/bin/sh\n");
         let here = root.display();
-        // Each begins, and ends only when the other has begun.
+        // Each waits until the other has begun, so they must run concurrently.
         program(
             &root.join("bin/apt-get"),
             &format!(
@@ -92,7 +92,7 @@ fn packages_are_installed_while_agentiso_is_compiled() {
 }
 
 #[test]
-fn packages_that_cannot_be_installed_stop_it_and_apt_get_is_heard() {
+fn a_failed_installation_stops_it_and_shows_the_output_of_apt_get() {
     let host = Fresh::new(100);
     let output = host.run();
     assert!(!output.status.success());

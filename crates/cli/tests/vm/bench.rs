@@ -6,12 +6,12 @@ use crate::common::{Started, agentiso};
 use agentiso_testing::TestHome;
 
 #[test]
-fn an_interrupted_measurement_leaves_no_machine_and_no_file() {
+fn an_interrupted_benchmark_leaves_no_machine_and_no_file() {
     let home = TestHome::new();
     let mut command = agentiso(&home);
     command.args(["bench", "--short", "--rounds", "1"]).stderr(Stdio::piped());
     let mut started = Started(command.spawn().unwrap());
-    // The first part has one machine at a time; these are workspaces, which outlive whoever made them.
+    // The first part has one machine at a time. These are workspaces, which outlive the process that created them.
     while home.processes().len() < 3 {
         assert!(started.0.try_wait().unwrap().is_none(), "{:?}", started.finish());
         std::thread::yield_now();

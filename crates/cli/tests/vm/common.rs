@@ -1,14 +1,14 @@
-//! What the tests of the command line on real machines share.
+//! Helpers for tests of the CLI on real machines.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Output, Stdio};
 
 use agentiso_testing::TestHome;
 
-/// `agentiso` with the test's own home and nothing of the user's.
+/// `agentiso` with the test's own home and none of the user's settings.
 pub fn agentiso(home: &TestHome) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
-    // Whether a template must be made first depends on what ran before, and would be said on standard error.
+    // Whether a template is created first depends on earlier tests, and would be reported on standard error.
     command.arg("--quiet").env("AGENTISO_HOME", home.path());
     command.env_remove("AGENTISO_CONFIG").stdin(Stdio::null());
     command
@@ -24,7 +24,7 @@ pub fn sh(home: &TestHome, script: &str) -> Output {
     run(home, &[], &["sh", "-c", script])
 }
 
-/// What was printed, without the last line end.
+/// The output without the final newline.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().to_owned()
 }
@@ -40,12 +40,12 @@ impl Started {
         Self::until_ready(command)
     }
 
-    /// Starts `agentiso` and waits until the line `ready` was printed.
+    /// Starts `agentiso` and waits until it has printed the line `ready`.
     pub fn until_ready(command: Command) -> Self {
         Self::until(command, "ready\n")
     }
 
-    /// Starts `agentiso` and waits until it has printed something.
+    /// Starts `agentiso` and waits until it has printed this text.
     pub fn until(mut command: Command, printed: &str) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut started = Self(command.spawn().expect("agentiso runs"));
@@ -53,12 +53,12 @@ impl Started {
         started
     }
 
-    /// Waits until it has printed something.
+    /// Waits until this text was printed on standard output.
     pub fn wait_for(&mut self, printed: &str) {
         read_until(self.0.stdout.as_mut().expect("a pipe"), printed);
     }
 
-    /// Waits until it has complained.
+    /// Waits until this text was printed on standard error.
     pub fn wait_for_complaint(&mut self, said: &str) {
         read_until(self.0.stderr.as_mut().expect("a pipe"), said);
     }
@@ -69,7 +69,7 @@ impl Started {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success());
     }
 
-    /// Waits for its end and returns its exit code and error output.
+    /// Waits for it to exit and returns its exit code and error output.
     pub fn finish(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("error output");
@@ -93,14 +93,14 @@ impl Drop for Started {
     }
 }
 
-/// Runs a command in a machine with something on its standard input.
+/// Runs a command in a machine with this standard input.
 pub fn run_with_input(home: &TestHome, command: &[&str], input: &[u8]) -> Output {
     let mut agentiso = agentiso(home);
     agentiso.arg("run").arg("--").args(command);
     with_input(agentiso, input)
 }
 
-/// Runs `agentiso` with something on its standard input.
+/// Runs `agentiso` with this standard input.
 pub fn with_input(mut agentiso: Command, input: &[u8]) -> Output {
     agentiso.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = agentiso.spawn().expect("agentiso runs");
@@ -108,6 +108,6 @@ pub fn with_input(mut agentiso: Command, input: &[u8]) -> Output {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output().expect("output");
-    writer.join().expect("no panic").expect("all input is taken");
+    writer.join().expect("no panic").expect("all input is accepted");
     output
 }

@@ -57,39 +57,39 @@ fn follow(place: &Place, page: &str) {
 }
 
 #[test]
-fn the_session_of_the_readme_works() {
+fn the_commands_in_the_readme_work() {
     follow(&Place::new(), "README.md");
 }
 
 #[test]
-fn the_walk_through_of_the_guide_works() {
+fn the_commands_in_the_guide_work() {
     follow(&Place::new(), "docs/guide.md");
 }
 
 #[test]
-fn the_session_of_the_page_on_snapshots_works() {
+fn the_commands_in_the_page_on_snapshots_work() {
     follow(&Place::new(), "docs/snapshots.md");
 }
 
 #[test]
-fn the_hook_of_the_page_on_forks_works() {
+fn the_hook_in_the_page_on_forks_works() {
     follow(&Place::new(), "docs/fork-correctness.md");
 }
 
 #[test]
-fn the_requests_of_the_page_on_clients_work() {
+fn the_requests_in_the_page_on_clients_work() {
     follow(&Place::new(), "docs/clients.md");
 }
 
 #[test]
-fn the_lines_of_the_page_on_backups_work() {
+fn the_commands_in_the_page_on_backups_work() {
     let place = Place::with("web");
     follow(&place, "docs/backup.md");
     assert_eq!(place.names(), ["web"]);
 }
 
 #[test]
-fn the_lines_of_the_page_on_images_work() {
+fn the_commands_in_the_page_on_images_work() {
     // The page creates and removes images, so only the default image is shared.
     let place = Place::without_images();
     let images = place.path().join("images");
@@ -100,7 +100,7 @@ fn the_lines_of_the_page_on_images_work() {
 }
 
 #[test]
-fn the_lines_of_the_page_on_the_command_line_work() {
+fn the_commands_in_the_page_on_the_command_line_work() {
     let place = Place::with("web");
     place.text(&["fork", "web", "--name", "copy"]);
     place.sh("web", "echo hello > /root/notes.txt");

@@ -1,4 +1,4 @@
-//! What goes wrong, and what is left afterwards: nothing.
+//! Failures, after which nothing may be left behind.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn wait_until_gone(home: &TestHome) {
 }
 
 #[test]
-fn an_unknown_image_is_refused_with_the_nearest_known() {
+fn an_unknown_image_is_rejected_with_a_suggestion() {
     let home = TestHome::new();
     let output = run(&home, &["--json", "--image", "debain"], &["true"]);
     assert_eq!(output.status.code(), Some(125));
@@ -29,7 +29,7 @@ fn an_unknown_image_is_refused_with_the_nearest_known() {
 }
 
 #[test]
-fn zero_and_absurd_sizes_are_refused_before_anything_starts() {
+fn invalid_sizes_are_rejected_before_anything_starts() {
     let home = TestHome::new();
     for flags in
         [["--vcpus", "0"], ["--vcpus", "999"], ["--memory", "1"], ["--memory", "99999999"], ["--disk", "0"]]
@@ -42,7 +42,7 @@ fn zero_and_absurd_sizes_are_refused_before_anything_starts() {
 }
 
 #[test]
-fn a_killed_qemu_is_noticed_at_once_and_said() {
+fn a_killed_qemu_is_reported_immediately() {
     let home = TestHome::new();
     let started = Started::ready(&home, "echo ready; sleep 1000");
     let qemus = home.processes();
@@ -55,7 +55,7 @@ fn a_killed_qemu_is_noticed_at_once_and_said() {
 }
 
 #[test]
-fn a_guest_that_panics_is_reported_with_its_last_words() {
+fn a_guest_panic_is_reported_with_the_last_console_lines() {
     let home = TestHome::new();
     let output = run(&home, &["--json"], &["sh", "-c", "echo c > /proc/sysrq-trigger; sleep 100"]);
     assert_eq!(output.status.code(), Some(125));
@@ -65,7 +65,7 @@ fn a_guest_that_panics_is_reported_with_its_last_words() {
 }
 
 #[test]
-fn a_killed_agentiso_takes_its_machine_along_and_the_next_one_tidies_up() {
+fn the_machine_of_a_killed_agentiso_ends_and_the_next_one_cleans_up() {
     let home = TestHome::new();
     let started = Started::ready(&home, "echo ready; sleep 1000");
     started.signal("KILL");
@@ -90,7 +90,7 @@ fn a_kernel_that_does_not_boot_is_reported_within_its_limit() {
 }
 
 #[test]
-fn a_guest_that_does_not_answer_in_time_is_reported_once_and_gone() {
+fn a_guest_that_does_not_respond_in_time_is_reported_and_removed() {
     let home = TestHome::sharing(&["images", "kernel"]);
     // An emulated kernel takes longer than this to boot.
     home.configure("[vm]\naccel = \"tcg\"\nboot_timeout_secs = 1\n");
@@ -103,7 +103,7 @@ fn a_guest_that_does_not_answer_in_time_is_reported_once_and_gone() {
 }
 
 #[test]
-fn a_missing_qemu_and_one_that_is_none_are_told_apart() {
+fn a_missing_qemu_and_an_invalid_one_are_different_errors() {
     let home = TestHome::sharing(&["images", "kernel"]);
     home.configure("[vm]\nqemu = \"/no/such/qemu\"\n");
     assert_eq!(error_of(&run(&home, &["--json"], &["true"]))["code"], "tool_missing");
@@ -112,7 +112,7 @@ fn a_missing_qemu_and_one_that_is_none_are_told_apart() {
 }
 
 #[test]
-fn a_qemu_that_is_too_old_is_refused_by_its_version() {
+fn a_qemu_that_is_too_old_is_rejected_with_its_version() {
     let home = TestHome::sharing(&["images", "kernel"]);
     let old = home.path().join("qemu-system-x86_64");
     std::fs::write(&old, "#!/bin/sh\necho 'QEMU emulator version 5.2.0'\n").unwrap();
@@ -123,7 +123,7 @@ fn a_qemu_that_is_too_old_is_refused_by_its_version() {
     assert!(error["message"].as_str().unwrap().contains("5.2.0"), "{error}");
 }
 
-/// A template directory of the test's own, made by a first run.
+/// A home whose own templates were created by a first run.
 fn home_with_own_templates() -> TestHome {
     let home = TestHome::sharing(&["images", "kernel", "cache"]);
     let first = run(&home, &["--memory", "256"], &["true"]);
@@ -143,11 +143,11 @@ fn each_template_file(home: &TestHome, name: &str, damage: impl Fn(&Path)) {
     assert_eq!(damaged, 2, "a base and a warm template");
 }
 
-/// A file of a template, and what is done to it.
+/// A file of a template, and how it is damaged.
 type Damage = (&'static str, fn(&Path));
 
 #[test]
-fn damaged_templates_are_noticed_and_made_again() {
+fn damaged_templates_are_detected_and_recreated() {
     let home = home_with_own_templates();
     let damages: [Damage; 3] = [
         ("ram", |file| {
@@ -172,7 +172,7 @@ fn damaged_templates_are_noticed_and_made_again() {
 }
 
 #[test]
-fn a_full_disk_in_the_guest_is_the_guests_own_affair() {
+fn a_full_disk_in_the_guest_affects_only_the_guest() {
     let home = TestHome::new();
     let output = run(
         &home,
@@ -184,7 +184,7 @@ fn a_full_disk_in_the_guest_is_the_guests_own_affair() {
 }
 
 #[test]
-fn a_wrong_configuration_names_the_key() {
+fn a_configuration_error_names_the_key() {
     let home = TestHome::new();
     home.configure("[defaults]\nmemry_mb = 5\n");
     let output = agentiso(&home).args(["--json", "image", "ls"]).output().unwrap();
@@ -194,17 +194,17 @@ fn a_wrong_configuration_names_the_key() {
 }
 
 #[test]
-fn a_directory_on_the_way_that_qemu_cannot_enter_is_named() {
+fn a_directory_that_qemu_cannot_traverse_is_named() {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let home = TestHome::new();
-    // The data directory itself is put right, whatever its mode was.
+    // The mode of the data directory itself is corrected.
     fs::set_permissions(home.path(), PermissionsExt::from_mode(0o700)).unwrap();
     let output = run(&home, &["--json"], &["echo", "here"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["stdout"], "here\n", "{report} {}", text(&output.stderr));
 
-    // What it lies in belongs to somebody else.
+    // Its parent belongs to another user.
     let closed = home.path().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();
@@ -220,14 +220,14 @@ fn a_directory_on_the_way_that_qemu_cannot_enter_is_named() {
         let all = findings["findings"].as_array().unwrap();
         all.iter().find(|finding| finding["name"] == "qemu's user").unwrap().clone()
     };
-    // A QEMU that is isolated is shown its files, wherever they are.
+    // An isolated QEMU sees its files, wherever they are.
     assert_eq!(finding()["standing"], "ok");
     let ran = agentiso(&home).env("AGENTISO_HOME", &inside).args(["run", "--", "echo", "here"]).output();
     assert_eq!(text(&ran.unwrap().stdout), "here");
     fs::write(inside.join("config.toml"), "[vm]\nisolation = \"off\"\n").unwrap();
     let finding = finding();
     if fs::metadata(home.path()).unwrap().uid() != 0 {
-        // An ordinary user runs QEMU as itself.
+        // An ordinary user's QEMU runs as that user.
         assert_eq!(finding["standing"], "ok");
         return;
     }

@@ -1,4 +1,4 @@
-//! Files in and out of real machines.
+//! Copying files to and from real machines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use crate::common::{text, with_input};
 use crate::place::Place;
 
 #[test]
-fn files_are_read_written_and_edited() {
+fn files_can_be_read_written_and_edited() {
     let place = Place::with("web");
     let write = |flags: &[&str], input: &[u8]| {
         let output = with_input(place.command(&[&["write", "web"], flags].concat()), input);
@@ -22,7 +22,7 @@ fn files_are_read_written_and_edited() {
     place.text(&["edit", "web", "/srv/new/script", "echo one", "--flag"]);
     assert_eq!(place.text(&["read", "web", "/srv/new/script"]), "--flag\necho 2\necho 2");
 
-    // More than one piece, and nothing that is text.
+    // Several chunks of binary data.
     let bytes: Vec<u8> = (0..9_000_001_u32).map(|number| (number % 251) as u8).collect();
     write(&["/srv/bytes"], &bytes);
     assert!(place.output(&["read", "web", "/srv/bytes"]).stdout == bytes, "the bytes came back changed");
@@ -33,7 +33,7 @@ fn files_are_read_written_and_edited() {
 }
 
 #[test]
-fn files_and_directories_are_copied_both_ways_as_cp_does() {
+fn files_and_directories_are_copied_both_ways_like_cp() {
     let place = Place::with("web");
     let here = tempfile::tempdir().unwrap();
     let path = |name: &str| here.path().join(name).to_str().unwrap().to_owned();

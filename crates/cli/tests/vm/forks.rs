@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use crate::place::{Counter, Place};
 
-/// Everything two machines must not share, one on each line.
+/// Everything that must differ between two machines, one value per line.
 const IDENTITY: &str = "hostname; cat /etc/machine-id /proc/sys/kernel/random/boot_id /sys/class/net/eth0/address; \
                         head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n'";
 
 #[test]
-fn source_and_fork_go_on_apart() {
+fn source_and_fork_continue_independently() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     let before = counter.beyond(3);
@@ -24,7 +24,7 @@ fn source_and_fork_go_on_apart() {
     let there = copy.beyond(before);
     copy.say("copy");
     assert_eq!(counter.words(), "first");
-    // The source is stopped from counting; the fork does not care.
+    // Stopping the counter in the source does not affect the fork.
     let here = counter.beyond(before);
     place.sh("web", "kill -9 $(cat /root/counter); echo web > /root/who");
     copy.beyond(here.max(there) + 5);
@@ -40,7 +40,7 @@ fn source_and_fork_go_on_apart() {
 }
 
 #[test]
-fn several_forks_in_one_call_differ_and_outlive_their_source() {
+fn several_forks_of_one_call_differ_and_outlive_their_source() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     let before = counter.beyond(3);
@@ -63,7 +63,7 @@ fn several_forks_in_one_call_differ_and_outlive_their_source() {
 }
 
 #[test]
-fn forks_of_snapshots_and_of_forks_start_where_they_were_taken() {
+fn forks_of_snapshots_and_of_forks_start_from_the_right_state() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     place.json(&["snapshot", "create", "web", "then", "--memory"]);
@@ -90,11 +90,11 @@ fn forks_of_snapshots_and_of_forks_start_where_they_were_taken() {
     grandchild.beyond(grandchild.beyond(there));
     grandchild.is_gapless();
     assert_eq!(place.json(&["info", "grandchild"])["forked_from"]["depth"], 2);
-    assert!(place.text(&["ls"]).contains("\twhole"), "its source is remembered");
+    assert!(place.text(&["ls"]).contains("\twhole"), "its source is listed");
 }
 
 #[test]
-fn a_stopped_workspace_can_be_forked_too() {
+fn a_stopped_workspace_can_be_forked() {
     let place = Place::with("web");
     place.sh("web", "echo kept > /root/file");
     place.json(&["stop", "web"]);

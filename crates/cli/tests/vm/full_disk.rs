@@ -1,4 +1,4 @@
-//! A host without room: said clearly, within a bounded time, and nothing stays behind.
+//! A full host disk: reported clearly, in bounded time, and nothing is left behind.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use agentiso_testing::TestHome;
 
-/// Runs its arguments on a small file system of its own at `$SMALL`, filled up first if `$FILL` is not empty, and
-/// lists in `$LEFT` what they left there. Mounts are gone with the namespace.
+/// Runs its arguments on a small file system at `$SMALL`, filled first if `$FILL` is not empty, and lists in `$LEFT`
+/// what they left there. The mounts end with the namespace.
 const ON_A_SMALL_DISK: &str = r#"
 set -e
 mount -t tmpfs -o "size=$SIZE,mode=755" small "$SMALL"
@@ -19,7 +19,7 @@ find "$SMALL" -mindepth 1 ! -type l ! -name filler ! -empty > "$LEFT"
 exit $status
 "#;
 
-/// A home on a disk of its own that is too small.
+/// A home on a disk that is too small.
 struct SmallDisk {
     home: TestHome,
     size: &'static str,
@@ -52,7 +52,7 @@ impl SmallDisk {
         if uid == "0" {
             command.arg("--mount").env("AS", "");
         } else {
-            // Mounting takes being root in a namespace; agentiso is run by the user it would be run by anyway.
+            // Mounting needs root in a namespace. agentiso runs as the same user as otherwise.
             command.args(["--user", "--map-root-user", "--mount"]);
             command.env("AS", format!("unshare --user --map-user={uid} --map-group={gid}"));
         }
@@ -72,7 +72,7 @@ impl SmallDisk {
         Outcome { error: report["error"].clone(), code: output.status.code(), left }
     }
 
-    /// Runs something that must fail for lack of room, and leave nothing.
+    /// Runs a command that must fail because the disk is full, and must leave nothing.
     fn fails(&self, arguments: &[&str], code: i32) -> String {
         let outcome = self.agentiso(arguments);
         assert_eq!(outcome.error["code"], "disk_full", "{arguments:?}: {}", outcome.error);
@@ -109,7 +109,7 @@ fn an_import_onto_a_full_disk_fails_before_it_begins() {
 }
 
 #[test]
-fn an_import_that_fills_the_disk_fails_and_takes_back_what_it_wrote() {
+fn an_import_that_fills_the_disk_fails_and_removes_what_it_wrote() {
     let source = directory_with(48 << 20);
     let said = SmallDisk::new("32M", "kernel templates cache").fails(&import(source.path()), 1);
     assert!(said.contains("the disk of the host is full"), "{said}");
@@ -124,24 +124,24 @@ fn a_machine_does_not_start_on_a_full_disk() {
 }
 
 #[test]
-fn a_template_without_room_is_not_made_and_not_left_half_made() {
+fn a_template_without_space_leaves_nothing_incomplete() {
     SmallDisk::new("8M", "kernel images cache").fails(&["run", "--memory", "256", "--", "true"], 125);
 }
 
 #[test]
-fn a_kernel_without_room_is_not_called_missing() {
+fn a_full_disk_is_not_reported_as_a_missing_kernel() {
     SmallDisk::new("1M", "images cache").fails(&["run", "--", "true"], 125);
 }
 
 #[test]
-fn a_machine_that_fills_the_hosts_disk_is_ended_instead_of_waiting_for_ever() {
+fn a_machine_that_fills_the_host_disk_is_killed() {
     let disk = SmallDisk::new("16M", "kernel images templates cache");
     let script = "head -c 64M /dev/zero > /large; sync; echo survived; sleep 1000";
     let said = disk.fails(&["run", "--", "sh", "-c", script], 125);
     assert!(said.contains("the disk of the host is full"), "{said}");
 }
 
-/// Makes a workspace with snapshots on a disk of its own, fills the disk, and removes everything again.
+/// Creates a workspace with snapshots on a small disk, fills the disk, and removes everything again.
 const REMOVE_ON_A_FULL_DISK: &str = r#"
 set -e
 mount -t tmpfs -o size=1G,mode=755 small "$SMALL"

@@ -1,17 +1,17 @@
-//! Disks that grow.
+//! Growing disks.
 
 use serde_json::json;
 
 use crate::place::Place;
 
-/// What the guest says of its file system and the host of the disk, in GiB.
+/// The size of the guest's file system and of the host's disk, in GiB.
 fn sizes(place: &Place, workspace: &str) -> (String, u64) {
     let inside = place.sh(workspace, "df -B1G --output=size / | tail -1").trim().to_owned();
     (inside, place.json(&["info", workspace])["resources"]["disk_gb"].as_u64().unwrap())
 }
 
 #[test]
-fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_snapshot() {
+fn a_disk_grows_while_running_and_shrinks_when_an_earlier_snapshot_is_restored() {
     let place = Place::with("web");
     let (small, large) = (("10".to_owned(), 10), ("12".to_owned(), 12));
     assert_eq!(sizes(&place, "web"), small);
@@ -21,7 +21,7 @@ fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_sna
     let grown = place.json(&["grow", "web", "12"]);
     assert_eq!(grown["note"], "its disk has 12 GiB and had 10");
     assert_eq!(sizes(&place, "web"), large);
-    // Nothing of it was restarted, and what is beyond the former end can be used.
+    // Nothing was restarted, and the space beyond the former end is usable.
     place.sh("web", "kill -0 $(cat /run/pid); echo large > /root/when; fallocate -l 10500M /root/big");
     place.json(&["grow", "web", "12"]);
     place.json(&["snapshot", "create", "web", "large"]);
@@ -46,7 +46,7 @@ fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_sna
     place.json(&["fork", "fork", "--name", "of-fork"]);
     assert_eq!(sizes(&place, "of-fork"), large);
 
-    // The smaller one goes, from below a larger one.
+    // The smaller disk is removed from below a larger one.
     place.json(&["rm", "--force", "fork", "from-large", "of-fork"]);
     place.json(&["snapshot", "restore", "web", "large"]);
     place.json(&["snapshot", "rm", "web", "small"]);
@@ -57,7 +57,7 @@ fn a_disk_grows_while_its_workspace_runs_and_is_as_small_again_in_an_earlier_sna
 }
 
 #[test]
-fn a_disk_does_not_shrink_nor_grow_beyond_what_is_allowed_nor_at_rest() {
+fn a_disk_neither_shrinks_nor_exceeds_the_limit_nor_grows_while_stopped() {
     let place = Place::with("web");
     place.refused(&["grow", "web", "9"]).is("invalid_argument", &["has 10 GiB", "shrink"]);
     place.refused(&["grow", "web", "0"]).is("invalid_argument", &["disk size"]);

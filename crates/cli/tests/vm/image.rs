@@ -1,4 +1,4 @@
-//! Images of all kinds, started for real.
+//! Machines from all kinds of images.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -15,7 +15,7 @@ fn ok(output: &Output) {
     assert!(output.status.success(), "{} {}", text(&output.stdout), text(&output.stderr));
 }
 
-/// A root with nothing but a static busybox.
+/// A root file system with only a static busybox.
 pub fn busybox_root(dir: &Path) {
     for name in ["bin", "etc", "data"] {
         std::fs::create_dir(dir.join(name)).unwrap();
@@ -36,7 +36,7 @@ fn shell(script: &str, dir: &Path) {
 }
 
 #[test]
-fn a_bare_busybox_directory_is_a_machine() {
+fn a_bare_busybox_directory_boots() {
     let home = TestHome::sharing(&["kernel", "templates", "cache"]);
     let root = tempfile::tempdir().unwrap();
     busybox_root(root.path());
@@ -75,7 +75,7 @@ fn a_tarball_keeps_owners_modes_links_and_attributes() {
 }
 
 #[test]
-fn a_hostile_tarball_is_refused_and_leaves_nothing() {
+fn a_hostile_tarball_is_rejected_and_leaves_nothing() {
     let home = TestHome::sharing(&["kernel", "templates", "cache"]);
     let work = tempfile::tempdir().unwrap();
     shell(
@@ -130,7 +130,7 @@ fn the_default_image_has_what_agents_expect() {
 }
 
 #[test]
-fn a_workspace_becomes_an_image_running_or_stopped_and_the_image_travels() {
+fn a_running_or_stopped_workspace_can_be_committed_and_its_image_exported() {
     let place = Place::without_images();
     let work = tempfile::tempdir().unwrap();
     let root = work.path().join("root");
@@ -138,7 +138,7 @@ fn a_workspace_becomes_an_image_running_or_stopped_and_the_image_travels() {
     busybox_root(&root);
     place.text(&["image", "import", "--name", "tiny", root.to_str().unwrap()]);
     place.json(&["create", "--name", "web", "--image", "tiny", "--disk", "2"]);
-    // Nothing is flushed by hand: the image has what programs were told is written.
+    // Not flushed explicitly: the image must contain completed writes.
     place.sh(
         "web",
         "echo new > /data/new; busybox ln /data/new /data/linked; busybox chown 7:8 /data/new; \
@@ -146,7 +146,7 @@ fn a_workspace_becomes_an_image_running_or_stopped_and_the_image_travels() {
     );
     let made = place.json(&["image", "commit", "web", "running"]);
     assert_eq!((&made["name"], &made["source"]), (&"running".into(), &"workspace web".into()));
-    assert_eq!(place.sh("web", "cat /data/new"), "new", "the workspace goes on");
+    assert_eq!(place.sh("web", "cat /data/new"), "new", "the workspace keeps running");
     place.refused(&["image", "commit", "web", "running"]).is("image_exists", &["running"]);
 
     let look = "cat /data/new /data/word; echo; stat -c '%a %u %g %h %F' /data/linked; stat -c %F /data/pipe; ls /data";
@@ -205,7 +205,7 @@ impl Registry {
         registry
     }
 
-    /// Makes an OCI layout of one layer by hand and pushes it with skopeo.
+    /// Creates an OCI layout of one layer and pushes it with skopeo.
     fn push(&self, work: &Path, root: &Path) {
         let script = format!(
             r#"

@@ -1,4 +1,4 @@
-//! What the QEMUs of real machines see of their host.
+//! What the QEMU processes of real machines can see of the host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// Where a path of the host would be for a process.
+/// The path of a host file as seen by a process.
 fn through(pid: u32, path: &Path) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap())
 }
@@ -45,7 +45,7 @@ fn names(dir: &Path) -> BTreeSet<String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The mounts of a process and whether it may write there.
+/// The mounts of a process, and whether they are writable.
 fn mounts(pid: u32) -> Vec<(PathBuf, bool)> {
     let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap();
     let mount = |line: &str| {
@@ -56,7 +56,7 @@ fn mounts(pid: u32) -> Vec<(PathBuf, bool)> {
 }
 
 #[test]
-fn each_qemu_sees_its_own_files_alone_whatever_became_of_its_machine() {
+fn each_qemu_sees_only_its_own_files_in_every_state_of_its_machine() {
     let place = Place::with("web");
     place.sh("web", "echo first > /root/file; sync");
     place.json(&["snapshot", "create", "web", "then", "--memory"]);
@@ -85,7 +85,7 @@ fn each_qemu_sees_its_own_files_alone_whatever_became_of_its_machine() {
         let allowed = [Path::new("/dev"), &home.join("disks")];
         let is_allowed = |path: &PathBuf| allowed.iter().any(|dir| path.starts_with(dir));
         assert!(writable.iter().all(is_allowed), "{writable:?}");
-        // Of the disks it sees what it reads through, and of those it owns one.
+        // It sees the disks of its backing chain, and owns one of them.
         let disks = through(qemu.pid, &home.join("disks"));
         let seen = names(&disks);
         assert!(seen.len() < all.len() && seen.is_subset(&all), "{seen:?} of {all:?}");
@@ -108,7 +108,7 @@ fn each_qemu_sees_its_own_files_alone_whatever_became_of_its_machine() {
 }
 
 #[test]
-fn another_daemon_takes_snapshots_of_a_machine_and_nothing_of_it_stays_its_own() {
+fn a_new_daemon_can_snapshot_a_machine_and_file_owners_stay_correct() {
     let place = Place::with("web");
     let qemu = seen(place.processes()[0]);
     place.json(&["daemon", "stop"]);
@@ -126,18 +126,18 @@ fn another_daemon_takes_snapshots_of_a_machine_and_nothing_of_it_stays_its_own()
         disks().iter().filter(is_owned).count()
     };
     if is_root() {
-        assert_eq!(owned_by(qemu.uid), 1, "what is frozen is root's");
+        assert_eq!(owned_by(qemu.uid), 1, "frozen disks belong to root");
     }
     place.json(&["snapshot", "restore", "web", "one"]);
     assert_eq!(place.sh("web", "cat /root/file"), "kept");
     place.json(&["stop", "web"]);
     let me = fs::metadata("/proc/self").unwrap().uid();
-    assert_eq!(owned_by(me), disks().len(), "the disks of a stopped workspace are nobody else's");
+    assert_eq!(owned_by(me), disks().len(), "the disks of a stopped workspace belong to this user");
     place.json(&["start", "web"]);
     assert_eq!(place.sh("web", "cat /root/file"), "kept");
 }
 
-/// `agentiso` where it cannot make namespaces.
+/// `agentiso` where it cannot create namespaces.
 fn restricted(place: &Place, words: &[&str]) -> Command {
     let inner = place.command(words);
     let mut command = if is_root() {
@@ -165,7 +165,7 @@ fn told(mut command: Command) -> Value {
 }
 
 #[test]
-fn a_host_without_namespaces_is_reported_and_refused_where_they_are_required() {
+fn a_host_without_namespaces_is_reported_and_rejected_if_isolation_is_required() {
     let place = Place::new();
     let finding = |place: &Place| {
         let report = told(restricted(place, &["check", "--json"]));

@@ -1,10 +1,10 @@
-//! Commands that are left running in real machines.
+//! Background jobs in real machines.
 
 use crate::common::Started;
 use crate::place::Place;
 
 #[test]
-fn a_job_outlives_the_command_that_started_it_and_is_listed_read_and_waited_for() {
+fn a_job_outlives_its_client_and_can_be_listed_read_and_waited_for() {
     let place = Place::with("web");
     let script = "echo out; echo err >&2; until [ -e /run/go ]; do sleep 0.02; done; echo last; exit 3";
     let mut command = place.command(&["--json", "jobs", "web", "start", "--", script]);
@@ -22,7 +22,7 @@ fn a_job_outlives_the_command_that_started_it_and_is_listed_read_and_waited_for(
 }
 
 #[test]
-fn a_job_is_signalled_by_name_and_its_words_are_kept_apart() {
+fn a_job_can_be_signalled_and_its_arguments_are_kept_separate() {
     let place = Place::with("web");
     let flags = ["jobs", "web", "start", "-e", "WORD=a b", "-w", "/tmp", "--"];
     let script = r#"trap "exit 9" USR1; echo "$PWD|$WORD|$1|$2"; while :; do sleep 0.02; done"#;

@@ -1,4 +1,4 @@
-//! Building a guest kernel: with sources that only pretend, and, where it was asked for, with the true one.
+//! Building a guest kernel: with fake sources and, if requested, with the real one.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::{Started, agentiso, text};
 
-/// An installation whose kernels are its own.
+/// An installation with its own kernels.
 fn home() -> TestHome {
     let home = TestHome::sharing(&["images"]);
     home.configure("[vm]\naccel = \"tcg\"\nlink = \"serial\"\n");
@@ -34,7 +34,7 @@ fn kernel(home: &TestHome, arguments: &[&str]) -> (Output, Value) {
     (output, value)
 }
 
-/// A source of which `make vmlinux` does what it is told.
+/// A fake kernel source whose `make vmlinux` runs a given command.
 struct Source {
     place: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ impl Source {
         fs::write(tree.join("Makefile"), makefile).unwrap();
         fs::write(tree.join("Kconfig"), "").unwrap();
         fs::write(tree.join("image"), image).unwrap();
-        // Programs that this source does not need, and that the host of a test need not have.
+        // Programs that this source does not need and that the test host may not have.
         fs::create_dir(source.path("bin")).unwrap();
         for name in ["flex", "bison", "bc"] {
             let program = source.path("bin").join(name);
@@ -83,13 +83,13 @@ impl Source {
 
 const LAST_WORDS: &str = "this kernel gives up";
 
-/// A kernel that says something on the serial port and dies.
+/// A kernel that prints a message on the serial port and crashes.
 fn dying_kernel() -> Vec<u8> {
     const LOADED_AT: u32 = 0x10_0000;
     const CODE: usize = 20;
     const MESSAGE: usize = 64;
     let mut segment = vec![0; MESSAGE];
-    // The note that says where to enter.
+    // The note with the entry address.
     for (index, word) in [4, 4, 18, u32::from_le_bytes(*b"Xen\0"), LOADED_AT + CODE as u32].iter().enumerate()
     {
         segment[index * 4..][..4].copy_from_slice(&word.to_le_bytes());
@@ -153,7 +153,7 @@ fn a_kernel_that_does_not_boot_is_not_used_and_its_console_is_shown() {
 }
 
 #[test]
-fn an_interrupted_build_leaves_no_process_and_says_how_to_go_on() {
+fn an_interrupted_build_leaves_no_process_and_says_how_to_continue() {
     let home = home();
     let place = tempfile::tempdir().unwrap();
     let fifo = place.path().join("pid");
@@ -181,7 +181,7 @@ fn an_interrupted_build_leaves_no_process_and_says_how_to_go_on() {
 }
 
 #[test]
-fn only_a_kernel_that_was_built_can_be_chosen() {
+fn only_a_built_kernel_can_be_selected() {
     let home = home();
     let (output, refused) = kernel(&home, &["use", "built"]);
     assert_eq!(
@@ -197,10 +197,10 @@ fn only_a_kernel_that_was_built_can_be_chosen() {
     assert_eq!((&chosen["kind"], &chosen["in_use"]), (&Value::from("packaged"), &Value::from(true)));
 }
 
-/// Takes half an hour of processor time: `cargo nextest run -p agentiso-cli --features kernel-build-tests`.
+/// Takes half an hour of CPU time: `cargo nextest run -p agentiso-cli --features kernel-build-tests`.
 #[cfg(feature = "kernel-build-tests")]
 #[test]
-fn the_distributions_source_makes_a_kernel_that_runs_commands_and_can_be_left_again() {
+fn the_distributions_source_makes_a_kernel_that_runs_commands_and_can_be_deselected() {
     use crate::common::sh;
     let home = home();
     let (output, built) = kernel(&home, &["build"]);

@@ -1,4 +1,4 @@
-//! Looking: the console, the timeline, the daemon; and what shells complete.
+//! The console, the timeline, the daemon's status, and shell completion.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::common::{Started, text, with_input};
 use crate::place::Place;
 
 #[test]
-fn the_console_is_shown_and_followed() {
+fn the_console_can_be_shown_and_followed() {
     let place = Place::with("web");
     place.sh("web", "echo first-mark > /dev/console");
     assert!(place.text(&["logs", "web"]).contains("first-mark"));
@@ -18,7 +18,7 @@ fn the_console_is_shown_and_followed() {
 }
 
 #[test]
-fn what_the_agent_complains_of_is_on_the_console() {
+fn errors_of_the_agent_are_on_the_console() {
     let place = Place::with("web");
     place.sh("web", "rm /etc/hostname; mkdir -p /etc/hostname/in-the-way");
     place.json(&["fork", "web", "--name", "copy"]);
@@ -28,7 +28,7 @@ fn what_the_agent_complains_of_is_on_the_console() {
 }
 
 #[test]
-fn the_timeline_says_who_did_what_and_the_status_how_many_there_are() {
+fn the_timeline_lists_actions_and_the_status_counts_workspaces() {
     let place = Place::with("web");
     place.output(&["exec", "web", "--", "sh", "-c", "exit 3"]);
     place.refused(&["snapshot", "restore", "web", "none"]).is("snapshot_not_found", &[]);
@@ -49,7 +49,7 @@ fn the_timeline_says_who_did_what_and_the_status_how_many_there_are() {
 }
 
 #[test]
-fn a_shell_has_a_terminal_and_its_own_exit_code() {
+fn a_shell_has_a_terminal_and_returns_its_exit_code() {
     let place = Place::with("web");
     let mut command = place.command(&["shell", "web", "--workdir", "/tmp"]);
     command.env("TERM", "vt100");
@@ -61,9 +61,9 @@ fn a_shell_has_a_terminal_and_its_own_exit_code() {
 }
 
 #[test]
-fn shells_complete_verbs_and_names_of_workspaces() {
+fn shells_complete_commands_and_workspace_names() {
     let place = Place::new();
-    // As the shell asks: with variables, and the words that were typed behind the dashes.
+    // Like the shell: with variables, and the typed words after the dashes.
     let complete = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
         command.env("AGENTISO_HOME", place.path()).env_remove("AGENTISO_CONFIG");
@@ -86,7 +86,7 @@ fn shells_complete_verbs_and_names_of_workspaces() {
 }
 
 #[test]
-fn there_is_a_manual_page_for_every_verb() {
+fn every_command_has_a_manual_page() {
     let place = Place::new();
     let dir = tempfile::tempdir().unwrap();
     let pages = dir.path().join("man1");

@@ -1,6 +1,6 @@
-//! The command line on real machines. One binary, so that what the tests share is compiled once and used.
+//! The CLI on real machines. One binary, so that shared helpers are compiled once.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod bench;
 mod common;

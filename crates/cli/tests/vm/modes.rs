@@ -1,4 +1,4 @@
-//! Who may read what an installation holds after real use.
+//! Permissions of an installation after real use.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::place::Place;
 
-/// Everything in an installation. Links lead to what tests share, which belongs to an installation too.
+/// Everything in an installation. Follows links to what tests share, which belongs to an installation too.
 fn all(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -15,7 +15,7 @@ fn all(dir: &Path) -> Vec<PathBuf> {
         if is_link && !path.is_dir() {
             continue;
         }
-        // Other tests make and remove things in what is shared.
+        // Other tests create and remove files in the shared cache.
         if path.is_dir() && !(is_link && path.ends_with("cache")) {
             found.extend(all(&path));
         }
@@ -36,7 +36,7 @@ fn assert_closed(home: &Path) {
         let mode = meta.mode() & 0o7777;
         let of_root = meta.uid() == 0;
         let allowed = match (meta.is_dir(), of_root) {
-            // QEMU runs as another user than root, and passes through directories to the files it was given.
+            // If agentiso is root, QEMU runs as another user and traverses directories to its files.
             (true, true) => 0o2710,
             (true, false) => 0o2700,
             (false, true) => 0o740,
@@ -52,7 +52,7 @@ fn assert_closed(home: &Path) {
 }
 
 #[test]
-fn nobody_else_can_read_what_real_use_leaves_and_an_older_home_is_closed() {
+fn other_users_can_read_nothing_and_an_older_home_is_restricted() {
     let place = Place::with("web");
     place.sh("web", "echo secret > /root/secret");
     place.text(&["snapshot", "create", "web", "with-memory", "--memory"]);
@@ -63,7 +63,7 @@ fn nobody_else_can_read_what_real_use_leaves_and_an_older_home_is_closed() {
         assert_eq!(fs::metadata(place.path().join(file)).unwrap().mode() & 0o777, 0o600, "{file}");
     }
 
-    // As versions before this one left it.
+    // The permissions of earlier versions.
     for path in all(place.path()) {
         let meta = fs::symlink_metadata(&path).unwrap();
         let shared = fs::canonicalize(&path).is_ok_and(|real| !real.starts_with(place.path()));

@@ -1,4 +1,4 @@
-//! An installation with workspaces, of which nothing is left when the test is over.
+//! An installation with workspaces that leaves nothing behind.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +9,10 @@ use serde_json::Value;
 
 use crate::common::{agentiso, text};
 
-/// How long the daemon may take to remove what it was at work on.
+/// How long the daemon may take to remove what it was working on.
 const TIDYING: Duration = Duration::from_secs(60);
 
-/// An installation of a test's own. When it goes, its workspaces are removed, and nothing else may be left then; its
-/// daemon ends with it.
+/// A test's own installation. On drop its workspaces are removed, nothing else may be left, and its daemon is stopped.
 pub struct Place {
     home: TestHome,
 }
@@ -24,7 +23,7 @@ impl Place {
         Self { home: TestHome::new() }
     }
 
-    /// An installation without workspaces and without images: what it makes of either is its own.
+    /// An installation without workspaces and with its own, empty set of images.
     pub fn without_images() -> Self {
         Self { home: TestHome::sharing(&["kernel", "templates", "cache"]) }
     }
@@ -41,40 +40,40 @@ impl Place {
         self.home.path()
     }
 
-    /// Its QEMUs.
+    /// The process ids of its QEMUs.
     pub fn processes(&self) -> Vec<u32> {
         self.home.processes()
     }
 
-    /// `agentiso` with these words.
+    /// `agentiso` with these arguments.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = agentiso(&self.home);
         command.args(words);
         command
     }
 
-    /// Runs `agentiso` to its end.
+    /// Runs `agentiso` to completion.
     pub fn output(&self, words: &[&str]) -> Output {
         self.command(words).output().expect("agentiso runs")
     }
 
-    /// What a verb prints that must succeed.
+    /// The output of a command that must succeed.
     pub fn text(&self, words: &[&str]) -> String {
         let output = self.output(words);
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// What a verb that must succeed tells a program.
+    /// The JSON output of a command that must succeed.
     pub fn json(&self, words: &[&str]) -> Value {
         let output = self.command(words).arg("--json").output().expect("agentiso runs");
         assert!(output.status.success(), "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("one object")
     }
 
-    /// The error of a verb that must fail.
+    /// The error of a command that must fail.
     pub fn refused(&self, words: &[&str]) -> Refusal {
-        // Before the verb: behind it there may be a command.
+        // `--json` comes first, because a guest command may follow.
         let output = self.command(&["--json"]).args(words).output().expect("agentiso runs");
         assert!(!output.status.success(), "{words:?} succeeded: {}", text(&output.stdout));
         let object: Value = serde_json::from_slice(&output.stdout).expect("one object");
@@ -82,7 +81,7 @@ impl Place {
         Refusal { code: word("code"), said: format!("{} {}", word("message"), word("remedy")) }
     }
 
-    /// What a script in a workspace prints, which must succeed.
+    /// The output of a script in a workspace, which must succeed.
     pub fn sh(&self, workspace: &str, script: &str) -> String {
         self.text(&["exec", workspace, "--", "sh", "-c", script])
     }
@@ -105,7 +104,7 @@ impl Place {
         let entries =
             dirs.iter().flat_map(|dir| std::fs::read_dir(self.path().join(dir)).into_iter().flatten());
         let paths = entries.map(|entry| entry.expect("an entry").path());
-        // The back end's own files begin with a dot.
+        // Files of the back end begin with a dot.
         paths.filter(|path| path.file_name().is_none_or(|name| name.as_encoded_bytes()[0] != b'.')).collect()
     }
 
@@ -121,14 +120,14 @@ impl Place {
         self.command(&["rm", "--force"]).args(names).output().expect("agentiso runs")
     }
 
-    /// The daemon, if one runs.
+    /// The process id of the daemon, if one is running.
     pub fn daemon(&self) -> Option<u32> {
         let said = self.output(&["daemon", "status", "--json"]).stdout;
         let said: Value = serde_json::from_slice(&said).unwrap_or_default();
         said["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// Ends the daemon and its machines, whether it wants to or not.
+    /// Stops the daemon and its machines, by force if necessary.
     fn end_daemon(&self) {
         let pid = self.daemon();
         let stopped = self.output(&["daemon", "stop", "--machines"]);
@@ -145,9 +144,9 @@ fn kill(pid: u32) {
 impl Drop for Place {
     fn drop(&mut self) {
         let removed = self.remove_all();
-        // What the daemon was about to merge it removes when it has.
+        // The daemon removes merged disks when it is done.
         let deadline = Instant::now() + TIDYING;
-        // So it does with machines that templates are made of.
+        // The same applies to machines that create templates.
         let busy = || !self.left().is_empty() || !self.processes().is_empty();
         while !std::thread::panicking() && busy() && Instant::now() < deadline {
             std::thread::yield_now();
@@ -162,17 +161,17 @@ impl Drop for Place {
     }
 }
 
-/// Why a verb failed.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct Refusal {
-    /// The stable code.
+    /// The stable error code.
     pub code: String,
     /// Message and remedy.
     pub said: String,
 }
 
 impl Refusal {
-    /// Fails unless it has this code and says all these words.
+    /// Asserts the code, and that the message or remedy contains these words.
     pub fn is(&self, code: &str, words: &[&str]) {
         assert_eq!(self.code, code, "{}", self.said);
         for word in words {
@@ -181,14 +180,14 @@ impl Refusal {
     }
 }
 
-/// A process in a workspace that counts into a file it holds open, and says a word with every number.
+/// A process in a workspace that counts into a file it holds open, with a word after every number.
 pub struct Counter<'a> {
     place: &'a Place,
     workspace: String,
 }
 
 impl<'a> Counter<'a> {
-    /// Starts one, which says `first`.
+    /// Starts a counter with the word `first`.
     pub fn start(place: &'a Place, workspace: &str) -> Self {
         let script = "open C, q(>), q(/root/count); while (open W, q(<), q(/run/word)) \
                       { syswrite C, ++$i . q( ) . <W>; select undef, undef, undef, $ARGV[0] }";
@@ -202,18 +201,18 @@ impl<'a> Counter<'a> {
         counter
     }
 
-    /// The copy of it in a fork.
+    /// Its copy in a fork.
     pub fn in_fork(&self, fork: &str) -> Self {
         Self { place: self.place, workspace: fork.to_owned() }
     }
 
-    /// Makes it say another word, and waits until it did.
+    /// Changes its word, and waits until it has used it.
     pub fn say(&self, word: &str) {
         let said = until(&format!("[[ \"${{lines[*]}}\" == *\" {word}\"* ]]"), ":");
         self.place.sh(&self.workspace, &format!("echo {word} > /run/new; mv /run/new /run/word; {said}"));
     }
 
-    /// All words it has said.
+    /// All words it has used.
     pub fn words(&self) -> String {
         self.place
             .sh(&self.workspace, "cut -d' ' -f2 /root/count | sort -u | tr '\\n' ' '")
@@ -221,7 +220,7 @@ impl<'a> Counter<'a> {
             .to_owned()
     }
 
-    /// Waits until it has counted beyond `least`, and returns how far it is.
+    /// Waits until it has counted beyond `least`, and returns the current number.
     pub fn beyond(&self, least: u64) -> u64 {
         let last = "${lines[-1]%% *}";
         let script = until(&format!("[ \"{last}\" -gt {least} ]"), &format!("echo {last}"));
@@ -229,19 +228,19 @@ impl<'a> Counter<'a> {
         said.parse().unwrap_or_else(|_| panic!("not a number: {said:?}"))
     }
 
-    /// Its process, if it is still the one that was started.
+    /// Its process id, if it is still the one that was started.
     pub fn pid(&self) -> String {
         self.place.sh(&self.workspace, "kill -0 $(cat /root/counter) && cat /root/counter")
     }
 
-    /// Fails if a number is missing or was written twice.
+    /// Asserts that no number is missing or repeated.
     pub fn is_gapless(&self) {
         self.place.sh(&self.workspace, "awk '$1 != NR { print NR, $1; exit 1 }' /root/count >&2");
     }
 }
 
-/// A script that waits, within reason, until a condition holds of the lines that were counted, and then does something.
-/// It starts no processes: they would keep the counter from counting.
+/// A script that waits, up to a limit, until a condition holds for the counted lines, and then runs a command. It
+/// starts no processes, which would slow down the counter.
 fn until(condition: &str, then: &str) -> String {
     let look = "mapfile -t lines < /root/count";
     let pause = format!("read -t {} -u 4", pace());

@@ -1,17 +1,17 @@
-//! A database that is gone costs no workspace.
+//! Recovery of workspaces after the database is lost.
 
 use std::fs;
 
 use crate::place::Place;
 
 #[test]
-fn workspaces_and_snapshots_are_taken_back_without_the_database() {
+fn workspaces_and_snapshots_can_be_recovered_without_the_database() {
     let place = Place::with("web");
     place.sh("web", "echo one > /root/state; sync");
     place.text(&["snapshot", "create", "web", "with-memory", "--memory"]);
     place.sh("web", "echo two > /root/state; sync");
     place.text(&["fork", "web", "--name", "copy"]);
-    // The machines go on, and nobody will know them any more.
+    // The machines keep running, but will be unknown.
     place.text(&["daemon", "stop"]);
     for file in ["state.db", "state.db-wal", "state.db-shm"] {
         let _ = fs::remove_file(place.path().join(file));

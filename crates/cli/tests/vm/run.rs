@@ -6,7 +6,7 @@ use crate::common::{Started, agentiso, run, run_with_input, sh, text};
 use agentiso_testing::TestHome;
 
 #[test]
-fn the_guest_has_a_kernel_of_its_own() {
+fn the_guest_has_its_own_kernel() {
     let home = TestHome::new();
     let guest = sh(&home, "cat /proc/sys/kernel/random/boot_id; uname -r");
     let host = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -15,7 +15,7 @@ fn the_guest_has_a_kernel_of_its_own() {
 }
 
 #[test]
-fn output_streams_stay_apart_and_the_exit_code_is_the_commands_own() {
+fn output_streams_are_separate_and_the_exit_code_is_passed_on() {
     let home = TestHome::new();
     let output = sh(&home, "echo out; echo err >&2; exit 7");
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("out".to_owned(), "err".to_owned()));
@@ -24,7 +24,7 @@ fn output_streams_stay_apart_and_the_exit_code_is_the_commands_own() {
 }
 
 #[test]
-fn the_exit_code_says_why_a_command_did_not_run_or_was_ended() {
+fn the_exit_code_says_why_a_command_did_not_run_or_was_killed() {
     let home = TestHome::new();
     assert_eq!(run(&home, &[], &["no-such-command"]).status.code(), Some(127));
     assert_eq!(run(&home, &[], &["/etc/passwd"]).status.code(), Some(126));
@@ -42,7 +42,7 @@ fn a_hundred_megabytes_come_through_a_pipe_and_a_tee() {
 }
 
 #[test]
-fn a_hundred_megabytes_come_out_whole() {
+fn a_hundred_megabytes_of_output_are_complete() {
     let home = TestHome::new();
     let output = run(&home, &[], &["head", "-c", "100M", "/dev/zero"]);
     assert_eq!(output.stdout.len(), 100 << 20);
@@ -58,7 +58,7 @@ fn input_of_any_length_reaches_the_command() {
 }
 
 #[test]
-fn environment_directory_user_and_size_are_what_was_asked_for() {
+fn environment_directory_user_and_size_can_be_set() {
     let home = TestHome::new();
     let script =
         "echo $WORD; pwd; id -u; nproc; df -B1G --output=size / | tail -1; grep MemTotal /proc/meminfo";
@@ -85,7 +85,7 @@ fn environment_directory_user_and_size_are_what_was_asked_for() {
 }
 
 #[test]
-fn every_clone_is_a_machine_of_its_own() {
+fn every_clone_has_its_own_identity() {
     let home = TestHome::new();
     let script = "head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n'; echo; cat /etc/machine-id; hostname; \
                   cat /sys/class/net/eth0/address; cat /proc/sys/kernel/random/uuid";
@@ -101,7 +101,7 @@ fn every_clone_is_a_machine_of_its_own() {
 }
 
 #[test]
-fn the_clock_is_the_hosts_and_time_goes_on() {
+fn the_clock_is_set_from_the_host_and_advances() {
     let home = TestHome::new();
     let output = sh(&home, "date +%s; sleep 1.1; date +%s");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
@@ -121,7 +121,7 @@ fn a_cold_boot_gives_the_same_machine() {
 }
 
 #[test]
-fn a_clone_says_that_it_is_one() {
+fn a_clone_reports_its_start_tier() {
     let home = TestHome::new();
     let output = run(&home, &["--json"], &["true"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -130,14 +130,14 @@ fn a_clone_says_that_it_is_one() {
 }
 
 #[test]
-fn a_terminal_has_the_size_it_was_given() {
+fn a_terminal_has_the_given_size() {
     let home = TestHome::new();
     let output = run(&home, &["--tty"], &["sh", "-c", "test -t 0 && test -t 1 && stty size"]);
     assert_eq!(text(&output.stdout), "24 80", "{}", text(&output.stderr));
 }
 
 #[test]
-fn a_background_child_does_not_hold_the_run_open() {
+fn a_background_child_does_not_delay_the_end_of_run() {
     let home = TestHome::new();
     let output = sh(&home, "sleep 1000 & echo done");
     assert_eq!(text(&output.stdout), "done");
@@ -157,7 +157,7 @@ fn signals_reach_the_command() {
 }
 
 #[test]
-fn a_second_signal_ends_a_command_that_ignores_the_first() {
+fn a_second_signal_kills_a_command_that_ignores_the_first() {
     let home = TestHome::new();
     let script = "trap 'echo ignored >&2' TERM; echo ready; while :; do sleep 0.1; done";
     let mut started = Started::ready(&home, script);
@@ -174,12 +174,12 @@ fn a_second_signal_ends_a_command_that_ignores_the_first() {
 }
 
 #[test]
-fn an_interrupted_start_leaves_nothing() {
+fn an_interrupted_start_leaves_nothing_behind() {
     let home = TestHome::new();
     let mut command = agentiso(&home);
     command.args(["run", "--cold", "--", "true"]).stderr(std::process::Stdio::piped());
     let started = Started(command.spawn().unwrap());
-    // The machine's directory is there long before a cold boot is over.
+    // The machine's directory exists long before a cold boot has finished.
     while home.machines().is_empty() {
         std::thread::yield_now();
     }

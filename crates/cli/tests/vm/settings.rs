@@ -1,4 +1,4 @@
-//! What is set on workspaces: names, labels, variables, ports; and sleeping ones.
+//! Settings of workspaces: names, labels, variables, ports, suspension.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use crate::common::{Started, text};
 use crate::place::{Counter, Place};
 
 #[test]
-fn a_workspace_is_renamed_inside_and_out_and_labelled() {
+fn a_workspace_can_be_renamed_and_labelled() {
     let place = Place::with("web");
     place.json(&["rename", "web", "shop"]);
     assert_eq!((place.names(), place.sh("shop", "hostname")), (vec!["shop".to_owned()], "shop".to_owned()));
@@ -19,7 +19,7 @@ fn a_workspace_is_renamed_inside_and_out_and_labelled() {
 }
 
 #[test]
-fn variables_come_from_here_reach_every_command_and_are_never_shown() {
+fn variables_reach_every_command_and_are_never_shown() {
     let place = Place::with("web");
     let mut command = place.command(&["env", "web", "STAGE=test one", "TOKEN"]);
     let output = command.env("TOKEN", "hush-hush").output().unwrap();
@@ -35,7 +35,7 @@ fn variables_come_from_here_reach_every_command_and_are_never_shown() {
 }
 
 #[test]
-fn a_port_leads_into_a_workspace_until_it_is_removed() {
+fn a_port_is_forwarded_until_it_is_removed() {
     let place = Place::with("web");
     let server = "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(LocalPort => 7777, Listen => 5); \
                   $| = 1; print \"up\\n\"; while ($c = $s->accept) { print $c \"hello\\n\"; close $c }'";
@@ -54,7 +54,7 @@ fn a_port_leads_into_a_workspace_until_it_is_removed() {
 }
 
 #[test]
-fn a_suspended_workspace_has_no_process_and_goes_on_where_it_was() {
+fn a_suspended_workspace_has_no_process_and_resumes_where_it_was() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     let (before, pid) = (counter.beyond(3), counter.pid());
@@ -69,7 +69,7 @@ fn a_suspended_workspace_has_no_process_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_suspended_workspace_can_be_forked_and_still_goes_on_and_be_suspended_again() {
+fn a_suspended_workspace_can_be_forked_resumed_and_suspended_again() {
     let place = Place::with("web");
     place.sh("web", "echo kept > /dev/shm/file");
     place.json(&["suspend", "web"]);
@@ -81,7 +81,7 @@ fn a_suspended_workspace_can_be_forked_and_still_goes_on_and_be_suspended_again(
     place.json(&["suspend", "web"]);
     place.json(&["start", "web"]);
     assert_eq!(place.sh("web", "cat /dev/shm/file"), "kept");
-    // What it was suspended to is its own affair.
+    // The suspend snapshot is internal and not listed.
     assert_eq!(place.json(&["snapshot", "ls", "web"])["snapshots"].as_array().unwrap().len(), 0);
     // Its name is none that users could want.
     place.json(&["snapshot", "create", "web", "suspended"]);

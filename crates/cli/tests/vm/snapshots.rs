@@ -1,4 +1,4 @@
-//! Snapshots on real machines: taking, restoring, removing.
+//! Snapshots on real machines: creating, restoring, removing.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::common::Started;
 use crate::place::{Counter, Place};
 
 #[test]
-fn a_disk_is_taken_back_whether_the_workspace_runs_or_not() {
+fn a_disk_snapshot_can_be_restored_while_running_and_stopped() {
     let place = Place::with("web");
     place.sh("web", "echo good > /root/file");
     let taken = place.json(&["snapshot", "create", "web", "good", "--description", "all is well"]);
@@ -33,11 +33,11 @@ fn a_disk_is_taken_back_whether_the_workspace_runs_or_not() {
 }
 
 #[test]
-fn processes_go_on_from_the_moment_of_a_snapshot_with_memory() {
+fn processes_continue_from_a_snapshot_with_memory() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     let pid = counter.pid();
-    // A clock that is wrong in the snapshot must not be wrong after it is restored.
+    // A wrong clock in the snapshot must be corrected on restore.
     place.sh("web", "date -s @1000000000 >/dev/null");
     let before = counter.beyond(3);
     let taken = place.json(&["snapshot", "create", "web", "then", "--memory"]);
@@ -58,7 +58,7 @@ fn processes_go_on_from_the_moment_of_a_snapshot_with_memory() {
 }
 
 #[test]
-fn a_stopped_workspace_goes_on_from_a_snapshot_with_its_memory_or_starts_from_its_disk() {
+fn a_stopped_workspace_can_restore_a_snapshot_with_or_without_memory() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     let (pid, before) = (counter.pid(), counter.beyond(3));
@@ -73,7 +73,7 @@ fn a_stopped_workspace_goes_on_from_a_snapshot_with_its_memory_or_starts_from_it
 }
 
 #[test]
-fn newer_snapshots_stay_in_the_tree_and_any_can_be_removed() {
+fn newer_snapshots_are_kept_and_any_can_be_removed() {
     let place = Place::with("web");
     for name in ["a", "b", "c"] {
         place.sh("web", &format!("echo {name} > /root/file"));
@@ -114,7 +114,7 @@ fn newer_snapshots_stay_in_the_tree_and_any_can_be_removed() {
 }
 
 #[test]
-fn a_restore_that_fails_leaves_the_machine_as_it_was() {
+fn a_failed_restore_does_not_change_the_machine() {
     let place = Place::with("web");
     let counter = Counter::start(&place, "web");
     place.json(&["snapshot", "create", "web", "then", "--memory"]);
@@ -130,7 +130,7 @@ fn a_restore_that_fails_leaves_the_machine_as_it_was() {
         assert_eq!(place.json(&["info", "web"])["pid"], process, "{name}: another machine");
         counter.beyond(count);
         counter.is_gapless();
-        // One flipped bit is found too, by restores and by forks.
+        // A single flipped bit is detected too, by restores and by forks.
         let mut flipped = whole.clone();
         flipped[whole.len() / 2] ^= 8;
         fs::write(image.join(name), &flipped).unwrap();
@@ -148,17 +148,17 @@ fn a_restore_that_fails_leaves_the_machine_as_it_was() {
 }
 
 #[test]
-fn a_snapshot_is_whole_though_whoever_asked_for_it_was_interrupted() {
+fn a_snapshot_is_completed_if_its_client_is_interrupted() {
     let place = Place::with("web");
     let id = place.json(&["info", "web"])["workspace_id"].as_str().unwrap().to_owned();
-    // As long as the test has the lock the daemon cannot get far.
+    // While the test holds the lock, the daemon cannot proceed.
     let path = place.path().canonicalize().unwrap().join(format!("workspaces/{id}.lock"));
     let lock = File::options().create(true).truncate(false).write(true).open(&path).unwrap();
     lock.lock().unwrap();
     let daemon = place.daemon().unwrap();
     let mut command = place.command(&["snapshot", "create", "web", "whole", "--memory"]);
     let started = Started(command.stderr(Stdio::piped()).spawn().unwrap());
-    // A daemon that wants the lock was told what to do.
+    // The daemon has the request once it waits for the lock.
     while !has_open(daemon, &path) {
         std::thread::yield_now();
     }

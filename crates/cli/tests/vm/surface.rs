@@ -1,4 +1,4 @@
-//! What people read while they work with a machine. Snapshots are in `snapshots/`; see `tests/surface.rs`.
+//! Snapshots of the output of commands on a machine, in `snapshots/`; see `tests/surface.rs`.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::place::Place;
 
-/// Ids, times and amounts differ from run to run; what they are of does not.
+/// Replaces ids, times and amounts, which differ between runs.
 fn without_figures(text: &str, home: &str) -> String {
     let mut text = text.replace(home, "HOME");
     for (pattern, instead) in [
@@ -22,7 +22,7 @@ fn without_figures(text: &str, home: &str) -> String {
 }
 
 #[test]
-fn what_verbs_print_is_as_it_was() {
+fn the_output_of_commands_matches_its_snapshot() {
     let place = Place::new();
     let mut said = String::new();
     for line in [
@@ -79,7 +79,7 @@ fn what_verbs_print_is_as_it_was() {
     insta::assert_snapshot!("what_verbs_print", said);
 }
 
-/// Words at blanks, except between single quotes.
+/// Splits at spaces, except within single quotes.
 fn shell_words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {

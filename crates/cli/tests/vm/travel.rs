@@ -1,4 +1,4 @@
-//! Workspaces that travel from one installation to another.
+//! Moving workspaces between installations.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::image::busybox_root;
 use crate::place::Place;
 
 #[test]
-fn a_workspace_travels_to_another_installation_with_its_files_size_and_labels() {
+fn a_workspace_can_be_moved_to_another_installation_with_its_files_size_and_labels() {
     let work = tempfile::tempdir().unwrap();
     let root = work.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -20,7 +20,7 @@ fn a_workspace_travels_to_another_installation_with_its_files_size_and_labels() 
     here.sh("web", "echo work > /data/mine; busybox chmod 700 /data/mine; busybox chown 12:34 /data/mine");
     let written = here.json(&["workspace", "export", "web", file]);
     assert_eq!(written["bytes"], fs::metadata(file).unwrap().len());
-    assert_eq!(here.sh("web", "cat /data/mine"), "work", "the workspace goes on");
+    assert_eq!(here.sh("web", "cat /data/mine"), "work", "the workspace keeps running");
     here.refused(&["workspace", "import", file]).is("workspace_exists", &["web"]);
     let directory = work.path().to_str().unwrap();
     here.refused(&["workspace", "export", "web", directory]).is("file_exists", &["directory"]);

@@ -1,4 +1,4 @@
-//! What people type, on real machines.
+//! Details of CLI commands on real machines.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -17,35 +17,35 @@ fn sh(place: &Place, script: &str, input: &[u8]) -> String {
 }
 
 #[test]
-fn a_command_takes_only_what_it_reads_of_an_input_that_it_shares_with_a_loop() {
+fn a_command_consumes_only_the_input_it_reads() {
     let place = Place::with("web");
     let lines = b"one\ntwo\nthree\nfour\n";
     fs::write(place.path().join("list"), lines).unwrap();
     let all = "got one\ngot two\ngot three\ngot four";
     for each in ["exec -n web", "exec web"] {
         let each = format!("while read -r line; do \"$AGENTISO\" --quiet {each} echo \"got $line\"; done");
-        // From a pipe, and from a file.
+        // From a pipe and from a file.
         assert_eq!(sh(&place, &each, lines), all, "{each}");
         assert_eq!(sh(&place, &format!("{{ {each}; }} < list"), b""), all, "{each}");
     }
-    // A command that reads a line takes that line, and one that reads everything takes everything.
+    // A command that reads a line consumes that line, and one that reads everything consumes everything.
     let pairs = "while read -r line; do \"$AGENTISO\" --quiet exec web sh -c \"read -r next; echo $line \\$next\"; done";
     assert_eq!(sh(&place, pairs, lines), "one two\nthree four");
     assert_eq!(sh(&place, &format!("{{ {pairs}; }} < list"), b""), "one two\nthree four");
     let rest = "read -r line; \"$AGENTISO\" --quiet exec web cat; echo end; cat";
     assert_eq!(sh(&place, rest, lines), "two\nthree\nfour\nend");
     assert_eq!(sh(&place, &format!("{{ {rest}; }} < list"), b""), "two\nthree\nfour\nend");
-    // So does `run`.
+    // The same applies to `run`.
     let run = "read -r line; \"$AGENTISO\" --quiet run true; cat";
     assert_eq!(sh(&place, run, lines), "two\nthree\nfour");
-    // Much input arrives whole, from a pipe and from a file.
+    // Large input is complete, from a pipe and from a file.
     let much = "head -c 3000000 /dev/zero > zeros; cat zeros | \"$AGENTISO\" --quiet exec web wc -c; \
                 \"$AGENTISO\" --quiet exec web wc -c < zeros";
     assert_eq!(sh(&place, much, b""), "3000000\n3000000");
 }
 
 #[test]
-fn bytes_say_how_they_are_encoded() {
+fn binary_output_names_its_encoding() {
     let place = Place::with("web");
     let said = place.output(&["--json", "exec", "web", "printf", r"\377\000"]).stdout;
     let said: serde_json::Value = serde_json::from_slice(&said).unwrap();
@@ -54,19 +54,19 @@ fn bytes_say_how_they_are_encoded() {
 }
 
 #[test]
-fn a_workspace_is_made_with_all_it_needs_or_not_at_all() {
+fn a_workspace_is_created_completely_or_not_at_all() {
     let place = Place::new();
     let flags = ["create", "--name", "app", "--memory", "256M", "--env", "STAGE=test", "--forward", "7000"];
     let made = place.output(&[&flags[..], &["--restart", "--", "sh", "-c", "echo $STAGE; exit 3"]].concat());
     assert_eq!((text(&made.stdout), made.status.code()), ("test".to_owned(), Some(3)));
     assert_eq!(place.text(&["forward", "ls", "app", "-q"]), "7000");
     assert_eq!(place.json(&["info", "app"])["restart"], true);
-    // A port below 1024 is refused.
+    // A port below 1024 is rejected.
     let refused = place.refused(&["create", "--name", "bad", "--forward", "80:80"]);
     refused.is("port_unavailable", &["80"]);
     assert_eq!(place.names(), ["app"]);
 
-    // The size changes when it starts next.
+    // The size changes at the next start.
     let kib = |place: &Place| -> u64 {
         place.sh("app", "awk '/MemTotal/ { print $2 }' /proc/meminfo").parse().unwrap()
     };
@@ -76,7 +76,7 @@ fn a_workspace_is_made_with_all_it_needs_or_not_at_all() {
     assert_eq!(place.json(&["info", "app"])["resources"]["memory_mb"], 256);
     place.refused(&["update", "app", "--memory", "1M"]).is("invalid_argument", &["128"]);
 
-    // As after a power cut: the machine and the daemon are gone.
+    // Like after a power failure: the machine and the daemon are killed.
     let daemon = place.daemon().unwrap();
     for pid in place.processes().into_iter().chain([daemon]) {
         assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
@@ -86,21 +86,21 @@ fn a_workspace_is_made_with_all_it_needs_or_not_at_all() {
         thread::yield_now();
     }
     assert!(kib(&place) > 256 << 10, "it has the new size");
-    // One that was stopped on purpose stays so.
+    // A workspace that was stopped on request is not restarted.
     place.text(&["stop", "app"]);
     place.text(&["daemon", "restart"]);
     assert_eq!(place.json(&["info", "app"])["state"], "stopped");
 }
 
 #[test]
-fn several_workspaces_are_stopped_removed_and_pruned_at_once() {
+fn several_workspaces_can_be_stopped_removed_and_pruned_in_one_call() {
     let place = Place::with("web");
     place.text(&["fork", "web", "--count", "2"]);
     place.text(&["label", "web-1", "team=blue"]);
     place.text(&["label", "web-2", "team=blue"]);
     let stopped = place.json(&["stop", "--label", "team=blue"]);
     assert_eq!(stopped["workspaces"].as_array().unwrap().len(), 2);
-    // Forks are made at the same time, so either may be the older one.
+    // Forks are created concurrently, so either may be older.
     let listed = place.text(&["ls", "-q", "--state", "stopped"]);
     let mut listed: Vec<&str> = listed.lines().collect();
     listed.sort_unstable();
@@ -117,7 +117,7 @@ fn several_workspaces_are_stopped_removed_and_pruned_at_once() {
 }
 
 #[test]
-fn copies_keep_modes_and_times_merge_and_name_what_they_leave_out() {
+fn copies_keep_modes_and_times_merge_and_report_skipped_files() {
     let place = Place::with("web");
     let here = tempfile::tempdir().unwrap();
     let path = |name: &str| here.path().join(name).to_str().unwrap().to_owned();
@@ -131,7 +131,7 @@ fn copies_keep_modes_and_times_merge_and_name_what_they_leave_out() {
     }
     let _socket = std::os::unix::net::UnixListener::bind(path("tree/socket")).unwrap();
 
-    // In, under the name of the source, and what is in it, merged.
+    // Into the guest, under the name of the source, merged with what is there.
     let copied = place.json(&["cp", &path("tree"), "web:/srv"]);
     assert_eq!((&copied["skipped"][0], &copied["skipped_count"]), (&"socket".into(), &1.into()));
     place.sh("web", "mkdir -p /opt/there/sub; echo old > /opt/there/sub/two; echo kept > /opt/there/kept");
@@ -148,12 +148,12 @@ fn copies_keep_modes_and_times_merge_and_name_what_they_leave_out() {
         )
     );
 
-    // A file that is replaced keeps its owner.
+    // A replaced file keeps its owner.
     place.sh("web", "echo x > /var/tmp/theirs; chown nobody /var/tmp/theirs");
     place.text(&["cp", &path("alone"), "web:/var/tmp/theirs"]);
     assert_eq!(place.sh("web", "stat -c %U /var/tmp/theirs; cat /var/tmp/theirs"), "nobody\nalone");
 
-    // Out, with a pipe and a socket that stay.
+    // Out of the guest; a pipe and a socket are skipped.
     place.sh("web", "cd /srv/tree; mkfifo pipe; perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local=>q(sock),Listen=>1)'");
     let copied = place.json(&["cp", "web:/srv/tree", &path("back")]);
     let mut skipped: Vec<&str> =
@@ -174,7 +174,7 @@ fn copies_keep_modes_and_times_merge_and_name_what_they_leave_out() {
     assert_eq!(fs::read_to_string(path("back/one")).unwrap(), "tree/one\n");
     assert_eq!(fs::read_to_string(path("back/mine")).unwrap(), "mine");
 
-    // Streams, relative paths, and from one workspace to another.
+    // Streams, relative paths, and copies between workspaces.
     let written = with_input(place.command(&["cp", "-", "web:notes.txt"]), b"from a pipe\n");
     assert!(written.status.success(), "{}", text(&written.stderr));
     assert_eq!(place.sh("web", "cat /root/notes.txt"), "from a pipe");
@@ -192,5 +192,5 @@ fn copies_keep_modes_and_times_merge_and_name_what_they_leave_out() {
     let left: Vec<_> = fs::read_dir(place.path().join("cache/cp")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
     let mut unread = place.command(&["cp", "web:/srv/tree", "-"]);
-    assert!(!unread.stdout(Stdio::null()).status().unwrap().success(), "a directory is no stream");
+    assert!(!unread.stdout(Stdio::null()).status().unwrap().success(), "a directory cannot be streamed");
 }

@@ -8,7 +8,7 @@ use crate::common::{Started, text, with_input};
 use crate::place::Place;
 
 #[test]
-fn files_outlive_a_stop_and_processes_do_not() {
+fn files_survive_a_stop_and_processes_do_not() {
     let place = Place::with("web");
     place.sh(
         "web",
@@ -20,7 +20,7 @@ fn files_outlive_a_stop_and_processes_do_not() {
     assert!(place.processes().is_empty());
     assert_eq!(place.json(&["start", "web"])["state"], "running");
     let process = place.json(&["info", "web"])["pid"].clone();
-    assert!(place.text(&["start", "web"]).contains("already"), "one that runs is left alone");
+    assert!(place.text(&["start", "web"]).contains("already"), "starting a running workspace does nothing");
     assert_eq!(place.json(&["info", "web"])["pid"], process);
     assert_eq!(place.sh("web", "cat /root/file; hostname; test -e /run/pid || echo gone"), "kept\nweb\ngone");
 }
@@ -48,7 +48,7 @@ fn a_command_has_its_own_exit_code_output_input_and_environment() {
 }
 
 #[test]
-fn an_interrupted_command_ends_and_its_workspace_goes_on() {
+fn an_interrupted_command_ends_and_its_workspace_keeps_running() {
     let place = Place::with("web");
     let script = "echo $$ > /run/pid; echo ready; exec sleep 1000";
     let started = Started::until_ready(place.command(&["exec", "web", "--", "sh", "-c", script]));
@@ -68,9 +68,10 @@ fn an_interrupted_command_ends_and_its_workspace_goes_on() {
 }
 
 #[test]
-fn workspaces_are_apart_and_found_by_name_and_id() {
+fn workspaces_are_isolated_and_found_by_name_and_id() {
     let place = Place::with("alpha");
-    // Of the usual size: for another one a template is made in the background, by a process that would be counted below.
+    // Of the default size: for another size a template is created in the background, by a process that would be counted
+    // below.
     let made = place.json(&["create", "--name", "beta"]);
     let id = made["workspace_id"].as_str().unwrap();
     assert!(made["boot_time_ms"].as_u64().unwrap() > 0, "{made}");
@@ -101,7 +102,7 @@ fn workspaces_are_apart_and_found_by_name_and_id() {
 }
 
 #[test]
-fn a_machine_that_died_is_noticed_and_starts_again() {
+fn a_dead_machine_is_detected_and_started_again() {
     let place = Place::with("web");
     place.sh("web", "echo kept > /root/file; sync");
     let pid = place.json(&["info", "web"])["pid"].to_string();
@@ -112,7 +113,7 @@ fn a_machine_that_died_is_noticed_and_starts_again() {
     }
     assert_eq!(view["state"], "stopped");
     assert!(view["stop_reason"].as_str().unwrap().contains("unexpectedly"), "{view}");
-    // It starts when it is used.
+    // It starts on use.
     assert_eq!(place.sh("web", "cat /root/file"), "kept");
 }
 
@@ -122,7 +123,7 @@ fn an_interrupted_create_is_finished_by_the_daemon() {
     let mut command = place.command(&["create", "--name", "web", "--cold"]);
     command.stderr(std::process::Stdio::piped());
     let started = Started(command.spawn().unwrap());
-    // QEMU runs long before a cold boot is over.
+    // QEMU runs long before a cold boot has finished.
     while place.processes().is_empty() {
         std::thread::yield_now();
     }
@@ -139,7 +140,7 @@ fn an_interrupted_create_is_finished_by_the_daemon() {
 }
 
 #[test]
-fn input_that_is_not_read_does_not_hold_up_a_signal() {
+fn unread_input_does_not_delay_a_signal() {
     let place = Place::with("web");
     let mut command = place.command(&["exec", "web", "--", "sh", "-c", "echo ready; exec sleep 1000"]);
     command.stdin(std::fs::File::open("/dev/zero").unwrap());
@@ -149,7 +150,7 @@ fn input_that_is_not_read_does_not_hold_up_a_signal() {
 }
 
 #[test]
-fn words_that_are_not_text_and_users_by_number_reach_the_command() {
+fn arguments_that_are_not_utf8_and_numeric_users_reach_the_command() {
     use std::os::unix::ffi::OsStrExt;
     let place = Place::with("web");
     let mut command = place.command(&["exec", "web", "-u", "1234:77", "-e", "RAW", "--", "sh", "-c"]);
@@ -161,7 +162,7 @@ fn words_that_are_not_text_and_users_by_number_reach_the_command() {
 }
 
 #[test]
-fn labels_and_states_choose_what_is_listed() {
+fn workspaces_can_be_filtered_by_label_and_state() {
     let place = Place::with("plain");
     let flags =
         ["create", "--name", "blue", "--label", "team=blue", "--label", "stage=test", "--ttl", "3600"];
@@ -179,11 +180,11 @@ fn labels_and_states_choose_what_is_listed() {
 }
 
 #[test]
-fn a_crash_is_told_with_the_last_words_of_the_console() {
+fn a_crash_is_reported_with_the_last_console_lines() {
     let place = Place::with("web");
     let crash = ["exec", "web", "--", "sh", "-c", "echo c > /proc/sysrq-trigger; sleep 100"];
     place.refused(&crash).is("vm_crashed", &["panic"]);
-    // It is noted soon.
+    // It is detected soon.
     while !place.json(&["info", "web"])["stop_reason"].to_string().contains("panic") {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! A service manager that listens for the daemon and starts it when somebody comes.
+//! Socket activation: a service manager listens and starts the daemon on demand.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,13 +12,13 @@ use serde_json::json;
 use crate::http::Http;
 use crate::place::{PATIENCE, Place, kill};
 
-/// What systemd does for a unit with a socket, as far as the daemon can tell.
+/// What systemd does for a socket unit, as far as the daemon can tell.
 struct Manager<'a> {
     place: &'a Place,
     socket: UnixListener,
     notes: UnixDatagram,
     notes_at: PathBuf,
-    // Sockets have short names.
+    // Socket paths must be short.
     _dir: tempfile::TempDir,
 }
 
@@ -36,13 +36,13 @@ impl<'a> Manager<'a> {
         Self { place, socket, notes, notes_at, _dir: dir }
     }
 
-    /// Starts the daemon with the socket as its third descriptor.
+    /// Starts the daemon with the socket as descriptor 3.
     fn start(&self) -> Child {
-        // Only the shell that becomes the daemon knows the daemon's number.
+        // Only the shell that becomes the daemon knows its process id.
         self.start_for("$$")
     }
 
-    /// The same, with a socket that is meant for the process of this number.
+    /// The same, with a socket that is meant for the process with this id.
     fn start_for(&self, pid: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("export LISTEN_PID={pid}; exec \"$@\" 3<&0 </dev/null"), "sh"]);
@@ -53,7 +53,7 @@ impl<'a> Manager<'a> {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// The next thing the daemon says about itself.
+    /// The daemon's next notification.
     fn hears(&self) -> String {
         let mut note = [0; 4096];
         let length = self.notes.recv(&mut note).expect("a note");
@@ -66,13 +66,13 @@ fn inode(path: &Path) -> u64 {
 }
 
 #[test]
-fn a_daemon_that_is_given_its_socket_serves_whoever_waited_and_leaves_it_where_it_is() {
+fn a_socket_activated_daemon_serves_waiting_clients_and_keeps_the_socket() {
     let place = Place::new();
     let manager = Manager::new(&place);
     let path = place.path().join("run/daemon.sock");
     let bound = inode(&path);
 
-    // Somebody comes before there is a daemon.
+    // A client connects before the daemon runs.
     let early = Http::at_socket(&place.path().join("run"));
     let waiting = std::thread::spawn({
         let early = early.clone();
@@ -82,11 +82,11 @@ fn a_daemon_that_is_given_its_socket_serves_whoever_waited_and_leaves_it_where_i
     assert_eq!(manager.hears(), "READY=1\n");
     assert_eq!(waiting.join().unwrap(), 200);
     assert_eq!(place.daemon(), Some(daemon.id()));
-    // Whoever comes by the command line finds this one.
+    // CLI commands find this daemon.
     assert_eq!(early.act("server_status", json!({}))["pid"], daemon.id());
     assert!(place.run(&["create", "--name", "web"]).contains("web"));
 
-    // The socket is the daemon's alone: a machine outlives it, and must not keep it.
+    // Only the daemon has the socket: a machine outlives it and must not inherit it.
     let listening = fs::read_link(format!("/proc/{}/fd/3", daemon.id())).unwrap();
     assert!(listening.to_string_lossy().starts_with("socket:"), "{listening:?}");
     let machine = place.machines();
@@ -99,10 +99,10 @@ fn a_daemon_that_is_given_its_socket_serves_whoever_waited_and_leaves_it_where_i
     assert!(told.success());
     assert_eq!(manager.hears(), "STOPPING=1\n");
     assert!(daemon.wait().unwrap().success());
-    assert_eq!(inode(&path), bound, "the socket is its manager's");
+    assert_eq!(inode(&path), bound, "the socket belongs to its manager");
     assert_eq!(place.machines(), machine);
 
-    // The next one serves on it as well, and so does one after a crash.
+    // The next daemon serves on it too, also after a crash.
     let mut second = manager.start();
     assert_eq!(manager.hears(), "READY=1\n");
     assert_eq!(early.sh("web", "hostname"), "web");
@@ -119,7 +119,7 @@ fn a_daemon_that_is_given_its_socket_serves_whoever_waited_and_leaves_it_where_i
 }
 
 #[test]
-fn a_socket_that_is_meant_for_another_process_is_not_used() {
+fn a_socket_meant_for_another_process_is_not_used() {
     let place = Place::new();
     let manager = Manager::new(&place);
     let mut daemon = manager.start_for("1");
@@ -129,7 +129,7 @@ fn a_socket_that_is_meant_for_another_process_is_not_used() {
         daemon.id()
     );
     manager.socket.set_nonblocking(true).unwrap();
-    assert!(manager.socket.accept().is_err(), "it listens on a socket of its own");
+    assert!(manager.socket.accept().is_err(), "it listens on its own socket");
     place.run(&["daemon", "stop"]);
     assert!(daemon.wait().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! How commands start, what they return, and what is said when they do not start or are cut off.
+//! How commands start and what they return, and the errors if they fail to start or are interrupted.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::mcp::Mcp;
 use crate::place::{Place, until};
 
 #[test]
-fn commands_run_in_bash_return_what_fits_and_fail_with_the_reason() {
+fn commands_run_in_bash_return_limited_output_and_fail_with_a_reason() {
     let place = Place::new();
     let (user, mut mcp) = (place.http(), place.mcp(&[]));
     let id = mcp.create("web");
@@ -15,7 +15,7 @@ fn commands_run_in_bash_return_what_fits_and_fail_with_the_reason() {
     long_commands(&user);
     starts_that_fail(&user);
     output_that_fits(&mut mcp, &id);
-    // Without bash the same commands run in sh, and bash that comes back is used again.
+    // Without bash the same commands run in sh. When bash is back, it is used again.
     user.sh("web", "mv /bin/bash /bin/bash.away");
     let without = mcp.result("exec", json!({"workspace_id": id, "command": "echo $0"}));
     assert_eq!(without["structuredContent"]["shell"], "/bin/sh");
@@ -114,7 +114,7 @@ fn output_that_fits(mcp: &mut Mcp, id: &str) {
     assert_eq!(mcp.call("exec", whole)["stdout"].as_str().unwrap().len(), 588_895);
 }
 
-/// A call that runs while its own workspace is stopped hears of that, not of a crash.
+/// A call that is running when its workspace is stopped reports the stop, not a crash.
 fn cut_off(user: &Http, mcp: &mut Mcp, id: &str) {
     let call =
         json!({"name": "exec", "arguments": {"workspace_id": id, "command": "touch /tmp/up; sleep 1000"}});

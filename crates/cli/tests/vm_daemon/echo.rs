@@ -1,4 +1,4 @@
-//! A server in a workspace that answers with what it is sent, and connections to it.
+//! An echo server in a workspace, and connections to it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,8 +10,7 @@ use crate::place::PATIENCE;
 
 /// The port it listens on.
 pub const PORT: u16 = 7000;
-/// A process for each connection, so that a slow one keeps nobody else waiting. When it has all it is sent, it says
-/// `bye` and closes.
+/// Forks a process per connection, so that a slow one does not block others. At end of input it sends `bye` and closes.
 const SERVER: &str = r#"exec perl -MIO::Socket::INET -e '
 $SIG{CHLD} = "IGNORE"; $| = 1;
 $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 7000, Listen => 99, ReuseAddr => 1) or die;
@@ -37,19 +36,19 @@ pub fn forward(http: &Http, workspace: &str) -> u16 {
     port_of(&http.act("port_forward_add", json!({"workspace_id": workspace, "guest_port": PORT})))
 }
 
-/// The port of the host.
+/// The host port.
 pub fn port_of(forward: &Value) -> u16 {
     u16::try_from(forward["host_port"].as_u64().expect("a port")).expect("a port")
 }
 
-/// Connects to a port of the host.
+/// Connects to a host port.
 pub fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
     stream
 }
 
-/// All that comes back for some words, the last included.
+/// The complete response to some words.
 pub fn echo(port: u16, words: &str) -> String {
     let mut stream = connect(port);
     stream.write_all(words.as_bytes()).expect("the server reads");

@@ -1,4 +1,4 @@
-//! How `agentiso serve` ends by a signal.
+//! Ending `agentiso serve` with a signal.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::place::{Place, until};
 
-/// Far more than it takes to end a session, and less than other verbs may take to clean up after an interruption.
+/// Much longer than ending a session takes, and shorter than other commands may take to clean up after an interrupt.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server whose client, like those on Node, talks to it through a socket.
+/// A server whose client talks to it through a socket, like clients on Node.
 struct OverSocket {
     server: Child,
     socket: UnixStream,
@@ -41,7 +41,7 @@ impl OverSocket {
         serde_json::from_str::<Value>(&line).unwrap()["result"]["structuredContent"].clone()
     }
 
-    /// Sends a signal, and waits for the end of the server. The connection stays open.
+    /// Sends a signal and waits for the server to exit. The connection stays open.
     fn signal(mut self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.server.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
@@ -57,7 +57,7 @@ impl OverSocket {
 }
 
 #[test]
-fn a_signal_ends_the_server_and_its_session_though_its_client_stays() {
+fn a_signal_ends_the_server_and_its_session_while_its_client_is_connected() {
     let place = Place::new();
     let mut server = OverSocket::begin(&place);
     server.call("workspace_create", json!({"name": "web"}));
@@ -66,7 +66,7 @@ fn a_signal_ends_the_server_and_its_session_though_its_client_stays() {
         server = OverSocket::begin(&place);
         let listed = server.call("workspace_list", json!({}));
         assert_eq!(listed["workspaces"][0]["owned"], false, "{name}: {listed}");
-        // Nobody owns it, so its next user does.
+        // It has no owner, so its next user becomes the owner.
         let ran = server.call("exec", json!({"workspace_id": "web", "command": "hostname"}));
         assert_eq!(ran["stdout"], "web\n", "{name}: {ran}");
     }

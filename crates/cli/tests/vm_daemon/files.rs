@@ -1,4 +1,4 @@
-//! Files: those of a workspace, and those that come and go.
+//! Files in a workspace, and transfers.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -38,7 +38,7 @@ impl Desk {
 }
 
 #[test]
-fn files_are_written_read_edited_found_moved_and_deleted() {
+fn files_can_be_written_read_edited_found_moved_and_deleted() {
     let desk = Desk::new();
     reading_and_writing(&desk);
     editing(&desk);
@@ -100,8 +100,8 @@ fn reading_and_writing(desk: &Desk) {
         "file_too_large",
         &["file_transfer"],
     );
-    assert_eq!(desk.sh("ls /d"), "binary\ne", "what was refused left nothing");
-    // What the kernel makes up as it is read has no size and is read all the same.
+    assert_eq!(desk.sh("ls /d"), "binary\ne", "rejected calls left nothing");
+    // Files in /proc have no size and can be read anyway.
     let version = desk.act("file_read", json!({"path": "/proc/version"}));
     assert!(version["content"].as_str().unwrap().starts_with("Linux version"), "{version}");
 }
@@ -221,7 +221,7 @@ fn moving_and_deleting(desk: &Desk) {
 }
 
 #[test]
-fn directories_come_and_go_within_the_transfer_directory_and_nothing_leaves_it() {
+fn transfers_stay_within_the_transfer_directory() {
     let desk = Desk::new();
     let transfers = desk.place.path().join("transfers");
     let outside = desk.place.path().join("outside");
@@ -242,7 +242,7 @@ fn directories_come_and_go_within_the_transfer_directory_and_nothing_leaves_it()
     let links = format!("sub/run\n{}", outside.display());
     assert_eq!(desk.sh(seen), format!("./large\n./link\n./sub/run\n./way-out\n755\n{links}"));
     desk.sh("chmod 4755 /up/sub/run; mkfifo /up/pipe");
-    // What an agent takes out is in a directory of its session's own.
+    // An agent's downloads go to a directory of its session.
     let received = desk.act("file_transfer", transfer("download", "out", "/up"));
     let out = std::path::PathBuf::from(received["host_path"].as_str().unwrap());
     let own = out.parent().unwrap();
@@ -254,12 +254,12 @@ fn directories_come_and_go_within_the_transfer_directory_and_nothing_leaves_it()
     assert!(!out.join("pipe").exists());
     desk.refused("file_transfer", transfer("download", "out", "/up"), "file_exists", &["out"]);
 
-    // Every way out is closed, in both directions.
+    // All escapes are blocked, in both directions.
     for path in
         ["../outside/secret", "in/../../outside/secret", "in/way-out/secret", "out/way-out/new", "in/way-out"]
     {
         for direction in ["upload", "download"] {
-            // What is the operator's is not in the way of what an agent writes.
+            // The operator's files do not affect what an agent writes.
             if path.starts_with("in/way-out") && direction == "download" {
                 continue;
             }
@@ -274,7 +274,7 @@ fn directories_come_and_go_within_the_transfer_directory_and_nothing_leaves_it()
     desk.refused("file_transfer", transfer("upload", "none", "/up"), "file_not_found", &["none"]);
     desk.refused("file_transfer", transfer("download", "x", "/none"), "file_not_found", &["/none"]);
     assert_eq!(desk.sh("ls /stolen 2>/dev/null || echo none"), "none");
-    // A link where a file is to go is replaced and not followed.
+    // A link at the destination is replaced and not followed.
     desk.act("file_transfer", transfer("download", "out/way-out", "/etc/hostname"));
     assert!(fs::symlink_metadata(out.join("way-out")).unwrap().is_file());
     assert!(fs::symlink_metadata(transfers.join("in/way-out")).unwrap().is_symlink());
@@ -282,5 +282,5 @@ fn directories_come_and_go_within_the_transfer_directory_and_nothing_leaves_it()
     assert_eq!(left, ["secret"]);
     let mut here: Vec<_> = fs::read_dir(own).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     here.sort();
-    assert_eq!(here, ["out"], "nothing unfinished is left");
+    assert_eq!(here, ["out"], "nothing incomplete is left");
 }

@@ -1,4 +1,4 @@
-//! What a fork of a running workspace has of its source, and what it does not share with it.
+//! What a fork of a running workspace inherits from its source, and what it does not share.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -9,10 +9,10 @@ use crate::echo::{connect, port_of};
 use crate::http::Http;
 use crate::place::Place;
 
-/// Says what it is told, as often as it is told something.
+/// Echoes every line of its input.
 const PARROT: &str = "echo begun; while read line; do echo \"heard $line\"; done; echo over; exit 5";
 
-/// Says how each of its connections ended.
+/// Reports how each of its connections ended.
 const WITNESS: &str = r#"exec perl -MIO::Socket::INET -e '
 $| = 1;
 $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 7002, Listen => 9, ReuseAddr => 1) or die;
@@ -23,7 +23,7 @@ while ($c = $l->accept) {
   close $c;
 }'"#;
 
-/// A session with a workspace, and a fork of it.
+/// A session with a workspace and a fork of it.
 struct Pair {
     session: Http,
 }
@@ -40,7 +40,7 @@ impl Pair {
         self.session.act("exec_start", start)["job_id"].clone()
     }
 
-    /// Waits until a job has said this and no more.
+    /// Waits until the output of a job is exactly this.
     fn says(&self, workspace: &str, job: &Value, said: &str) {
         let mut heard = String::new();
         while heard.len() < said.len() {
@@ -81,7 +81,7 @@ fn pair(place: &Place) -> Pair {
 }
 
 #[test]
-fn a_running_job_goes_on_in_a_fork_and_in_its_source_each_by_itself() {
+fn a_running_job_continues_independently_in_a_fork_and_its_source() {
     let place = Place::new();
     let pair = pair(&place);
     let job = pair.start(PARROT);
@@ -91,7 +91,7 @@ fn a_running_job_goes_on_in_a_fork_and_in_its_source_each_by_itself() {
     pair.says("source", &job, "begun\nheard both\n");
     pair.fork();
 
-    // Its number, its output so far and its open input are there, and those of the one that had ended.
+    // Its id, its output so far and its open input are inherited, and so is the job that had ended.
     assert_eq!(pair.jobs("fork"), [(job.clone(), json!(true)), (ended.clone(), json!(false))]);
     pair.says("fork", &job, "begun\nheard both\n");
     let short = pair.end("fork", &ended);
@@ -102,7 +102,7 @@ fn a_running_job_goes_on_in_a_fork_and_in_its_source_each_by_itself() {
     pair.says("fork", &job, "begun\nheard both\nheard fork\n");
     pair.says("source", &job, "begun\nheard both\nheard source\n");
 
-    // The end of one is not the end of the other.
+    // Ending one does not end the other.
     pair.session.act("exec_kill", json!({"workspace_id": "fork", "job_id": job, "signal": 9}));
     assert_eq!(pair.end("fork", &job)["running"], false);
     assert_eq!(pair.jobs("source")[0], (job.clone(), json!(true)));
@@ -122,7 +122,7 @@ fn words(pair: &Pair, workspace: &str) -> String {
 }
 
 #[test]
-fn a_fork_has_its_sources_variables_and_changes_only_its_own_and_both_outlive_the_daemon() {
+fn a_fork_inherits_variables_changes_only_its_own_and_both_survive_the_daemon() {
     let place = Place::new();
     let pair = pair(&place);
     set(&pair, "source", json!({"KEPT": "kept", "CHANGED": "before", "REMOVED": "there"}));
@@ -145,7 +145,7 @@ fn a_fork_has_its_sources_variables_and_changes_only_its_own_and_both_outlive_th
 }
 
 #[test]
-fn variables_outlive_a_start_and_are_in_forks_of_forks() {
+fn variables_survive_a_restart_and_are_inherited_by_forks_of_forks() {
     let place = Place::new();
     let pair = pair(&place);
     set(&pair, "source", json!({"KEPT": "kept", "CHANGED": "before", "REMOVED": "there"}));
@@ -165,7 +165,7 @@ fn variables_outlive_a_start_and_are_in_forks_of_forks() {
 }
 
 #[test]
-fn an_open_connection_goes_on_in_the_source_and_is_reset_in_the_fork() {
+fn an_open_connection_continues_in_the_source_and_is_reset_in_the_fork() {
     let place = Place::new();
     let pair = pair(&place);
     let job = pair.start(WITNESS);
@@ -177,12 +177,12 @@ fn an_open_connection_goes_on_in_the_source_and_is_reset_in_the_fork() {
     open.read_exact(&mut [0; 6]).unwrap();
     pair.fork();
 
-    // Nobody in the fork takes half a request for a whole one.
+    // Nothing in the fork takes half a request for a complete one.
     pair.says("fork", &job, "ready\nheard half a\nreset\n");
     assert_eq!(
         pair.session.act("port_forward_list", json!({"workspace_id": "fork"}))["forwards"],
         json!([]),
-        "a port of the host leads to one workspace"
+        "a host port belongs to one workspace"
     );
     open.write_all(b"request").unwrap();
     let mut answer = [0; 7];
@@ -192,7 +192,7 @@ fn an_open_connection_goes_on_in_the_source_and_is_reset_in_the_fork() {
     assert_eq!(open.read(&mut [0; 1]).unwrap(), 0);
     pair.says("source", &job, "ready\nheard half a\nheard request\nended\n");
 
-    // A forward of its own leads the fork's server to new connections.
+    // With its own forward, the fork's server accepts new connections.
     let add = json!({"workspace_id": "fork", "guest_port": 7002});
     let own = port_of(&pair.session.act("port_forward_add", add));
     let mut new = connect(own);

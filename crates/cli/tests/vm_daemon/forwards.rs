@@ -1,4 +1,4 @@
-//! Ports of the host that lead into workspaces.
+//! Port forwards.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::echo::{PORT, connect, echo, forward, port_of, serve};
 use crate::place::Place;
 
-/// Says `hello` and no more, but hears all that is said afterwards.
+/// Sends `hello` and nothing else, but reads everything that follows.
 const LISTENER: &str = r#"exec perl -MIO::Socket::INET -e '
 $| = 1;
 $l = IO::Socket::INET->new(LocalAddr => "127.0.0.1", LocalPort => 7001, Listen => 9, ReuseAddr => 1) or die;
@@ -18,14 +18,14 @@ while (sysread $c, $b, 65536) { $heard .= $b }
 print "heard $heard\n";'"#;
 
 #[test]
-fn many_connections_half_closed_ones_and_slow_readers_get_along() {
+fn many_half_closed_and_slow_connections_work_concurrently() {
     let place = Place::new();
     let user = place.http();
     user.act("workspace_create", json!({"name": "web"}));
     serve(&user, "web");
     let port = forward(&user, "web");
 
-    // All are open at once before the first is answered.
+    // All are open before the first response.
     let mut streams: Vec<_> = (0..50).map(|_| connect(port)).collect();
     for (index, stream) in streams.iter_mut().enumerate() {
         stream.write_all(format!("{index:04}").as_bytes()).unwrap();
@@ -42,7 +42,7 @@ fn many_connections_half_closed_ones_and_slow_readers_get_along() {
         assert_eq!(rest, "bye\n");
     }
 
-    // One that does not read what it is sent holds up itself and nobody else.
+    // A connection that does not read its data stalls only itself.
     let sent: Vec<u8> = (0..8u32 << 20).map(|index| index.to_le_bytes()[1]).collect();
     let mut slow = connect(port);
     let (mut writer, words) = (slow.try_clone().unwrap(), sent.clone());
@@ -59,7 +59,7 @@ fn many_connections_half_closed_ones_and_slow_readers_get_along() {
     writing.join().unwrap();
     assert!(received.strip_suffix(b"bye\n") == Some(&sent), "{} bytes came back", received.len());
 
-    // The workspace may have said all and still listen.
+    // The guest may have closed its sending side and still read.
     let job = user.act("exec_start", json!({"workspace_id": "web", "command": LISTENER}));
     let poll = |offset: u64| {
         let wait = json!({"workspace_id": "web", "job_id": job["job_id"], "wait": "output", "stdout_offset": offset});
@@ -75,7 +75,7 @@ fn many_connections_half_closed_ones_and_slow_readers_get_along() {
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!(poll(6), "heard much later\n");
 
-    // Where nobody listens a connection ends, and removing a forward ends those that are open.
+    // Without a listener a connection is closed, and removing a forward closes its open connections.
     let nobody = port_of(&user.act("port_forward_add", json!({"workspace_id": "web", "guest_port": 7999})));
     assert_eq!(connect(nobody).read(&mut [0; 1]).unwrap_or(0), 0);
     let mut open = connect(port);
@@ -89,7 +89,7 @@ fn many_connections_half_closed_ones_and_slow_readers_get_along() {
 }
 
 #[test]
-fn ports_that_cannot_be_had_are_refused() {
+fn unavailable_ports_are_rejected() {
     let free = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (metrics, network, taken) = (free(), free(), free());
     let [metrics_port, network_port, taken_port] =
@@ -124,7 +124,7 @@ fn ports_that_cannot_be_had_are_refused() {
     assert_eq!(user.act("port_forward_add", json!({"workspace_id": "one", "guest_port": 80})), made);
     let other = json!({"workspace_id": "two", "guest_port": 81, "host_port": made["host_port"]});
     user.refused("port_forward_add", other).is("port_unavailable", &[]);
-    // A second port of the host for the same port of the workspace, and the way back.
+    // A second host port for the same guest port, and its removal.
     let second =
         json!({"workspace_id": "one", "guest_port": 80, "host_port": free().local_addr().unwrap().port()});
     assert_eq!(user.act("port_forward_add", second.clone())["host_port"], second["host_port"]);
@@ -134,7 +134,7 @@ fn ports_that_cannot_be_had_are_refused() {
     assert_eq!(user.act("port_forward_remove", second.clone())["removed"], true);
     assert_eq!(user.act("port_forward_remove", second)["removed"], false);
     assert_eq!(listed(), json!([{"host_port": made["host_port"], "guest_port": 80}]));
-    // Many who ask for the same at once get the same.
+    // Concurrent identical requests get the same forward.
     let wish = json!({"workspace_id": "two", "guest_port": 90});
     let asked: Vec<_> = (0..8)
         .map(|_| {
@@ -151,7 +151,7 @@ fn ports_that_cannot_be_had_are_refused() {
 }
 
 #[test]
-fn a_forward_outlives_stop_suspension_and_restore() {
+fn a_forward_survives_stop_suspend_and_restore() {
     let place = Place::new();
     let user = place.http();
     user.act("workspace_create", json!({"name": "web"}));
@@ -164,7 +164,7 @@ fn a_forward_outlives_stop_suspension_and_restore() {
     open.write_all(b"x").unwrap();
     open.read_exact(&mut [0; 1]).unwrap();
     user.act("snapshot_restore", json!({"workspace_id": "web", "snapshot_name": "serving"}));
-    assert_eq!(open.read(&mut [0; 1]).unwrap_or(0), 0, "its other end is in another time");
+    assert_eq!(open.read(&mut [0; 1]).unwrap_or(0), 0, "the guest end was replaced by the restore");
     assert_eq!(echo(port, "restored"), "restored");
 
     user.act("workspace_suspend", json!({"workspace_id": "web"}));

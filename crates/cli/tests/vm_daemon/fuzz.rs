@@ -1,6 +1,6 @@
-//! Text that means harm, wherever a tool takes text, on a machine that is there.
+//! Hostile text in every text parameter of every tool, on a real machine.
 //!
-//! What has the wrong type or is missing is in `hostile`; here everything has the type it should have.
+//! Missing parameters and wrong types are in `hostile`; here everything has the right type.
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +9,13 @@ use crate::mcp::Mcp;
 use crate::place::Place;
 use crate::schema::{kinds, required, sample};
 
-/// How often each tool is called.
+/// Number of calls per tool.
 const ROUNDS: usize = 12;
 
-/// What would end, rename or move away the machine that the other calls are about.
+/// Tools that would end, rename or suspend the machine that the other calls use.
 const ENDS: &[&str] = &["workspace_destroy", "workspace_stop", "workspace_suspend", "workspace_rename"];
 
-/// The same numbers in every run.
+/// A generator with a fixed seed.
 struct Dice(u64);
 
 impl Dice {
@@ -26,7 +26,7 @@ impl Dice {
         usize::try_from(self.0 % count as u64).unwrap()
     }
 
-    /// Text that has broken other programs. None of it is a workspace's name, and as a command none of it does harm.
+    /// Text that has broken other programs. It never names a workspace, and is harmless as a command.
     fn hostile(&mut self) -> String {
         let words = [
             "",
@@ -82,7 +82,7 @@ impl Dice {
         }
     }
 
-    /// A value of the right type that holds such text; none if the parameter takes no text.
+    /// A value of the right type that contains such text; `None` if the parameter takes no text.
     fn fitting(&mut self, property: &Value) -> Option<Value> {
         let kinds = kinds(property);
         let takes = |kind: &str| kinds.iter().any(|one| one == kind);
@@ -100,7 +100,7 @@ impl Dice {
         }
     }
 
-    /// Arguments with what is required, and hostile text in a few places.
+    /// Required arguments, with hostile text in a few places.
     fn arguments(&mut self, tool: &str, schema: &Value) -> Value {
         let properties = schema["properties"].as_object().unwrap();
         let mut arguments: Map<String, Value> = required(schema)
@@ -118,7 +118,7 @@ impl Dice {
             }
         }
         if properties.contains_key("path") {
-            // Not all there is, which would take long to read.
+            // A small tree, because a larger one would take long to read.
             arguments.entry("path").or_insert(json!("/etc"));
         }
         if properties.contains_key("workspace_id") {
@@ -135,14 +135,14 @@ impl Dice {
     }
 }
 
-/// Which workspaces there are, whose they are and how they are.
+/// All workspaces with their owner and state.
 fn workspaces(listed: &Value) -> Vec<[Value; 4]> {
     let workspaces = listed["workspaces"].as_array().unwrap().iter();
     workspaces.map(|one| ["workspace_id", "name", "state", "owned"].map(|key| one[key].clone())).collect()
 }
 
 #[test]
-fn hostile_text_in_any_parameter_is_used_or_refused_and_harms_nothing() {
+fn hostile_text_in_any_parameter_is_accepted_or_rejected_without_harm() {
     let place = Place::configured("[rate_limit]\nenabled = false\n");
     let other = place.session("other");
     let mut mcp = place.mcp(&["--tools", "full"]);
@@ -176,7 +176,7 @@ fn hostile_text_in_any_parameter_is_used_or_refused_and_harms_nothing() {
                 );
                 refused += 1;
             } else {
-                assert_ne!(arguments["workspace_id"], "other", "{name} {shown} did something to another's");
+                assert_ne!(arguments["workspace_id"], "other", "{name} {shown} affected another workspace");
                 undo(&mut mcp, name, &result["structuredContent"]);
                 done += 1;
             }
@@ -191,7 +191,7 @@ fn hostile_text_in_any_parameter_is_used_or_refused_and_harms_nothing() {
     );
 }
 
-/// Destroys what a call has made.
+/// Destroys what a call has created.
 fn undo(mcp: &mut Mcp, tool: &str, outcome: &Value) {
     let made: Vec<Value> = match tool {
         "workspace_create" => vec![outcome["workspace_id"].clone()],

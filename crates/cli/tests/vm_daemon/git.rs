@@ -1,4 +1,4 @@
-//! Git in a workspace, with a server on its own loopback that asks for a password.
+//! Git in a workspace, with a password-protected server on its loopback interface.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ print('ready', flush=True)
 server.serve_forever()
 "#;
 
-/// A workspace with a server in it.
+/// A workspace with a Git server.
 struct Forge {
     user: Http,
     _place: Place,
@@ -92,7 +92,7 @@ fn has_no_password(text: &str) {
 }
 
 #[test]
-fn a_repository_is_cloned_changed_and_pushed_and_no_password_is_ever_shown() {
+fn a_repository_can_be_cloned_changed_and_pushed_without_revealing_a_password() {
     let forge = Forge::new();
     cloning(&forge);
     changing(&forge);
@@ -105,7 +105,7 @@ fn cloning(forge: &Forge) {
     let good = url(&format!("user:{PASSWORD}@"));
     forge.refused("git_clone", json!({"url": url("")}), "git_failed", &["set_env"]);
     forge.refused("git_clone", json!({"url": url(&format!("user:{WRONG}@"))}), "git_failed", &["set_env"]);
-    assert_eq!(forge.sh("ls -d /workspace 2>/dev/null || echo none"), "none", "nothing half done is left");
+    assert_eq!(forge.sh("ls -d /workspace 2>/dev/null || echo none"), "none", "nothing incomplete is left");
     let cloned = forge.act("git_clone", json!({"url": good}));
     assert_eq!((&cloned["path"], &cloned["branch"]), (&json!("/workspace"), &json!("main")));
     assert_eq!(cloned["url"], url("[redacted]@"));
@@ -210,7 +210,7 @@ fn pushing(forge: &Forge) {
     forge.act("git_push", json!({"set_upstream": true}));
     assert_eq!(forge.act("git_status", json!({}))["upstream"], "origin/topic/one");
 
-    // Another clone is behind: refused, then forced by one who knows what is there.
+    // Another clone is behind: rejected, then forced with the known remote commit.
     forge.sh("cd /asked; echo other > README.md; git commit -qam other");
     forge.refused("git_push", json!({"path": "/asked"}), "git_failed", &["force"]);
     forge.sh("cd /asked; git fetch -q");

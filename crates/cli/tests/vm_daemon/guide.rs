@@ -1,4 +1,4 @@
-//! The workflow guide's patterns from end to end, each call as the guide prints it: once with its flat names, once with
+//! The patterns of the workflow guide from end to end, each call as printed: once with the flat tool names, once with
 //! the bundled ones.
 
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ fn every_pattern_of_the_guide_works_with_bundled_names() {
 
 /// An agent that follows the guide.
 struct Guide {
-    // Goes before the place does.
+    // Dropped before `place`.
     mcp: Mcp,
     place: Place,
     bundled: bool,
@@ -59,7 +59,7 @@ impl Guide {
         self.mcp.refused(tool, arguments)
     }
 
-    /// A call of the guide with the bundled names, if it is to have them.
+    /// A call of the guide, in the notation of the bundled tools if selected.
     fn in_its_words<'a>(&self, tool: &'a str, mut arguments: Value) -> (&'a str, Value) {
         if !self.bundled {
             return (tool, arguments);
@@ -112,7 +112,7 @@ impl Guide {
         );
         assert_eq!((&ran["exit_code"], &ran["stderr"]), (&json!(0), &json!("")), "{ran}");
         assert!(ran["stdout"].as_str().unwrap().contains("'tmp'"), "{ran}");
-        // Internet is a thing of the future: refused, and nothing is different afterwards.
+        // Internet access is not implemented: rejected, and nothing changes.
         let wish = json!({"name": "sandbox-with-net", "allow_internet": true});
         self.refused("workspace_create", wish).is("network_unavailable", &["allow_internet"]);
         let wish = json!({"workspace_id": id, "allow_internet": true});
@@ -187,7 +187,7 @@ impl Guide {
         self.destroy(&id);
     }
 
-    /// Pattern 4. The workspace stays for the patterns to come.
+    /// Pattern 4. The workspace is kept for later patterns.
     fn persistent_environment(&mut self) -> String {
         let id = self.create(json!({"name": "rust-dev-env", "memory_mb": 2048, "disk_gb": 20}));
         let setup = "apk add build-base curl && curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | \
@@ -252,7 +252,7 @@ impl Guide {
         assert_eq!((&running["job_id"], &running["running"]), (&json!(1), &json!(true)));
         assert_eq!((&running["exit_code"], &running["stdout"]), (&Value::Null, &json!("compiling\n")));
         assert_eq!(running["stderr"], "");
-        // Other work goes on meanwhile.
+        // Other calls work meanwhile.
         self.call("file_write", json!({"workspace_id": id, "path": "/app/new_test", "content": "x"}));
         let word = json!({"workspace_id": id, "job_id": 1, "data": "well\n"});
         self.mcp.call("exec_write", word);
@@ -300,7 +300,7 @@ impl Guide {
         self.refused("file_upload", outside).is("path_not_allowed", &["transfers"]);
     }
 
-    /// Pattern 6, with a server on the workspace's own loopback in place of the internet.
+    /// Pattern 6, with a server on the workspace's loopback interface instead of the internet.
     fn git_workflow(&mut self) {
         let wish = json!({"name": "git-work", "allow_internet": true});
         self.refused("workspace_create", wish).is("network_unavailable", &[]);
@@ -359,7 +359,7 @@ impl Guide {
     }
 }
 
-/// Waits until somebody listens on a port of the workspace.
+/// Waits until a port of the workspace has a listener.
 const LISTENS: &str =
     "timeout 60 bash -c 'until (exec 3<>/dev/tcp/127.0.0.1/PORT) 2>/dev/null; do sleep 0.1; done'";
 

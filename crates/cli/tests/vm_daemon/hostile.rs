@@ -1,4 +1,4 @@
-//! Clients that make mistakes, go away, do not read, or mean harm.
+//! Clients that make mistakes, disconnect, do not read, or are hostile.
 
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use crate::schema::{kinds, required, sample};
 use crate::sleeper;
 
 #[test]
-fn malformed_frames_are_answered_or_passed_over_and_the_next_call_works() {
+fn malformed_messages_are_answered_or_skipped_and_the_next_call_works() {
     let place = Place::new();
     let mut mcp = place.mcp(&[]);
     for frame in [
@@ -47,11 +47,11 @@ fn malformed_frames_are_answered_or_passed_over_and_the_next_call_works() {
     }
     let unknown = mcp.request("tools/call", json!({"name": "exek", "arguments": {}}));
     assert!(unknown["error"]["message"].as_str().unwrap().contains("did you mean exec?"), "{unknown}");
-    // None of the frames with an id got a result.
+    // None of the messages with an id got a result.
     for note in &mcp.notes {
         assert!(note["result"].is_null(), "{note}");
     }
-    // One that begins with nonsense harms nobody but itself.
+    // A client that begins with garbage affects only itself.
     let mut rude = Mcp::silent(place.command(&["serve"]));
     rude.write("nonsense");
     rude.write(
@@ -62,7 +62,7 @@ fn malformed_frames_are_answered_or_passed_over_and_the_next_call_works() {
 }
 
 #[test]
-fn a_command_ends_when_its_client_goes_or_takes_it_back_and_a_job_does_not() {
+fn a_command_ends_when_its_client_disconnects_or_cancels_and_a_job_does_not() {
     let place = Place::configured("[rate_limit]\nenabled = false\n");
     let user = place.http();
     let mut mcp = place.mcp(&[]);
@@ -95,7 +95,7 @@ fn a_command_ends_when_its_client_goes_or_takes_it_back_and_a_job_does_not() {
     let events = timeline["events"].as_array().unwrap().iter();
     let cancelled = events.filter(|event| event["action"] == "exec" && event["outcome"] == "cancelled");
     assert_eq!(cancelled.count(), 3, "{timeline}");
-    // What the killed client made can be used by the next one at once.
+    // The next client can immediately use what the killed client created.
     let mut next = place.mcp(&[]);
     crate::place::until(|| {
         next.result("exec", json!({"workspace_id": "web", "command": "true"}))["isError"] != true
@@ -103,7 +103,7 @@ fn a_command_ends_when_its_client_goes_or_takes_it_back_and_a_job_does_not() {
 }
 
 #[test]
-fn clients_that_never_read_hold_up_nobody() {
+fn clients_that_never_read_block_nobody() {
     let place = Place::new();
     let user = place.http();
     let mut mcp = place.mcp(&[]);
@@ -111,7 +111,7 @@ fn clients_that_never_read_hold_up_nobody() {
     mcp.sh("web", "head -c 4000000 /dev/zero | tr '\\0' x > /root/large");
     let large = json!({"path": "/root/large", "limit": 4_000_000, "workspace_id": "web"});
 
-    // Over MCP: many answers, each larger than a pipe, and nobody takes them.
+    // Over MCP: many responses, each larger than a pipe, and nobody reads them.
     let mut deaf = place.command(&["serve"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let stdin = deaf.stdin.as_mut().unwrap();
     let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}});
@@ -125,14 +125,14 @@ fn clients_that_never_read_hold_up_nobody() {
         let list = json!({"jsonrpc": "2.0", "id": 100 + id, "method": "tools/list", "params": {}});
         writeln!(stdin, "{list}").unwrap();
     }
-    // Over HTTP: a large answer, and all events there are.
+    // Over HTTP: a large response, and the stream of all events.
     let unread: Vec<_> = (0..10)
         .map(|_| user.events("POST", "/v1/actions/file_read", Some(&large)))
         .chain((0..10).map(|_| user.events("GET", "/v1/events", None)))
         .collect();
     let mut watched = user.events("GET", "/v1/events", None);
     watched.wait_for_head();
-    // More events than the daemon keeps for one that lags.
+    // More events than the daemon buffers for a slow client.
     for index in 0..300 {
         let name = if index % 2 == 0 { "site" } else { "web" };
         let former = if index % 2 == 0 { "web" } else { "site" };
@@ -144,7 +144,7 @@ fn clients_that_never_read_hold_up_nobody() {
     }
     assert_eq!(watched.next().unwrap().0, "renamed");
     drop(unread);
-    // It gets what it asked for when it reads at last.
+    // It gets its response when it finally reads.
     let mut said = [0; 1];
     deaf.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     assert_eq!(&said, b"{");
@@ -154,7 +154,7 @@ fn clients_that_never_read_hold_up_nobody() {
 }
 
 #[test]
-fn whatever_a_tool_is_given_wrongly_is_refused_with_a_code_and_changes_nothing() {
+fn invalid_arguments_are_rejected_with_a_code_and_change_nothing() {
     let place = Place::configured("[rate_limit]\nenabled = false\n");
     let user = place.http();
     let mut mcp = place.mcp(&["--tools", "full"]);
@@ -192,7 +192,7 @@ fn whatever_a_tool_is_given_wrongly_is_refused_with_a_code_and_changes_nothing()
     assert_eq!(mcp.sh("target", "echo well"), "well");
 }
 
-/// What there is, as far as a call could have changed it.
+/// Everything that a call could have changed.
 fn state(user: &Http) -> Vec<Value> {
     let listed = user.act("workspace_list", json!({}));
     let names = listed["workspaces"].as_array().unwrap().iter().map(|one| one["name"].clone());
@@ -206,7 +206,7 @@ fn state(user: &Http) -> Vec<Value> {
     details.collect()
 }
 
-/// Arguments with exactly one mistake each, which nobody could take for something right.
+/// Arguments with exactly one mistake each that no conversion could repair.
 fn mistakes(schema: &Value) -> Vec<Value> {
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     let required: Vec<&str> = required(schema);
@@ -237,7 +237,7 @@ fn mistakes(schema: &Value) -> Vec<Value> {
             ("string", json!("\u{0}$(id)../\u{202e}")),
         ];
         for (kind, value) in values {
-            // An object or a list of the right kind may be right inside, and -1 is a signal's concern.
+            // An object or list of the right kind may be valid inside, and -1 is a valid integer for a signal.
             let fits = is(kind) && (kind != "integer" || property["minimum"].is_null());
             if !fits {
                 wrong.push(with(name, value));
@@ -247,7 +247,7 @@ fn mistakes(schema: &Value) -> Vec<Value> {
     wrong
 }
 
-/// Arguments a tool would take, about a workspace. None if it is about none.
+/// Valid arguments of a tool for a workspace. `None` if it takes no workspace.
 fn plausible(schema: &Value, workspace: &str) -> Option<Value> {
     let properties = schema["properties"].as_object()?;
     properties.get("workspace_id")?;

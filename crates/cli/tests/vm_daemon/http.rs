@@ -1,4 +1,4 @@
-//! A client that speaks as much HTTP as a test needs.
+//! A minimal HTTP client.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,37 +15,37 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use crate::place::PATIENCE;
 use crate::refusal::Refusal;
 
-/// Where the server is.
+/// The address of the server.
 #[derive(Clone)]
 enum Address {
     Socket(PathBuf),
     Port(u16),
 }
 
-/// A client of the daemon's.
+/// A client of the daemon.
 #[derive(Clone)]
 pub struct Http {
     address: Address,
     headers: Vec<(String, String)>,
 }
 
-/// An answer.
+/// A response.
 pub struct Reply {
-    /// The status.
+    /// The status code.
     pub status: u16,
-    /// The head, in lower case.
+    /// The headers, in lower case.
     pub head: String,
-    /// The body.
+    /// The decoded body.
     pub body: String,
 }
 
 impl Reply {
-    /// The body, which is JSON.
+    /// The body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {}", self.body))
     }
 
-    /// Fails unless it is a failure with this status and code.
+    /// Asserts a failure with this status and code.
     pub fn is_refusal(&self, status: u16, code: &str) -> Refusal {
         assert_eq!(self.status, status, "{}", self.body);
         let refusal = Refusal::of(&self.json());
@@ -60,12 +60,12 @@ impl Http {
         Self { address: Address::Socket(run_dir.to_owned()), headers: vec![header("host", "localhost")] }
     }
 
-    /// Whoever comes over a port.
+    /// A client of a TCP port.
     pub fn at_port(port: u16) -> Self {
         Self { address: Address::Port(port), headers: vec![header("host", &format!("127.0.0.1:{port}"))] }
     }
 
-    /// The same, with a header more, or another value of it.
+    /// Adds or replaces a header.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| known != name);
@@ -73,7 +73,7 @@ impl Http {
         self
     }
 
-    /// Begins a session and speaks for it.
+    /// Creates a session and uses it.
     pub fn begin_session(&self, name: &str) -> Self {
         let begun = self.request("POST", "/v1/sessions", Some(&json!({"client": name})));
         assert_eq!(begun.status, 200, "{}", begun.body);
@@ -81,18 +81,18 @@ impl Http {
         self.clone().with("authorization", &format!("Bearer {token}"))
     }
 
-    /// What it sends to say who it is.
+    /// Its bearer token.
     pub fn token(&self) -> &str {
         let value = self.headers.iter().find(|(name, _)| name == "authorization");
         value.and_then(|(_, value)| value.strip_prefix("Bearer ")).expect("a token")
     }
 
-    /// Asks and waits for the whole answer.
+    /// Sends a request and waits for the complete response.
     pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
         self.send(method, path, &body.map(Value::to_string).unwrap_or_default())
     }
 
-    /// The same with a body that need not be JSON.
+    /// The same with any body.
     pub fn send(&self, method: &str, path: &str, body: &str) -> Reply {
         let mut answer = Vec::new();
         self.open(method, path, body).read_to_end(&mut answer).expect("an answer");
@@ -105,39 +105,39 @@ impl Http {
         Reply { status, head, body }
     }
 
-    /// Asks and reads events as they come.
+    /// Sends a request and reads events as they arrive.
     pub fn events(&self, method: &str, path: &str, body: Option<&Value>) -> Events {
         self.clone().with("accept", "text/event-stream").stream(method, path, body)
     }
 
-    /// The same, accepting what it says it accepts.
+    /// The same with the client's own `Accept` header.
     pub fn stream(&self, method: &str, path: &str, body: Option<&Value>) -> Events {
         let body = body.map(Value::to_string).unwrap_or_default();
         Events { lines: BufReader::new(self.open(method, path, &body)) }
     }
 
-    /// What comes of an action that must succeed.
+    /// The outcome of an action that must succeed.
     pub fn act(&self, action: &str, arguments: Value) -> Value {
         let reply = self.request("POST", &format!("/v1/actions/{action}"), Some(&arguments));
         assert_eq!(reply.status, 200, "{action}: {}", reply.body);
         reply.json()
     }
 
-    /// Why an action fails that must.
+    /// The error of an action that must fail.
     pub fn refused(&self, action: &str, arguments: Value) -> Refusal {
         let reply = self.request("POST", &format!("/v1/actions/{action}"), Some(&arguments));
         assert_ne!(reply.status, 200, "{action} succeeded: {}", reply.body);
         Refusal::of(&reply.json())
     }
 
-    /// What a script prints that must succeed, without the last line end.
+    /// The output of a script that must succeed, without the final newline.
     pub fn sh(&self, workspace: &str, script: &str) -> String {
         let ran = self.act("exec", json!({"workspace_id": workspace, "command": script}));
         assert_eq!(ran["exit_code"], 0, "{script}: {ran}");
         ran["stdout"].as_str().expect("text").trim_end().to_owned()
     }
 
-    /// The names of all workspaces there are.
+    /// The names of all workspaces.
     pub fn names(&self) -> Vec<String> {
         let listed = self.act("workspace_list", json!({}));
         let workspaces = listed["workspaces"].as_array().expect("a list");
@@ -170,13 +170,13 @@ impl Http {
     }
 }
 
-/// Events as they come.
+/// A stream of events.
 pub struct Events {
     lines: BufReader<Connection>,
 }
 
 impl Events {
-    /// The next one: its name and its data.
+    /// The next event: its name and its data.
     pub fn next(&mut self) -> Option<(String, Value)> {
         let mut name = String::new();
         loop {
@@ -184,7 +184,7 @@ impl Events {
             if self.lines.read_line(&mut line).expect("events") == 0 {
                 return None;
             }
-            // What else there is are the sizes of chunks, blank lines and the head.
+            // Other lines are chunk sizes, blank lines and headers.
             if let Some(word) = line.strip_prefix("event: ") {
                 word.trim_end().clone_into(&mut name);
             } else if let Some(data) = line.strip_prefix("data: ") {
@@ -193,7 +193,7 @@ impl Events {
         }
     }
 
-    /// Waits until the head of the answer is there.
+    /// Waits for the headers of the response.
     pub fn wait_for_head(&mut self) {
         let mut line = String::new();
         while line != "\r\n" {
@@ -213,7 +213,7 @@ impl Events {
     }
 }
 
-/// One connection, over whichever way.
+/// A connection over either transport.
 pub enum Connection {
     Socket(UnixStream),
     Port(TcpStream),
@@ -274,7 +274,7 @@ fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// A body that came in pieces.
+/// Decodes a chunked body.
 fn unchunked(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {

@@ -1,4 +1,4 @@
-//! Images in the hands of an agent.
+//! Image management by an agent.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::place::Place;
 
 #[test]
-fn an_agent_that_may_manages_images_from_import_to_removal() {
+fn an_agent_with_permission_can_manage_images() {
     let place = Place::without_images("[images]\nagents = \"manage\"\n");
     let transfers = place.path().join("transfers");
     fs::create_dir_all(&transfers).unwrap();

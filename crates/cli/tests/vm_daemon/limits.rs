@@ -1,16 +1,16 @@
-//! How much there may be: of memory and disk for a session, of workspaces and calls for all together.
+//! Quotas of a session, and limits of the whole installation.
 
 use serde_json::{Value, json};
 
 use crate::http::Http;
 use crate::place::{Place, until};
 
-/// Fails unless there is exactly this, and no machine, directory or place in the books beside it.
+/// Asserts that exactly these workspaces exist, and no other machine, directory or database entry.
 fn there_is(place: &Place, user: &Http, names: &[&str]) {
     assert_eq!(user.names(), names);
-    // A template for a new size of disk may still be made in the background.
+    // A template for a new disk size may still be created in the background.
     until(|| place.machines().len() == names.len());
-    // The directory of a machine goes after its process.
+    // A machine's directory is removed after its process has ended.
     let directories = || std::fs::read_dir(place.path().join("workspaces")).map_or(0, Iterator::count);
     until(|| directories() == names.len());
 }
@@ -36,7 +36,7 @@ fn memory_and_disk_of_a_session_have_their_quotas() {
         .is("quota_exceeded", &disk);
     let reply = one.request("POST", "/v1/workspaces", Some(&json!({"name": "more", "disk_gb": 16})));
     reply.is_refusal(429, "quota_exceeded");
-    // What belongs to somebody else cannot be had either, and stays theirs.
+    // Workspaces of other owners cannot be adopted either.
     user.act("workspace_create", json!({"name": "large", "disk_gb": 16}));
     let adopted = one.refused("workspace_adopt", json!({"workspace_id": "large"}));
     adopted.is("quota_exceeded", &disk);
@@ -44,7 +44,7 @@ fn memory_and_disk_of_a_session_have_their_quotas() {
     assert_eq!(usage(&one), before);
     there_is(&place, &user, &["first", "large"]);
 
-    // What fails gives its room back, and what fits is had.
+    // Failed calls release their reservation, and what fits is allowed.
     one.refused("workspace_create", json!({"name": "none", "base_image": "no-such-image"}))
         .is("image_not_found", &[]);
     one.act("workspace_fork", json!({"workspace_id": "first", "new_name": "second"}));
@@ -57,7 +57,7 @@ fn memory_and_disk_of_a_session_have_their_quotas() {
 }
 
 #[test]
-fn a_larger_disk_comes_back_only_where_there_is_room_for_it() {
+fn a_snapshot_with_a_larger_disk_is_restored_only_within_the_quota() {
     let place = Place::configured("[sessions]\nmax_disk_gb = 25\n");
     let one = place.session("one");
     one.act("workspace_create", json!({"name": "web", "disk_gb": 10}));
@@ -78,7 +78,7 @@ fn a_larger_disk_comes_back_only_where_there_is_room_for_it() {
 }
 
 #[test]
-fn snapshots_of_a_session_have_their_quota() {
+fn the_snapshots_of_a_session_have_a_quota() {
     let place = Place::configured("[sessions]\nmax_snapshots = 2\n");
     let one = place.session("one");
     one.act("workspace_create", json!({"name": "web"}));
@@ -94,12 +94,12 @@ fn snapshots_of_a_session_have_their_quota() {
 }
 
 #[test]
-fn an_installation_has_so_many_workspaces_whoever_makes_them() {
+fn the_number_of_workspaces_of_an_installation_is_limited() {
     let place = Place::configured("[limits]\nmax_workspaces = 2\n");
     let (user, one) = (place.http(), place.session("one"));
     one.act("workspace_create", json!({"name": "first"}));
     let full = ["in this installation", "2 are allowed", "limits.max_workspaces"];
-    // Several who ask at once for the last place.
+    // Concurrent requests for the last place.
     let race = ["left", "right"].map(|name| {
         let (user, wish) = (user.clone(), json!({"name": name}));
         std::thread::spawn(move || user.request("POST", "/v1/workspaces", Some(&wish)).status)
@@ -124,10 +124,10 @@ fn an_installation_has_so_many_workspaces_whoever_makes_them() {
 }
 
 #[test]
-fn all_sessions_together_make_ten_times_the_calls_of_one() {
+fn all_sessions_together_may_make_ten_times_the_calls_of_one() {
     let place = Place::configured("[rate_limit]\ncreate_per_minute = 1\nexec_per_minute = 2\n");
     let user = place.http();
-    // Calls that fail are calls. A session has one of the kind, so only all together can be too many for a new one.
+    // Failed calls count. Each new session makes one call of the kind, so only the global limit can apply.
     for (action, arguments, code, most) in [
         ("workspace_create", json!({"base_image": "no-such-image"}), "image_not_found", 10),
         ("exec", json!({"workspace_id": "none", "command": "true"}), "workspace_not_found", 20),
@@ -140,7 +140,7 @@ fn all_sessions_together_make_ten_times_the_calls_of_one() {
             }
             refusal.is(code, &[]);
             admitted += 1;
-            // Places become free again as time goes by, but not so many.
+            // Some capacity is restored over time, but not this much.
             assert!(admitted < 4 * most, "{action}: {admitted} calls were admitted");
         };
         assert!(admitted >= most, "{action}: {admitted}");

@@ -1,7 +1,7 @@
-//! The daemon and its doors on real machines: MCP over standard input and output, and HTTP over the socket. One binary,
-//! so that what the tests share is compiled once.
+//! The daemon's interfaces on real machines: MCP over standard input and output, and HTTP over the socket. One binary,
+//! so that shared helpers are compiled once.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod echo;
 mod http;

@@ -1,4 +1,4 @@
-//! A client that speaks MCP with a child process.
+//! An MCP client of a child process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -15,12 +15,12 @@ pub struct Mcp {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     asked: i64,
-    /// What the server said unasked.
+    /// Notifications of the server.
     pub notes: Vec<Value>,
 }
 
 impl Mcp {
-    /// Starts a server and shakes hands.
+    /// Starts a server and performs the handshake.
     pub fn begin(command: Command) -> Self {
         let mut mcp = Self::silent(command);
         let client = json!({"name": "tests", "version": "1"});
@@ -31,7 +31,7 @@ impl Mcp {
         mcp
     }
 
-    /// Starts a server and says nothing yet.
+    /// Starts a server without a handshake.
     pub fn silent(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -51,22 +51,22 @@ impl Mcp {
         Self { stdin: child.stdin.take(), child, lines, asked: 0, notes: Vec::new() }
     }
 
-    /// Writes a line, whatever is in it.
+    /// Writes a line with any content.
     pub fn write(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("standard input is open");
         writeln!(stdin, "{line}").expect("the server reads");
     }
 
-    /// The next line of the server's; none if it has ended.
+    /// The next line of the server; `None` if it has exited.
     pub fn line(&self) -> Option<Value> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"))),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("the server says nothing"),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("the server does not respond"),
         }
     }
 
-    /// Sends a request and does not wait for its answer.
+    /// Sends a request without waiting for its response.
     pub fn send(&mut self, method: &str, params: Value) -> i64 {
         self.asked += 1;
         let id = self.asked;
@@ -74,7 +74,7 @@ impl Mcp {
         id
     }
 
-    /// Waits for the answer to a request.
+    /// Waits for the response to a request.
     pub fn answer(&mut self, id: i64) -> Value {
         loop {
             let line = self.line().expect("an answer");
@@ -85,13 +85,13 @@ impl Mcp {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
 
-    /// What a tool answers, whether it succeeds or not.
+    /// The result of a tool, successful or not.
     pub fn result(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
         let result = &answer["result"];
@@ -99,40 +99,40 @@ impl Mcp {
         result.clone()
     }
 
-    /// What comes of a call that must succeed.
+    /// The outcome of a call that must succeed.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.result(tool, arguments);
         assert_ne!(result["isError"], true, "{tool}: {result}");
         result["structuredContent"].clone()
     }
 
-    /// Why a call fails that must.
+    /// The error of a call that must fail.
     pub fn refused(&mut self, tool: &str, arguments: Value) -> Refusal {
         let result = self.result(tool, arguments);
         assert_eq!(result["isError"], true, "{tool} succeeded: {result}");
         Refusal::of(&result["structuredContent"])
     }
 
-    /// Makes a workspace of the smallest usual size and says its id.
+    /// Creates a workspace of the smallest usual size and returns its id.
     pub fn create(&mut self, name: &str) -> String {
         let made = self.call("workspace_create", json!({"name": name}));
         made["workspace_id"].as_str().expect("an id").to_owned()
     }
 
-    /// What a script prints that must succeed, without the last line end.
+    /// The output of a script that must succeed, without the final newline.
     pub fn sh(&mut self, workspace: &str, script: &str) -> String {
         let ran = self.call("exec", json!({"workspace_id": workspace, "command": script}));
         assert_eq!(ran["exit_code"], 0, "{script}: {ran}");
         ran["stdout"].as_str().expect("text").trim_end().to_owned()
     }
 
-    /// Goes away without a word, as a client does that is killed.
+    /// Kills the server without a goodbye, as if the client had been killed.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Says goodbye and waits until the server has ended.
+    /// Closes the connection and waits until the server has exited.
     pub fn end(mut self) {
         self.stdin = None;
         while self.line().is_some() {}

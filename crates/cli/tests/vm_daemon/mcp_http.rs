@@ -1,4 +1,4 @@
-//! A client that speaks MCP over HTTP.
+//! An MCP client over HTTP.
 
 use serde_json::{Value, json};
 
@@ -11,15 +11,16 @@ const NEWEST: &str = "2026-07-28";
 /// A client of the daemon's `/mcp`.
 pub struct McpHttp {
     http: Http,
-    /// What one of the newest revision says with every request. One of an older revision has a session instead.
+    /// Metadata that a client of the newest revision sends with every request. A client of an older revision has a
+    /// session.
     about: Option<Value>,
     asked: i64,
-    /// What the server said before its last answer.
+    /// Notifications before the last response.
     pub notes: Vec<Value>,
 }
 
 impl McpHttp {
-    /// One of an older revision, which shakes hands and has a session.
+    /// A client of an older revision, with a handshake and a session.
     pub fn begin(http: &Http) -> Self {
         let http = http.clone().with("accept", "application/json, text/event-stream");
         let mut client = Self { http, about: None, asked: 0, notes: Vec::new() };
@@ -36,7 +37,7 @@ impl McpHttp {
         client
     }
 
-    /// One of the newest revision, with these capabilities.
+    /// A client of the newest revision, with these capabilities.
     pub fn newest(http: &Http, capabilities: Value) -> Self {
         let http = http.clone().with("accept", "application/json, text/event-stream");
         let about = json!({
@@ -47,52 +48,52 @@ impl McpHttp {
         Self { http, about: Some(about), asked: 0, notes: Vec::new() }
     }
 
-    /// Whoever it speaks for, without its session of the protocol's.
+    /// The HTTP client, without the protocol session.
     pub fn http(&self) -> &Http {
         &self.http
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub fn request(&mut self, method: &str, params: Value) -> Value {
         let reply = self.post(method, params);
         self.answer_in(&reply)
     }
 
-    /// Sends a request whose answer is not waited for: its id and what comes of it.
+    /// Sends a request without waiting for its response. Returns its id and the response stream.
     pub fn send(&mut self, method: &str, params: Value) -> (i64, Events) {
         let (http, message) = self.prepared(method, params);
         (self.asked, http.stream("POST", PATH, Some(&message)))
     }
 
-    /// Says something that is not answered.
+    /// Sends a notification.
     pub fn notify(&self, method: &str, params: Value) {
         let note = json!({"jsonrpc": "2.0", "method": method, "params": params});
         let reply = self.http.request("POST", PATH, Some(&note));
         assert_eq!(reply.status, 202, "{method}: {}", reply.body);
     }
 
-    /// What a tool answers, whether it succeeds or not.
+    /// The result of a tool, successful or not.
     pub fn result(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments}));
         assert!(answer["result"]["content"][0]["text"].is_string(), "{tool}: {answer}");
         answer["result"].clone()
     }
 
-    /// What comes of a call that must succeed.
+    /// The outcome of a call that must succeed.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.result(tool, arguments);
         assert_ne!(result["isError"], true, "{tool}: {result}");
         result["structuredContent"].clone()
     }
 
-    /// Why a call fails that must.
+    /// The error of a call that must fail.
     pub fn refused(&mut self, tool: &str, arguments: Value) -> Refusal {
         let result = self.result(tool, arguments);
         assert_eq!(result["isError"], true, "{tool} succeeded: {result}");
         Refusal::of(&result["structuredContent"])
     }
 
-    /// What a resource holds.
+    /// The content of a resource.
     pub fn read(&mut self, uri: &str) -> Value {
         let answer = self.request("resources/read", json!({"uri": uri}));
         let contents = &answer["result"]["contents"];
@@ -109,7 +110,7 @@ impl McpHttp {
         http.request("POST", PATH, Some(&message))
     }
 
-    /// A request with all its revision asks for.
+    /// A request with everything that its revision requires.
     fn prepared(&mut self, method: &str, mut params: Value) -> (Http, Value) {
         self.asked += 1;
         let mut http = self.http.clone();
@@ -125,7 +126,7 @@ impl McpHttp {
         (http, json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}))
     }
 
-    /// The last of the messages in a reply; those before it are notes.
+    /// The last message in a reply. Earlier messages are notifications.
     fn answer_in(&mut self, reply: &Reply) -> Value {
         let lines = reply.body.lines();
         let mut messages: Vec<Value> = if reply.head.contains("content-type: text/event-stream") {

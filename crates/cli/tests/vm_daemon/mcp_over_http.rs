@@ -1,4 +1,4 @@
-//! MCP over HTTP: calls, resources, progress and calls that are taken back.
+//! MCP over HTTP: calls, resources, progress and cancellation.
 
 use std::fs;
 
@@ -10,12 +10,12 @@ use crate::place::{Place, until};
 use crate::sleeper;
 
 #[test]
-fn a_client_of_an_older_revision_works_in_a_session_of_its_own() {
+fn a_client_of_an_older_revision_has_its_own_session() {
     let place = Place::new();
     let mut mcp = McpHttp::begin(&place.session("one"));
     lists_tools(&mut mcp);
     lives_a_life(&place, &mut mcp);
-    // What was its session is nobody's when it has said goodbye.
+    // After the client has closed it, the session id is invalid.
     let gone = mcp.http().request("DELETE", "/mcp", None);
     assert!(gone.status / 100 == 2, "{} {}", gone.status, gone.body);
     let list = json!({"jsonrpc": "2.0", "id": 99, "method": "tools/list", "params": {}});
@@ -56,7 +56,7 @@ fn lives_a_life(place: &Place, mcp: &mut McpHttp) {
     mcp.refused("exec", json!({"workspace_id": "web"})).is("invalid_argument", &["command"]);
     mcp.refused("exec", json!({"workspace_id": "none", "command": "true"}))
         .is("workspace_not_found", &["none"]);
-    // Another session finds the same machines and may use none of them.
+    // Another session sees the same machines and may use none of them.
     let mut other = McpHttp::newest(&place.session("two"), json!({}));
     assert_eq!(other.call("workspace_list", json!({}))["count"], 1);
     other.refused("exec", json!({"workspace_id": "web", "command": "true"})).is("not_owner", &["web"]);
@@ -104,7 +104,7 @@ fn resources(mcp: &mut McpHttp, id: &str) {
     }
 }
 
-/// A call that takes long says how far it is, to whoever asks to be told, before it says what came of it.
+/// A long call sends progress to a client that asks for it, before the result.
 fn progress(place: &Place, mcp: &mut McpHttp) {
     let dir = place.path().join("transfers");
     fs::create_dir_all(&dir).unwrap();
@@ -130,7 +130,7 @@ fn progress(place: &Place, mcp: &mut McpHttp) {
 }
 
 #[test]
-fn a_call_over_http_that_is_taken_back_or_left_ends_in_the_guest() {
+fn a_cancelled_or_abandoned_http_call_ends_in_the_guest() {
     let place = Place::new();
     let user = place.http();
     let session = place.session("one");
@@ -170,7 +170,7 @@ fn were_cancelled(user: &Http, count: usize) {
 }
 
 #[test]
-fn clients_with_the_users_token_are_agents_of_their_own_over_the_network() {
+fn network_clients_with_the_users_token_are_separate_agents() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
@@ -185,13 +185,13 @@ fn clients_with_the_users_token_are_agents_of_their_own_over_the_network() {
     one.call("workspace_create", json!({"name": "far"}));
     let run = json!({"workspace_id": "far", "command": "hostname"});
     assert_eq!(again.call("exec", run.clone())["stdout"], "far\n");
-    // It is an agent, not the user: it owns what it makes, and others with the same token do not get at it.
+    // It is an agent, not the user: it owns what it creates, and others with the same token cannot use it.
     assert_eq!(one.call("workspace_list", json!({"owned": true}))["count"], 1);
     for mut other in [McpHttp::begin(&remote), McpHttp::newest(&remote, json!({}))] {
         other.refused("workspace_destroy", json!({"workspace_id": "far"})).is("not_owner", &["far"]);
         other.refused("exec", run.clone()).is("not_owner", &["far"]);
     }
-    // It is the same one when the daemon comes back.
+    // It has the same session after a restart of the daemon.
     place.kill_daemon();
     place.run(&["daemon", "start"]);
     McpHttp::begin(&remote).refused("exec", run.clone()).is("not_owner", &["far"]);
@@ -201,7 +201,7 @@ fn clients_with_the_users_token_are_agents_of_their_own_over_the_network() {
 }
 
 #[test]
-fn nobody_speaks_in_the_protocols_session_of_somebody_else() {
+fn a_protocol_session_cannot_be_used_by_another_client() {
     let place = Place::new();
     let (one, two) = (place.session("one"), place.session("two"));
     let mut mcp = McpHttp::begin(&one);
@@ -210,7 +210,7 @@ fn nobody_speaks_in_the_protocols_session_of_somebody_else() {
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": run});
     let thief = mcp.http().clone().with("authorization", &format!("Bearer {}", two.token()));
     assert_eq!(thief.request("POST", "/mcp", Some(&call)).status, 404);
-    // Nor does anybody end it.
+    // Nor can it be ended by another client.
     thief.request("DELETE", "/mcp", None);
     let listed = mcp.call("file_list", json!({"workspace_id": "web", "path": "/root"}));
     assert!(!listed.to_string().contains("stolen"), "{listed}");

@@ -1,4 +1,4 @@
-//! Calls that take long, for a client that would rather ask later.
+//! Long calls of a client with task support.
 
 use serde_json::{Value, json};
 
@@ -31,11 +31,11 @@ fn end_of(client: &mut McpHttp, task: &str) -> Value {
 }
 
 #[test]
-fn a_long_call_becomes_a_task_that_is_asked_for_and_cancelled() {
+fn a_long_call_becomes_a_task_that_can_be_polled_and_cancelled() {
     let place = Place::configured("[rate_limit]\nenabled = false\n");
     let (user, session) = (place.http(), place.session("one"));
     let mut mcp = client(&session);
-    // As a plain client: on a busy host this might become a task as well.
+    // With a plain client: on a busy host this might become a task as well.
     session.act("workspace_create", json!({"name": "web"}));
 
     let waits = |go: &str| format!("until test -e /run/{go}; do sleep 0.05; done; echo went; exit 4");
@@ -46,11 +46,11 @@ fn a_long_call_becomes_a_task_that_is_asked_for_and_cancelled() {
     assert_eq!(ended["status"], "completed", "{ended}");
     let result = &ended["result"]["structuredContent"];
     assert_eq!((&result["stdout"], &result["exit_code"]), (&json!("went\n"), &json!(4)), "{ended}");
-    // It can be asked for again, and its end was not that of the other.
+    // It can be polled again, and its end did not affect the other.
     assert_eq!(look(&mut mcp, &task)["result"], ended["result"]);
     assert_eq!(look(&mut mcp, &other)["status"], "working");
 
-    // Nobody else sees it or ends it, whoever told them its name.
+    // No other client can see or cancel it, even with its id.
     let mut stranger = client(&place.session("two"));
     for method in ["tasks/get", "tasks/cancel"] {
         let answer = stranger.request(method, json!({"taskId": other}));
@@ -58,7 +58,7 @@ fn a_long_call_becomes_a_task_that_is_asked_for_and_cancelled() {
     }
     assert_eq!(look(&mut mcp, &other)["status"], "working");
 
-    // A failure in the middle is what the call would have answered.
+    // If the call fails, the task has the same error.
     let doomed = start(&mut mcp, &sleeper::command("doomed"));
     let taken_back = start(&mut mcp, &sleeper::command("taken-back"));
     sleeper::runs(&user, "web", "taken-back");
@@ -88,18 +88,18 @@ fn a_long_call_becomes_a_task_that_is_asked_for_and_cancelled() {
 }
 
 #[test]
-fn a_client_that_does_not_declare_tasks_is_answered_when_the_call_ends() {
+fn a_client_without_task_support_gets_the_result_when_the_call_ends() {
     let place = Place::new();
     let session = place.session("one");
     let mut mcp = McpHttp::newest(&session, json!({}));
     mcp.call("workspace_create", json!({"name": "web"}));
-    // Longer than a client with tasks would have waited.
+    // Longer than the limit for becoming a task.
     let ran = mcp.call("exec", json!({"workspace_id": "web", "command": "sleep 3; echo done"}));
     assert_eq!(ran["stdout"], "done\n");
 }
 
 #[test]
-fn a_command_that_takes_longer_than_its_client_waits_goes_on_as_a_job_and_loses_nothing() {
+fn a_command_that_outlasts_the_client_timeout_continues_as_a_job() {
     let place = Place::configured("[rate_limit]\nenabled = false\n");
     let user = place.http();
     user.act("workspace_create", json!({"name": "web"}));

@@ -1,11 +1,11 @@
-//! What a new owner of a workspace gets, and what it does not get.
+//! What a new owner of a workspace gets, and what not.
 
 use serde_json::json;
 
 use crate::http::Http;
 use crate::place::Place;
 
-/// A session that has set a secret and then ended.
+/// A session that sets a secret and then ends.
 fn leave(owner: &Http) {
     assert_eq!(owner.request("DELETE", "/v1/sessions/current", None).status, 200);
 }
@@ -19,7 +19,7 @@ fn seen(http: &Http, workspace: &str) -> String {
 }
 
 #[test]
-fn the_variables_of_one_session_never_reach_the_next_whatever_state_the_workspace_was_in() {
+fn variables_of_one_session_never_reach_the_next_in_any_state_of_the_workspace() {
     let place = Place::new();
     let (user, one) = (place.http(), place.session("one"));
     one.act("workspace_create", json!({"name": "web"}));
@@ -28,7 +28,7 @@ fn the_variables_of_one_session_never_reach_the_next_whatever_state_the_workspac
     assert_eq!(seen(&one, "web"), "ones kept");
     leave(&one);
 
-    // While it runs: whoever uses it has it, a shell, a job or a command.
+    // While it runs: with a shell, a job or a command.
     let two = place.session("two");
     let job = two.act("exec_start", json!({"workspace_id": "web", "command": "echo ${SECRET-none}"}));
     let wait = json!({"workspace_id": "web", "job_id": job["job_id"], "wait": "exit", "wait_secs": 300});
@@ -44,7 +44,7 @@ fn the_variables_of_one_session_never_reach_the_next_whatever_state_the_workspac
     let three = place.session("three");
     assert_eq!(seen(&three, "web"), "none kept");
 
-    // In a snapshot with memory, gone back to and forked.
+    // In a snapshot with memory, restored and forked.
     set(&three, "SECRET", "threes");
     three.act("snapshot_create", json!({"workspace_id": "web", "name": "before", "include_memory": true}));
     assert_eq!(seen(&three, "web"), "threes kept");
@@ -67,7 +67,7 @@ fn the_variables_of_one_session_never_reach_the_next_whatever_state_the_workspac
 }
 
 #[test]
-fn a_call_does_not_outlast_its_session() {
+fn a_call_ends_with_its_session() {
     let place = Place::new();
     let (user, one) = (place.http(), place.session("one"));
     one.act("workspace_create", json!({"name": "web"}));
@@ -85,7 +85,7 @@ fn a_call_does_not_outlast_its_session() {
 }
 
 #[test]
-fn the_user_gives_a_workspace_to_a_session() {
+fn the_user_can_grant_a_workspace_to_a_session() {
     let place = Place::configured("[sessions]\nisolation = \"strict\"\n");
     let (user, one) = (place.http(), place.session("one"));
     user.act("workspace_create", json!({"name": "web"}));

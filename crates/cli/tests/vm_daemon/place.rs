@@ -1,4 +1,4 @@
-//! An installation with a daemon, of which nothing is left when the test is over.
+//! An installation with a daemon that leaves nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -10,35 +10,35 @@ use agentiso_testing::TestHome;
 use crate::http::Http;
 use crate::mcp::Mcp;
 
-/// Nothing here takes this long unless it hangs.
+/// Nothing takes this long unless it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// An installation of a test's own. When it goes, its daemon and its machines go too.
+/// A test's own installation. On drop its daemon and machines are stopped.
 pub struct Place {
     home: TestHome,
 }
 
 impl Place {
-    /// An installation as it is after `agentiso init`.
+    /// An installation as after `agentiso init`.
     pub fn new() -> Self {
         Self::configured("")
     }
 
-    /// One with this configuration.
+    /// The same with this configuration.
     pub fn configured(text: &str) -> Self {
         let home = TestHome::new();
         home.configure(text);
         Self { home }
     }
 
-    /// One with this configuration and without images: what it makes of them is its own.
+    /// The same with this configuration and its own, empty set of images.
     pub fn without_images(text: &str) -> Self {
         let home = TestHome::sharing(&["kernel", "templates", "cache"]);
         home.configure(text);
         Self { home }
     }
 
-    /// Replaces its configuration, for the next daemon.
+    /// Replaces the configuration, for the next daemon.
     pub fn configure(&self, text: &str) {
         self.home.configure(text);
     }
@@ -48,12 +48,12 @@ impl Place {
         self.home.path()
     }
 
-    /// Its QEMUs.
+    /// The process ids of its QEMUs.
     pub fn machines(&self) -> Vec<u32> {
         self.home.processes()
     }
 
-    /// `agentiso` with these words.
+    /// `agentiso` with these arguments.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentiso"));
         command.arg("--quiet").args(words).env("AGENTISO_HOME", self.path());
@@ -61,19 +61,19 @@ impl Place {
         command
     }
 
-    /// What a verb prints that must succeed.
+    /// The output of a command that must succeed.
     pub fn run(&self, words: &[&str]) -> String {
         let output = self.command(words).output().expect("agentiso runs");
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A client that speaks MCP with `agentiso serve`.
+    /// An MCP client of `agentiso serve`.
     pub fn mcp(&self, flags: &[&str]) -> Mcp {
         Mcp::begin(self.command(&[&["serve"], flags].concat()))
     }
 
-    /// The user, over the socket. The daemon runs when this returns.
+    /// The user, over the socket. The daemon is running when this returns.
     pub fn http(&self) -> Http {
         self.run(&["daemon", "start"]);
         Http::at_socket(&self.path().join("run"))
@@ -84,7 +84,7 @@ impl Place {
         self.http().begin_session(name)
     }
 
-    /// The daemon's process, if one runs.
+    /// The process id of the daemon, if one is running.
     pub fn daemon(&self) -> Option<u32> {
         let pid = fs::read_to_string(self.path().join("daemon.lock")).ok()?.trim().parse().ok()?;
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
@@ -93,12 +93,12 @@ impl Place {
         (is_ours && !is_gone(pid)).then_some(pid)
     }
 
-    /// Ends the daemon without a word.
+    /// Kills the daemon.
     pub fn kill_daemon(&self) {
         kill(self.daemon().expect("a daemon"));
     }
 
-    /// What the daemon has written to its log.
+    /// The content of the daemon's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default()
     }
@@ -112,7 +112,7 @@ impl Drop for Place {
             kill(pid);
         }
         if std::thread::panicking() {
-            // Standard error is where a failed test says what it knows.
+            // Print the log of a failed test to standard error.
             let _ = std::io::Write::write_all(&mut std::io::stderr(), self.log().as_bytes());
         } else {
             let stopped = stopped.expect("agentiso runs");
@@ -123,14 +123,14 @@ impl Drop for Place {
     }
 }
 
-/// Ends a process and waits until it has ended.
+/// Kills a process and waits until it has exited.
 pub fn kill(pid: u32) {
     let status = Command::new("kill").args(["-9", &pid.to_string()]).stderr(Stdio::null()).status();
     status.expect("kill runs");
     until(|| is_gone(pid));
 }
 
-/// Waits, within reason, until something is so.
+/// Waits, up to a limit, until a condition is true.
 pub fn until(condition: impl FnMut() -> bool) {
     let mut condition = condition;
     let began = Instant::now();
@@ -140,7 +140,7 @@ pub fn until(condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process has ended, reaped or not. Its files are open until the last of its threads has ended.
+/// Whether a process has exited, reaped or not. Its files stay open until its last thread has exited.
 fn is_gone(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let ended = stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));

@@ -1,4 +1,4 @@
-//! Machines that are ready before anyone asks for them, as their daemon keeps them.
+//! The pool of started machines, as maintained by the daemon.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn machines(place: &Place) -> BTreeSet<u32> {
 #[test]
 fn the_pool_is_filled_for_an_agent_refilled_after_a_claim_and_ends_with_the_daemon() {
     let place = Place::configured(POOL);
-    // Nobody who only looks pays for machines.
+    // Commands that only read do not fill the pool.
     let before = status(&place);
     assert_eq!((&before["pool"], &before["pool_wanted"]), (&json!(0), &json!(0)), "{before}");
     let mut mcp = place.mcp(&[]);
@@ -29,7 +29,7 @@ fn the_pool_is_filled_for_an_agent_refilled_after_a_claim_and_ends_with_the_daem
     assert_eq!(mcp.call("workspace_list", json!({}))["count"], 0);
     assert_eq!(place.run(&["ls", "-q"]), "");
 
-    // The next daemon comes back to what a killed one had ready.
+    // The next daemon takes over the pool of a killed one.
     place.kill_daemon();
     let info = mcp.call("workspace_create", json!({"name": "one"}));
     assert_eq!(info["from_pool"], true, "{info}");
@@ -43,7 +43,7 @@ fn the_pool_is_filled_for_an_agent_refilled_after_a_claim_and_ends_with_the_daem
 
     drop(mcp);
     place.run(&["daemon", "stop"]);
-    assert_eq!(machines(&place), BTreeSet::from([pid]), "only the workspace's goes on");
+    assert_eq!(machines(&place), BTreeSet::from([pid]), "only the machine of the workspace keeps running");
     place.run(&["rm", "--force", "one"]);
 }
 

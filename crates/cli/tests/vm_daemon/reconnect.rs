@@ -1,11 +1,11 @@
-//! Coming back to a workspace with the core tools alone, and creates that nobody waits for.
+//! Reconnecting to a workspace with only the core tools, and cancelled creates.
 
 use serde_json::json;
 
 use crate::place::{Place, until};
 
 #[test]
-fn a_client_with_the_core_tools_goes_on_with_what_it_has() {
+fn a_client_with_the_core_tools_can_continue_with_its_workspace() {
     let place = Place::configured("[rate_limit]\nenabled = false\n");
     let user = place.http();
     let mut mcp = place.mcp(&["--tools", "core"]);
@@ -30,16 +30,16 @@ fn a_client_with_the_core_tools_goes_on_with_what_it_has() {
 }
 
 #[test]
-fn a_create_that_its_client_takes_back_is_undone() {
+fn a_cancelled_create_is_rolled_back() {
     let place = Place::new();
     let user = place.http();
     let mut mcp = place.mcp(&[]);
     let create = json!({"name": "workspace_create", "arguments": {"name": "web", "cold": true}});
     let id = mcp.send("tools/call", create);
-    // QEMU runs long before a cold boot is over.
+    // QEMU runs long before a cold boot has finished.
     until(|| !place.machines().is_empty());
     let word = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
     mcp.write(&word.to_string());
-    // Its machine ends before the workspace is forgotten.
+    // Its machine ends before the workspace is removed.
     until(|| place.machines().is_empty() && user.names().is_empty());
 }

@@ -15,7 +15,7 @@ fn ok(reply: &Reply) -> Value {
 }
 
 #[test]
-fn every_kind_of_route_answers_and_errors_have_their_status() {
+fn every_kind_of_route_works_and_errors_have_the_right_status() {
     let place = Place::new();
     let user = place.http();
     let get = |path: &str| ok(&user.request("GET", path, None));
@@ -92,7 +92,7 @@ fn errors(place: &Place, user: &Http) {
     agent.act("workspace_adopt", json!({}));
     let other = place.session("other");
     other.request("DELETE", "/v1/workspaces/site", None).is_refusal(403, "not_owner");
-    // Whatever is wrong with a request, its answer is one of ours.
+    // Every invalid request gets an error in our format.
     for (method, path, body) in [
         ("POST", "/v1/workspaces", "{"),
         ("POST", "/v1/workspaces", "[]"),
@@ -122,11 +122,11 @@ fn errors(place: &Place, user: &Http) {
 }
 
 #[test]
-fn progress_changes_and_output_come_as_events() {
+fn progress_changes_and_output_are_sent_as_events() {
     let place = Place::new();
     let user = place.http();
     let mut changes = user.events("GET", "/v1/events", None);
-    // The stream is open when its head is there.
+    // The stream is open once its headers have arrived.
     changes.wait_for_head();
     user.act("workspace_create", json!({"name": "web"}));
     let file = place.path().join("file");
@@ -167,13 +167,13 @@ fn progress_changes_and_output_come_as_events() {
     assert_eq!(user.act("workspace_info", json!({"workspace_id": "web"}))["state"], "stopped");
     user.act("workspace_destroy", json!({"workspace_id": "web"}));
     assert_eq!(changes.next().unwrap().0, "destroyed");
-    // A watcher keeps no daemon from ending, and sees its end.
+    // An event stream does not keep the daemon from stopping, and is closed.
     place.run(&["daemon", "stop"]);
     assert!(changes.next().is_none());
 }
 
 #[test]
-fn nobody_comes_over_the_network_without_the_token() {
+fn network_requests_require_the_token() {
     let free = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (network, metrics) = (free(), free());
     let [port, metrics_port] = [&network, &metrics].map(|one| one.local_addr().unwrap().port());
@@ -209,7 +209,7 @@ fn nobody_comes_over_the_network_without_the_token() {
     assert_eq!(ok(&session.request("GET", "/v1/workspaces", None))["count"], 0);
     session.request("POST", "/v1/shutdown", None).is_refusal(403, "permission_denied");
 
-    // A page of somebody else's names another host or comes from another origin.
+    // A foreign web page uses another host name or origin.
     for host in ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"] {
         remote
             .clone()
@@ -234,7 +234,7 @@ fn nobody_comes_over_the_network_without_the_token() {
     );
     assert_eq!(mcp.status, 200, "{}", mcp.body);
     assert!(mcp.body.contains("\"agentiso\""), "{}", mcp.body);
-    // The port for metrics has nothing else.
+    // The metrics port serves nothing else.
     let watcher = Http::at_port(metrics_port);
     assert_eq!(ok(&watcher.request("GET", "/healthz", None))["status"], "ok");
     assert!(watcher.request("GET", "/metrics", None).body.contains("agentiso_uptime_seconds"));

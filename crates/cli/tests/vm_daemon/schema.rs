@@ -1,13 +1,13 @@
-//! What a tool's schema says about its parameters.
+//! Helpers for the JSON schemas of tools.
 
 use serde_json::{Value, json};
 
-/// The parameters a tool must be given.
+/// The required parameters of a tool.
 pub fn required(schema: &Value) -> Vec<&str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// What kinds of values a parameter takes.
+/// The types that a parameter accepts.
 pub fn kinds(property: &Value) -> Vec<String> {
     match &property["type"] {
         Value::String(kind) => vec![kind.clone()],
@@ -16,7 +16,7 @@ pub fn kinds(property: &Value) -> Vec<String> {
     }
 }
 
-/// Something a parameter takes.
+/// A valid value of a parameter.
 pub fn sample(property: &Value, workspace: &str) -> Value {
     if let Some(first) = property["enum"].as_array().and_then(|words| words.first()) {
         return first.clone();

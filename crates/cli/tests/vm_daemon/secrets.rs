@@ -1,4 +1,4 @@
-//! Secrets: they reach the commands they are for, and nothing else.
+//! Secrets reach the commands they are meant for, and nothing else.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::mcp::Mcp;
 use crate::place::Place;
 
-// Words that are nowhere else, by the way they come in.
+// Unique words, named after how they are passed in.
 const OF_SET: &str = "kite-of-set-env";
 const OF_EXEC: &str = "kite-of-exec-env";
 const OF_JOB: &str = "kite-of-job-env";
@@ -21,7 +21,7 @@ const OF_NUMBER: &str = "734528190467";
 const SECRETS: [&str; 9] =
     [OF_SET, OF_EXEC, OF_JOB, OF_URL, OF_STDIN, OF_CONTENT, OF_HEADER, OF_INPUT, OF_NUMBER];
 
-/// Everything a client was told, searched as a whole.
+/// Everything a client received, searched as a whole.
 #[derive(Default)]
 struct Told(String);
 
@@ -36,7 +36,7 @@ impl Told {
 #[test]
 fn secrets_reach_their_commands_and_are_found_nowhere_else() {
     let place = Place::new();
-    // All there is to log is logged.
+    // Log everything.
     assert!(place.command(&["daemon", "start"]).env("AGENTISO_LOG", "trace").status().unwrap().success());
     let mut mcp = place.mcp(&[]);
     let id = mcp.create("vault");
@@ -44,7 +44,7 @@ fn secrets_reach_their_commands_and_are_found_nowhere_else() {
     let set = told.call(&mut mcp, "set_env", json!({"workspace_id": id, "vars": {"SET_SECRET": OF_SET}}));
     assert_eq!(set["names"], json!(["SET_SECRET"]));
 
-    // They reach their commands, which say so in other words.
+    // The commands confirm that they have them, in other words.
     let script =
         "[ \"$SET_SECRET$EXEC_SECRET$(cat)\" = \"$(printf kite-of-%s set-env exec-env stdin)\" ] && echo all";
     let exec =
@@ -60,13 +60,13 @@ fn secrets_reach_their_commands_and_are_found_nowhere_else() {
     let input =
         json!({"action": "write", "workspace_id": id, "job_id": job_id, "data": format!("{OF_INPUT}\n")});
     told.call(&mut mcp, "exec_background", input);
-    // On a file system of memory: what is written to a disk is on the disk.
+    // In a tmpfs: anything written to a disk would be on the disk.
     let write = json!({"workspace_id": id, "path": "/run/secret", "content": OF_CONTENT});
     told.call(&mut mcp, "file_write", write);
     let header = format!("curl -s -H 'Authorization: Bearer {OF_HEADER}' http://127.0.0.1:9/");
     told.call(&mut mcp, "exec", json!({"workspace_id": id, "command": header}));
 
-    // Calls that fail say why and not with what.
+    // Failed calls report the reason without the secret.
     let url = format!("http://user:{OF_URL}@127.0.0.1:9/r.git");
     let failed = told.call(&mut mcp, "git_clone", json!({"workspace_id": id, "url": url}));
     assert_eq!(failed["error"]["code"], "git_failed");
@@ -84,7 +84,7 @@ fn secrets_reach_their_commands_and_are_found_nowhere_else() {
     let gone = json!({"workspace_id": "gone", "command": "true", "env": {"SECRET": OF_EXEC}});
     assert_eq!(told.call(&mut mcp, "exec", gone)["error"]["code"], "workspace_not_found");
 
-    // What is remembered names the variables and leaves the rest out.
+    // The timeline names the variables and omits their values.
     let timeline = told.call(&mut mcp, "timeline", json!({"workspace_id": id}));
     let detail = |action: &str| {
         let events = timeline["events"].as_array().unwrap().iter();
@@ -117,7 +117,7 @@ fn secrets_reach_their_commands_and_are_found_nowhere_else() {
     }
 }
 
-/// Fails if there is a secret, or one of some more words.
+/// Asserts that the bytes contain no secret and none of some other words.
 fn has_none(place: &str, bytes: &[u8], more: &[&str]) {
     for secret in SECRETS.iter().chain(more) {
         let found = bytes.windows(secret.len()).position(|window| window == secret.as_bytes());
@@ -128,7 +128,7 @@ fn has_none(place: &str, bytes: &[u8], more: &[&str]) {
     }
 }
 
-/// The files of an installation that are its own, memory and disks of machines left out.
+/// The files of an installation, except memory images and disks of machines.
 fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {

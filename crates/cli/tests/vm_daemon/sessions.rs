@@ -1,4 +1,4 @@
-//! Sessions: what is whose, and how much of it.
+//! Sessions: ownership, quotas, rate limits, idempotency.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ fn create(http: &Http, name: &str) -> Value {
 }
 
 #[test]
-fn a_workspace_is_its_owners_until_that_one_has_gone_or_been_idle() {
+fn a_workspace_belongs_to_its_owner_until_the_owner_is_gone_or_idle() {
     let place = Place::configured(
         "[sessions]\nadopt_idle_secs = 2\n[rate_limit]\nenabled = false\n[limits]\nmax_workspaces = 1\n",
     );
     let (user, one, two) = (place.http(), place.session("one"), place.session("two"));
     let id = create(&one, "mine")["workspace_id"].as_str().unwrap().to_owned();
-    // By name, by id and by the end of it that lists show.
+    // By name, by id, and by the short id that lists show.
     for asked in ["mine", &id, &id[id.len() - 8..]] {
         assert_eq!(one.act("workspace_info", json!({"workspace_id": asked}))["workspace_id"], id);
         two.refused("workspace_info", json!({"workspace_id": asked})).is("not_owner", &["workspace_adopt"]);
@@ -36,12 +36,12 @@ fn a_workspace_is_its_owners_until_that_one_has_gone_or_been_idle() {
         arguments["workspace_id"] = json!("mine");
         two.refused(action, arguments).is("not_owner", &["mine"]);
     }
-    assert_eq!(user.sh("mine", "hostname"), "mine", "the user of the machine is not asked");
+    assert_eq!(user.sh("mine", "hostname"), "mine", "ownership does not restrict the user");
     let listed = two.act("workspace_list", json!({}));
     assert_eq!((&listed["count"], &listed["workspaces"][0]["owned"]), (&json!(1), &json!(false)));
     assert_eq!(two.act("workspace_list", json!({"owned": true}))["count"], 0);
 
-    // Neither asking nor force takes it from one that is active.
+    // An active owner keeps it, even with force.
     let adopt = |force: bool| json!({"workspace_id": "mine", "force": force});
     two.refused("workspace_adopt", adopt(false)).is("not_owner", &["force"]);
     one.act("server_status", json!({}));
@@ -51,9 +51,13 @@ fn a_workspace_is_its_owners_until_that_one_has_gone_or_been_idle() {
     assert_eq!((&none["adopted_count"], &none["error_count"]), (&json!(0), &json!(0)), "{none}");
     until(|| two.request("POST", "/v1/adopt", Some(&adopt(true))).status == 200);
     one.refused("exec", json!({"workspace_id": "mine", "command": "true"})).is("not_owner", &[]);
-    assert_eq!(two.act("workspace_adopt", adopt(false))["adopted_count"], 1, "twice is like once");
+    assert_eq!(
+        two.act("workspace_adopt", adopt(false))["adopted_count"],
+        1,
+        "adopting it again changes nothing"
+    );
 
-    // What a session leaves is nobody's, and whoever uses it has it.
+    // After its session has ended, a workspace has no owner and belongs to the next session that uses it.
     assert_eq!(two.request("DELETE", "/v1/sessions/current", None).json()["ended"], true);
     let gone = two.request("GET", "/v1/status", None);
     gone.is_refusal(401, "unauthorized");
@@ -66,7 +70,7 @@ fn a_workspace_is_its_owners_until_that_one_has_gone_or_been_idle() {
 }
 
 #[test]
-fn a_quota_is_never_exceeded_whoever_asks_at_once() {
+fn concurrent_calls_never_exceed_a_quota() {
     let place = Place::configured("[sessions]\nmax_workspaces = 2\n");
     let (user, one, two) = (place.http(), place.session("one"), place.session("two"));
     create(&one, "first");
@@ -88,7 +92,7 @@ fn a_quota_is_never_exceeded_whoever_asks_at_once() {
         .is("quota_exceeded", &[]);
     let status = one.act("server_status", json!({}));
     assert_eq!((&status["usage"]["workspaces"], &status["quota"]["workspaces"]), (&json!(2), &json!(2)));
-    // Others have places of their own; what is owned already costs nothing more.
+    // Other sessions have their own quota. Adopting an owned workspace again costs nothing.
     create(&two, "theirs");
     assert_eq!(one.act("workspace_adopt", json!({"workspace_id": "first"}))["adopted_count"], 1);
     one.act("workspace_destroy", json!({"workspace_id": "first"}));
@@ -97,7 +101,7 @@ fn a_quota_is_never_exceeded_whoever_asks_at_once() {
 }
 
 #[test]
-fn whoever_calls_too_often_is_told_how_long_to_wait() {
+fn a_rate_limited_caller_learns_how_long_to_wait() {
     let place = Place::configured("[rate_limit]\ncreate_per_minute = 2\nexec_per_minute = 3\n");
     let (user, one, two) = (place.http(), place.session("one"), place.session("two"));
     create(&one, "mine");
@@ -108,7 +112,7 @@ fn whoever_calls_too_often_is_told_how_long_to_wait() {
     let refused = one.request("POST", "/v1/workspaces/mine/exec", Some(&json!({"command": "true"})));
     refused.is_refusal(429, "rate_limited").is("rate_limited", &["exec", "wait "]);
     assert!(refused.head.contains("retry-after: "), "{}", refused.head);
-    // Other kinds, other sessions and the user go on.
+    // Other kinds of calls, other sessions and the user are not affected.
     one.act("file_stat", json!({"workspace_id": "mine", "path": "/"}));
     user.act("exec", run);
     create(&two, "theirs");
@@ -117,7 +121,7 @@ fn whoever_calls_too_often_is_told_how_long_to_wait() {
 }
 
 #[test]
-fn a_key_makes_a_creation_happen_once() {
+fn an_idempotency_key_makes_a_create_happen_once() {
     let place = Place::new();
     let (one, two) = (place.session("one"), place.session("two"));
     let wish = json!({"name": "once", "idempotency_key": "k1"});
@@ -127,14 +131,14 @@ fn a_key_makes_a_creation_happen_once() {
     let other = json!({"name": "twice", "idempotency_key": "k1"});
     one.refused("workspace_create", other.clone()).is("idempotency_conflict", &["new key"]);
     one.refused("workspace_create", json!({"idempotency_key": ""})).is("invalid_argument", &[]);
-    // What fails is not kept, and a key is its session's own.
+    // Failed requests are not kept, and a key is scoped to its session.
     let fails = json!({"name": "fails", "base_image": "no-such-image", "idempotency_key": "k2"});
     one.refused("workspace_create", fails).is("image_not_found", &["no-such-image"]);
     let fork = json!({"workspace_id": "once", "new_name": "fork", "idempotency_key": "k2"});
     let forked = one.act("workspace_fork", fork.clone());
     assert_eq!(one.act("workspace_fork", fork)["workspace_id"], forked["workspace_id"]);
     assert_eq!(two.act("workspace_create", other)["name"], "twice");
-    // The daemon remembers it when it comes back.
+    // The key survives a restart of the daemon.
     place.kill_daemon();
     place.run(&["daemon", "start"]);
     assert_eq!(one.act("workspace_create", wish), first);
@@ -142,7 +146,7 @@ fn a_key_makes_a_creation_happen_once() {
 }
 
 #[test]
-fn names_that_are_none_are_refused_and_leave_nothing() {
+fn invalid_names_are_rejected_and_leave_nothing() {
     let place = Place::new();
     let one = place.session("one");
     create(&one, "good");

@@ -1,4 +1,4 @@
-//! Machines that answer nothing: their QEMU is stopped by a signal, so that neither guest nor monitor says a word.
+//! Unresponsive machines: their QEMU is stopped by a signal, so that neither guest nor monitor responds.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::http::Http;
 use crate::place::{Place, until};
 
-/// Makes the machine of a workspace silent.
+/// Stops the QEMU of a workspace.
 fn silence(user: &Http, name: &str) {
     let pid = user.act("workspace_info", json!({"workspace_id": name}))["pid"].as_i64().unwrap();
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -14,7 +14,7 @@ fn silence(user: &Http, name: &str) {
 }
 
 #[test]
-fn a_machine_that_answers_nothing_can_be_stopped_destroyed_and_left_to_its_time() {
+fn an_unresponsive_machine_can_be_stopped_destroyed_and_expire() {
     let place = Place::new();
     let user = place.http();
     let mut changes = user.events("GET", "/v1/events", None);
@@ -32,7 +32,7 @@ fn a_machine_that_answers_nothing_can_be_stopped_destroyed_and_left_to_its_time(
     user.act("workspace_update", json!({"workspace_id": "brief", "ttl_secs": 1}));
     until(|| user.names() == ["forced", "polite", "later"]);
 
-    // Whoever ends a machine on purpose says so, and nobody says that it crashed.
+    // Machines that were ended on purpose are not reported as crashed.
     let mut told = Vec::new();
     while told.len() < 4 {
         let (kind, data) = changes.next().unwrap();
@@ -46,7 +46,7 @@ fn a_machine_that_answers_nothing_can_be_stopped_destroyed_and_left_to_its_time(
         [("brief", "destroyed"), ("destroyed", "destroyed"), ("forced", "stopped"), ("polite", "stopped")];
     assert_eq!(told, expected.map(|(name, kind)| (name.to_owned(), kind.to_owned())));
 
-    // A daemon that does not know the machine yet has to reach nobody either.
+    // A new daemon does not need a response from the machine either.
     place.kill_daemon();
     place.run(&["daemon", "start"]);
     user.act("workspace_destroy", json!({"workspace_id": "later"}));

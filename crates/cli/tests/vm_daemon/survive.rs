@@ -1,4 +1,4 @@
-//! What outlives the daemon: machines with their jobs, ports, variables and owners.
+//! What survives the daemon: machines with their jobs, ports, variables and owners.
 
 use std::net::TcpStream;
 use std::path::Path;
@@ -9,12 +9,12 @@ use crate::echo::{echo, forward, serve};
 use crate::mcp::Mcp;
 use crate::place::{Place, kill};
 
-/// Counts for ever, without starting processes, which would take an emulated processor long.
+/// Counts for ever, without starting processes, which are slow on an emulated CPU.
 const COUNT: &str =
     "exec bash -c 'exec 4<> <(:); i=0; while :; do i=$((i+1)); echo $i; read -t 0.3 -u 4; done'";
 
 #[test]
-fn twenty_jobs_a_port_and_variables_go_on_when_the_daemon_is_killed() {
+fn jobs_ports_and_variables_survive_a_killed_daemon() {
     let place = Place::new();
     let mut mcp = place.mcp(&[]);
     let names = ["one", "two", "three", "four"];
@@ -27,7 +27,7 @@ fn twenty_jobs_a_port_and_variables_go_on_when_the_daemon_is_killed() {
     mcp.call("set_env", json!({"workspace_id": ids[0], "vars": {"WORD": "kept"}}));
     let machine = mcp.call("workspace_info", json!({"workspace_id": ids[3]}))["pid"].as_u64().unwrap();
 
-    // One call is under way when the daemon dies, and one machine dies while nobody looks.
+    // One call is running when the daemon is killed, and one machine dies before the next daemon starts.
     let before = place.daemon().unwrap();
     let waiting = json!({"workspace_id": ids[1], "command": "echo begun > /run/begun; exec sleep 1000"});
     let waiting = mcp.send("tools/call", json!({"name": "exec", "arguments": waiting}));
@@ -54,7 +54,7 @@ fn twenty_jobs_a_port_and_variables_go_on_when_the_daemon_is_killed() {
     }
     let dead = mcp.call("workspace_info", json!({"workspace_id": "four"}));
     assert!(dead["stop_reason"].as_str().unwrap().contains("unexpectedly"), "{dead}");
-    assert_eq!(machine_dirs(&place), 3, "what the dead machine had is gone");
+    assert_eq!(machine_dirs(&place), 3, "the directory of the dead machine is removed");
     place
         .session("other")
         .refused("exec", json!({"workspace_id": "one", "command": "true"}))
@@ -62,7 +62,7 @@ fn twenty_jobs_a_port_and_variables_go_on_when_the_daemon_is_killed() {
     assert_eq!(mcp.call("workspace_start", json!({"workspace_id": "four"}))["state"], "running");
 }
 
-/// How many directories of machines there are.
+/// The number of machine directories.
 fn machine_dirs(place: &Place) -> usize {
     let dirs = |path: &Path| {
         let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -73,7 +73,7 @@ fn machine_dirs(place: &Place) -> usize {
 }
 
 #[test]
-fn machines_outlive_a_graceful_end_and_end_with_it_if_told() {
+fn machines_survive_a_graceful_stop_unless_requested_otherwise() {
     let place = Place::new();
     let mut mcp = place.mcp(&[]);
     let ids = [mcp.create("one"), mcp.create("two")];
@@ -108,13 +108,13 @@ fn machines_outlive_a_graceful_end_and_end_with_it_if_told() {
 }
 
 fn start_counting(mcp: &mut Mcp, ids: &[String], index: usize) -> (usize, u64) {
-    // The last workspace is for other things.
+    // The last workspace is reserved for other checks.
     let index = index % (ids.len() - 1);
     let started = mcp.call("exec_background", json!({"workspace_id": ids[index], "command": COUNT}));
     (index, started["job_id"].as_u64().unwrap())
 }
 
-/// Waits until a job has printed something beyond an offset, and returns where it is then.
+/// Waits until a job has printed something beyond an offset, and returns the new offset.
 fn progress(mcp: &mut Mcp, ids: &[String], (index, job_id): (usize, u64), offset: u64) -> u64 {
     let poll = json!({
         "action": "poll", "workspace_id": ids[index], "job_id": job_id, "wait": "output", "stdout_offset": offset

@@ -1,11 +1,11 @@
-//! Workspaces that are destroyed when their time is up, and stopped when nobody uses them.
+//! Workspaces that are destroyed when they expire, and stopped when idle.
 
 use serde_json::{Value, json};
 
 use crate::http::Events;
 use crate::place::{Place, until};
 
-/// Waits for what happens next to a workspace, whatever happens to others.
+/// Waits for the next event of a workspace. Ignores events of others.
 fn next_of(changes: &mut Events, name: &str) -> (String, Value) {
     loop {
         let (kind, data) = changes.next().unwrap_or_else(|| panic!("nothing more happens to {name}"));
@@ -16,7 +16,7 @@ fn next_of(changes: &mut Events, name: &str) -> (String, Value) {
 }
 
 #[test]
-fn a_workspace_is_destroyed_when_its_time_is_up_and_not_before() {
+fn a_workspace_is_destroyed_when_it_expires_and_not_before() {
     let place = Place::new();
     let (user, session) = (place.http(), place.session("one"));
     let mut changes = user.events("GET", "/v1/events", None);
@@ -47,10 +47,11 @@ fn a_workspace_is_destroyed_when_its_time_is_up_and_not_before() {
     assert_eq!(session.act("server_status", json!({}))["usage"]["workspaces"], 2);
     let remembered = user.act("timeline", json!({}));
     let events = remembered["events"].as_array().unwrap();
-    let own = events.iter().find(|event| event["client"] == "agentiso").expect("what was done unasked");
+    let own =
+        events.iter().find(|event| event["client"] == "agentiso").expect("an action of the daemon itself");
     assert_eq!((&own["action"], &own["workspace_name"]), (&json!("workspace_destroy"), &json!("brief")));
 
-    // One whose time comes while nobody is there is destroyed by the next daemon.
+    // A workspace that expires while no daemon runs is destroyed by the next one.
     session.act("workspace_update", json!({"workspace_id": "lasting", "ttl_secs": 1}));
     place.kill_daemon();
     place.run(&["daemon", "start"]);
@@ -59,7 +60,7 @@ fn a_workspace_is_destroyed_when_its_time_is_up_and_not_before() {
 }
 
 #[test]
-fn a_workspace_nobody_uses_is_stopped_and_one_at_work_is_not() {
+fn an_idle_workspace_is_stopped_and_a_busy_one_is_not() {
     let place = Place::new();
     let (user, session) = (place.http(), place.session("one"));
     let mut changes = user.events("GET", "/v1/events", None);
@@ -67,7 +68,7 @@ fn a_workspace_nobody_uses_is_stopped_and_one_at_work_is_not() {
     session
         .refused("workspace_create", json!({"name": "never", "idle_stop_secs": 0}))
         .is("invalid_argument", &[]);
-    // Their idleness counts from here on, all at once.
+    // All of them count as idle from here on.
     session.act("workspace_create", json!({"name": "busy"}));
     let job = session.act("exec_start", json!({"workspace_id": "busy", "command": "exec sleep 1000"}));
     session.act("workspace_create", json!({"name": "spared", "idle_stop_secs": 3600}));
@@ -105,11 +106,11 @@ fn a_workspace_nobody_uses_is_stopped_and_one_at_work_is_not() {
         .refused("exec_list", json!({"workspace_id": "idle"}))
         .is("workspace_not_running", &["idle", "start"]);
     session.act("exec", json!({"workspace_id": "idle", "command": "true"}));
-    assert_eq!(next_of(&mut changes, "idle").0, "started", "its end was no crash");
+    assert_eq!(next_of(&mut changes, "idle").0, "started", "its stop was not a crash");
     stopped(&mut changes, "idle");
     assert_eq!(["idle", "busy", "called", "spared"].map(state), ["stopped", "running", "running", "running"]);
 
-    // Who is at work is in use, whoever began it and however long ago.
+    // A workspace with running work is in use, regardless of its last call.
     let meta = agentiso_meta::Meta::open(&place.path().join("state.db")).unwrap();
     let last_used = || {
         let busy = meta.read(|read| read.settings(read.find_workspace("busy")?.id));
@@ -118,7 +119,7 @@ fn a_workspace_nobody_uses_is_stopped_and_one_at_work_is_not() {
     let before = last_used();
     until(|| last_used() > before);
 
-    // What kept them at work ends.
+    // End the work.
     session.act("exec_kill", json!({"workspace_id": "busy", "job_id": job["job_id"]}));
     stopped(&mut changes, "busy");
     user.act("workspace_update", json!({"workspace_id": "called", "idle_stop_secs": 1}));

@@ -1,4 +1,4 @@
-//! Commands over a WebSocket: what goes in, what comes out, and what ends them.
+//! Commands over a WebSocket: input, output, and how they end.
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
@@ -7,7 +7,7 @@ use crate::http::{Connection, Http};
 use crate::place::Place;
 use crate::sleeper;
 
-/// A command and who sits in front of it.
+/// A command and its WebSocket.
 struct Sitting {
     socket: WebSocket<Connection>,
     stdout: Vec<u8>,
@@ -16,14 +16,14 @@ struct Sitting {
 }
 
 impl Sitting {
-    /// Asks for a command.
+    /// Requests a command.
     fn begin(http: &Http, workspace: &str, spec: &Value) -> Self {
         let mut socket = http.web_socket(&format!("/v1/workspaces/{workspace}/exec/stream"));
         socket.send(Message::text(spec.to_string())).unwrap();
         Self { socket, stdout: Vec::new(), stderr: Vec::new(), taken: 0 }
     }
 
-    /// Asks for one that must start.
+    /// Requests a command that must start.
     fn start(http: &Http, argv: &[&str]) -> Self {
         let mut sitting = Self::begin(http, "web", &json!({"argv": argv, "stdin": true}));
         assert_eq!(sitting.word()["started"]["workspace"], "web");
@@ -38,7 +38,7 @@ impl Sitting {
         self.send(Message::text(word.to_string()));
     }
 
-    /// The next word that is about neither output nor input.
+    /// The next message that is neither output nor about input.
     fn word(&mut self) -> Value {
         loop {
             if let Some(word) = self.step() {
@@ -76,19 +76,19 @@ impl Sitting {
         }
     }
 
-    /// Waits until the server hangs up, which it does after its last word.
+    /// Waits until the server closes the connection, which it does after its last message.
     fn hangs_up(mut self) {
         assert!(matches!(self.socket.read(), Ok(Message::Close(_)) | Err(_)));
     }
 }
 
 #[test]
-fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
+fn a_command_over_a_web_socket_gets_its_input_and_reports_its_exit() {
     let place = Place::new();
     let one = place.session("one");
     one.act("workspace_create", json!({"name": "web"}));
 
-    // More than any buffer on the way, and bytes that are no text.
+    // Larger than any buffer in between, and binary.
     let input: Vec<u8> = (0..3u32 << 20).map(|index| index.to_le_bytes()[1]).collect();
     let mut sitting = Sitting::start(&one, &["sh", "-c", "wc -c >&2; exit 7"]);
     for piece in input.chunks(64 << 10) {
@@ -107,7 +107,7 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
     assert_eq!(sitting.stdout.len(), 20 * long.len());
 
     let mut sitting = Sitting::begin(&one, "web", &json!({"argv": ["true", "x".repeat(4 << 20)]}));
-    assert_eq!(sitting.word()["error"]["code"], "invalid_argument", "one that is too long");
+    assert_eq!(sitting.word()["error"]["code"], "invalid_argument", "a command that is too long");
     sitting.hangs_up();
 
     let mut sitting = Sitting::start(&one, &["cat"]);
@@ -120,7 +120,7 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
     assert_eq!(sitting.word()["exit"]["code"], 0);
     assert_eq!(sitting.stdout, b"one\ntwo\n\0\xff");
 
-    // A shell that is about to wait for something else than a child may miss the signal until that something comes.
+    // A shell that waits for something other than a child may handle the signal only after that.
     let patient = "trap 'echo caught; exit 9' INT; echo set; while :; do sleep 0.1; done";
     let mut sitting = Sitting::start(&one, &["sh", "-c", patient]);
     sitting.prints("set\n");
@@ -128,7 +128,7 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
     assert_eq!(sitting.word()["exit"]["code"], 9);
     assert_eq!(sitting.stdout, b"set\ncaught\n");
 
-    // Who asks learns how much of the input was read.
+    // The amount of input read is reported on request.
     let line = json!({"argv": ["sh", "-c", "read line"], "stdin": true, "report_input": true});
     let mut sitting = Sitting::begin(&one, "web", &line);
     assert_eq!(sitting.word()["started"]["reports_input"], true);
@@ -148,7 +148,7 @@ fn a_command_over_a_web_socket_gets_its_input_and_tells_how_it_ended() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_over_a_web_socket_says_why() {
+fn a_command_that_cannot_run_over_a_web_socket_reports_the_reason() {
     let place = Place::new();
     let (one, two) = (place.session("one"), place.session("two"));
     one.act("workspace_create", json!({"name": "web"}));
@@ -173,7 +173,7 @@ fn a_command_that_cannot_be_run_over_a_web_socket_says_why() {
 }
 
 #[test]
-fn a_command_ends_when_its_web_socket_does() {
+fn a_command_ends_when_its_web_socket_is_closed() {
     let place = Place::new();
     let (user, one) = (place.http(), place.session("one"));
     one.act("workspace_create", json!({"name": "web"}));

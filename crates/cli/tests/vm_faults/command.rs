@@ -1,4 +1,4 @@
-//! Running `agentiso`, and striking while it runs.
+//! Runs `agentiso`, and kills something while it runs.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::strike::{Strike, kill};
 
-/// How long any command may take on a busy host. One that takes longer hangs.
+/// How long any command may take on a busy host. Longer means a hang.
 const LIMIT: Duration = Duration::from_secs(90);
-/// Between two looks at a command that runs.
+/// Poll interval for a running command.
 const TICK: Duration = Duration::from_millis(1);
 
 /// `agentiso` with a home.
@@ -19,24 +19,24 @@ pub struct Agentiso {
     home: PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Answer {
-    /// What it printed, if that was whole.
+    /// Its output, if it is complete JSON.
     pub printed: Option<Value>,
-    /// What it complained about.
+    /// Its error output.
     pub said: String,
     /// How long it ran.
     pub took: Duration,
 }
 
 impl Answer {
-    /// Whether it told its user that what was asked for is done.
+    /// Whether it reported success.
     pub fn is_given(&self) -> bool {
         self.printed.as_ref().is_some_and(|printed| printed.get("error").is_none())
     }
 
-    /// The code of the error it reported.
+    /// The error code it reported.
     pub fn error_code(&self) -> Option<&str> {
         self.printed.as_ref()?.get("error")?.get("code")?.as_str()
     }
@@ -58,13 +58,13 @@ impl Agentiso {
         answer.printed.unwrap()
     }
 
-    /// The daemon that does the work, which is started if it does not run.
+    /// The process id of the daemon, which is started if necessary.
     fn daemon(&self) -> Option<u32> {
         self.run(&["daemon", "start"], &mut Strike::none());
         self.running_daemon()
     }
 
-    /// The daemon, if one runs.
+    /// The process id of the daemon, if one is running.
     pub fn running_daemon(&self) -> Option<u32> {
         let status = self.run(&["daemon", "status"], &mut Strike::none()).printed?;
         u32::try_from(status["pid"].as_u64()?).ok()
@@ -98,7 +98,7 @@ impl Agentiso {
             let _ = child.kill();
             let _ = child.wait();
             let said = std::fs::read_to_string(err.path()).unwrap_or_default();
-            panic!("agentiso {} does not end: {said}", words.join(" "));
+            panic!("agentiso {} does not exit: {said}", words.join(" "));
         }
         let printed = std::fs::read(out.path()).unwrap_or_default();
         Answer {
@@ -109,7 +109,7 @@ impl Agentiso {
     }
 }
 
-/// Waits for a command's end, at most until then. Returns whether it has ended.
+/// Waits for a command to exit, up to a deadline. Returns whether it has exited.
 fn wait(child: &mut Child, until: Instant) -> bool {
     loop {
         if child.try_wait().expect("a child of ours").is_some() {

@@ -1,10 +1,10 @@
-//! What workspaces hold, so that it can be told whether it is still there.
+//! Marks the content of workspaces, to check later that nothing was lost.
 //!
-//! A token is written to a file of the disk and given to a process that keeps it in its memory and says it when asked.
+//! A token is written to a file on the disk, and given to a process that keeps it in memory and reports it on request.
 
 use crate::command::Agentiso;
 
-/// What is on a disk that nothing was written to.
+/// The content of a disk without a token.
 pub const NOTHING: &str = "nothing";
 
 /// Keeps its first argument in memory.
@@ -24,18 +24,18 @@ const READ: &str = r#"if [ -e /token ]; then cat /token; else echo nothing; fi
 rm -f /dev/shm/said; kill -USR1 "$(cat /dev/shm/keeper)" || exit 3
 until [ -s /dev/shm/said ]; do sleep 0.02; done; cat /dev/shm/said"#;
 
-/// Writes a token to disk and memory of a running workspace. It is on the disk when this returns.
+/// Writes a token to the disk and memory of a running workspace. It is on the disk when this returns.
 pub fn write(agentiso: &Agentiso, workspace: &str, token: &str) {
     let printed = sh(agentiso, workspace, WRITE, &[token, KEEPER]);
     assert_eq!(printed, "written\n", "writing {token} to {workspace}");
 }
 
-/// What is on the disk of a running workspace.
+/// The token on the disk of a running workspace.
 pub fn on_disk(agentiso: &Agentiso, workspace: &str) -> String {
     sh(agentiso, workspace, READ, &[""]).trim_end().to_owned()
 }
 
-/// What is on the disk of a running workspace, and in its memory.
+/// The tokens on the disk and in the memory of a running workspace.
 pub fn on_disk_and_in_memory(agentiso: &Agentiso, workspace: &str) -> (String, String) {
     let printed = sh(agentiso, workspace, READ, &["memory too"]);
     let (disk, memory) = printed.trim_end().split_once('\n').unwrap_or((printed.trim_end(), "nobody"));

@@ -1,4 +1,4 @@
-//! A home on a disk of its own that fills up.
+//! A home on a separate disk that fills up.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::rounds::{Limits, Run};
 
-/// Runs its arguments with a small file system at `$SMALL`. Mounts are gone with the namespace.
+/// Runs its arguments with a small file system at `$SMALL`. The mounts end with the namespace.
 const ON_A_SMALL_DISK: &str = r#"
 set -e
 mount -t tmpfs -o "size=$SIZE,mode=755" small "$SMALL"
@@ -19,12 +19,12 @@ for name in $SHARED; do ln -s "$PREPARED/$name" "$SMALL/$name"; done
 printf '[pool]\nsize = 0\n' > "$SMALL/config.toml"
 exec $AS "$@"
 "#;
-/// Room for templates, four workspaces and their snapshots.
+/// Enough for templates, four workspaces and their snapshots.
 const SIZE: &str = "2G";
 /// Set when this test runs itself on the small disk.
 const SMALL: &str = "AGENTISO_FAULT_SMALL";
 
-/// A file that takes all the room there is.
+/// A file that occupies the free space.
 pub struct Filler {
     file: PathBuf,
 }
@@ -34,7 +34,7 @@ impl Filler {
         Self { file }
     }
 
-    /// Leaves no more room than `rest`.
+    /// Leaves at most `rest` bytes free.
     pub fn fill(&self, rest: u64) {
         let file = File::create(&self.file).unwrap();
         loop {
@@ -44,7 +44,7 @@ impl Filler {
                 return;
             }
             match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
-                // A machine was faster.
+                // A machine used the space first.
                 Err(Errno::NOSPC) => {}
                 other => return other.unwrap(),
             }
@@ -71,7 +71,7 @@ fn a_full_disk_and_kills_lose_nothing_and_leak_nothing() {
     if owner.uid() == 0 {
         command.arg("--mount").env("AS", "");
     } else {
-        // Mounting takes being root in a namespace; agentiso is run by the user it would be run by anyway.
+        // Mounting needs root in a namespace. agentiso runs as the same user as otherwise.
         command.args(["--user", "--map-root-user", "--mount"]);
         command.env("AS", format!("unshare --user --map-user={} --map-group={}", owner.uid(), owner.gid()));
     }

@@ -1,4 +1,4 @@
-//! Nothing may stay that nobody knows: processes, files, rows.
+//! Checks for leaked processes, files and database rows.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use agentiso_meta::Meta;
 
 use crate::strike::qemus;
 
-/// How long a process that was ended may take to be gone.
+/// How long a killed process may take to disappear.
 const LAST_BREATH: Duration = Duration::from_secs(10);
-/// How long the daemon may take to see that there is something to tidy up, and to do it.
+/// How long the daemon may take to notice and complete pending cleanup.
 const TIDYING: Duration = Duration::from_secs(60);
 
-/// Checks that what is in a home and what its database knows are the same. What is known and not needed any more may
-/// stay until the next maintenance.
+/// Checks that a home contains exactly what its database lists. Listed but unneeded objects may stay until the next
+/// maintenance.
 pub fn check(home: &Path) {
     wait_until_nothing_is_undone(home);
     let _away = keep_maintenance_away(home);
@@ -41,41 +41,44 @@ pub fn check(home: &Path) {
     for record in records {
         let owner = name(record);
         let is_known = workspaces.iter().any(|one| owner.starts_with(&one.id.to_string()));
-        assert!(is_known, "a record of a workspace that is gone: {owner}");
+        assert!(is_known, "a record of a removed workspace: {owner}");
     }
     let found: BTreeSet<String> =
         files.iter().map(|path| name(path).trim_end_matches(".qcow2").to_owned()).collect();
-    assert_eq!(found, known, "the files of disks (left) are those the state knows (right)");
+    assert_eq!(found, known, "the files of disks (left) must be those in the database (right)");
 
     let (memories, packs) = meta.read(|read| Ok((read.memories()?, read.packs()?))).unwrap();
     let known: BTreeSet<String> =
         memories.iter().map(|memory| memory.id).chain(packs).map(|id| id.to_string()).collect();
     let found: BTreeSet<String> = entries(&home.join("memory")).iter().map(|path| name(path)).collect();
-    assert_eq!(found, known, "the directories of memories (left) are those the state knows (right)");
+    assert_eq!(found, known, "the directories of memory images (left) must be those in the database (right)");
 
     for path in entries(&home.join("workspaces")) {
         let owner = name(&path);
         let owner = owner.trim_end_matches(".lock");
         if path.is_dir() {
             let dirs = entries(&path);
-            assert!(dirs.iter().all(|dir| is_named(&name(dir))), "machines nobody has: {dirs:?}");
-            assert!(is_named(owner), "no machine of {owner} runs, but its directory is there");
+            assert!(dirs.iter().all(|dir| is_named(&name(dir))), "machines without a workspace: {dirs:?}");
+            assert!(is_named(owner), "no machine of {owner} runs, but its directory exists");
         } else {
-            assert!(workspaces.iter().any(|one| one.id.to_string() == owner), "a lock of nobody: {owner}");
+            assert!(
+                workspaces.iter().any(|one| one.id.to_string() == owner),
+                "a lock without a workspace: {owner}"
+            );
         }
     }
     assert_eq!(entries(&home.join("machines")), Vec::<PathBuf>::new());
     let pids: Vec<String> = machines.iter().map(|machine| pid_of(machine)).collect();
-    // One that makes a template ends with whoever started it, in its own time.
+    // A machine that creates a template ends with its parent, after a moment.
     let deadline = Instant::now() + LAST_BREATH;
     let is_stray = |pid: &u32| !pids.contains(&pid.to_string());
     while let Some(stray) = qemus(home).into_iter().find(is_stray) {
-        assert!(Instant::now() < deadline, "a QEMU that belongs to nobody: {stray}");
+        assert!(Instant::now() < deadline, "a QEMU without an owner: {stray}");
         std::thread::yield_now();
     }
 }
 
-/// The daemon tidies up after what failed, in its own time.
+/// Waits until the daemon has cleaned up after failures.
 fn wait_until_nothing_is_undone(home: &Path) {
     let meta = Meta::open(&home.join("state.db")).expect("the state");
     let deadline = Instant::now() + TIDYING;
@@ -89,7 +92,7 @@ fn wait_until_nothing_is_undone(home: &Path) {
     }
 }
 
-/// Waits for what is done in the background, and keeps it from beginning anew.
+/// Waits for background maintenance and keeps it from starting again.
 pub fn keep_maintenance_away(home: &Path) -> fs::File {
     let dir = home.join("maintenance");
     fs::create_dir_all(&dir).unwrap();
@@ -98,7 +101,7 @@ pub fn keep_maintenance_away(home: &Path) -> fs::File {
     lock
 }
 
-/// Checks that nothing is kept that nobody needs, once the daemon has tidied up.
+/// Checks that nothing unneeded is kept, once the daemon has cleaned up.
 pub fn check_needed(home: &Path) {
     let deadline = Instant::now() + TIDYING;
     while let Err(unneeded) = all_is_needed(home) {
@@ -128,7 +131,7 @@ fn all_is_needed(home: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Files of an installation itself. A record that a killed process did not finish goes with the next sweep.
+/// Files of the installation itself. An incomplete record of a killed process is removed by the next sweep.
 fn is_book_keeping(path: &Path) -> bool {
     let name = name(path);
     [".lock", ".backend", ".zfs", ".database.json"].contains(&name.as_str()) || name.starts_with(".record-")

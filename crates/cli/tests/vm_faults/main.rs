@@ -1,9 +1,9 @@
-//! Kills of the daemon and of machines at random moments, and a full disk now and then: nothing that was answered may be
-//! lost, nothing may leak, and the next command must work.
+//! Kills the daemon and machines at random moments, sometimes with a full disk: no acknowledged change may be lost,
+//! nothing may leak, and the next command must work.
 //!
 //! `AGENTISO_FAULT_SEED` repeats a run's choices (not the host's timing), `AGENTISO_FAULT_ROUNDS` sets its length.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod command;
 mod content;

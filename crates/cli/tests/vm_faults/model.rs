@@ -1,4 +1,4 @@
-//! What must be there, by what was answered.
+//! The expected state, according to acknowledged commands.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,15 @@ use crate::command::Agentiso;
 /// A workspace.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// What its disk may hold: more than one thing only after a restore that was not answered.
+    /// Possible content of its disk. More than one only after a restore that was not acknowledged.
     pub disk: Vec<String>,
-    /// What its memory holds, if something was put there since its machine started; while it is suspended, what it
-    /// will hold.
+    /// Content of its memory, if it was written since its machine started. While suspended: what it will contain.
     pub memory: Option<String>,
     /// Whether it is suspended.
     pub suspended: bool,
     /// Its QEMU, while it runs.
     pub pid: Option<u32>,
-    /// Its snapshots.
+    /// Its snapshots by name.
     pub snapshots: BTreeMap<String, Kept>,
 }
 
@@ -29,7 +28,7 @@ pub struct Kept {
     pub memory: bool,
 }
 
-/// A workspace as it is listed.
+/// A workspace in the output of `ls`.
 #[derive(Clone, Debug)]
 pub struct Listed {
     pub name: String,
@@ -38,7 +37,7 @@ pub struct Listed {
 }
 
 impl Known {
-    /// A workspace whose disk holds one of these.
+    /// A workspace whose disk has one of these contents.
     pub fn new(disk: Vec<String>, memory: Option<String>, pid: Option<u32>) -> Self {
         Self { disk, memory, suspended: false, pid, snapshots: BTreeMap::new() }
     }
@@ -48,7 +47,7 @@ impl Known {
     }
 }
 
-/// All workspaces there are.
+/// Lists all workspaces.
 pub fn listed(agentiso: &Agentiso) -> Vec<Listed> {
     let all = agentiso.must(&["ls"]);
     let one = |view: &Value| {
@@ -60,7 +59,7 @@ pub fn listed(agentiso: &Agentiso) -> Vec<Listed> {
     all["workspaces"].as_array().unwrap().iter().map(one).collect()
 }
 
-/// The names of a workspace's snapshots, and whether they have memory.
+/// The names of a workspace's snapshots, and whether they include memory.
 pub fn listed_snapshots(agentiso: &Agentiso, workspace: &str) -> BTreeMap<String, bool> {
     let all = agentiso.must(&["snapshot", "ls", workspace]);
     let one = |view: &Value| (view["name"].as_str().unwrap().to_owned(), view["has_memory"] == true);

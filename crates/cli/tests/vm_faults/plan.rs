@@ -1,4 +1,4 @@
-//! What to do next.
+//! Chooses the next command.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use agentiso_testing::Dice;
 
 use crate::model::Known;
 
-/// Enough to have forks of forks, few enough for a small host.
+/// Enough for forks of forks, few enough for a small host.
 const MOST_WORKSPACES: usize = 4;
 const MOST_SNAPSHOTS: usize = 4;
 
-/// Something to do.
+/// A command to run.
 #[derive(Clone, Debug)]
 pub enum Plan {
     Create { name: String },
@@ -26,7 +26,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// Something that can be done now.
+    /// Chooses a command that is possible now.
     pub fn choose(known: &BTreeMap<String, Known>, round: u64, dice: &mut Dice) -> Self {
         let fresh = format!("w{round}");
         if !known.is_empty() && dice.chance(15) {
@@ -67,7 +67,7 @@ impl Plan {
         }
     }
 
-    /// The command line.
+    /// Its command line.
     pub fn words(&self) -> Vec<&str> {
         match self {
             Self::Create { name } => vec!["create", "--name", name, "--memory", "256"],
@@ -87,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// Commands of one kind take about as long.
+    /// Commands of one kind take about the same time.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -105,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// Whether a workspace may be another afterwards.
+    /// Whether it may change a workspace.
     pub fn touches(&self, workspace: &str) -> bool {
         match self {
             Self::Create { name } | Self::Fork { name, .. } => name == workspace,
@@ -118,7 +118,7 @@ impl Plan {
         }
     }
 
-    /// The workspace whose present is about to be kept or copied.
+    /// The workspace whose current state it saves or copies.
     pub fn keeps_present_of(&self) -> Option<&str> {
         match self {
             Self::Snapshot { of, .. } | Self::Fork { of, from: None, .. } | Self::Suspend { name: of } => {

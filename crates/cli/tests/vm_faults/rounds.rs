@@ -1,4 +1,4 @@
-//! Round after round: a command, a blow, a look at what is left.
+//! Repeats: run a command, kill something, check what is left.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use crate::model::{Kept, Known, Listed, listed, listed_snapshots};
 use crate::plan::Plan;
 use crate::strike::{Strike, Victim, kill, qemus};
 
-/// What a command takes before one was measured.
+/// The assumed duration of a command before it was measured.
 const TYPICAL: Duration = Duration::from_millis(300);
-/// Every so many rounds all snapshots are looked at.
+/// All snapshots are checked every so many rounds.
 const VERIFY_EVERY: u64 = 12;
 
-/// How long a run is.
+/// The length of a run.
 pub struct Limits {
     pub seed: u64,
     pub rounds: u64,
-    /// No round begins after this, unless the number of rounds was asked for.
+    /// No round begins after this time, unless a number of rounds was requested.
     pub time: Option<Duration>,
 }
 
 impl Limits {
-    /// As the environment says; else a short run.
+    /// From the environment, otherwise a short run.
     pub fn from_environment(rounds: u64) -> Self {
         let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
         let asked = number("AGENTISO_FAULT_ROUNDS");
@@ -41,7 +41,7 @@ impl Limits {
     }
 }
 
-/// What happened, for people.
+/// Statistics for people.
 #[derive(Debug, Default)]
 struct Figures {
     rounds: u64,
@@ -83,10 +83,10 @@ impl Run {
         self
     }
 
-    /// All rounds, and a last look at everything.
+    /// Runs all rounds and a final check of everything.
     #[expect(
         clippy::print_stderr,
-        reason = "a run that fails must be repeatable, one that does not tells its figures"
+        reason = "a failed run must be repeatable, a successful one prints its figures"
     )]
     pub fn go(mut self) {
         eprintln!("AGENTISO_FAULT_SEED={}", self.limits.seed);
@@ -109,7 +109,7 @@ impl Run {
         eprintln!("{:#?}\nin {:.0?}", self.figures, began.elapsed());
     }
 
-    #[expect(clippy::print_stderr, reason = "the last line before a failure says what was being done")]
+    #[expect(clippy::print_stderr, reason = "the last line before a failure shows the current command")]
     fn round(&mut self, round: u64) {
         let plan = Plan::choose(&self.known, round, &mut self.dice);
         if let Some(of) = plan.keeps_present_of()
@@ -137,7 +137,7 @@ impl Run {
         if let Some(filler) = &self.filler {
             filler.clear();
         }
-        // Should it have failed for lack of room, the next command cleans up after it.
+        // If it failed because the disk was full, the next command cleans up after it.
         drop(leaks::keep_maintenance_away(self.agentiso.home()));
         eprintln!("  given: {}, {:?} after {:.0?}", answer.is_given(), answer.error_code(), answer.took);
         self.count(&plan, &strike, &answer, full);
@@ -146,16 +146,19 @@ impl Run {
         self.look_at_all();
     }
 
-    /// Lets a machine write more than there is room for: it stands still until there is.
+    /// Makes a machine write more than fits on the disk: it pauses until there is space.
     fn run_out_of_room(&mut self) {
         let running: Vec<&String> =
             self.known.iter().filter(|(_, known)| known.runs()).map(|(name, _)| name).collect();
         if let Some(&name) = self.dice.pick(&running) {
             let write = "head -c 8M /dev/urandom > /more; sync";
             let answer = self.agentiso.run(&["exec", name, "--", "sh", "-c", write], &mut Strike::none());
-            // What its memory is based on is on the same disk, and on some file systems reading that takes room too.
+            // Its memory base is on the same disk, and on some file systems reading that needs space too.
             let is_expected = matches!(answer.error_code(), Some("disk_full" | "vm_crashed"));
-            assert!(is_expected || answer.is_given(), "{name} cannot say that there is no room: {answer:?}");
+            assert!(
+                is_expected || answer.is_given(),
+                "{name} did not report that the disk is full: {answer:?}"
+            );
         }
     }
 
@@ -171,20 +174,17 @@ impl Run {
         if strike.victim == Victim::Nobody && !full {
             let refused =
                 matches!(plan, Plan::RemoveSnapshot { .. }) && answer.error_code() == Some("snapshot_in_use");
-            assert!(
-                answer.is_given() || refused,
-                "{plan:?} failed though nothing was done to it: {answer:?}"
-            );
+            assert!(answer.is_given() || refused, "{plan:?} failed although nothing was killed: {answer:?}");
         }
         if answer.is_given() && strike.killed.is_none() && !full {
-            // One that had to make a template first is no measure for the next.
+            // A command that had to create a template first is not a measure for the next.
             let before = self.typical.get(plan.kind()).copied().unwrap_or(TYPICAL);
             self.typical.insert(plan.kind(), answer.took.min(before * 2));
         }
         assert_ne!(answer.error_code(), Some("internal"), "{plan:?}: {answer:?}");
     }
 
-    /// Compares what there is with what there must be.
+    /// Compares the actual with the expected state.
     fn settle(&mut self, plan: &Plan, strike: &Strike, answer: &Answer, full: bool) {
         let now: BTreeMap<String, Listed> =
             listed(&self.agentiso).into_iter().map(|one| (one.name.clone(), one)).collect();
@@ -198,36 +198,36 @@ impl Run {
             if strike.killed.is_some() && known.pid == strike.killed {
                 (known.pid, known.memory) = (None, None);
             }
-            // A machine without room may end; it may also not go on as soon as there is some.
+            // On a full disk a machine may end, or not resume when space is freed.
             if full && found.pid.is_none() {
                 (known.pid, known.memory) = (None, None);
             }
             assert_eq!(found.pid, known.pid, "the machine of {name} {blame}");
-            assert_eq!(found.suspended, known.suspended, "{name} is suspended, or is not, {blame}");
+            assert_eq!(found.suspended, known.suspended, "{name} has the wrong suspended state {blame}");
         }
         match plan {
             Plan::Create { name } => {
-                assert!(!given || now.contains_key(name), "{name} is not there {blame}");
+                assert!(!given || now.contains_key(name), "{name} does not exist {blame}");
                 if let Some(new) = now.get(name) {
                     self.known.insert(name.clone(), Known::new(vec![NOTHING.to_owned()], None, new.pid));
                 }
             }
             Plan::Fork { of, from, name } => {
-                assert!(!given || now.contains_key(name), "{name} is not there {blame}");
+                assert!(!given || now.contains_key(name), "{name} does not exist {blame}");
                 let source = &self.known[of];
                 let (disk, memory) = match from.as_ref().map(|from| &source.snapshots[from]) {
                     None => (source.disk.clone(), source.memory.clone()),
                     Some(kept) => (vec![kept.token.clone()], kept.memory.then(|| kept.token.clone())),
                 };
                 if let Some(new) = now.get(name) {
-                    // A machine that was killed may have been the source's, which then was forked as it lay.
+                    // If the killed machine was the source, its disk was forked without memory.
                     let memory = memory.filter(|_| strike.killed.is_none() && new.pid.is_some());
                     self.known.insert(name.clone(), Known::new(disk, memory, new.pid));
                 }
             }
             Plan::Snapshot { of, name, memory } => {
                 let there = listed_snapshots(&self.agentiso, of);
-                assert!(!given || there.contains_key(name), "the snapshot {name} is not there {blame}");
+                assert!(!given || there.contains_key(name), "the snapshot {name} does not exist {blame}");
                 let known = self.known.get_mut(of).unwrap();
                 if there.contains_key(name) {
                     let token = known.disk[0].clone();
@@ -236,7 +236,7 @@ impl Run {
             }
             Plan::RemoveSnapshot { of, name } => {
                 let there = listed_snapshots(&self.agentiso, of).contains_key(name);
-                assert!(!(given && there), "the snapshot {name} is still there {blame}");
+                assert!(!(given && there), "the snapshot {name} still exists {blame}");
                 if !there {
                     self.known.get_mut(of).unwrap().snapshots.remove(name);
                 }
@@ -254,21 +254,21 @@ impl Run {
                     known.memory = known.memory.take().filter(|_| found.suspended);
                 }
                 if known.runs() && strike.killed.is_none() && !full {
-                    assert!(found.pid.is_some(), "{of} does not run any more {blame}");
+                    assert!(found.pid.is_some(), "{of} no longer runs {blame}");
                 }
                 (known.pid, known.suspended) = (found.pid, found.suspended);
             }
             Plan::Remove { name } => match now.get(name) {
                 None => drop(self.known.remove(name)),
                 Some(found) => {
-                    assert!(!given, "{name} is still there {blame}");
+                    assert!(!given, "{name} still exists {blame}");
                     let known = self.known.get_mut(name).unwrap();
                     known.memory = known.memory.take().filter(|_| found.pid == known.pid);
                     (known.pid, known.suspended) = (found.pid, found.suspended);
                 }
             },
             Plan::Stop { name, .. } if !given && now.get(name).is_some_and(|found| found.pid.is_some()) => {
-                // Its guest may have been told, and be about to go.
+                // The guest may already have received the request to power off.
                 self.agentiso.must(&["stop", "--force", name]);
                 let known = self.known.get_mut(name).unwrap();
                 (known.pid, known.memory) = (None, None);
@@ -280,7 +280,7 @@ impl Run {
                     assert_eq!(found.pid.is_some(), matches!(plan, Plan::Start { .. }), "{name} {blame}");
                     assert_eq!(found.suspended, matches!(plan, Plan::Suspend { .. }), "{name} {blame}");
                 }
-                // A machine that came back, or lies where it was suspended, has what it had.
+                // A machine that was resumed or is suspended has its content.
                 let resumed = known.suspended && found.pid.is_some();
                 let goes_on = found.pid.is_some() && found.pid == known.pid;
                 known.memory = known.memory.take().filter(|_| resumed || goes_on || found.suspended);
@@ -289,7 +289,7 @@ impl Run {
             Plan::Restart => {}
         }
         let unknown: Vec<_> = now.keys().filter(|name| !self.known.contains_key(*name)).collect();
-        assert!(unknown.is_empty(), "nobody asked for {unknown:?} {blame}");
+        assert!(unknown.is_empty(), "unexpected: {unknown:?} {blame}");
         for (name, known) in &self.known {
             let there = listed_snapshots(&self.agentiso, name);
             let must: BTreeMap<_, _> =
@@ -298,7 +298,7 @@ impl Run {
         }
     }
 
-    /// Every machine that runs answers, with what it must hold.
+    /// Checks that every running machine responds and has the expected content.
     fn look_at_all(&mut self) {
         for (name, known) in self.known.iter_mut().filter(|(_, known)| known.runs()) {
             let disk = look(&self.agentiso, name, known.memory.as_deref());
@@ -307,7 +307,7 @@ impl Run {
         }
     }
 
-    /// Forks every snapshot and looks at the fork.
+    /// Forks every snapshot and checks the fork.
     fn verify_snapshots(&mut self, round: u64) {
         let fork = format!("check{round}");
         for (workspace, name, kept) in self.all_snapshots() {
@@ -319,7 +319,7 @@ impl Run {
         leaks::check_needed(self.agentiso.home());
     }
 
-    /// Takes every workspace back to every snapshot of its.
+    /// Restores every workspace to each of its snapshots.
     fn verify_by_restoring(&mut self) {
         for (workspace, name, kept) in self.all_snapshots() {
             let restored = self.agentiso.must(&["snapshot", "restore", &workspace, &name]);
@@ -352,7 +352,7 @@ impl Drop for Run {
     }
 }
 
-/// What a running machine's disk holds; its memory must hold `memory`.
+/// The content of a running machine's disk. Asserts that its memory contains `memory`.
 fn look(agentiso: &Agentiso, name: &str, memory: Option<&str>) -> String {
     let Some(memory) = memory else { return on_disk(agentiso, name) };
     let (disk, found) = on_disk_and_in_memory(agentiso, name);

@@ -1,4 +1,4 @@
-//! Whom to kill, and when.
+//! Which processes to kill, and when.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use agentiso_testing::Dice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Whom a strike hits.
+/// The targets of a strike.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Victim {
     Nobody,
@@ -16,15 +16,15 @@ pub enum Victim {
     Both,
 }
 
-/// One blow.
+/// One strike.
 #[derive(Clone, Debug)]
 pub struct Strike {
     pub victim: Victim,
-    /// How long after the command's start.
+    /// Delay after the start of the command.
     pub after: Duration,
-    /// Of both, whom first.
+    /// If both are killed: whether the machine comes first.
     pub machine_first: bool,
-    /// Which of the machines there are then.
+    /// Selects one of the machines running at that time.
     pub which: u64,
     /// The QEMU that was killed.
     pub killed: Option<u32>,
@@ -35,7 +35,7 @@ impl Strike {
         Self { victim: Victim::Nobody, after: Duration::ZERO, machine_first: false, which: 0, killed: None }
     }
 
-    /// A blow somewhere within what a command usually takes.
+    /// A strike at a random time within the typical duration of a command.
     pub fn within(typical: Duration, dice: &mut Dice) -> Self {
         let victim = match dice.below(100) {
             0..15 => Victim::Nobody,
@@ -57,7 +57,7 @@ impl Strike {
         matches!(self.victim, Victim::Daemon | Victim::Both)
     }
 
-    /// The QEMU to kill, if one is to be killed and there is one.
+    /// The QEMU to kill, if any.
     pub fn choose_machine(&mut self, home: &Path) -> Option<u32> {
         if matches!(self.victim, Victim::Machine | Victim::Both) {
             let qemus = qemus(home);
@@ -67,7 +67,7 @@ impl Strike {
     }
 }
 
-/// The QEMUs of a home: the processes that have one of its files on their command line.
+/// The QEMUs of a home: the processes with one of its files on their command line.
 pub fn qemus(home: &Path) -> Vec<u32> {
     let below = format!("{}/", home.display());
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -87,11 +87,11 @@ pub fn qemus(home: &Path) -> Vec<u32> {
 /// Kills a process and waits until it is gone.
 pub fn kill(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).unwrap();
-    // One that has ended by itself meanwhile is as good.
+    // It may have exited by itself.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if pidfd_send_signal(&process, Signal::KILL).is_ok() {
         let mut watched = [PollFd::new(&process, PollFlags::IN)];
         let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
-        assert_eq!(poll(&mut watched, Some(&limit)), Ok(1), "{pid:?} was killed and does not go");
+        assert_eq!(poll(&mut watched, Some(&limit)), Ok(1), "{pid:?} was killed and does not exit");
     }
 }

@@ -1,4 +1,4 @@
-//! Devices that were there at one start and are not at the next.
+//! Devices that disappear between two starts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use crate::user::User;
 const KVM: &str = "/dev/kvm";
 const VSOCK: &str = "/dev/vhost-vsock";
 
-/// A device that is away until this goes.
+/// Removes a device until dropped.
 struct Away(&'static str);
 
 impl Away {
@@ -29,7 +29,7 @@ fn aside(device: &str) -> String {
     format!("{device}.aside")
 }
 
-/// A device that only root may use until this goes.
+/// Restricts a device to root until dropped.
 struct Closed(&'static str, Permissions);
 
 impl Closed {
@@ -46,7 +46,7 @@ impl Drop for Closed {
     }
 }
 
-/// A workspace that has the devices, a moment of it with its memory, and then no machine.
+/// A stopped workspace with a snapshot with memory that was created with the devices.
 fn stopped_with_a_moment(host: &Host) {
     host.create("one");
     assert!(uses_kvm(host) && uses_vsock(host), "{}", host.command_line("one"));
@@ -62,7 +62,8 @@ fn uses_vsock(host: &Host) -> bool {
     host.command_line("one").contains("guest-cid=")
 }
 
-/// The workspace starts without them, says so, and its memory waits until they are back.
+/// Asserts that the workspace starts without them and reports it, and that its memory cannot be restored until they are
+/// back.
 fn done_without(host: &Host, needed: &str) {
     host.run(&["start", "one"]);
     host.run(&["exec", "one", "--", "true"]);
@@ -70,12 +71,12 @@ fn done_without(host: &Host, needed: &str) {
     let refusal = host.refusal(&["snapshot", "restore", "one", "moment"]);
     assert_eq!(refusal.code, "snapshot_incompatible", "{refusal:?}");
     assert!(refusal.message.contains(needed), "{refusal:?}");
-    // What runs goes on.
+    // Running machines are not affected.
     host.run(&["exec", "one", "--", "true"]);
 }
 
 #[test]
-fn a_vsock_that_goes_is_done_without_and_memory_that_needs_it_waits() {
+fn without_vsock_machines_start_and_memory_that_needs_it_is_kept() {
     let host = Host::new("", "");
     stopped_with_a_moment(&host);
     {
@@ -90,7 +91,7 @@ fn a_vsock_that_goes_is_done_without_and_memory_that_needs_it_waits() {
 }
 
 #[test]
-fn a_kvm_that_goes_is_done_without_and_memory_that_needs_it_waits() {
+fn without_kvm_machines_start_and_memory_that_needs_it_is_kept() {
     let host = Host::new("", "");
     stopped_with_a_moment(&host);
     {
@@ -105,7 +106,7 @@ fn a_kvm_that_goes_is_done_without_and_memory_that_needs_it_waits() {
 }
 
 #[test]
-fn devices_that_are_closed_to_a_user_are_done_without_until_they_are_open_again() {
+fn devices_without_access_are_not_used_until_access_is_granted() {
     let ann = User::new("ann", &["kvm"]);
     let host = Host::of_user(&ann, "");
     stopped_with_a_moment(&host);

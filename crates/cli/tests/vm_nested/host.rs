@@ -1,4 +1,4 @@
-//! An installation on a host that is bent to what a test needs, of which nothing is left when the test is over.
+//! An installation on a host that a test can modify. Leaves nothing behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::user::User;
 
-/// Nothing here takes this long unless it hangs.
+/// Nothing takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// An installation of a test's own.
+/// A test's own installation.
 pub struct Host {
     home: TestHome,
-    /// What agentiso is run by.
+    /// The command that runs agentiso.
     wrapper: Vec<String>,
 }
 
-/// How a verb failed.
+/// The error of a failed command.
 #[derive(Debug)]
 pub struct Refusal {
     pub code: String,
@@ -29,14 +29,14 @@ pub struct Refusal {
 }
 
 impl Host {
-    /// With machines of the given kind, and what else the configuration is to say.
+    /// With these `[vm]` settings and further configuration.
     pub fn new(vm: &str, rest: &str) -> Self {
         let home = TestHome::new();
         configure(&home, vm, rest);
         Self { home, wrapper: Vec::new() }
     }
 
-    /// Of an ordinary user, who shares nothing with anybody.
+    /// Of an ordinary user, who shares nothing with others.
     pub fn of_user(user: &User, rest: &str) -> Self {
         let home = TestHome::sharing(&[]);
         configure(&home, "", rest);
@@ -44,7 +44,7 @@ impl Host {
         Self { home, wrapper: user.wrapper() }
     }
 
-    /// The same without the unified hierarchy: whatever is started from now on does not see it.
+    /// The same without cgroup v2 for everything that is started from now on.
     pub fn without_groups(self) -> Self {
         self.behind("umount /sys/fs/cgroup")
     }
@@ -54,7 +54,7 @@ impl Host {
         self.behind("mount -t tmpfs none /run/systemd")
     }
 
-    /// The same on a processor of another model.
+    /// The same with another CPU model.
     pub fn on_another_processor(self) -> Self {
         let here = fs::read_to_string("/proc/cpuinfo").expect("what processor this is");
         let file = self.path().join("cpuinfo");
@@ -70,7 +70,7 @@ impl Host {
         self
     }
 
-    /// With all of it again.
+    /// Reverts all modifications.
     pub fn with_all_again(mut self) -> Self {
         self.run(&["daemon", "stop"]);
         self.wrapper.clear();
@@ -81,7 +81,7 @@ impl Host {
         self.home.path()
     }
 
-    /// The words QEMU was started with for a workspace.
+    /// The command line of a workspace's QEMU.
     pub fn command_line(&self, name: &str) -> String {
         let line = fs::read(format!("/proc/{}/cmdline", self.pid(name))).expect("it runs");
         String::from_utf8_lossy(&line).replace('\0', " ")
@@ -96,7 +96,7 @@ impl Host {
         command.output().expect("agentiso runs")
     }
 
-    /// What a verb says that must succeed.
+    /// The output of a command that must succeed.
     pub fn run(&self, words: &[&str]) -> Value {
         let output = self.output(words);
         let said = String::from_utf8_lossy(&output.stdout);
@@ -104,7 +104,7 @@ impl Host {
         said.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default()
     }
 
-    /// How a verb fails that must not succeed.
+    /// The error of a command that must fail.
     pub fn refusal(&self, words: &[&str]) -> Refusal {
         let output = self.output(words);
         assert!(!output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
@@ -121,7 +121,7 @@ impl Host {
         self.run(&["create", "--name", name]);
     }
 
-    /// What a script in a workspace prints, which must succeed.
+    /// The output of a script in a workspace, which must succeed.
     pub fn sh(&self, workspace: &str, script: &str) -> String {
         let done = self.run(&["exec", workspace, "--", "sh", "-c", script]);
         done["stdout"].as_str().expect("what it printed").trim_end().to_owned()
@@ -136,22 +136,22 @@ impl Host {
         self.info(name)["pid"].as_u64().expect("it runs") as u32
     }
 
-    /// The group of a workspace's machine.
+    /// The cgroup of a workspace's machine.
     pub fn group(&self, name: &str) -> PathBuf {
         group_of(self.pid(name))
     }
 
-    /// What the daemon has written to its log.
+    /// The content of the daemon's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path().join("daemon.log")).unwrap_or_default()
     }
 
-    /// Its QEMUs.
+    /// The process ids of its QEMUs.
     pub fn machines(&self) -> Vec<u32> {
         self.home.processes()
     }
 
-    /// The finding of that name of `agentiso check`.
+    /// The finding of this name in `agentiso check`.
     pub fn finding(&self, name: &str) -> Value {
         let output = self.output(&["check"]);
         let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
@@ -162,7 +162,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // What a failed test left is ended, so that the next one begins on a quiet host.
+        // End what a failed test left, so that the next one starts on a quiet host.
         let _ = self.output(&["daemon", "stop", "--machines"]);
         for pid in self.machines() {
             kill(pid);
@@ -174,20 +174,20 @@ fn configure(home: &TestHome, vm: &str, rest: &str) {
     home.configure(&format!("[defaults]\nmemory_mb = 256\n[vm]\nboot_timeout_secs = 600\n{vm}\n{rest}\n"));
 }
 
-/// Where a process is in the unified hierarchy.
+/// The cgroup of a process.
 pub fn group_of(pid: u32) -> PathBuf {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("the process is there");
     let group = text.lines().find_map(|line| line.strip_prefix("0::/")).expect("cgroup v2");
     Path::new("/sys/fs/cgroup").join(group)
 }
 
-/// What a file of a group says.
+/// The content of a file of a cgroup.
 pub fn read(group: &Path, file: &str) -> String {
     fs::read_to_string(group.join(file)).expect("a file of the group").trim().to_owned()
 }
 
-/// Leaves a machine hardly more memory than it has taken: with less it would be killed at once. Returns its new limit
-/// in MiB.
+/// Sets the memory limit of a machine slightly above its usage: with less it would be killed immediately. Returns the
+/// new limit in MiB.
 pub fn leave_little_memory(group: &Path) -> u64 {
     let taken: u64 = read(group, "memory.current").parse().expect("a number");
     let limit = (taken >> 20) + 8;
@@ -195,12 +195,12 @@ pub fn leave_little_memory(group: &Path) -> u64 {
     limit
 }
 
-/// Ends a process.
+/// Kills a process.
 pub fn kill(pid: u32) {
     let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
 }
 
-/// Waits for something that must come.
+/// Waits, up to a limit, for an expected event.
 pub fn until(what: &str, mut come: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !come() {

@@ -1,4 +1,4 @@
-//! Machines are held to their limits, and what happens where they cannot be.
+//! Resource limits of machines, and hosts on which they cannot be set.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::host::{Host, group_of, kill, leave_little_memory, read, until};
 
 #[test]
-fn every_machine_has_a_group_of_its_own_with_its_limits_and_leaves_none() {
+fn every_machine_has_its_own_cgroup_with_limits_and_leaves_none() {
     let host = Host::new("", "[resources]\noverhead_mb = 100\n");
     host.create("one");
     let group = host.group("one");
@@ -18,10 +18,10 @@ fn every_machine_has_a_group_of_its_own_with_its_limits_and_leaves_none() {
     let limits = &host.info("one")["limits"];
     assert_eq!(limits["memory_bytes"], json!(356u64 << 20));
     assert_eq!((&limits["cpu_percent"], &limits["tasks"]), (&json!(150), &json!(129)));
-    // Threads of the kernel that work for it are in its group too.
+    // The group also contains kernel threads that work for it.
     assert!(read(&group, "cgroup.procs").lines().any(|pid| pid == host.pid("one").to_string()));
 
-    // What is made from it is limited by itself.
+    // Copies have their own limits.
     host.run(&["snapshot", "create", "one", "moment", "--memory"]);
     host.run(&["fork", "one", "--name", "two"]);
     host.run(&["snapshot", "restore", "one", "moment"]);
@@ -38,7 +38,7 @@ fn every_machine_has_a_group_of_its_own_with_its_limits_and_leaves_none() {
 }
 
 #[test]
-fn a_machine_that_was_killed_for_lack_of_memory_is_reported_as_that() {
+fn a_machine_killed_for_lack_of_memory_is_reported_as_such() {
     let host = Host::new("", "");
     host.create("one");
     let group = host.group("one");
@@ -54,7 +54,7 @@ fn a_machine_that_was_killed_for_lack_of_memory_is_reported_as_that() {
 }
 
 #[test]
-fn limits_that_are_required_and_cannot_be_set_refuse_a_start_and_leave_nothing() {
+fn a_start_fails_cleanly_if_required_limits_cannot_be_set() {
     let host = Host::new("", "[resources]\ncgroup_required = true\n");
     host.create("one");
     host.run(&["stop", "one"]);
@@ -68,14 +68,14 @@ fn limits_that_are_required_and_cannot_be_set_refuse_a_start_and_leave_nothing()
     assert_eq!(host.run(&["ls"]).to_string().matches("workspace_id").count(), 1);
     assert_eq!(host.finding("limits")["standing"], "missing");
 
-    // The next start finds its way.
+    // The next start succeeds.
     let host = host.with_all_again();
     host.run(&["start", "one"]);
     assert!(host.group("one").join("memory.max").exists());
 }
 
 #[test]
-fn without_cgroup_v2_machines_run_and_it_is_said_once() {
+fn without_cgroup_v2_machines_run_and_it_is_logged_once() {
     let host = Host::new("", "").without_groups();
     host.create("one");
     host.create("two");
@@ -87,7 +87,7 @@ fn without_cgroup_v2_machines_run_and_it_is_said_once() {
 }
 
 #[test]
-fn without_systemd_root_makes_groups_itself() {
+fn without_systemd_root_creates_cgroups_itself() {
     let host = Host::new("", "").without_systemd();
     host.create("one");
     let group = host.group("one");
@@ -98,7 +98,7 @@ fn without_systemd_root_makes_groups_itself() {
 }
 
 #[test]
-fn disk_traffic_is_limited_where_asked_and_said_where_it_cannot_be() {
+fn disk_traffic_is_limited_on_request_and_failures_are_reported() {
     let host = Host::new("", "[resources]\nio_write_mb_per_sec = 5\n");
     host.create("one");
     let group = host.group("one");
@@ -107,7 +107,7 @@ fn disk_traffic_is_limited_where_asked_and_said_where_it_cannot_be() {
 }
 
 #[test]
-fn groups_outlive_the_daemon_with_their_machines_and_empty_ones_are_swept() {
+fn cgroups_outlive_the_daemon_with_their_machines_and_empty_ones_are_swept() {
     let host = Host::new("", "");
     host.create("one");
     host.create("two");
@@ -116,13 +116,13 @@ fn groups_outlive_the_daemon_with_their_machines_and_empty_ones_are_swept() {
     host.run(&["daemon", "stop"]);
     kill(victim);
     until("it ends", || read(&left, "cgroup.procs").is_empty());
-    // Left by a command that was killed before it could tell anyone.
+    // Left by a killed command.
     let unknown = kept.parent().unwrap().join("machine-unknown");
     fs::create_dir(&unknown).unwrap();
 
     host.run(&["daemon", "start"]);
     assert_eq!((host.pid("one"), group_of(survivor)), (survivor, kept.clone()));
-    assert!(!unknown.exists(), "a group of nobody's is swept");
+    assert!(!unknown.exists(), "an unknown cgroup is swept");
     assert!(host.info("two")["stop_reason"].is_string());
     until("the group of the one that ended goes", || !left.exists());
     assert_eq!(host.info("one")["limits"]["tasks"], json!(129));

@@ -1,7 +1,7 @@
-//! What only a host has that is ours to bend: control groups, vsock, and both taken away. Built with the feature
-//! `nested-tests`, run as root in the test host of `scripts/test-nested`.
+//! Tests that modify the host: cgroups, vsock, and removal of both. Built with the feature `nested-tests`, run as root
+//! in the test host of `scripts/test-nested`.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot go on ends here")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod devices;
 mod host;

@@ -1,4 +1,4 @@
-//! A host whose processor is another one than yesterday.
+//! A host whose CPU model has changed.
 
 use std::fs;
 
@@ -6,13 +6,13 @@ use serde_json::json;
 
 use crate::host::Host;
 
-/// How many templates there are, of this and of other processors.
+/// The number of templates, for this and other CPUs.
 fn templates(host: &Host) -> usize {
     fs::read_dir(host.path().join("templates")).expect("templates").count()
 }
 
 #[test]
-fn templates_are_made_anew_and_memory_is_refused_on_another_processor() {
+fn on_another_cpu_templates_are_recreated_and_memory_is_rejected() {
     let host = Host::new("", "");
     host.create("one");
     host.run(&["exec", "one", "--", "sh", "-c", "echo then > /root/when"]);
@@ -40,5 +40,5 @@ fn templates_are_made_anew_and_memory_is_refused_on_another_processor() {
     let host = host.with_all_again();
     assert_eq!(host.run(&["snapshot", "restore", "one", "then"])["memory_restored"], json!(true));
     host.create("two");
-    assert_eq!(templates(&host), made, "those from before are still good");
+    assert_eq!(templates(&host), made, "the earlier ones are still valid");
 }

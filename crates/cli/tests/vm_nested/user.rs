@@ -1,16 +1,16 @@
-//! An ordinary user of the host, who is gone when the test is over.
+//! An ordinary user of the host, removed at the end of the test.
 
 use std::path::Path;
 use std::process::Command;
 
-/// An account with a systemd of its own.
+/// An account with its own systemd instance.
 pub struct User {
     name: &'static str,
     uid: String,
 }
 
 impl User {
-    /// Lets somebody in who is in these groups too.
+    /// Creates a user who is also in these groups.
     pub fn new(name: &'static str, groups: &[&str]) -> Self {
         said_by(&["useradd", "--no-create-home", name]);
         for group in groups {
@@ -30,8 +30,7 @@ impl User {
         format!("user@{}.service", self.uid)
     }
 
-    /// What a command is run by to be the user's, as one is that came in over the network: outside of what the
-    /// user's systemd manages.
+    /// The command that runs another one as the user, like a login over the network: outside the user's systemd.
     pub fn wrapper(&self) -> Vec<String> {
         let words = ["setpriv", "--reuid", self.name, "--regid", self.name, "--init-groups", "env"];
         let mut line = words.map(str::to_owned).to_vec();
@@ -39,7 +38,7 @@ impl User {
         line
     }
 
-    /// Grants what a refusal told to, and the devices.
+    /// Grants the permissions named in a remedy, and access to the devices.
     pub fn leave_for(&self, dataset: &str, remedy: &str) -> Leave {
         let leave = Leave { user: self.name, dataset: dataset.to_owned() };
         let (_, command) = remedy.split_once(": ").expect("a command");
@@ -58,7 +57,7 @@ impl User {
         leave
     }
 
-    /// Makes a home the user's, with a kernel and an image of its own.
+    /// Gives a home to the user, with its own kernel and image.
     pub fn is_given(&self, home: &Path) {
         let prepared = std::env::var("AGENTISO_TEST_HOME").expect("AGENTISO_TEST_HOME");
         for part in ["kernel", "images"] {
@@ -69,13 +68,13 @@ impl User {
     }
 }
 
-/// What root grants a user who is to have volumes, and takes back when the test is over.
+/// Permissions for ZFS volumes, revoked at the end of the test.
 pub struct Leave {
     user: &'static str,
     dataset: String,
 }
 
-/// Below the rules that name the devices of volumes.
+/// Must sort after the rules that name the devices of volumes.
 const RULE: &str = "/etc/udev/rules.d/91-agentiso.rules";
 
 impl Drop for Leave {
@@ -93,7 +92,7 @@ impl Drop for User {
     }
 }
 
-/// What a command prints that must succeed.
+/// The output of a command that must succeed.
 pub fn said_by(words: &[&str]) -> String {
     let output = Command::new(words[0]).args(&words[1..]).output().expect("it is installed");
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,4 +1,4 @@
-//! An ordinary user: devices by the user's groups, limits by the user's own systemd.
+//! An ordinary user: devices through groups, limits through the user's own systemd.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +37,7 @@ fn a_user_has_devices_and_limits_without_root() {
 }
 
 #[test]
-fn a_user_who_may_use_no_device_is_told_what_would_let_them() {
+fn a_user_without_access_to_devices_gets_a_remedy() {
     let bob = User::new("bob", &[]);
     let host = Host::of_user(&bob, "");
     for (finding, used) in [("acceleration", "tcg"), ("guest link", "virtio-serial")] {
@@ -48,7 +48,7 @@ fn a_user_who_may_use_no_device_is_told_what_would_let_them() {
 }
 
 #[test]
-fn a_delegation_that_is_taken_back_is_said_and_what_runs_goes_on() {
+fn a_revoked_delegation_is_reported_and_running_machines_continue() {
     let ann = User::new("ann", &["kvm"]);
     let host = Host::of_user(&ann, "[resources]\ncgroup_required = true\n");
     host.create("one");
@@ -65,7 +65,7 @@ fn a_delegation_that_is_taken_back_is_said_and_what_runs_goes_on() {
 }
 
 #[test]
-fn a_user_has_volumes_with_the_leave_of_the_pool() {
+fn a_user_can_use_volumes_with_permissions_on_the_pool() {
     let ann = User::new("ann", &["kvm"]);
     let host = Host::of_user(&ann, "");
     let refusal = host.refusal(&["create", "--name", "one"]);
@@ -84,7 +84,7 @@ fn a_user_has_volumes_with_the_leave_of_the_pool() {
     host.run(&["grow", "one", "12"]);
     assert_eq!(host.sh("one", "df -B1G --output=size / | tail -1").trim(), "12");
     host.run(&["snapshot", "restore", "one", "then"]);
-    // The source goes, and its fork is promoted.
+    // The source is removed, and its fork is promoted.
     host.run(&["rm", "one", "--force"]);
     host.run(&["stop", "two"]);
     host.run(&["start", "two"]);
@@ -95,7 +95,7 @@ fn volumes(dataset: &str) -> usize {
     said_by(&["zfs", "list", "-Hr", "-t", "volume", "-o", "name", dataset]).lines().count()
 }
 
-/// Whose a group is, and with it the right to make groups in it and to move processes there.
+/// Changes the owner of a cgroup, and with it the right to create cgroups in it and move processes there.
 fn chown(group: &Path, owner: &str) {
     for path in [group.to_owned(), group.join("cgroup.procs"), group.join("cgroup.subtree_control")] {
         assert!(Command::new("chown").arg(owner).arg(&path).status().unwrap().success(), "{path:?}");

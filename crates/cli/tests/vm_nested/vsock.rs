@@ -1,4 +1,4 @@
-//! Vsock: who may talk to a guest, and whose context id is whose.
+//! Vsock: who may talk to a guest, and unique context ids.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::host::Host;
 
 const DEVICE: &str = "/dev/vhost-vsock";
-/// The port the agent listens on.
+/// The port on which the agent listens.
 const PORT: u32 = 5000;
 
 /// The context id of a workspace's machine.
@@ -17,9 +17,9 @@ fn cid(host: &Host, name: &str) -> u32 {
     rest.split(',').next().unwrap().parse().unwrap()
 }
 
-/// Connects to a guest as anybody can.
+/// Connects to a guest, as any user can.
 fn connect(cid: u32) -> File {
-    // SAFETY: the address is a plain structure of numbers for which zeros are valid, and its length goes with it.
+    // SAFETY: the address is a plain structure that is valid when zeroed, and its length is passed with it.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_VSOCK, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -40,30 +40,30 @@ fn with_vsock() -> Host {
 }
 
 #[test]
-fn nobody_without_the_key_of_a_machine_is_served_or_disturbs_who_is() {
+fn connections_without_the_key_are_not_served_and_disturb_nobody() {
     let host = with_vsock();
     host.create("one");
     let cid = cid(&host, "one");
     let job = host.run(&["exec", "one", "--", "sh", "-c", "echo before"]);
     assert!(job.is_object() || job.is_null());
-    // Many who say nothing, and one who knows how to begin but not the key.
+    // Many silent connections, and one with a valid handshake but without the key.
     let silent: Vec<File> = (0..20).map(|_| connect(cid)).collect();
     let mut stranger = connect(cid);
     stranger.write_all(b"\xa7isoHELLO\r\n\x1a\x01\xf3\x9e\x42").unwrap();
     stranger.write_all(&[0; 64]).unwrap();
     let mut answer = Vec::new();
-    // It is closed without a word, or reset because it had said more.
+    // It is closed without a response, or reset because it had sent more.
     let read = stranger.read_to_end(&mut answer);
     assert_eq!(answer, b"", "{read:?}");
     host.run(&["exec", "one", "--", "true"]);
     drop(silent);
-    // Whoever has the key comes back to it as before.
+    // A host with the key can reconnect.
     host.run(&["daemon", "stop"]);
     host.run(&["exec", "one", "--", "true"]);
 }
 
 #[test]
-fn the_key_is_on_no_command_line_and_in_no_file_others_can_read() {
+fn the_key_is_on_no_command_line_and_in_no_readable_file() {
     use std::os::unix::fs::MetadataExt;
     let host = with_vsock();
     host.create("one");
@@ -81,24 +81,24 @@ fn the_key_is_on_no_command_line_and_in_no_file_others_can_read() {
 }
 
 #[test]
-fn machines_of_two_installations_and_forks_have_context_ids_of_their_own() {
+fn machines_of_two_installations_and_forks_have_different_context_ids() {
     let (one, two) = (with_vsock(), with_vsock());
     one.create("same");
     two.create("same");
     one.run(&["fork", "same", "--name", "fork"]);
     let mut ids = [cid(&one, "same"), cid(&two, "same"), cid(&one, "fork")];
-    // The kernel gives an id to one only, so another program that has it keeps it from us.
+    // The kernel assigns an id only once, so an id that another program has is skipped.
     let device = OpenOptions::new().read(true).write(true).open(DEVICE).unwrap();
     for id in ids {
         let wanted = u64::from(id);
-        // SAFETY: the request reads one u64 through the pointer.
+        // SAFETY: the ioctl reads one u64 through the pointer.
         let claimed = unsafe { libc::ioctl(device.as_raw_fd(), 0x4008_af60, &raw const wanted) };
         let errno = std::io::Error::last_os_error().raw_os_error();
         assert_eq!((claimed, errno), (-1, Some(libc::EADDRINUSE)), "{id}");
     }
     ids.sort_unstable();
     assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
-    // Each answers for itself.
+    // Each responds for itself.
     for (host, name) in [(&one, "same"), (&two, "same"), (&one, "fork")] {
         host.run(&["exec", name, "--", "true"]);
     }

@@ -21,7 +21,7 @@ fn write(path: &Path, with: u32) {
     chmod(path, with);
 }
 
-/// A home as an older version left it.
+/// A home directory as left by an older version.
 fn loose_home() -> (tempfile::TempDir, Paths) {
     let dir = tempfile::tempdir().unwrap();
     let paths = paths(&dir.path().join("home"));
@@ -44,7 +44,7 @@ fn loose_home() -> (tempfile::TempDir, Paths) {
     (dir, paths)
 }
 
-/// Everything below a directory, itself included, links not followed.
+/// Everything below a directory, including itself. Links are not followed.
 fn all(dir: &Path) -> Vec<PathBuf> {
     let mut found = vec![dir.to_owned()];
     for entry in fs::read_dir(dir).unwrap() {
@@ -59,7 +59,7 @@ fn all(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_older_home_is_closed_to_everyone_else() {
+fn an_older_home_is_restricted_to_its_user() {
     let (_dir, paths) = loose_home();
     secure(&paths, None).unwrap();
     for path in all(&paths.home) {
@@ -71,9 +71,9 @@ fn an_older_home_is_closed_to_everyone_else() {
 }
 
 #[test]
-fn the_group_of_qemu_reads_what_qemu_opens_and_nothing_else() {
+fn the_qemu_group_can_read_only_what_qemu_opens() {
     let (dir, paths) = loose_home();
-    // As an ordinary user only one's own group can be given.
+    // An ordinary user can only use a group of their own.
     let group = fs::metadata(dir.path()).unwrap().gid();
     secure(&paths, Some(group)).unwrap();
     let wanted = [
@@ -96,16 +96,16 @@ fn the_group_of_qemu_reads_what_qemu_opens_and_nothing_else() {
         let found = mode(&paths.home.join(path));
         assert_eq!(found, wanted, "{path}: {found:o} instead of {wanted:o}");
     }
-    // What is made later gets the group by itself.
+    // New entries inherit the group.
     fs::create_dir(paths.images_dir().join("new")).unwrap();
     assert_eq!(fs::metadata(paths.images_dir().join("new")).unwrap().gid(), group);
 }
 
 #[test]
-fn what_is_right_already_is_not_looked_into() {
+fn directories_with_the_right_mode_are_not_traversed() {
     let (_dir, paths) = loose_home();
     secure(&paths, None).unwrap();
-    // Nobody can reach it, so nobody has to look for it again.
+    // It is unreachable for others, so it need not be checked.
     write(&paths.home.join("memory/one/late"), 0o644);
     secure(&paths, None).unwrap();
     assert_eq!(mode(&paths.home.join("memory/one/late")), 0o644);
@@ -127,7 +127,7 @@ fn links_are_not_followed_out_of_the_home() {
 }
 
 #[test]
-fn a_directory_that_many_share_is_left_as_it_is() {
+fn a_shared_directory_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     chmod(dir.path(), 0o1777);
     secure(&paths(dir.path()), None).unwrap();

@@ -8,6 +8,7 @@ mod disk_view;
 mod disks;
 pub mod host;
 pub mod link;
+mod policy;
 mod pool_error;
 pub mod records;
 mod rootfs;
@@ -18,5 +19,6 @@ pub use disk_view::{DiskView, Extent, Origin};
 pub use disks::{
     DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, Keeping, is_partial_name, partial_name,
 };
+pub use policy::{AllowAll, CommandPolicy};
 pub use pool_error::PoolError;
 pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};

@@ -1,26 +1,25 @@
-//! Which parts of two disks surely hold the same bytes.
+//! The ranges of two disks that are known to have the same bytes, because both store them in the same place.
 
 use agentiso_core::ports::DiskView;
 
 use crate::error::{DiffError, Ext4Error};
 
-/// Beyond this many pieces that differ, small equal gaps between them are forgotten: that costs reading, never
-/// exactness.
+/// Beyond this many differing ranges, small equal gaps between them are dropped. That costs reads, never correctness.
 const MAX_DIRTY: usize = 1 << 20;
 
-/// Everything outside a sorted list of pieces that may differ.
+/// Complement of a sorted list of ranges that may differ.
 #[derive(Debug, Default)]
 pub(super) struct Clean {
     dirty: Vec<(u64, u64)>,
-    /// Where the shorter disk ends.
+    /// Size of the smaller disk.
     end: u64,
     max: usize,
-    /// Gaps up to this length are not worth a piece of their own.
+    /// Gaps up to this length are merged into the surrounding ranges.
     gap: u64,
 }
 
 impl Clean {
-    /// Asks both disks where they keep their bytes; reads none.
+    /// Compares where both disks store their bytes, without reading any.
     pub(super) fn find(before: &dyn DiskView, after: &dyn DiskView) -> Result<Self, DiffError> {
         let end = before.size().min(after.size());
         let mut clean = Self { dirty: Vec::new(), end, max: MAX_DIRTY, gap: 0 };
@@ -38,19 +37,19 @@ impl Clean {
         Ok(clean)
     }
 
-    /// Whether every byte of a range is surely the same on both disks.
+    /// Whether every byte of a range is known to be the same on both disks.
     pub(super) fn covers(&self, offset: u64, length: u64) -> bool {
         let Some(end) = offset.checked_add(length).filter(|end| *end <= self.end) else { return false };
         let next = self.dirty.partition_point(|(_, dirty_end)| *dirty_end <= offset);
         self.dirty.get(next).is_none_or(|(start, _)| *start >= end)
     }
 
-    /// Whether the disks are the same altogether.
+    /// Whether the disks are known to be identical.
     pub(super) fn is_everything(&self, before: &dyn DiskView, after: &dyn DiskView) -> bool {
         self.dirty.is_empty() && before.size() == after.size()
     }
 
-    /// Marks more ranges as possibly different, in any order.
+    /// Marks more ranges, in any order, as possibly different.
     pub(super) fn exclude(&mut self, mut ranges: Vec<(u64, u64)>) {
         ranges.append(&mut self.dirty);
         ranges.sort_unstable();
@@ -59,7 +58,7 @@ impl Clean {
         }
     }
 
-    /// Adds a range that begins no earlier than the last.
+    /// Adds a range that begins no earlier than the last one.
     fn append(&mut self, start: u64, end: u64) {
         match self.dirty.last_mut() {
             Some((_, last)) if start <= last.saturating_add(self.gap) => *last = (*last).max(end),
@@ -86,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_marked_is_never_clean_however_little_is_remembered(
+        fn a_marked_range_is_never_clean_even_when_gaps_are_merged(
             mut ranges in proptest::collection::vec((0u64..1 << 20, 1u64..20_000), 0..40),
             late in proptest::collection::vec((0u64..1 << 20, 1u64..20_000), 0..10),
             max in 1usize..50,

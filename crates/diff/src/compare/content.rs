@@ -1,4 +1,4 @@
-//! Whether two files have the same bytes.
+//! Compares the bytes of two files.
 
 use super::pair::Pair;
 use crate::error::DiffError;
@@ -7,7 +7,7 @@ use crate::ext4::{Content, Inode, Place};
 const BUFFER: u64 = 256 << 10;
 
 impl Pair<'_> {
-    /// Compares files of the same size byte by byte, except where both keep the same blocks or nothing.
+    /// Compares files of the same size byte by byte, except where both use the same blocks or have holes.
     pub(super) fn differ_when_read(&self, before: &Inode, after: &Inode) -> Result<bool, DiffError> {
         let one = Content::of(&self.before, before).map_err(DiffError::Before)?;
         let other = Content::of(&self.after, after).map_err(DiffError::After)?;

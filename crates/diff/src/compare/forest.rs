@@ -1,4 +1,4 @@
-//! The trees that only one side has, kept small: a name once, a path never.
+//! The subtrees that only one side has. Stored compactly: each name once, and no full paths.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use super::walk::Side;
 use crate::change::EntryKind;
 use crate::error::Ext4Error;
 
-/// The longest path that is told. Linux takes a quarter of this in one call.
+/// Limit on the length of a reported path. Linux accepts a quarter of this in one call.
 pub(super) const MAX_PATH: usize = 16 << 10;
-/// How many bytes of names and places are kept.
+/// Limit on the memory for names and locations.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Trees, each standing at a place of the tree they came from.
+/// Subtrees, each attached to a directory of the tree it came from.
 #[derive(Debug, Default)]
 pub(super) struct Forest {
-    /// The directories the trees stand in.
+    /// The directories to which subtrees are attached.
     places: Vec<Vec<u8>>,
     names: Vec<u8>,
     nodes: Vec<Node>,
@@ -29,7 +29,7 @@ struct Node {
     name_length: u8,
     inode: u32,
     path_length: u32,
-    /// Sorted by name; always after their parent.
+    /// Sorted by name. Children always follow their parent.
     children: Range<u32>,
 }
 
@@ -40,14 +40,14 @@ enum Parent {
 }
 
 impl Forest {
-    /// Makes a directory known, by its path without a slash at the end.
+    /// Registers a directory by its path without a trailing slash.
     pub(super) fn place(&mut self, path: &[u8]) -> Result<u32, Ext4Error> {
         self.take(path.len() + size_of::<Vec<u8>>())?;
         self.places.push(path.to_vec());
         Ok(self.places.len() as u32 - 1)
     }
 
-    /// Adds the root of a tree.
+    /// Adds the root of a subtree.
     pub(super) fn plant(&mut self, place: u32, name: &[u8], inode: u32) -> Result<(), Ext4Error> {
         let above = self.places.get(place as usize).map_or(0, Vec::len);
         self.push(Parent::Place(place), above, name, inode)
@@ -59,7 +59,7 @@ impl Forest {
         while let Some(node) = self.nodes.get(index) {
             let (number, above) = (node.inode, node.path_length as usize);
             let inode = side.volume.inode(number).map_err(side.on_side);
-            // One that cannot be read is reported when it turns out to be gone, new or moved.
+            // An unreadable inode is reported when the entry turns out to be removed, added or renamed.
             let is_directory = inode.as_ref().is_ok_and(|inode| inode.kind() == Some(EntryKind::Directory));
             let listing = match inode {
                 Ok(inode) if is_directory => report.readable(|| self.path(index), side.list(&inode))?,
@@ -125,7 +125,7 @@ impl Forest {
         if path_length > MAX_PATH {
             return Err(Ext4Error::TooLarge { what: "bytes in a path", limit: MAX_PATH as u64 });
         }
-        // The limits above keep these numbers well inside their types.
+        // The limits above keep these numbers within their types.
         self.nodes.push(Node {
             parent,
             name_start: self.names.len() as u32,

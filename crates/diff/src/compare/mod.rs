@@ -1,4 +1,4 @@
-//! Two trees in step.
+//! Compares two trees by walking them in parallel.
 
 mod clean;
 mod content;

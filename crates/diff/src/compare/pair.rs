@@ -1,4 +1,4 @@
-//! Two file systems, and in what two of their inodes differ.
+//! A pair of file systems, and the differences between an inode of each.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -16,17 +16,17 @@ pub(super) struct Pair<'a> {
     pub(super) before: Volume<'a>,
     pub(super) after: Volume<'a>,
     pub(super) clean: Clean,
-    /// Whether a common past can be presumed, so that equal inodes are the same inode.
+    /// Whether the file systems have a common origin, so that equal inode identities mean the same file.
     pub(super) is_related: bool,
-    /// Content already compared of files with several names, by both inodes: they are met once per name.
+    /// Results for the content of hard-linked files, by both inodes: they are found once per name.
     compared: RefCell<HashMap<(u32, u32), bool>>,
 }
 
-/// An inode on each side.
+/// An inode of each side.
 pub(super) struct Inodes {
     pub(super) before: Inode,
     pub(super) after: Inode,
-    /// Both are the same bytes.
+    /// Whether both are byte for byte the same.
     is_same: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Pair<'a> {
         Ok(Self { before, after, clean, is_related, compared: RefCell::default() })
     }
 
-    /// Reads an inode of each side, or one for both where they are surely the same.
+    /// Reads an inode of each side, or just one if they are known to be the same.
     pub(super) fn inodes(&self, before: u32, after: u32) -> Result<Inodes, DiffError> {
         let place = self.before.inode_offset(before).map_err(DiffError::Before)?;
         let other = self.after.inode_offset(after).map_err(DiffError::After)?;
@@ -65,7 +65,7 @@ impl<'a> Pair<'a> {
         Ok(Inodes { before: one, after: other, is_same })
     }
 
-    /// Lists a directory of each side, or one for both where they are surely the same.
+    /// Lists a directory of each side, or just one if they are known to be the same.
     pub(super) fn listings(
         &self,
         inodes: &Inodes,
@@ -79,7 +79,7 @@ impl<'a> Pair<'a> {
         Ok((before, Rc::new(after)))
     }
 
-    /// In what two inodes differ.
+    /// The aspects in which two inodes differ.
     pub(super) fn aspects(&self, inodes: &Inodes) -> Result<BTreeSet<Aspect>, DiffError> {
         let (before, after) = (&inodes.before, &inodes.after);
         let mut aspects = BTreeSet::new();
@@ -111,7 +111,7 @@ impl<'a> Pair<'a> {
     fn attributes_differ(&self, inodes: &Inodes) -> Result<bool, DiffError> {
         let block = inodes.before.attribute_block();
         let size = self.before.shape().block_size();
-        // Values in other inodes can change without a trace in this one.
+        // Attribute values in separate inodes can change without any change to this inode.
         let is_all_here =
             !self.before.shape().has_attribute_inodes() && !self.after.shape().has_attribute_inodes();
         let is_block_same = block == 0
@@ -124,7 +124,7 @@ impl<'a> Pair<'a> {
         Ok(before != after)
     }
 
-    /// Whether the bytes of two files or the targets of two links differ.
+    /// Whether the content of two files, or the targets of two links, differ.
     fn content_differs(&self, inodes: &Inodes) -> Result<bool, DiffError> {
         if inodes.before.size() != inodes.after.size() {
             return Ok(true);
@@ -145,7 +145,7 @@ impl<'a> Pair<'a> {
         Ok(differs)
     }
 
-    /// Whether the data of one and the same inode is surely the same, told without reading it.
+    /// Whether the data of the same inode is known to be unchanged, without reading it.
     fn is_data_surely_same(&self, inodes: &Inodes) -> Result<bool, DiffError> {
         let inode = &inodes.before;
         if inode.has_inline_data() || inode.is_short_link() {
@@ -156,8 +156,8 @@ impl<'a> Pair<'a> {
             return Ok(false);
         }
         let runs = ext4::runs(&self.before, inode).map_err(DiffError::Before)?;
-        // The other side would refuse blocks it does not have; that only matters where disks differ in size,
-        // and there nothing is clean.
+        // The other side would reject blocks that it does not have. That only matters if the disks differ in size, and
+        // then those blocks are not clean.
         Ok(runs.iter().all(|run| self.clean.covers(run.physical * size, run.blocks * size)))
     }
 }

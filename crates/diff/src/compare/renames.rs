@@ -1,8 +1,8 @@
-//! Tells what moved from what is gone and what is new.
+//! Separates renamed entries from removed and added ones.
 //!
-//! An inode number alone proves nothing, as it is used again after a deletion; together with the generation
-//! and the time of creation, both set when the inode is made and never again, on file systems with a common
-//! past, it does.
+//! An inode number alone does not identify a file, because it is reused after a deletion. Together with the generation
+//! and the creation time, which are set once when the inode is created, it does, if the file systems have a common
+//! origin.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(super) fn report(
     };
     if pair.is_related && gone.len() > 0 && new.len() > 0 {
         matching.index();
-        // Directories first: what is still in a directory that moved has not moved by itself.
+        // Directories first: an entry that is still in a renamed directory was not renamed itself.
         matching.settle(|kind| kind == EntryKind::Directory)?;
         matching.settle(|kind| kind != EntryKind::Directory)?;
     }
@@ -42,7 +42,7 @@ struct Matching<'m, 'd, 'r> {
     pair: &'m Pair<'d>,
     gone: &'m Forest,
     new: &'m Forest,
-    /// What is gone, by inode; several if the file had several names.
+    /// Removed entries by inode; several if the file had several names.
     by_inode: HashMap<u32, Vec<u32>>,
     is_gone_settled: Vec<bool>,
     is_new_settled: Vec<bool>,
@@ -56,13 +56,13 @@ impl Matching<'_, '_, '_> {
         }
     }
 
-    /// Finds what moved among the new entries of some kinds. Parents come before children in a forest.
+    /// Finds renames among the added entries of some kinds. Parents precede children in a forest.
     fn settle(&mut self, is_wanted: impl Fn(EntryKind) -> bool) -> Result<(), Halt> {
         for new in 0..self.new.len() {
             if is_set(&self.is_new_settled, new) || !self.by_inode.contains_key(&self.new.inode(new)) {
                 continue;
             }
-            // Damage is reported in the end, by `rest`.
+            // Damage is reported at the end, by `rest`.
             let Some(inode) = unless_damaged(self.after(new))? else { continue };
             let (Some(identity), Some(true)) = (inode.identity(), inode.kind().map(&is_wanted)) else {
                 continue;
@@ -74,9 +74,9 @@ impl Matching<'_, '_, '_> {
         Ok(())
     }
 
-    /// The first entry that is gone and was the very same inode.
+    /// The first removed entry that was the same inode.
     fn find(&mut self, number: u32, identity: Identity) -> Result<Option<usize>, Halt> {
-        // Those already settled stay so: forgetting them keeps the search short.
+        // Dropping those already matched keeps the search short.
         if let Some(nodes) = self.by_inode.get_mut(&number) {
             while nodes.last().is_some_and(|node| is_set(&self.is_gone_settled, *node as usize)) {
                 nodes.pop();
@@ -97,7 +97,7 @@ impl Matching<'_, '_, '_> {
         self.below(old, new)
     }
 
-    /// Compares what is below two directories, or nothing, by name.
+    /// Compares the children of two directories, if they are directories, by name.
     fn below(&mut self, old: usize, new: usize) -> Result<(), Halt> {
         let mut pairs = vec![(old, new)];
         while let Some((old, new)) = pairs.pop() {
@@ -165,7 +165,7 @@ impl Matching<'_, '_, '_> {
     }
 }
 
-/// What was read, if the file system is not damaged there.
+/// Converts damage of the file system to `None`.
 fn unless_damaged<T>(result: Result<T, DiffError>) -> Result<Option<T>, DiffError> {
     match result {
         Ok(read) => Ok(Some(read)),

@@ -1,4 +1,4 @@
-//! Handing changes to whoever asked for them.
+//! Passes changes to the caller's visitor.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -8,12 +8,12 @@ use crate::change::{Aspect, Change, ChangeKind, Totals};
 use crate::error::DiffError;
 use crate::ext4::Inode;
 
-/// A file system with more damage than this is no use to compare.
+/// A comparison with more unreadable paths than this fails.
 const MAX_UNREADABLE: u64 = 1000;
 
 /// Why a comparison ends early.
 pub(super) enum Halt {
-    /// The visitor has seen enough.
+    /// The visitor asked to stop.
     Enough,
     Failed(DiffError),
 }
@@ -43,7 +43,7 @@ impl<'r> Report<'r> {
         self.pass(Change { path, kind: ChangeKind::Removed, before: inode.info(), after: None })
     }
 
-    /// Tells of a path in both, if there is anything to tell.
+    /// Reports a path that exists on both sides, if it differs.
     pub(super) fn compared(
         &mut self,
         path: Vec<u8>,
@@ -66,7 +66,7 @@ impl<'r> Report<'r> {
         self.both(path, ChangeKind::Renamed { from, aspects }, inodes)
     }
 
-    /// Passes on what could be read. Damage is reported as an unreadable path, and the comparison continues.
+    /// Returns what could be read. Damage is reported as an unreadable path, and the comparison continues.
     pub(super) fn readable<T>(
         &mut self,
         path: impl FnOnce() -> Vec<u8>,

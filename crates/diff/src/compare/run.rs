@@ -1,4 +1,4 @@
-//! A comparison from beginning to end.
+//! Entry points of a comparison.
 
 use std::ops::ControlFlow;
 
@@ -13,12 +13,12 @@ use crate::error::{DiffError, Ext4Error};
 use crate::ext4::{ROOT, Volume};
 use crate::file;
 
-/// What to compare, and how much at most.
+/// Scope and limits of a comparison.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Options {
-    /// Only this absolute path and what is below it. No symbolic link on the way is followed.
+    /// Only compare this absolute path and everything below it. Symbolic links in it are not followed.
     pub under: Option<Vec<u8>>,
-    /// The most entries either disk may have.
+    /// Maximum number of entries on either disk.
     pub max_entries: u64,
 }
 
@@ -28,24 +28,24 @@ impl Default for Options {
     }
 }
 
-/// Compares two disks and returns everything that differs, ordered by path.
+/// Compares two disks and returns all differences, ordered by path.
 pub fn compare(before: &dyn DiskView, after: &dyn DiskView, options: &Options) -> Result<Changes, DiffError> {
     let mut entries = Vec::new();
     let totals = visit(before, after, options, &mut |change| {
         entries.push(change);
         ControlFlow::Continue(())
     })?;
-    // Part by part, so that a directory is followed by what is in it.
+    // Compare component by component, so that a directory is followed by its contents.
     entries.sort_by(|one: &Change, other: &Change| {
         one.path.split(|byte| *byte == b'/').cmp(other.path.split(|byte| *byte == b'/'))
     });
     Ok(Changes { entries, totals })
 }
 
-/// Compares two disks and tells each change as it is found, without keeping the list.
+/// Compares two disks and passes each change to the visitor as it is found, without keeping a list.
 ///
-/// First come the paths that are on both disks, in order; then what moved, what is gone and what is new, which
-/// is only known at the end. After [`ControlFlow::Break`] the totals are of what was told until then.
+/// Paths that exist on both disks come first, in order. Renamed, removed and added entries follow, as they are known
+/// only at the end. After [`ControlFlow::Break`] the totals cover only what was reported.
 pub fn visit(
     before: &dyn DiskView,
     after: &dyn DiskView,

@@ -1,4 +1,4 @@
-//! Walks two trees in step, and sets aside what only one of them has.
+//! Walks two trees in parallel and collects the entries that only one of them has.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use crate::change::EntryKind;
 use crate::error::{DiffError, Ext4Error};
 use crate::ext4::{Inode, Listing, Volume};
 
-/// One side of a walk.
+/// One side of the walk.
 pub(super) struct Side<'p, 'd> {
     pub(super) volume: &'p Volume<'d>,
     pub(super) on_side: fn(Ext4Error) -> DiffError,
-    /// Directories met: each may be met once, or the tree would be none.
+    /// Directories visited so far. Each may occur only once, otherwise it is not a tree.
     directories: HashSet<u32>,
     max_entries: u64,
     left: u64,
@@ -31,22 +31,22 @@ impl Side<'_, '_> {
         Ok(listing)
     }
 
-    /// Notes that a directory is about to be listed.
+    /// Records that a directory is about to be listed.
     fn enter(&mut self, inode: &Inode) -> Result<(), DiffError> {
         if self.directories.insert(inode.number) {
             return Ok(());
         }
-        let reason = "a directory is in several places of the tree";
+        let reason = "a directory occurs more than once in the tree";
         Err((self.on_side)(Ext4Error::Damaged { inode: inode.number, reason }))
     }
 
-    /// Notes how many entries a directory had.
+    /// Counts the entries of a directory against the limit.
     fn count(&mut self, entries: usize) -> Result<(), DiffError> {
         self.left = self.left.checked_sub(entries as u64).ok_or_else(|| self.too_many())?;
         Ok(())
     }
 
-    /// Says the limit of the whole where only what was left of it was known.
+    /// Replaces the remaining limit in an error with the overall limit.
     fn explain(&self, error: Ext4Error) -> DiffError {
         match error {
             Ext4Error::TooLarge { what: "entries", .. } => self.too_many(),
@@ -59,7 +59,7 @@ impl Side<'_, '_> {
     }
 }
 
-/// Both sides of a walk.
+/// Both sides of the walk.
 pub(super) struct Walk<'p, 'd> {
     pair: &'p Pair<'d>,
     before: Side<'p, 'd>,
@@ -73,12 +73,12 @@ struct Frame {
     next_before: usize,
     next_after: usize,
     path_length: usize,
-    /// The path in each forest, once anything of this directory is in it.
+    /// The directory's index in each forest, once an entry of it was added.
     place_before: Option<u32>,
     place_after: Option<u32>,
 }
 
-/// What comes next in a directory.
+/// The next entry of a directory.
 enum Step {
     Gone(u32),
     New(u32),
@@ -102,7 +102,7 @@ impl<'p, 'd> Walk<'p, 'd> {
         }
     }
 
-    /// Compares what is at `path` on either side and everything below.
+    /// Compares `path` on both sides and everything below it.
     pub(super) fn from(
         &mut self,
         mut path: Vec<u8>,
@@ -147,7 +147,7 @@ impl<'p, 'd> Walk<'p, 'd> {
         Ok(())
     }
 
-    /// Lists everything below what only one side has.
+    /// Lists everything below the entries that only one side has.
     pub(super) fn expand(mut self, report: &mut Report<'_>) -> Result<(Forest, Forest), Halt> {
         let mut gone = std::mem::take(&mut self.before.alone);
         let mut new = std::mem::take(&mut self.after.alone);
@@ -156,7 +156,7 @@ impl<'p, 'd> Walk<'p, 'd> {
         Ok((gone, new))
     }
 
-    /// Compares one path that both sides have; returns what is to be compared below it.
+    /// Compares a path that both sides have. Returns the directory to compare next, if it is one.
     fn both(
         &mut self,
         path: &mut Vec<u8>,
@@ -180,7 +180,7 @@ impl<'p, 'd> Walk<'p, 'd> {
             }
             (false, false) => Ok(None),
             (was_directory, _) => {
-                // All that was below is gone, or all that is below is new.
+                // All its former contents were removed, or all its contents are new.
                 let (side, inode) = match was_directory {
                     true => (&mut self.before, &inodes.before),
                     false => (&mut self.after, &inodes.after),
@@ -197,7 +197,7 @@ impl<'p, 'd> Walk<'p, 'd> {
         }
     }
 
-    /// Lists a directory of both sides.
+    /// Lists a directory on both sides.
     fn listings(&mut self, inodes: &Inodes) -> Result<(Rc<Listing>, Rc<Listing>), DiffError> {
         self.before.enter(&inodes.before)?;
         self.after.enter(&inodes.after)?;
@@ -214,9 +214,9 @@ impl<'p, 'd> Walk<'p, 'd> {
 }
 
 impl Frame {
-    /// A directory that is about to be compared; `path` becomes what its entries' paths start with.
+    /// Prepares the comparison of a directory. `path` becomes the prefix of its entries' paths.
     fn at(path: &mut Vec<u8>, before: Rc<Listing>, after: Rc<Listing>) -> Self {
-        // The root is the only path that ends in a slash, and its children have no second one.
+        // Only the root path ends in a slash; do not add a second one.
         if path.as_slice() == b"/" {
             path.clear();
         }
@@ -225,7 +225,7 @@ impl Frame {
         Self { before, after, next_before, next_after, path_length, place_before, place_after }
     }
 
-    /// Takes the next name of either side, in order, and puts it after `path`.
+    /// Takes the next name of either side, in order, and appends it to `path`.
     fn step(&mut self, path: &mut Vec<u8>) -> Result<Option<Step>, DiffError> {
         let (step, name) = match (self.before.get(self.next_before), self.after.get(self.next_after)) {
             (None, None) => return Ok(None),

@@ -1,4 +1,4 @@
-//! The bytes of a file or the target of a link, wherever they are kept.
+//! The content of a file or the target of a link, whether inline or in blocks.
 
 use super::inode::Inode;
 use super::map::{self, Run};
@@ -8,7 +8,7 @@ use crate::error::Ext4Error;
 
 const BUFFER: u64 = 256 << 10;
 
-/// What an inode holds.
+/// The data of an inode.
 pub(crate) struct Content<'v, 'd> {
     volume: &'v Volume<'d>,
     kept: Kept,
@@ -19,20 +19,20 @@ enum Kept {
     Runs(Vec<Run>),
 }
 
-/// The longest part from some place of a file on that is all in one place.
+/// A range of a file that is stored contiguously.
 pub(crate) struct Part {
     pub(crate) place: Place,
     pub(crate) length: u64,
 }
 
-/// Where a part begins.
+/// Where a range is stored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Place {
-    /// It reads as zeros.
+    /// A hole, which reads as zeros.
     Nowhere,
-    /// At an offset of the data in the inode.
+    /// At this offset of the inline data.
     Inode(usize),
-    /// At an offset of the disk.
+    /// At this offset of the disk.
     Disk(u64),
 }
 
@@ -60,7 +60,7 @@ impl<'v, 'd> Content<'v, 'd> {
         Ok(bytes)
     }
 
-    /// The part that begins at `at` and reaches no further than `end`, which is beyond `at`.
+    /// The longest contiguous part in `at..end`. `at` must be less than `end`.
     pub(crate) fn part(&self, at: u64, end: u64) -> Part {
         let (place, stop) = match &self.kept {
             Kept::Inline(bytes) if at < bytes.len() as u64 => (Place::Inode(at as usize), bytes.len() as u64),
@@ -81,7 +81,7 @@ impl<'v, 'd> Content<'v, 'd> {
         })
     }
 
-    /// Makes `buffer` the `length` bytes at `place`.
+    /// Fills `buffer` with the `length` bytes at `place`.
     pub(crate) fn fill(&self, place: Place, length: u64, buffer: &mut Vec<u8>) -> Result<(), Ext4Error> {
         buffer.clear();
         buffer.resize(length as usize, 0);

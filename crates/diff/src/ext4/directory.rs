@@ -1,4 +1,4 @@
-//! Directories.
+//! Lists directories.
 
 use super::fields::{le16, le32};
 use super::inode::Inode;
@@ -9,7 +9,7 @@ use crate::error::Ext4Error;
 
 const HEADER: usize = 8;
 
-/// The names in a directory, sorted by their bytes, without `.` and `..`.
+/// The entries of a directory, sorted by the bytes of their names, without `.` and `..`.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     names: Vec<u8>,
@@ -28,7 +28,7 @@ impl Listing {
         self.entries.len()
     }
 
-    /// The name and inode at a place of the list.
+    /// The name and inode number at an index.
     pub(crate) fn get(&self, index: usize) -> Option<(&[u8], u32)> {
         self.entries.get(index).map(|entry| (self.name(entry), entry.inode))
     }
@@ -46,12 +46,12 @@ impl Listing {
 
 /// Lists a directory of at most `limit` entries.
 ///
-/// The index of a large directory is hidden in unused entries, so reading its blocks one by one finds
-/// everything, whether there is an index or not.
+/// The hash index of a large directory is stored in blocks that look like unused entries, so reading all blocks
+/// sequentially finds everything, with or without an index.
 pub(crate) fn list(volume: &Volume<'_>, inode: &Inode, limit: u64) -> Result<Listing, Ext4Error> {
     let mut reader = Reader { inode: inode.number, limit, listing: Listing::default() };
     if inode.has_inline_data() {
-        // The first four bytes are the parent, in place of `.` and `..`.
+        // The first four bytes are the inode number of the parent, instead of `.` and `..`.
         reader.block(inode.block_field().get(4..).unwrap_or_default())?;
         reader.block(&xattr::inline_tail(inode)?)?;
     } else {
@@ -76,7 +76,7 @@ impl Reader {
         let mut at = 0;
         while at + HEADER <= bytes.len() {
             let length = match le16(bytes, at + 4) {
-                // Blocks of 64 KiB are too long for the field.
+                // A length of 64 KiB does not fit in the field.
                 0 | u16::MAX if bytes.len() > usize::from(u16::MAX) => bytes.len() - at,
                 length => usize::from(length),
             };
@@ -98,7 +98,7 @@ impl Reader {
             return Ok(());
         }
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
-            return Err(self.damaged("a name holds what no name may hold"));
+            return Err(self.damaged("a name contains a slash or a NUL byte"));
         }
         if self.listing.entries.len() as u64 >= self.limit {
             return Err(Ext4Error::TooLarge { what: "entries", limit: self.limit });
@@ -119,7 +119,7 @@ impl Reader {
         let mut entries = std::mem::take(&mut self.listing.entries);
         entries.sort_unstable_by(|one, other| self.listing.name(one).cmp(self.listing.name(other)));
         if entries.array_windows().any(|[one, next]| self.listing.name(one) == self.listing.name(next)) {
-            return Err(self.damaged("a directory holds a name twice"));
+            return Err(self.damaged("a directory contains a name twice"));
         }
         self.listing.entries = entries;
         Ok(self.listing)

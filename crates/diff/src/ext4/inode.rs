@@ -1,4 +1,4 @@
-//! Inodes.
+//! Decodes inodes.
 
 use super::fields::{joined, le16, le32};
 use crate::change::{EntryInfo, EntryKind, Time};
@@ -6,11 +6,11 @@ use crate::change::{EntryInfo, EntryKind, Time};
 const FLAG_EXTENTS: u32 = 0x8_0000;
 const FLAG_ATTRIBUTE_VALUE: u32 = 0x20_0000;
 const FLAG_INLINE_DATA: u32 = 0x1000_0000;
-/// The part every inode has, before the part whose length it states.
+/// Size of the fixed part of an inode. The size of the part after it varies.
 const FIXED: usize = 128;
 const MAGIC_ATTRIBUTES: u32 = 0xea02_0000;
 
-/// An inode as it is on disk; at least 128 bytes.
+/// The raw bytes of an inode, at least 128.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) number: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Inode {
     large_directories: bool,
 }
 
-/// What tells an inode from an earlier or later one of the same number.
+/// Distinguishes successive inodes with the same number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Identity {
     number: u32,
@@ -32,7 +32,7 @@ impl Inode {
         Self { number, raw: raw.into(), large_directories }
     }
 
-    /// Its type; `None` if the inode is free or makes no sense.
+    /// The type; `None` if the inode is free or invalid.
     pub(crate) fn kind(&self) -> Option<EntryKind> {
         match le16(&self.raw, 0) >> 12 {
             0x1 => Some(EntryKind::Fifo),
@@ -50,7 +50,7 @@ impl Inode {
         le16(&self.raw, 0) & 0o7777
     }
 
-    /// User and group.
+    /// User id and group id.
     pub(crate) fn owner(&self) -> (u32, u32) {
         let half = |low, high| u32::from(le16(&self.raw, high)) << 16 | u32::from(le16(&self.raw, low));
         (half(0x2, 0x78), half(0x18, 0x7a))
@@ -87,12 +87,12 @@ impl Inode {
         self.flags() & FLAG_ATTRIBUTE_VALUE != 0
     }
 
-    /// Whether its target is in [`Self::block_field`].
+    /// Whether the link target is stored in [`Self::block_field`].
     pub(crate) fn is_short_link(&self) -> bool {
         self.kind() == Some(EntryKind::Symlink) && self.size() < self.block_field().len() as u64
     }
 
-    /// Whether the places of all its data are in the inode, not in blocks elsewhere.
+    /// Whether all block pointers are in the inode itself.
     pub(crate) fn maps_itself(&self) -> bool {
         // An extent tree of depth zero, or no indirect blocks.
         match self.has_extents() {
@@ -112,12 +112,12 @@ impl Inode {
         }
     }
 
-    /// The block with extended attributes that found no room in the inode; 0 for none.
+    /// The block with extended attributes that do not fit in the inode; 0 for none.
     pub(crate) fn attribute_block(&self) -> u64 {
         joined(u32::from(le16(&self.raw, 0x76)), le32(&self.raw, 0x68))
     }
 
-    /// The extended attributes in the inode, past their magic number.
+    /// The extended attributes in the inode, after their magic number.
     pub(super) fn attribute_area(&self) -> Option<&[u8]> {
         let area = self.raw.get(FIXED + usize::from(self.extra_length())..)?;
         (le32(area, 0) == MAGIC_ATTRIBUTES).then_some(area.get(4..)).flatten()
@@ -158,7 +158,7 @@ impl Inode {
         at + length <= FIXED + usize::from(self.extra_length())
     }
 
-    /// A time whose nanoseconds and upper bits are in `extra`, if the inode is long enough to have that.
+    /// A timestamp. Its nanoseconds and upper bits are in the field at `extra`, if the inode has that field.
     fn time(&self, at: usize, extra: usize) -> Time {
         let seconds = i64::from(le32(&self.raw, at).cast_signed());
         if !self.has_field(extra, 4) {

@@ -1,8 +1,8 @@
-//! The journal of a file system that was in use: what was committed to it but not yet written in place.
+//! Reads the journal of a file system that was in use: blocks that were committed but not yet written in place.
 //!
-//! Committed copies are not applied but remembered by where they are, and read from there in place of the
-//! block they are a copy of. Checksums are not looked at: a transaction counts if its commit block is there
-//! with the right number, which the order of writes guarantees unless commits are asynchronous.
+//! Committed blocks are not applied. Their locations in the journal are recorded, and reads of those blocks are
+//! redirected there. Checksums are not verified: a transaction is valid if its commit block has the right sequence
+//! number, which the order of writes guarantees unless commits are asynchronous.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ const TAG_ESCAPED: u32 = 1;
 const TAG_SAME_UUID: u32 = 2;
 const TAG_LAST: u32 = 8;
 
-/// The blocks whose latest content is in the journal.
+/// The blocks whose current content is in the journal.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     copies: HashMap<u64, Copied>,
@@ -35,14 +35,14 @@ pub(super) struct Replay {
 /// A block's copy in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copied {
-    /// Where on the disk the copy is.
+    /// Byte offset of the copy on the disk.
     pub(super) offset: u64,
-    /// Whether its first bytes looked like a journal header and were blanked.
+    /// Whether the first bytes looked like a journal header and were replaced by zeros.
     escaped: bool,
 }
 
 impl Copied {
-    /// Puts back what was blanked, if `bytes`, which begin `within` the block, reach it.
+    /// Restores escaped bytes, if `bytes`, which start at offset `within` of the block, contain them.
     pub(super) fn restore_escaped(self, within: u64, bytes: &mut [u8]) {
         if self.escaped {
             let magic = MAGIC.to_be_bytes();
@@ -67,7 +67,7 @@ impl Replay {
     }
 }
 
-/// Finds the committed copies in the journal of a file system.
+/// Finds the committed blocks in the journal of a file system.
 pub(super) fn replay(volume: &Volume<'_>) -> Result<Replay, Ext4Error> {
     let number = volume.shape().journal_inode;
     if number == 0 {
@@ -116,7 +116,7 @@ impl<'v, 'd> Log<'v, 'd> {
             && log.first > 0
             && log.first < log.length
             && (log.start == 0 || (log.first..log.length).contains(&log.start));
-        if is_sound { Ok(log) } else { Err(log.damaged("the journal's superblock makes no sense")) }
+        if is_sound { Ok(log) } else { Err(log.damaged("the journal's superblock is invalid")) }
     }
 
     fn scan(&self) -> Result<Found, Ext4Error> {
@@ -125,7 +125,7 @@ impl<'v, 'd> Log<'v, 'd> {
         let mut bytes = vec![0; self.volume.shape().block_size() as usize];
         let mut sequence = self.sequence;
         let mut at = self.start;
-        // Every turn goes on by at least one block, and once round is all there is.
+        // Each iteration advances by at least one block, and stops after one round.
         let mut left = self.length - self.first;
         while left > 0 {
             self.read(at, &mut bytes)?;
@@ -158,7 +158,7 @@ impl<'v, 'd> Log<'v, 'd> {
         Ok(found)
     }
 
-    /// The blocks a descriptor announces, and whether each was escaped.
+    /// The blocks listed in a descriptor, and whether each is escaped.
     fn tags(&self, bytes: &[u8]) -> Result<Vec<(u64, bool)>, Ext4Error> {
         let wide = self.features & FEATURE_64BIT != 0;
         let v3 = self.features & FEATURE_CHECKSUM_V3 != 0;
@@ -182,7 +182,7 @@ impl<'v, 'd> Log<'v, 'd> {
                 return Ok(tags);
             }
         }
-        Err(self.damaged("a list of blocks in the journal has no end"))
+        Err(self.damaged("a list of blocks in the journal is not terminated"))
     }
 
     fn revoked(&self, bytes: &[u8], mut each: impl FnMut(u64)) {
@@ -217,7 +217,7 @@ impl<'v, 'd> Log<'v, 'd> {
     }
 }
 
-/// What transactions hold, oldest first, each with the number of its transaction.
+/// Blocks and revocations in the journal, oldest first, each with its transaction's sequence number.
 #[derive(Default)]
 struct Found {
     copies: Vec<(u32, u64, Copied)>,
@@ -225,7 +225,7 @@ struct Found {
 }
 
 impl Found {
-    /// Keeps the latest copy of every block, unless the block was freed since.
+    /// Keeps the latest copy of each block, unless the block was revoked later.
     fn resolve(self, volume: &Volume<'_>) -> Result<Replay, Ext4Error> {
         let mut last_revoked: HashMap<u64, u32> = HashMap::new();
         for (sequence, block) in self.revoked {
@@ -239,7 +239,7 @@ impl Found {
                     reason: "the journal changes a block that is not on the disk",
                 });
             }
-            // Numbers wrap around, so the later one is told by the distance.
+            // Sequence numbers wrap around, so compare their distance.
             let is_later = |revoked: &u32| sequence.wrapping_sub(*revoked).cast_signed() > 0;
             if last_revoked.get(&block).is_none_or(is_later) {
                 copies.insert(block, copy);

@@ -1,19 +1,19 @@
-//! Where the data of an inode is.
+//! Maps the data of an inode to blocks.
 
 use super::fields::{joined, le16, le32};
 use super::inode::Inode;
 use super::volume::Volume;
 use crate::error::Ext4Error;
 
-/// More pieces than this has no file, however fragmented, that anyone can work with.
+/// Limit on the number of fragments of a file.
 const MAX_RUNS: usize = 4 << 20;
 const MAGIC_EXTENTS: u16 = 0xf30a;
 const MAX_DEPTH: u16 = 5;
-/// Longer extents are allocated but never written, and read as zeros.
+/// Longer extents are preallocated but unwritten, and read as zeros.
 const MAX_WRITTEN: u16 = 32768;
 const DIRECT: usize = 12;
 
-/// Written blocks, in a row both in the file and on the disk. What lies between runs reads as zeros.
+/// Written blocks that are contiguous in the file and on the disk. Gaps between runs read as zeros.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Run {
     pub(crate) logical: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Run {
     pub(crate) blocks: u64,
 }
 
-/// The written data of an inode, in the order of the file.
+/// Returns the written runs of an inode, in file order.
 pub(crate) fn runs(volume: &Volume<'_>, inode: &Inode) -> Result<Vec<Run>, Ext4Error> {
     let mut builder = Builder { volume, inode: inode.number, runs: Vec::new() };
     if inode.has_extents() {
@@ -44,11 +44,11 @@ struct Builder<'v, 'd> {
 }
 
 impl Builder<'_, '_> {
-    /// Reads a node of an extent tree that may only speak about `range`; as siblings have ranges of their own,
-    /// no part of a tree is read twice and it cannot lead in circles.
+    /// Reads a node of an extent tree that may only describe `range`. Siblings have disjoint ranges, so no part of a
+    /// tree is read twice and it cannot contain cycles.
     fn extents(&mut self, node: &[u8], depth: u16, range: std::ops::Range<u64>) -> Result<(), Ext4Error> {
         if le16(node, 0) != MAGIC_EXTENTS || le16(node, 6) != depth {
-            return Err(self.damaged("its extent tree makes no sense"));
+            return Err(self.damaged("its extent tree is invalid"));
         }
         let count = usize::from(le16(node, 2));
         let entries =
@@ -66,7 +66,7 @@ impl Builder<'_, '_> {
                 let next = entries.get(index + 1).map_or(range.end, |next| u64::from(le32(next, 0)));
                 let child = joined(u32::from(le16(entry, 8)), le32(entry, 4));
                 if next <= logical || next > range.end || !self.volume.has_blocks(child, 1) {
-                    return Err(self.damaged("its extent index makes no sense"));
+                    return Err(self.damaged("its extent index is invalid"));
                 }
                 let child = self.volume.block(child)?;
                 self.extents(&child, depth - 1, logical..next)?;
@@ -83,7 +83,7 @@ impl Builder<'_, '_> {
         let physical = joined(u32::from(le16(entry, 6)), le32(entry, 8));
         let end = logical + blocks;
         if blocks == 0 || end > limit || !self.volume.has_blocks(physical, blocks) {
-            return Err(self.damaged("an extent is not on the disk"));
+            return Err(self.damaged("an extent lies outside the disk"));
         }
         if is_written {
             self.push(Run { logical, physical, blocks })?;
@@ -91,7 +91,7 @@ impl Builder<'_, '_> {
         Ok(end)
     }
 
-    /// Reads the map of files older than extents, as far as the file reaches.
+    /// Reads the indirect block map of an inode without extents, up to block `end`.
     fn block_map(&mut self, field: &[u8], end: u64) -> Result<(), Ext4Error> {
         let mut logical = 0;
         for (index, pointer) in field.as_chunks::<4>().0.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Builder<'_, '_> {
             return Ok(());
         }
         if !self.volume.has_blocks(block, 1) {
-            return Err(self.damaged("a block is not on the disk"));
+            return Err(self.damaged("a block lies outside the disk"));
         }
         if level == 0 {
             self.push(Run { logical: *logical, physical: block, blocks: 1 })?;

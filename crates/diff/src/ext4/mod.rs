@@ -1,4 +1,4 @@
-//! A reader of ext4 file systems that believes nothing it reads.
+//! A read-only ext4 implementation that trusts nothing on the disk.
 
 mod content;
 mod directory;

@@ -1,12 +1,12 @@
-//! What a file system says about its own shape.
+//! Decodes and checks the superblock.
 
 use super::fields::{joined, le16, le32};
 use crate::error::Ext4Error;
 
-/// Where the superblock is, and how long.
+/// Offset and size of the superblock.
 pub(super) const PLACE: u64 = 1024;
 pub(super) const LENGTH: usize = 1024;
-/// The inode of the root directory.
+/// The inode number of the root directory.
 pub(crate) const ROOT: u32 = 2;
 
 const COMPAT_SPARSE_SUPER2: u32 = 0x200;
@@ -16,9 +16,9 @@ const INCOMPAT_64BIT: u32 = 0x80;
 const INCOMPAT_EA_INODE: u32 = 0x400;
 const INCOMPAT_LARGE_DIR: u32 = 0x4000;
 const RO_COMPAT_SPARSE_SUPER: u32 = 0x1;
-/// Everything whose absence would make us misread: file types in directories, recovery, meta groups, extents,
-/// 64 bits, multiple-mount protection, flexible groups, attributes in inodes, checksum seed, large
-/// directories, inline data, case folding.
+/// The incompatible features that this reader supports: file types in directories, recovery, meta groups, extents,
+/// 64-bit, multiple-mount protection, flexible groups, attributes in inodes, checksum seed, large directories, inline
+/// data, case folding.
 const READABLE: u32 = 0x2
     | INCOMPAT_RECOVER
     | INCOMPAT_META_BG
@@ -32,7 +32,7 @@ const READABLE: u32 = 0x2
     | 0x8000
     | 0x20000;
 
-/// The checked shape of a file system.
+/// The checked parameters of a file system.
 #[derive(Clone, Debug)]
 pub(crate) struct Superblock {
     pub(super) inodes: u32,
@@ -119,7 +119,7 @@ impl Superblock {
         self.incompat & INCOMPAT_RECOVER != 0
     }
 
-    /// Whether values of extended attributes may be kept in inodes of their own.
+    /// Whether values of extended attributes may be stored in separate inodes.
     pub(crate) fn has_attribute_inodes(&self) -> bool {
         self.incompat & INCOMPAT_EA_INODE != 0
     }
@@ -136,7 +136,7 @@ impl Superblock {
         self.descriptor_size >= 64
     }
 
-    /// The block that has a group's descriptor, and where in it.
+    /// The block that contains a group's descriptor, and the offset in it.
     pub(super) fn descriptor_place(&self, group: u64) -> (u64, usize) {
         let per_block = u64::from(self.block_size / u32::from(self.descriptor_size));
         let index = group / per_block;
@@ -160,7 +160,7 @@ impl Superblock {
         group.saturating_mul(self.blocks_per_group.into()).saturating_add(self.first_block.into())
     }
 
-    /// Whether a group begins with a copy of the superblock.
+    /// Whether a group begins with a backup of the superblock.
     fn has_backup(&self, group: u64) -> bool {
         if group == 0 {
             return true;
@@ -186,7 +186,7 @@ fn unreadable(features: u32) -> String {
         features if features & 0x1 != 0 => "compression".to_owned(),
         features if features & 0x8 != 0 => "the whole disk as a journal".to_owned(),
         features if features & 0x10000 != 0 => "encryption".to_owned(),
-        features => format!("features unknown to us ({features:#x})"),
+        features => format!("unknown features ({features:#x})"),
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn backups_are_in_the_groups_mke2fs_puts_them() {
+    fn backups_are_in_the_same_groups_as_with_mke2fs() {
         let powers: Vec<u64> = (1..130)
             .filter(|&group| group == 1 || [3, 5, 7].iter().any(|&b| is_power_of(group, b)))
             .collect();
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_superblock_or_none(
+        fn parsing_a_superblock_never_panics(
             mut bytes in proptest::collection::vec(any::<u8>(), 0..1100),
             small in any::<bool>(),
         ) {

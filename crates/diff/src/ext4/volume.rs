@@ -1,4 +1,4 @@
-//! A file system on a disk: blocks and inodes by their number.
+//! A file system on a disk: reads blocks and inodes by number.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,12 +14,12 @@ use super::superblock::{self, ROOT, Superblock};
 use crate::change::EntryKind;
 use crate::error::Ext4Error;
 
-/// Metadata is fetched in pieces of this size, so that neighbouring inodes come together.
+/// Metadata is read and cached in units of this size, so that neighbouring inodes are read together.
 const PIECE: u64 = 16 << 10;
-/// How many pieces are kept.
+/// Maximum number of cached units.
 const PIECES: usize = 4096;
-/// What a sound file system makes us read is bounded by its size: every block a few times at most, and some
-/// slack for small ones.
+/// Limit on the bytes read, relative to the size of the disk. A sound file system needs each block a few times at most;
+/// small ones get some slack.
 const READS_PER_BYTE: u64 = 4;
 const READS_SLACK: u64 = 64 << 20;
 
@@ -30,11 +30,11 @@ pub(crate) struct Volume<'a> {
     shape: Superblock,
     replay: Replay,
     pieces: RefCell<HashMap<u64, Rc<[u8]>>>,
-    /// How many more bytes may be read.
+    /// Remaining bytes that may be read.
     allowance: Cell<u64>,
 }
 
-/// A block or record of metadata.
+/// A block or record of metadata, in the cache.
 pub(crate) struct Piece {
     bytes: Rc<[u8]>,
     range: Range<usize>,
@@ -49,7 +49,7 @@ impl Deref for Piece {
 }
 
 impl<'a> Volume<'a> {
-    /// Reads the superblock, and the journal if the file system was in use.
+    /// Reads the superblock and, if the file system was in use, the journal.
     pub(crate) fn open(view: &'a dyn DiskView) -> Result<Self, Ext4Error> {
         let size = view.size();
         let end = superblock::PLACE + superblock::LENGTH as u64;
@@ -71,13 +71,13 @@ impl<'a> Volume<'a> {
         };
         if volume.shape.needs_recovery() {
             volume.replay = journal::replay(&volume)?;
-            // What was read so far was read without the journal, the superblock included.
+            // Everything so far, including the superblock, was read without the journal.
             volume.pieces.borrow_mut().clear();
             volume.read(superblock::PLACE, &mut bytes)?;
             volume.shape = Superblock::parse(&bytes, size)?;
         }
         if volume.inode(ROOT)?.kind() != Some(EntryKind::Directory) {
-            return Err(Ext4Error::Damaged { inode: ROOT, reason: "the root is no directory" });
+            return Err(Ext4Error::Damaged { inode: ROOT, reason: "the root is not a directory" });
         }
         Ok(volume)
     }
@@ -91,12 +91,12 @@ impl<'a> Volume<'a> {
         self.replay.blocks()
     }
 
-    /// Whether a range of blocks may hold data.
+    /// Whether a range of blocks lies in the data area.
     pub(super) fn has_blocks(&self, first: u64, count: u64) -> bool {
         first > 0 && first.checked_add(count).is_some_and(|end| end <= self.shape.blocks)
     }
 
-    /// Where on the disk an inode is.
+    /// The byte offset of an inode on the disk.
     pub(crate) fn inode_offset(&self, number: u32) -> Result<u64, Ext4Error> {
         let damaged = |reason| Ext4Error::Damaged { inode: number, reason };
         let is_ours =
@@ -113,7 +113,7 @@ impl<'a> Volume<'a> {
         let high = if self.shape.has_wide_descriptors() { le32(descriptor, 0x28) } else { 0 };
         let table = joined(high, le32(descriptor, 0x8));
         if !self.has_blocks(table, within / self.shape.block_size() + 1) {
-            return Err(damaged("its table is not on the disk"));
+            return Err(damaged("its inode table lies outside the disk"));
         }
         Ok(table * self.shape.block_size() + within)
     }
@@ -122,38 +122,38 @@ impl<'a> Volume<'a> {
         self.shape.inode_size.into()
     }
 
-    /// An inode that is in use.
+    /// Reads an inode that is in use.
     pub(crate) fn inode(&self, number: u32) -> Result<Inode, Ext4Error> {
         let raw = self.piece(self.inode_offset(number)?, self.inode_length())?;
         let inode = Inode::new(number, &raw, self.shape.has_large_directories());
         if inode.kind().is_none() || inode.links() == 0 {
-            return Err(Ext4Error::Damaged { inode: number, reason: "it is referred to, but not in use" });
+            return Err(Ext4Error::Damaged { inode: number, reason: "it is referenced but not in use" });
         }
         Ok(inode)
     }
 
-    /// A block of metadata.
+    /// Reads a block of metadata.
     pub(crate) fn block(&self, number: u64) -> Result<Piece, Ext4Error> {
         self.spend(self.shape.block_size())?;
         self.cached_block(number)
     }
 
-    /// Not counted, as descriptors of groups are asked for with every inode.
+    /// Does not count against the read limit, because group descriptors are needed for every inode.
     fn cached_block(&self, number: u64) -> Result<Piece, Ext4Error> {
         let length = self.shape.block_size();
         match number.checked_mul(length) {
             Some(offset) if number < self.shape.blocks => self.piece(offset, length),
-            _ => Err(Ext4Error::Damaged { inode: 0, reason: "a block of metadata is not on the disk" }),
+            _ => Err(Ext4Error::Damaged { inode: 0, reason: "a metadata block lies outside the disk" }),
         }
     }
 
-    /// Fills `buffer` with data from `offset` on, which must be on the disk.
+    /// Fills `buffer` with data from `offset`, which must be on the disk.
     pub(crate) fn data(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Ext4Error> {
         self.spend(buffer.len() as u64)?;
         self.read(offset, buffer)
     }
 
-    /// A record no longer than a block and aligned to its own length, so that it never crosses a piece.
+    /// Reads a record that is at most a block long and aligned to its length, so that it never crosses two cache units.
     fn piece(&self, offset: u64, length: u64) -> Result<Piece, Ext4Error> {
         let size = PIECE.max(self.shape.block_size());
         let start = offset - offset % size;

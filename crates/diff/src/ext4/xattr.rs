@@ -1,4 +1,4 @@
-//! Extended attributes, in the inode, in a block of their own, and with values in inodes of their own.
+//! Extended attributes: in the inode, in a separate block, and with values in separate inodes.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::error::Ext4Error;
 const HEADER: usize = 16;
 const BLOCK_HEADER: usize = 32;
 const MAGIC_BLOCK: u32 = 0xea02_0000;
-/// What Linux allows.
+/// The limit of Linux.
 const MAX_VALUE: usize = 64 << 10;
-/// The attribute that is really the rest of the inode's data.
+/// The attribute that contains the rest of an inode's inline data.
 const INLINE_DATA: (u8, &[u8]) = (7, b"data");
 
-/// A prefix, by its number, and the rest of the name.
+/// The number of a prefix, and the rest of the name.
 pub(crate) type Name = (u8, Vec<u8>);
 
-/// All extended attributes of an inode and their values.
+/// Returns all extended attributes of an inode.
 pub(crate) fn xattrs(volume: &Volume<'_>, inode: &Inode) -> Result<BTreeMap<Name, Vec<u8>>, Ext4Error> {
     let mut found = BTreeMap::new();
     let block = match inode.attribute_block() {
@@ -28,11 +28,11 @@ pub(crate) fn xattrs(volume: &Volume<'_>, inode: &Inode) -> Result<BTreeMap<Name
     };
     if let Some(block) = &block {
         if le32(block, 0) != MAGIC_BLOCK {
-            return Err(damaged(inode, "its block of attributes is none"));
+            return Err(damaged(inode, "its attribute block is invalid"));
         }
         collect(volume, inode, block, BLOCK_HEADER, &mut found)?;
     }
-    // Those in the inode come last as they win.
+    // Attributes in the inode take precedence, so they are inserted last.
     if let Some(area) = inode.attribute_area() {
         collect(volume, inode, area, 0, &mut found)?;
     }
@@ -40,14 +40,14 @@ pub(crate) fn xattrs(volume: &Volume<'_>, inode: &Inode) -> Result<BTreeMap<Name
     Ok(found)
 }
 
-/// The data of an inode that keeps it in itself, without regard to its size.
+/// The inline data of an inode, regardless of its size.
 pub(super) fn inline_data(inode: &Inode) -> Result<Vec<u8>, Ext4Error> {
     let mut data = inode.block_field().to_vec();
     data.extend(inline_tail(inode)?);
     Ok(data)
 }
 
-/// The part of inline data that is kept as an attribute.
+/// The part of the inline data that is stored as an attribute.
 pub(super) fn inline_tail(inode: &Inode) -> Result<Vec<u8>, Ext4Error> {
     let Some(area) = inode.attribute_area() else { return Ok(Vec::new()) };
     for entry in entries(inode, area, 0) {
@@ -59,7 +59,7 @@ pub(super) fn inline_tail(inode: &Inode) -> Result<Vec<u8>, Ext4Error> {
     Ok(Vec::new())
 }
 
-const OUTSIDE: &str = "the value of an attribute lies outside";
+const OUTSIDE: &str = "the value of an attribute is out of bounds";
 
 fn collect(
     volume: &Volume<'_>,
@@ -82,7 +82,7 @@ fn collect(
 fn value_in_inode(volume: &Volume<'_>, number: u32, length: usize) -> Result<Vec<u8>, Ext4Error> {
     let inode = volume.inode(number)?;
     if !inode.is_attribute_value() || inode.size() != length as u64 || length > MAX_VALUE {
-        return Err(damaged(&inode, "it should hold the value of an attribute and does not"));
+        return Err(damaged(&inode, "it should contain an attribute value but does not"));
     }
     let block_size = volume.shape().block_size();
     let mut value = vec![0; length];
@@ -113,7 +113,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The entries from `start` on, up to the four zeros that end them.
+/// Iterates over the entries from `start` to the four zero bytes that end them.
 fn entries<'a>(
     inode: &Inode,
     area: &'a [u8],
@@ -127,7 +127,7 @@ fn entries<'a>(
         }
         let length = usize::from(*header.first()?);
         let Some(name) = header.get(HEADER..HEADER + length) else {
-            // Nothing can follow an entry that does not fit.
+            // Stop after an entry that does not fit.
             at = area.len();
             return Some(Err(damaged(inode, "the name of an attribute does not fit")));
         };

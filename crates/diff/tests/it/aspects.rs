@@ -1,4 +1,4 @@
-//! Everything that can differ, one by one.
+//! Each kind of difference.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ fn a_disk_does_not_differ_from_itself() {
 }
 
 #[test]
-fn each_aspect_is_told_by_name_and_times_are_none() {
+fn each_aspect_is_reported_by_name_and_times_are_ignored() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let base = place.changed(
@@ -73,7 +73,7 @@ fn each_aspect_is_told_by_name_and_times_are_none() {
 }
 
 #[test]
-fn one_byte_is_found_whether_or_not_the_inode_tells() {
+fn a_changed_byte_is_found_even_if_the_inode_is_unchanged() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let mut bytes = fs::read(&image).unwrap();
@@ -85,7 +85,7 @@ fn one_byte_is_found_whether_or_not_the_inode_tells() {
 }
 
 #[test]
-fn a_hole_is_zeros_whether_it_is_written_or_not() {
+fn a_hole_equals_written_zeros() {
     let place = place();
     let sparse = fs::File::create(place.tree().join("sparse")).unwrap();
     sparse.set_len(5 << 20).unwrap();
@@ -99,7 +99,7 @@ fn a_hole_is_zeros_whether_it_is_written_or_not() {
 }
 
 #[test]
-fn a_directory_that_becomes_a_file_loses_what_was_in_it() {
+fn the_contents_of_a_directory_that_becomes_a_file_are_removed() {
     let place = place();
     let image = place.image("a", "16M", &["-U", "clear"]);
     fs::remove_dir_all(place.tree().join("srv")).unwrap();
@@ -113,7 +113,7 @@ fn a_directory_that_becomes_a_file_loses_what_was_in_it() {
 }
 
 #[test]
-fn only_the_part_asked_for_is_compared() {
+fn only_the_requested_part_is_compared() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let after = place.changed(&image, "b", "sif /big uid 5\nsif /srv/deep uid 5\nrm /etc/motd\n");
@@ -132,7 +132,7 @@ fn only_the_part_asked_for_is_compared() {
 }
 
 #[test]
-fn a_visitor_may_stop_when_it_has_seen_enough() {
+fn a_visitor_can_stop_the_comparison() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let after = place.changed(&image, "b", "sif /big uid 5\nsif /etc uid 5\nrm /etc/motd\n");
@@ -146,7 +146,7 @@ fn a_visitor_may_stop_when_it_has_seen_enough() {
 }
 
 #[test]
-fn a_file_system_that_grew_is_compared_with_what_it_was() {
+fn a_file_system_that_grew_can_be_compared() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let after = place.changed(&image, "b", "sif /big uid 5\n");
@@ -157,12 +157,12 @@ fn a_file_system_that_grew_is_compared_with_what_it_was() {
 }
 
 #[test]
-fn values_of_attributes_in_inodes_of_their_own_are_compared() {
+fn attribute_values_in_separate_inodes_are_compared() {
     let place = place();
     let image = place.image("a", "16M", &["-O", "ea_inode"]);
     let value = place.path("value");
     let with = |byte: u8| {
-        // As much as debugfs takes, and too much for an inode of 256 bytes.
+        // The maximum that debugfs accepts, and too long for an inode of 256 bytes.
         let mut bytes = vec![b'v'; 1024];
         bytes[1000] = byte;
         fs::write(&value, bytes).unwrap();

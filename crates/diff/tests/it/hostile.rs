@@ -1,4 +1,4 @@
-//! File systems no kernel would write.
+//! File systems that no kernel would write.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,32 +22,32 @@ fn refused(before: &Path, after: &Path) -> Ext4Error {
     }
 }
 
-/// What is told of a disk with damage in one place.
+/// The unreadable paths reported for a disk with damage in one place.
 fn unreadable(before: &Path, after: &Path) -> Vec<String> {
     let (one, other) = (PlainFile::open_unknown(before), PlainFile::open_unknown(after));
     lines(&compare(&one, &other, &Options::default()).unwrap())
 }
 
 #[test]
-fn a_directory_inside_itself_is_named_and_not_entered() {
+fn a_directory_inside_itself_is_reported_and_not_entered() {
     let place = Place::new();
     place.write("dir/sub/file", "x");
     let image = place.image("a", "16M", &[]);
     let looped = place.changed(&image, "b", "ln /dir /dir/sub/again\n");
     let found = unreadable(&image, &looped);
     assert!(
-        found.iter().any(|line| line.starts_with("! /dir/sub/again ") && line.contains("several places"))
+        found.iter().any(|line| line.starts_with("! /dir/sub/again ") && line.contains("more than once"))
     );
     let twice = place.changed(&image, "c", "ln /dir /dir2\n");
     let found = unreadable(&image, &twice);
     assert!(
-        found.iter().any(|line| line.starts_with("! /dir2 ") && line.contains("several places")),
+        found.iter().any(|line| line.starts_with("! /dir2 ") && line.contains("more than once")),
         "{found:?}"
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_the_rest_is_compared() {
+fn unreadable_files_are_reported_and_the_rest_is_compared() {
     let place = Place::new();
     place.write("file", "x");
     place.write("other", "before");
@@ -62,7 +62,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_compared() {
 }
 
 #[test]
-fn what_is_no_file_system_is_told_from_one_that_is() {
+fn a_disk_without_a_file_system_is_recognised() {
     let place = Place::new();
     let image = place.image("a", "16M", &[]);
     for (name, content) in [("empty", vec![]), ("short", vec![0; 1500]), ("zeros", vec![0; 1 << 20])] {
@@ -78,7 +78,7 @@ fn what_is_no_file_system_is_told_from_one_that_is() {
 }
 
 #[test]
-fn too_many_entries_are_refused_with_the_limit() {
+fn too_many_entries_are_an_error_that_names_the_limit() {
     let place = Place::new();
     for index in 0..30 {
         place.write(&format!("dir{}/file{index}", index % 3), "x");
@@ -99,7 +99,7 @@ fn too_many_entries_are_refused_with_the_limit() {
 }
 
 #[test]
-fn a_path_longer_than_any_is_refused() {
+fn an_overlong_path_is_rejected() {
     let place = Place::new();
     let image = place.image("a", "16M", &["-b", "1024"]);
     let name = "d".repeat(250);
@@ -112,7 +112,7 @@ fn a_path_longer_than_any_is_refused() {
 }
 
 #[test]
-fn files_that_share_their_blocks_do_not_keep_us_reading_for_ever() {
+fn files_that_share_their_blocks_cannot_cause_endless_reads() {
     let place = Place::new();
     place.write("big", vec![1; 3 << 20]);
     for index in 0..60 {
@@ -139,14 +139,14 @@ fn files_that_share_their_blocks_do_not_keep_us_reading_for_ever() {
     assert!(matches!(error, DiffError::Before(Ext4Error::TooLarge { .. })), "{error:?}");
 }
 
-/// Where the regular files of some sizes have their inodes.
+/// Offsets of the inodes of regular files with some sizes.
 fn inode_of(image: &[u8], is_wanted: impl Fn(u32) -> bool) -> Vec<usize> {
     let is_file = |at: &usize| image[at + 1] >> 4 == 8 && image[at + 0x28..at + 0x2a] == [0x0a, 0xf3];
     let size = |at: usize| u32::from_le_bytes(image[at + 4..at + 8].try_into().unwrap());
     (0..image.len() - 256).step_by(256).filter(is_file).filter(|at| is_wanted(size(*at))).collect()
 }
 
-/// A small image with something of everything, and the same one renamed and changed here and there.
+/// A small image with every kind of file, and the same image with renames and changes.
 struct Samples {
     _place: Place,
     images: Vec<(PlainFile, Vec<u64>)>,
@@ -190,7 +190,7 @@ fn check(image: &PlainFile, flips: &[(u64, u8)]) -> Result<(), TestCaseError> {
     }
     let options = Options::default();
     let unknown = Unknown(&damaged);
-    // Both ways to look at it agree, wherever both can be looked at.
+    // Both directions must agree, if both can be compared.
     for backwards in [false, true] {
         let in_order =
             |other| if backwards { compare(other, image, &options) } else { compare(image, other, &options) };
@@ -213,7 +213,7 @@ fn check(image: &PlainFile, flips: &[(u64, u8)]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A disk that does not say where it keeps anything.
+/// A view that does not reveal where its bytes are stored.
 struct Unknown<'a>(&'a dyn DiskView);
 
 impl DiskView for Unknown<'_> {
@@ -232,14 +232,14 @@ impl DiskView for Unknown<'_> {
 }
 
 #[test]
-fn no_damage_makes_us_panic_or_see_what_is_not_there() {
+fn damage_causes_neither_panics_nor_false_differences() {
     let samples = Samples::make();
     let flip = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     let flips = (0..samples.images.len(), vec(flip, 1..12));
     let mut runner = proptest::test_runner::TestRunner::new(seeded(256));
     let result = runner.run(&flips, |(image, flips)| {
         let (image, used) = &samples.images[image];
-        // Mostly where something is, as most of a disk is empty.
+        // Mostly at used places, since most of a disk is empty.
         let place = |used_at: prop::sample::Index, anywhere: prop::sample::Index, is_used| {
             if is_used { *used_at.get(used) } else { anywhere.index(image.size() as usize) as u64 }
         };

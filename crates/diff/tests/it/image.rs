@@ -1,4 +1,4 @@
-//! Images, made and changed without root.
+//! Creates and changes images without root.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use agentiso_diff::{Aspect, Change, ChangeKind, Changes, Options, compare};
 use agentiso_testing::disk_view::{Overlaid, PlainFile};
 use tempfile::TempDir;
 
-/// A directory for a tree and images made from it.
+/// A directory for a tree and the images made from it.
 pub struct Place {
     dir: TempDir,
 }
@@ -22,7 +22,7 @@ impl Place {
         place
     }
 
-    /// A directory in memory if there is one.
+    /// Creates it in memory (tmpfs) if possible.
     pub fn in_memory() -> Self {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return Self::new() };
         let place = Self { dir };
@@ -44,14 +44,14 @@ impl Place {
         fs::write(path, content).unwrap();
     }
 
-    /// An image of the tree.
+    /// Creates an image of the tree.
     pub fn image(&self, name: &str, size: &str, options: &[&str]) -> PathBuf {
         let image = self.path(name);
         make(&self.tree(), &image, size, options);
         image
     }
 
-    /// A copy of an image, changed by commands of debugfs.
+    /// Copies an image and changes it with debugfs commands.
     pub fn changed(&self, image: &Path, name: &str, commands: &str) -> PathBuf {
         let copy = self.path(name);
         fs::copy(image, &copy).unwrap();
@@ -67,12 +67,12 @@ pub fn make(tree: &Path, image: &Path, size: &str, options: &[&str]) {
     assert!(image.exists() && !complaints.contains("mke2fs:"), "{command:?}: {complaints}");
 }
 
-/// Whether e2fsck has nothing to say against an image.
+/// Whether e2fsck finds no errors in an image.
 pub fn is_sound(image: &Path) -> bool {
     Command::new("e2fsck").args(["-f", "-n"]).arg(image).output().unwrap().status.success()
 }
 
-/// Runs commands of debugfs; it goes on after an error, so none may say anything that looks like one.
+/// Runs debugfs commands. It continues after errors, so the output must not contain any.
 pub fn debugfs(image: &Path, commands: &str) {
     let output = run(Command::new("debugfs").args(["-w", "-f", "-"]).arg(image), Some(commands));
     let complaints: Vec<&str> = output.lines().filter(|line| !line.starts_with("debugfs")).collect();
@@ -95,7 +95,7 @@ pub fn run(command: &mut Command, input: Option<&str>) -> String {
     text
 }
 
-/// Compares two images in every way: sharing what they have in common, and sharing nothing.
+/// Compares two images with and without shared blocks, and asserts that the results agree.
 pub fn diff(before: &Path, after: &Path) -> Changes {
     diff_under(before, after, None)
 }
@@ -112,7 +112,7 @@ pub fn diff_under(before: &Path, after: &Path, under: Option<&str>) -> Changes {
     changes
 }
 
-/// A change in one line: `+ path`, `- path`, `M path aspects`, `R from > path aspects`.
+/// Formats a change as one line: `+ path`, `- path`, `M path aspects`, `R from > path aspects`.
 pub fn line(change: &Change) -> String {
     let text = |path: &[u8]| path.escape_ascii().to_string();
     let aspects = |aspects: &std::collections::BTreeSet<Aspect>| -> String {

@@ -1,4 +1,4 @@
-//! File systems that were in use: the journal counts as if it had been replayed.
+//! File systems that were in use: they are read as if the journal had been replayed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use agentiso_testing::disk_view::PlainFile;
 
 use crate::image::{Place, debugfs, diff, lines, run};
 
-/// The blocks of 1 KiB in which two images differ.
+/// The 1 KiB blocks in which two images differ.
 fn differing_blocks(one: &Path, other: &Path) -> Vec<(usize, Vec<u8>)> {
     let (one, other) = (fs::read(one).unwrap(), fs::read(other).unwrap());
     let blocks = one.chunks(1024).zip(other.chunks(1024)).enumerate();
@@ -19,7 +19,7 @@ fn differing_blocks(one: &Path, other: &Path) -> Vec<(usize, Vec<u8>)> {
         .collect()
 }
 
-/// An image, what it should become, and a copy of it in whose journal that is.
+/// An image, a changed copy, and a copy of the original whose journal contains the changes.
 fn journalled(place: &Place, options: &[&str], open: &str) -> (PathBuf, PathBuf, PathBuf) {
     for index in 0..50 {
         place.write(&format!("dir/file{index}"), "content");
@@ -31,7 +31,7 @@ fn journalled(place: &Place, options: &[&str], open: &str) -> (PathBuf, PathBuf,
     let mut commands = format!("{open}\n");
     for (block, content) in differing_blocks(&image, &wanted) {
         let file = place.path(&format!("block{block}"));
-        // Two transactions each: a wrong one first, which must not count.
+        // Two transactions each: the first is wrong and must not count.
         fs::write(&file, vec![0xee; 1024]).unwrap();
         let wrong = place.path(&format!("wrong{block}"));
         fs::rename(&file, &wrong).unwrap();
@@ -44,7 +44,7 @@ fn journalled(place: &Place, options: &[&str], open: &str) -> (PathBuf, PathBuf,
 }
 
 #[test]
-fn what_was_committed_counts_for_every_format_of_journal() {
+fn committed_blocks_are_read_in_every_journal_format() {
     for (options, open) in [
         (&["-b", "1024"][..], "jo"),
         (&["-b", "1024"][..], "jo -c -v 3"),
@@ -60,12 +60,12 @@ fn what_was_committed_counts_for_every_format_of_journal() {
         let checked = place.path("checked");
         fs::copy(&dirty, &checked).unwrap();
         run(Command::new("e2fsck").args(["-E", "journal_only", "-y"]).arg(&checked), None);
-        assert!(diff(&dirty, &checked).entries.is_empty(), "as e2fsck sees it");
+        assert!(diff(&dirty, &checked).entries.is_empty(), "compared with the result of e2fsck");
     }
 }
 
 #[test]
-fn a_revoked_block_stays_as_it_is() {
+fn a_revoked_block_is_not_replayed() {
     let place = Place::new();
     place.write("data", vec![b'd'; 4096]);
     let image = place.image("a", "16M", &["-b", "1024"]);
@@ -83,7 +83,7 @@ fn a_revoked_block_stays_as_it_is() {
 }
 
 #[test]
-fn a_journal_of_a_kind_we_do_not_know_is_refused_by_name() {
+fn an_unsupported_journal_is_rejected_by_name() {
     let place = Place::new();
     let (image, _, dirty) = journalled(&place, &["-b", "1024"], "jo");
     let mut bytes = fs::read(&dirty).unwrap();

@@ -1,6 +1,6 @@
-//! Comparisons of real file systems, made with e2fsprogs and never mounted.
+//! Comparisons of real file systems, created with e2fsprogs and never mounted.
 
-#![expect(clippy::unwrap_used, reason = "what the tests need and cannot have fails them")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod aspects;
 mod files;

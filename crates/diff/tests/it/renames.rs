@@ -1,4 +1,4 @@
-//! What moved.
+//! Detection of renames.
 
 use std::fs;
 
@@ -12,13 +12,13 @@ fn place() -> Place {
     place
 }
 
-/// debugfs has no rename; a link and an unlink are the same, as neither counts links.
+/// debugfs has no rename. A link and an unlink have the same effect, as neither changes the link count.
 fn rename(from: &str, to: &str) -> String {
     format!("ln {from} {to}\nunlink {from}\n")
 }
 
 #[test]
-fn a_file_that_moved_is_one_change() {
+fn a_renamed_file_is_one_change() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let after = place.changed(&image, "b", &rename("/five", "/other/cinq"));
@@ -28,7 +28,7 @@ fn a_file_that_moved_is_one_change() {
 }
 
 #[test]
-fn a_directory_that_moved_is_one_change_and_only_differences_below_are_told() {
+fn a_renamed_directory_is_one_change_plus_the_differences_below_it() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let plain = place.changed(&image, "plain", &rename("/dir", "/other/moved"));
@@ -51,7 +51,7 @@ fn a_directory_that_moved_is_one_change_and_only_differences_below_are_told() {
 }
 
 #[test]
-fn a_file_can_move_into_a_new_directory_and_out_of_a_lost_one() {
+fn a_file_can_move_into_a_new_directory_and_out_of_a_removed_one() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let commands = "mkdir /fresh\n".to_owned()
@@ -73,7 +73,7 @@ fn a_file_can_move_into_a_new_directory_and_out_of_a_lost_one() {
 }
 
 #[test]
-fn another_name_for_a_file_that_stays_is_no_rename() {
+fn another_name_for_an_existing_file_is_not_a_rename() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     let linked = place.changed(&image, "b", "ln /five /six\nsif /five links_count 2\n");
@@ -84,7 +84,7 @@ fn another_name_for_a_file_that_stays_is_no_rename() {
 }
 
 #[test]
-fn an_inode_that_was_used_again_is_no_rename() {
+fn a_reused_inode_is_not_a_rename() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     for reborn in ["sif /cinq generation 77\n", "sif /cinq crtime 20200101\n"] {
@@ -94,7 +94,7 @@ fn an_inode_that_was_used_again_is_no_rename() {
 }
 
 #[test]
-fn inodes_of_unrelated_file_systems_prove_nothing() {
+fn equal_inodes_of_unrelated_file_systems_are_not_a_rename() {
     let place = place();
     let image = place.image("a", "16M", &[]);
     fs::rename(place.tree().join("five"), place.tree().join("cinq")).unwrap();

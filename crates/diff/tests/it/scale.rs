@@ -1,4 +1,4 @@
-//! Many files.
+//! A comparison of many files.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn crowd(tree: &Path) {
         let directory = tree.join(format!("dir{directory:03}"));
         fs::create_dir(&directory).unwrap();
         for file in 0..FILES {
-            // Most without content: making the image takes longest by far.
+            // Most are empty: creating the image takes most of the time.
             let content = if file == 0 { "content" } else { "" };
             fs::write(directory.join(format!("file{file:02}")), content).unwrap();
         }
@@ -25,7 +25,7 @@ fn crowd(tree: &Path) {
 
 #[test]
 fn three_changes_among_a_hundred_thousand_files_are_found() {
-    // In memory if there is such a place, as making so many files is slow anywhere else.
+    // In memory if possible, because creating so many files on a disk is slow.
     let place = Place::in_memory();
     crowd(&place.tree());
     let image = place.path("a");

@@ -1,4 +1,4 @@
-//! Random trees: the comparison of their images is the comparison of the trees.
+//! Random trees: comparing their images gives the same result as comparing the trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use proptest::sample::select;
 
 use crate::image::{Place, debugfs, diff, is_sound, lines, run};
 
-/// Owned by whoever runs the test.
+/// The owner of files that debugfs does not change.
 const UNTOUCHED: u32 = 0;
 
 type Tree = BTreeMap<Vec<u8>, Node>;
@@ -34,7 +34,7 @@ enum What {
     Directory,
     /// Bytes at offsets, and the size.
     File(BTreeMap<u64, Vec<u8>>, u64),
-    /// The same file as another: none of its own metadata counts.
+    /// A hard link to another file. It has no metadata of its own.
     HardLink(Vec<u8>),
     Symlink(Vec<u8>),
 }
@@ -52,8 +52,8 @@ fn what() -> impl Strategy<Value = What> {
     });
     let large = (1usize..60_000, any::<u8>())
         .prop_map(move |(length, byte)| file(vec![(0, vec![byte.max(1); length])], length as u64));
-    // Holes between all pieces: more extents than fit into an inode. All end in data, as mke2fs forgets a
-    // hole at the end of a file that it first tried to keep in the inode.
+    // Holes between all pieces: more extents than fit in an inode. All end in data, because mke2fs loses a hole at the
+    // end of a file that it first tried to store in the inode.
     let comb = (1u64..50, any::<u8>(), 0u64..5000).prop_map(move |(teeth, byte, tail)| {
         let mut pieces: Vec<_> = (0..teeth).map(|tooth| (tooth * 8192, vec![byte.max(1); 4])).collect();
         pieces.push((teeth * 8192 + tail, b"end".to_vec()));
@@ -79,7 +79,7 @@ fn entries(most: usize) -> impl Strategy<Value = Vec<(Vec<u8>, Node)>> {
     vec((path, node()), 0..most)
 }
 
-/// Adds what can be added: below directories only, replacing what is there unless it is a directory.
+/// Adds entries where possible: below directories only, replacing anything but a directory.
 fn add(tree: &mut Tree, entries: &[(Vec<u8>, Node)]) {
     for (path, node) in entries {
         let mut node = node.clone();
@@ -103,7 +103,7 @@ fn add(tree: &mut Tree, entries: &[(Vec<u8>, Node)]) {
         for parent in parents {
             tree.entry(parent).or_insert_with(|| plain.clone());
         }
-        // A hard link may have pointed at something just removed.
+        // A hard link may point to something that was just removed.
         if let What::HardLink(to) = &node.what
             && !tree.contains_key(to)
         {
@@ -123,7 +123,7 @@ fn on_host(root: &Path, path: &[u8]) -> PathBuf {
     root.join(OsStr::from_bytes(path))
 }
 
-/// Writes a tree to a directory; returns the commands for what only debugfs can do.
+/// Writes a tree to a directory. Returns the debugfs commands for the rest.
 fn write(tree: &Tree, root: &Path) -> String {
     fs::create_dir_all(root).unwrap();
     fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
@@ -164,12 +164,12 @@ fn write(tree: &Tree, root: &Path) -> String {
     commands
 }
 
-/// Whether debugfs can be told the name.
+/// Whether debugfs commands can contain the name.
 fn is_scriptable(path: &[u8]) -> bool {
     std::str::from_utf8(path).is_ok_and(|path| !path.contains(['\n', '"']))
 }
 
-/// What is really at a path, and its path of record.
+/// The node at a path, and the path at which it is stored.
 fn resolve<'t>(tree: &'t Tree, path: &'t [u8]) -> Option<(&'t [u8], &'t Node)> {
     let (path, node) = tree.get_key_value(path)?;
     match &node.what {
@@ -196,7 +196,7 @@ fn kind(node: &Node) -> u8 {
     }
 }
 
-/// The comparison of two trees as anyone would write it.
+/// A straightforward comparison of two trees.
 fn expected(before: &Tree, after: &Tree) -> BTreeSet<String> {
     let mut changes = BTreeSet::new();
     for path in before.keys().chain(after.keys()) {
@@ -215,7 +215,7 @@ fn expected(before: &Tree, after: &Tree) -> BTreeSet<String> {
         let settings = |(path, node): (&[u8], &Node)| {
             let is_set = is_scriptable(path);
             let mode = if matches!(node.what, What::Symlink(_)) { 0o777 } else { node.mode };
-            // What debugfs cannot name keeps the owner it was made with.
+            // Entries that debugfs cannot name keep their original owner.
             (mode, if is_set { node.owner } else { UNTOUCHED }, node.attribute.clone().filter(|_| is_set))
         };
         let (was, is) = (settings(one), settings(other));
@@ -259,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 60, max_global_rejects: 12, ..seeded(24) })]
 
     #[test]
-    fn the_comparison_of_images_is_the_comparison_of_trees(
+    fn comparing_images_equals_comparing_trees(
         first in entries(25),
         more in entries(8),
         removed in vec(any::<prop::sample::Index>(), 0..4),
@@ -293,8 +293,8 @@ proptest! {
             if indexed {
                 run(Command::new("e2fsck").args(["-f", "-y", "-D"]).arg(&image), None);
             }
-            // e2fsck 1.47 can overwrite attributes of a symbolic link with inline data, and then says so itself: such an
-            // image shows nothing about our reader.
+            // e2fsck 1.47 can overwrite attributes of a symbolic link with inline data and then reports it. Such an
+            // image says nothing about our reader.
             prop_assume!(is_sound(&image));
             images.push(image);
         }

@@ -1,4 +1,4 @@
-//! All files of a disk.
+//! Listing all files of a disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn all(image: &std::path::Path) -> Result<Seen, WalkError> {
 }
 
 #[test]
-fn everything_is_found_with_its_content_holes_as_zeros() {
+fn all_files_are_listed_with_their_content_and_holes_read_as_zeros() {
     let place = Place::new();
     let content: Vec<u8> = (0..90_000u32).flat_map(u32::to_le_bytes).collect();
     place.write("etc/data", &content);
@@ -60,7 +60,7 @@ fn everything_is_found_with_its_content_holes_as_zeros() {
 }
 
 #[test]
-fn attributes_have_their_full_names() {
+fn extended_attributes_have_full_names() {
     let place = Place::new();
     place.write("file", "x");
     let image = place.image("a", "16M", &[]);
@@ -80,7 +80,7 @@ fn attributes_have_their_full_names() {
 }
 
 #[test]
-fn a_directory_that_contains_itself_ends() {
+fn a_directory_that_contains_itself_does_not_loop() {
     let place = Place::new();
     place.write("a/b/file", "x");
     let image = place.image("a", "16M", &[]);
@@ -90,7 +90,7 @@ fn a_directory_that_contains_itself_ends() {
 }
 
 #[test]
-fn a_visitor_that_fails_ends_the_walk() {
+fn a_visitor_error_ends_the_walk() {
     let place = Place::new();
     place.write("file", "x");
     let image = place.image("a", "16M", &[]);

@@ -1,6 +1,6 @@
-//! A real QEMU agrees with us about what is in a disk, and we with it.
+//! A real QEMU and our code agree about the content of a disk.
 
-#![expect(clippy::unwrap_used, reason = "a fixture that cannot be made ends the test that wanted it")]
+#![expect(clippy::unwrap_used, reason = "test fixtures may panic")]
 
 mod qemu;
 
@@ -56,7 +56,7 @@ fn qemu_reads_and_writes_a_collapsed_disk() {
 }
 
 #[test]
-fn what_a_killed_qemu_flushed_is_read_and_collapsed_right() {
+fn flushed_data_of_a_killed_qemu_is_read_and_collapsed() {
     let dir = tempfile::tempdir().unwrap();
     let (lab, image) = lab(dir.path());
     let lower = lab.create("lower", &image, SIZE);
@@ -78,7 +78,7 @@ fn what_a_killed_qemu_flushed_is_read_and_collapsed_right() {
         assert_eq!(lab.read(&disk, 192 * KIB, 64 << 10), vec![0; 64 << 10]);
         assert_eq!(lab.read(&disk, 256 * KIB, 64 << 10), vec![7; 64 << 10]);
         assert_eq!(lab.read(&disk, 700 << 20, 3 << 20), vec![0x5b; 3 << 20]);
-        // What was not flushed is there or not, but each sector whole.
+        // Unflushed data may or may not be present, but each sector is complete.
         lab.read(&disk, 1 << 30, 1 << 20)
     };
     let unflushed = check();
@@ -95,7 +95,7 @@ fn what_a_killed_qemu_flushed_is_read_and_collapsed_right() {
 }
 
 #[test]
-fn a_disk_can_be_collapsed_under_a_running_qemu() {
+fn a_disk_can_be_collapsed_while_qemu_uses_it() {
     let dir = tempfile::tempdir().unwrap();
     let (lab, image) = lab(dir.path());
     let first = lab.create("first", &image, SIZE);
@@ -106,7 +106,7 @@ fn a_disk_can_be_collapsed_under_a_running_qemu() {
 
     let mut qemu = Qemu::start(dir.path(), &active);
     qemu.io("write -P 3 128k 64k");
-    // The frozen one is locked by QEMU; reading and replacing it works all the same.
+    // QEMU has locked the frozen disk; it can be read and replaced anyway.
     assert_eq!(lab.read(&second, 0, 64 << 10), vec![1; 64 << 10]);
     Qcow2Layers.collapse(&second, &image).unwrap();
     fs::remove_file(&first).unwrap();
@@ -120,7 +120,7 @@ fn a_disk_can_be_collapsed_under_a_running_qemu() {
 }
 
 #[test]
-fn what_a_smaller_layer_has_beyond_its_end_is_not_seen() {
+fn data_beyond_the_end_of_a_smaller_layer_is_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let (lab, image) = lab(dir.path());
     let small = (1 << 20) + 512;

@@ -1,4 +1,4 @@
-//! A QEMU without a machine, that reads and writes a disk.
+//! A QEMU without a guest that reads and writes a disk.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Ended when dropped.
+/// Killed on drop.
 pub struct Qemu {
     process: Child,
     monitor: BufReader<UnixStream>,
@@ -17,7 +17,7 @@ pub struct Qemu {
 }
 
 impl Qemu {
-    /// Starts one with a qcow2 disk. `dir` is for its files.
+    /// Starts QEMU with a qcow2 disk. `dir` is for its files.
     pub fn start(dir: &Path, disk: &Path) -> Self {
         let scratch = tempfile::tempdir_in(dir).unwrap().keep();
         let socket = scratch.join("monitor");
@@ -37,7 +37,7 @@ impl Qemu {
             .spawn()
             .unwrap();
         let errors = || fs::read_to_string(scratch.join("errors")).unwrap();
-        // If it ends before it connects, there is never anything to accept.
+        // If QEMU exits before it connects, there is never anything to accept.
         listener.set_nonblocking(true).unwrap();
         let stream = loop {
             match listener.accept() {
@@ -54,7 +54,7 @@ impl Qemu {
         this
     }
 
-    /// Has the disk read or written as `qemu-io` would.
+    /// Runs a `qemu-io` command.
     pub fn io(&mut self, command: &str) {
         let answer = self.execute(
             "human-monitor-command",
@@ -64,7 +64,7 @@ impl Qemu {
         self.commands += usize::from(command != "flush");
     }
 
-    /// Ends it in peace, and checks that all that was read was what it should be.
+    /// Quits normally and checks that everything read was as expected.
     pub fn quit(mut self) {
         self.execute("quit", &json!({}));
         assert!(self.process.wait().unwrap().success());
@@ -74,7 +74,7 @@ impl Qemu {
         assert!(!output.contains("failed") && !output.contains("rror"), "{output}");
     }
 
-    /// Ends it as a crash would.
+    /// Kills QEMU, like a crash.
     pub fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -18,17 +18,17 @@ impl Perform for WorkspaceAdopt {
                 .with_remedy("only sessions of agents own workspaces"));
         };
         let idle = if self.force {
-            Duration::from_secs(engine.config().sessions.adopt_idle_secs.into())
+            Duration::from_secs(engine.settings.adopt_idle_secs.into())
         } else {
             Duration::MAX
         };
         let mut adopted =
             WorkspaceAdopted { adopted_count: 0, adopted: Vec::new(), error_count: 0, errors: Vec::new() };
         if let Some(workspace) = context.claimed() {
-            engine.adopt(session, workspace.id, idle)?;
-            adopted.adopted.push(engine.brief_of(workspace, &context.caller)?);
+            engine.adopt(session, workspace.id, idle).await?;
+            adopted.adopted.push(engine.brief_of(workspace, &context.caller).await?);
         } else {
-            let settings = engine.meta().read(|read| read.all_settings())?;
+            let settings = engine.records.all_settings().await?;
             let isolates = engine.isolates(&context.caller);
             let wanted = settings.iter().filter(|(_, settings)| match settings.owner {
                 _ if isolates => false,
@@ -36,10 +36,10 @@ impl Perform for WorkspaceAdopt {
                 Some(owner) => self.force && owner != session,
             });
             for (&id, _) in wanted {
-                match engine.adopt(session, id, idle) {
+                match engine.adopt(session, id, idle).await {
                     Ok(()) => {
-                        let workspace = engine.meta().read(|read| read.workspace(id))?;
-                        adopted.adopted.push(engine.brief_of(&workspace, &context.caller)?);
+                        let workspace = engine.records.workspace(id).await?;
+                        adopted.adopted.push(engine.brief_of(&workspace, &context.caller).await?);
                     }
                     Err(failure) => adopted.errors.push(AdoptError {
                         workspace_id: id.to_string(),

@@ -3,11 +3,10 @@
 use std::fs::File;
 use std::time::Instant;
 
-use agentiso_config::ImageAccess;
 use agentiso_core::action::{
     WorkspaceCreate, WorkspaceCreated, WorkspaceExport, WorkspaceExported, WorkspaceImport, WorkspaceImported,
 };
-use agentiso_core::{Code, Failure, ImageName, Resources, WorkspaceId, WorkspaceName, check_labels};
+use agentiso_core::{Code, Failure, ImageAccess, ImageName, WorkspaceId, WorkspaceName, check_labels};
 use tokio::sync::oneshot;
 
 use super::images::turn;
@@ -23,16 +22,14 @@ impl Perform for WorkspaceExport {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceExported, Failure> {
         context.require_image_access(ImageAccess::Manage)?;
-        let (engine, workspace) = (&context.engine, context.workspace_to_copy()?);
-        let labels = engine.meta().read(|read| read.settings(workspace.id))?.labels;
+        let (engine, workspace) = (&context.engine, context.workspace_to_copy().await?);
+        let labels = engine.records.settings(workspace.id).await?.labels;
         let began = Instant::now();
         let target = context.host_target(&self.host_path)?;
         let _turn = turn().await?;
-        let out = File::from(target.fd()?);
-        let written = engine
-            .workspaces
-            .export(workspace.id, labels, context.download_bytes(), out, &context.progress)
-            .await?;
+        let out = Box::new(File::from(target.fd()?));
+        let most = context.download_bytes();
+        let written = engine.host.export(workspace.id, labels, most, out, &context.progress).await?;
         let host_path = target.finish()?;
         Ok(WorkspaceExported {
             workspace_id: workspace.id.to_string(),
@@ -53,22 +50,19 @@ impl Perform for WorkspaceImport {
         let engine = &context.engine;
         let began = Instant::now();
         let source = context.host_source(&self.host_path)?;
-        let archive = engine.workspaces.open_archive(source.path(), &self.host_path).await?;
-        let about = archive.description.clone();
-        let resources = Resources { vcpus: about.vcpus, memory_mb: about.memory_mb, disk_gb: about.disk_gb };
-        resources.check(&engine.config().limits)?;
+        let archive = engine.host.open_archive(source.path(), &self.host_path).await?;
+        let about = archive.workspace().clone();
+        let resources = about.resources;
+        resources.check(&engine.settings.limits)?;
         check_labels(&about.labels)?;
         let name: WorkspaceName = match &self.name {
             Some(name) => name.parse()?,
             None => about.name,
         };
-        context.require_free_name(&name)?;
-        let image = context.free_image_name(&name)?;
+        context.require_free_name(&name).await?;
+        let image = context.free_image_name(&name).await?;
         let _turn = turn().await?;
-        let made = engine
-            .workspaces
-            .image_of_archive(archive, &image, resources.disk_bytes(), &context.progress)
-            .await?;
+        let made = archive.into_image(&image, resources.disk_bytes(), &context.progress).await?;
         let create = WorkspaceCreate {
             name: Some(name.to_string()),
             base_image: Some(image.to_string()),
@@ -86,7 +80,7 @@ impl Perform for WorkspaceImport {
             base_image: image.to_string(),
             resources: created.resources,
             labels: about.labels,
-            files: made.meta.entries,
+            files: made.files,
             took_ms: took_ms(began),
         })
     }
@@ -102,8 +96,8 @@ impl Perform for WorkspaceImport {
 
 impl Context {
     /// Refuses a name that is taken before minutes are spent on it.
-    fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
-        let taken = self.engine.meta().read(|read| read.workspaces())?.iter().any(|one| one.name == *name);
+    async fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
+        let taken = self.engine.records.workspaces().await?.iter().any(|one| one.name == *name);
         if !taken {
             return Ok(());
         }
@@ -112,13 +106,12 @@ impl Context {
     }
 
     /// A name for the image of a workspace that no image has.
-    fn free_image_name(&self, workspace: &WorkspaceName) -> Result<ImageName, Failure> {
-        let images = self.engine.installation().images()?;
+    async fn free_image_name(&self, workspace: &WorkspaceName) -> Result<ImageName, Failure> {
         for number in 1..=TRIES {
             let suffix = if number == 1 { String::new() } else { format!("-{number}") };
             let name: ImageName = format!("{workspace}-import{suffix}").parse()?;
-            match images.get(&name) {
-                Err(error) if agentiso_core::Explain::code(&error) == Code::ImageNotFound => return Ok(name),
+            match self.engine.host.image(&name).await {
+                Err(failure) if failure.code() == Code::ImageNotFound => return Ok(name),
                 _ => {}
             }
         }

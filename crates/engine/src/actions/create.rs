@@ -6,12 +6,13 @@ use agentiso_core::action::forms::MAX_LIFETIME_SECS;
 use agentiso_core::action::{
     State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
 };
+use agentiso_core::admission::Amounts;
+use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
+use agentiso_core::ports::records::{Claim, Settings};
 use agentiso_core::{
     Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
     in_clear,
 };
-use agentiso_meta::{Claim, Settings};
-use agentiso_runtime::workspaces::{CreateRequest, RemoveRequest, WorkspaceView};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,9 +20,7 @@ use serde_json::Value;
 
 use crate::act::Context;
 use crate::admission::not_owner;
-use crate::clock;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::{shown, size, tier, took_ms};
 use crate::{Access, Engine, Perform};
 
@@ -41,11 +40,12 @@ impl Perform for WorkspaceCreate {
     async fn undo(outcome: WorkspaceCreated, context: &Context) {
         let (engine, Some(id)) = (&context.engine, Self::made(&outcome)) else { return };
         let remove = RemoveRequest { workspace: id, force: true };
-        if let Err(failure) = engine.workspaces.remove(&remove).await {
+        if let Err(failure) = engine.host.remove(&remove).await {
             return tracing::warn!(%failure, "a workspace that nobody waited for could not be removed");
         }
         engine.forget(id).await;
-        engine.events.tell(EventKind::Destroyed, id, &outcome.name, None);
+        let audience = context.caller.session.into();
+        engine.events.tell_to(audience, EventKind::Destroyed, id, &outcome.name, None);
     }
 
     fn made(outcome: &WorkspaceCreated) -> Option<WorkspaceId> {
@@ -72,44 +72,44 @@ impl Make for WorkspaceCreate {
     async fn make(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
         let engine = &context.engine;
         refuse_internet(self.allow_internet)?;
-        let config = engine.config();
-        let defaults = config.defaults.resources();
+        let defaults = engine.settings.default_resources;
         let resources = Resources {
             vcpus: self.vcpus.unwrap_or(defaults.vcpus),
             memory_mb: self.memory_mb.unwrap_or(defaults.memory_mb),
             disk_gb: self.disk_gb.unwrap_or(defaults.disk_gb),
         };
-        resources.check(&config.limits)?;
+        resources.check(&engine.settings.limits)?;
         check_labels(&self.labels)?;
         let image: ImageName = match &self.base_image {
             Some(name) => name.parse()?,
-            None => config.defaults.image_name()?,
+            None => engine.settings.default_image.parse()?,
         };
         let name = self.name.as_deref().map(str::parse).transpose()?;
+        let lifetime = self.ttl_secs.map(checked_secs).transpose()?;
         let wishes = Wishes {
-            expires_at: self.ttl_secs.map(in_so_long).transpose()?,
+            expires_at: lifetime.map(|lifetime| engine.clock.now() + lifetime),
             idle_stop: self.idle_stop_secs.map(checked_secs).transpose()?,
             labels: self.labels.clone(),
         };
-        let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&resources))?;
+        let _reserved = engine.quota.reserve(engine, context.caller.session, Amounts::of(&resources)).await?;
         let owner = context.caller.session;
         let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool, owner };
         let began = Instant::now();
-        let view = match engine.workspaces.create(&request, &context.progress).await {
+        let view = match engine.host.create(&request, &context.progress).await {
             Err(failure) if failure.code() == Code::WorkspaceExists => {
-                return Err(context.about_taken(request.name.as_ref(), failure));
+                return Err(context.about_taken(request.name.as_ref(), failure).await);
             }
             made => made?,
         };
-        if let Err(failure) = engine.settle(context.caller.session, &view, wishes) {
+        let expires_at = wishes.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
+        if let Err(failure) = engine.settle(context.caller.session, &view, wishes).await {
             // Nobody owns it and nobody knows of it: it must not stay.
             let remove = RemoveRequest { workspace: view.id, force: true };
-            engine.workspaces.remove(&remove).await?;
+            engine.host.remove(&remove).await?;
             return Err(failure);
         }
-        engine.watch(view.id);
-        engine.events.tell(EventKind::Created, view.id, view.name.as_str(), None);
-        let expires_at = self.ttl_secs.map(in_so_long).transpose()?.map(clock::on_the_wall).map(shown);
+        engine.watch(view.id).await;
+        engine.events.tell(EventKind::Created, view.id, view.name.as_str(), None).await;
         Ok(WorkspaceCreated {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),
@@ -127,47 +127,51 @@ impl Make for WorkspaceCreate {
 }
 
 impl Engine {
-    fn settle(&self, owner: Option<SessionId>, view: &WorkspaceView, wishes: Wishes) -> Result<(), Failure> {
+    async fn settle(
+        &self,
+        owner: Option<SessionId>,
+        view: &WorkspaceView,
+        wishes: Wishes,
+    ) -> Result<(), Failure> {
         let Wishes { expires_at, idle_stop, labels } = wishes;
-        let last_used = clock::now();
-        let settings = |owner| Settings {
-            owner,
-            labels: labels.clone(),
-            expires_at,
-            idle_stop,
-            last_used,
-            suspended: None,
-            restart: false,
-            stay_stopped: false,
-            next_size: None,
+        let last_used = self.clock.now();
+        let change = move |settings: &mut Settings| {
+            *settings = Settings {
+                // What the operator creates has no owner, and a session may have adopted it already.
+                owner: owner.or(settings.owner),
+                labels,
+                expires_at,
+                idle_stop,
+                last_used,
+                suspended: None,
+                restart: false,
+                stay_stopped: false,
+                next_size: None,
+            };
         };
-        Ok(self.meta().write(|tx| {
-            // What the user makes has no owner, and a session may have taken it already.
-            let owner = owner.or(tx.settings(view.id)?.owner);
-            tx.set_settings(view.id, &settings(owner))
-        })?)
+        self.change_settings(view.id, change).await.map(drop)
     }
 }
 
 impl Context {
     /// What a caller should know of a name that is taken, if the workspace is its own or nobody's.
-    fn about_taken(&self, name: Option<&WorkspaceName>, failure: Failure) -> Failure {
-        let known = || {
-            let workspaces = self.engine.workspaces.list().ok()?;
+    async fn about_taken(&self, name: Option<&WorkspaceName>, failure: Failure) -> Failure {
+        let known = async {
+            let workspaces = self.engine.host.list().await.ok()?;
             let workspace = workspaces.into_iter().find(|workspace| Some(&workspace.name) == name)?;
-            let settings = self.engine.meta().read(|read| read.settings(workspace.id)).ok()?;
+            let settings = self.engine.records.settings(workspace.id).await.ok()?;
             let state = if settings.suspended.is_some() { State::Suspended } else { workspace.state };
             let is_nobodys = settings.owner.is_none() && !self.engine.isolates(&self.caller);
             let is_ours = is_nobodys || settings.owner == self.caller.session;
             is_ours.then(|| (workspace, state, settings.owner.is_some()))
         };
-        let Some((workspace, state, owned)) = known() else { return failure };
+        let Some((workspace, state, owned)) = known.await else { return failure };
         let whose = if owned { "you have" } else { "there is" };
         let message = format!(
             "{whose} a workspace {} already: its id is {}, it is {state}",
             workspace.name, workspace.id
         );
-        let start = match (state, self.engine.config().vm.start_on_use) {
+        let start = match (state, self.engine.settings.start_on_use) {
             (State::Running, _) => "",
             (_, true) => ", it starts when it is used",
             (_, false) => "; start it with workspace_start",
@@ -179,9 +183,9 @@ impl Context {
     }
 
     /// Refuses an outcome that is repeated when the workspace it speaks of is gone.
-    fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
+    async fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
         let Some(id) = outcome["workspace_id"].as_str() else { return Ok(()) };
-        let workspaces = self.engine.workspaces.list()?;
+        let workspaces = self.engine.host.list().await?;
         if workspaces.iter().any(|workspace| workspace.id.to_string() == id) {
             return Ok(());
         }
@@ -206,11 +210,11 @@ impl Context {
         }
         let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
         let hash = *blake3::hash(&in_clear(|| serde_json::to_vec(request)).map_err(internal)?).as_bytes();
-        let meta = self.engine.meta();
-        match meta.write(|tx| tx.claim_key(session, key, &hash))? {
+        let records = &self.engine.records;
+        match records.claim_key(session, key, &hash).await? {
             Claim::New => {}
             Claim::Done(outcome) => {
-                self.require_there(&outcome)?;
+                self.require_there(&outcome).await?;
                 return serde_json::from_value(outcome).map_err(internal);
             }
             Claim::InProgress => {
@@ -232,9 +236,9 @@ impl Context {
         let settled = match &result {
             Ok(outcome) => {
                 let value = serde_json::to_value(outcome).map_err(internal)?;
-                meta.write(|tx| tx.settle_key(session, key, &value))
+                records.settle_key(session, key, &value).await
             }
-            Err(_) => meta.write(|tx| tx.drop_key(session, key)),
+            Err(_) => records.drop_key(session, key).await,
         };
         settled?;
         result
@@ -253,15 +257,15 @@ impl Perform for WorkspaceDestroy {
         let workspace = context.workspace()?;
         let engine = &context.engine;
         let remove = RemoveRequest { workspace: workspace.id, force: true };
-        let owner = engine.meta().read(|read| read.settings(workspace.id))?.owner;
+        let owner = engine.records.settings(workspace.id).await?.owner;
         // One that nobody owned may have been adopted while others were at work on it.
         if !context.caller.is_operator() && owner.is_some() && owner != context.caller.session {
             return Err(not_owner(workspace));
         }
-        engine.workspaces.remove(&remove).await?;
+        engine.host.remove(&remove).await?;
         engine.forget(workspace.id).await;
         let name = workspace.name.as_str();
-        engine.events.tell_for(owner, EventKind::Destroyed, workspace.id, name, None);
+        engine.events.tell_to(owner.into(), EventKind::Destroyed, workspace.id, name, None);
         Ok(WorkspaceDestroyed {
             workspace_id: workspace.id.to_string(),
             name: workspace.name.to_string(),
@@ -283,11 +287,6 @@ pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
         .with_remedy(
             "leave allow_internet out; bring files in with file_transfer, reach ports with port_forward",
         ))
-}
-
-/// The moment in so many seconds, on the clock that decides when a workspace's time is up.
-pub(super) fn in_so_long(seconds: u64) -> Result<Timestamp, Failure> {
-    Ok(clock::now() + checked_secs(seconds)?)
 }
 
 /// A time that makes sense.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use agentiso_core::action::forms::{MAX_EXEC_OUTPUT, MAX_EXEC_SECS};
 use agentiso_core::action::{EnvSet, Exec, Executed, SetEnv, State};
+use agentiso_core::ports::link::{Exit, ExitStatus, Process, check_name};
 use agentiso_core::{Capture, Code, Failure};
-use agentiso_runtime::guest::{self, Exit, ExitStatus, Process};
 use tokio::time::Instant;
 
 use super::handover::{self, Ending, Handover};
@@ -77,7 +77,7 @@ impl Perform for Exec {
 }
 
 /// Runs a command of our own to its end, and keeps so much of each output.
-pub(super) async fn run(process: Process, keep: usize) -> Result<(Exit, Capture, Capture), Failure> {
+pub(super) async fn run(process: Box<dyn Process>, keep: usize) -> Result<(Exit, Capture, Capture), Failure> {
     let mut kept = (Capture::new(keep), Capture::new(keep));
     match handover::run(process, None, &mut kept, None).await? {
         Ending::Exited(exit) => Ok((exit, kept.0, kept.1)),
@@ -151,7 +151,7 @@ pub(super) fn shell(
 
 /// A name a variable may have, by the agent's own rules.
 pub(crate) fn variable_name(name: &str) -> Result<(), Failure> {
-    guest::check_name(name).map_err(|error| {
+    check_name(name).map_err(|error| {
         Failure::new(Code::InvalidArgument, error.to_string())
             .with_remedy("letters, digits and underscores, not beginning with a digit; PATH and its like are set within a command")
     })
@@ -186,7 +186,7 @@ impl Perform for SetEnv {
             variable_name(name)?;
         }
         let id = context.workspace()?.id;
-        let running = context.engine.workspaces.info(id)?.state == State::Running;
+        let running = context.engine.host.info(id).await?.state == State::Running;
         let guest = if running { Some(context.guest().await?) } else { None };
         let setter = context.caller.session;
         let names = context.engine.set_variables(id, setter, vars, guest.as_ref()).await?;

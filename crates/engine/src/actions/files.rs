@@ -5,8 +5,8 @@ use agentiso_core::action::{
     Direction, DirectoryMade, Edit, Encoding, FileDelete, FileDeleted, FileEdit, FileEdited, FileMkdir,
     FileMove, FileMoved, FileTransfer, FileTransferred, FileWrite, FileWritten,
 };
+use agentiso_core::ports::link::{ErrorKind, Link, LinkError, WriteOptions};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{ErrorKind, Guest, LinkError, WriteOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -44,7 +44,7 @@ impl Perform for FileWrite {
     }
 }
 
-async fn write(guest: &Guest, path: &str, options: WriteOptions, content: &[u8]) -> Result<u64, Failure> {
+async fn write(guest: &Link, path: &str, options: WriteOptions, content: &[u8]) -> Result<u64, Failure> {
     let about = |error| about_path(error, path);
     let mut file = guest.write_file(path.as_bytes(), options).await.map_err(about)?;
     file.write(content).await.map_err(about)?;
@@ -325,14 +325,15 @@ mod tests {
     fn a_file_where_a_directory_is_needed_is_told_from_a_missing_one() {
         let refused = |kind, errno| {
             let message = "listing: refused".to_owned();
-            LinkError::Guest(agentiso_runtime::guest::GuestError { kind, errno: Some(errno), message })
+            LinkError::Guest(agentiso_core::ports::link::GuestError { kind, errno: Some(errno), message })
         };
         assert_eq!(about_path(refused(ErrorKind::NotFound, ENOTDIR), "/f").code(), Code::NotADirectory);
         assert_eq!(about_path(refused(ErrorKind::NotFound, 2), "/f").code(), Code::FileNotFound);
         let directory = about_path(refused(ErrorKind::Invalid, EISDIR), "/d");
         assert_eq!((directory.code(), directory.message()), (Code::InvalidArgument, "/d is a directory"));
         let message = "/d is not a regular file".to_owned();
-        let refused = agentiso_runtime::guest::GuestError { kind: ErrorKind::Invalid, errno: None, message };
+        let refused =
+            agentiso_core::ports::link::GuestError { kind: ErrorKind::Invalid, errno: None, message };
         let directory = about_path(LinkError::Guest(refused), "/d");
         assert_eq!(directory.message(), "/d is not a regular file");
         assert!(directory.remedy().unwrap().contains("file_list"));

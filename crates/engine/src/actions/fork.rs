@@ -4,15 +4,15 @@ use std::time::Instant;
 
 use agentiso_core::action::forms::MAX_FORKS;
 use agentiso_core::action::{ForkFailure, ForkedFrom, State, Worker, WorkspaceFork, WorkspaceForked};
+use agentiso_core::admission::Amounts;
+use agentiso_core::ports::host::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
+use agentiso_core::ports::records::Workspace;
 use agentiso_core::{Code, Failure, WorkspaceName};
-use agentiso_meta::Workspace;
-use agentiso_runtime::workspaces::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
 use jiff::Timestamp;
 
 use crate::act::Context;
 use crate::env::Had;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
@@ -42,10 +42,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         return Err(Failure::new(Code::InvalidArgument, message));
     }
     let name = name_of(&fork, count)?;
-    let suspended = engine.meta().read(|read| {
-        let suspended = read.settings(source.id)?.suspended;
-        suspended.map(|id| read.snapshot(id)).transpose()
-    })?;
+    let suspended = engine.records.suspended_to(source.id).await?;
     // The present state of a suspended workspace is the snapshot it was suspended to.
     let snapshot = context.snapshot_if_any().or(suspended.as_ref());
     let source_kind = match snapshot {
@@ -58,9 +55,10 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
     };
     let size = match snapshot {
         None => source.resources,
-        Some(snapshot) => engine.workspaces.size_then(source, snapshot)?,
+        Some(snapshot) => engine.host.size_at(source.id, snapshot.id).await?,
     };
-    let _room = engine.quota.reserve(engine, context.caller.session, Asked::of(&size).times(count))?;
+    let _reserved =
+        engine.quota.reserve(engine, context.caller.session, Amounts::of(&size).times(count)).await?;
     let request = ForkRequest {
         workspace: source.id,
         source: source_kind,
@@ -70,7 +68,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         owner: context.caller.session,
     };
     let began = Instant::now();
-    let outcome = engine.workspaces.fork(&request, &context.progress).await?;
+    let outcome = engine.host.fork(&request, &context.progress).await?;
     let had = match (context.snapshot_if_any(), snapshot) {
         (_, Some(snapshot)) if fork.disk_only || snapshot.memory.is_none() => Had::Nothing,
         (Some(_), _) => Had::Past,
@@ -114,14 +112,14 @@ async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome, ha
         if let Err(failure) = engine.bequeath(source.id, view.id, had).await {
             made.failures.push(failed(&failure));
             let remove = RemoveRequest { workspace: view.id, force: true };
-            if let Err(failure) = engine.workspaces.remove(&remove).await {
+            if let Err(failure) = engine.host.remove(&remove).await {
                 tracing::warn!(%failure, "a fork that failed could not be removed");
             }
             continue;
         }
-        engine.watch(view.id);
+        engine.watch(view.id).await;
         let note = Some(format!("a fork of {}", source.name));
-        engine.events.tell(EventKind::Created, view.id, view.name.as_str(), note);
+        engine.events.tell(EventKind::Created, view.id, view.name.as_str(), note).await;
         made.workers.push(Worker {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),

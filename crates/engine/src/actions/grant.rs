@@ -1,11 +1,10 @@
 //! Giving workspaces to sessions.
 
 use agentiso_core::action::{SessionBrief, SessionList, SessionListed, WorkspaceGrant, WorkspaceGranted};
+use agentiso_core::ports::records::Session;
 use agentiso_core::{Code, Failure};
-use agentiso_meta::Session;
 
 use crate::act::Context;
-use crate::clock;
 use crate::views::shown;
 use crate::{Access, Caller, Engine, Perform};
 
@@ -17,8 +16,8 @@ impl Perform for WorkspaceGrant {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceGranted, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let session = engine.session_called(&self.session_id, &context.caller)?;
-        engine.grant(workspace, session.id)?;
+        let session = engine.session_called(&self.session_id, &context.caller).await?;
+        engine.grant(workspace, session.id).await?;
         Ok(WorkspaceGranted {
             workspace_id: workspace.id.to_string(),
             name: workspace.name.to_string(),
@@ -37,18 +36,20 @@ impl Perform for SessionList {
 
     async fn perform(self, context: &Context) -> Result<SessionListed, Failure> {
         let (engine, caller) = (&context.engine, &context.caller);
-        let mut sessions = engine.meta().read(|read| read.sessions())?;
+        let mut sessions = engine.records.sessions().await?;
         sessions.retain(|session| caller.is_operator() || caller.session == Some(session.id));
-        let sessions = sessions.iter().map(|session| engine.session_brief(session));
-        let sessions = sessions.collect::<Result<Vec<_>, Failure>>()?;
-        Ok(SessionListed { count: sessions.len(), sessions })
+        let mut briefs = Vec::with_capacity(sessions.len());
+        for session in &sessions {
+            briefs.push(engine.session_brief(session).await?);
+        }
+        Ok(SessionListed { count: briefs.len(), sessions: briefs })
     }
 }
 
 impl Engine {
     /// A session by its id. The user may give the beginning of it; sessions need not learn of each other.
-    fn session_called(&self, asked: &str, caller: &Caller) -> Result<Session, Failure> {
-        let sessions = self.meta().read(|read| read.sessions())?;
+    async fn session_called(&self, asked: &str, caller: &Caller) -> Result<Session, Failure> {
+        let sessions = self.records.sessions().await?;
         let is_meant = |session: &Session| {
             let id = session.id.to_string();
             id == asked || (caller.is_operator() && asked.len() >= SHORTEST && id.starts_with(asked))
@@ -71,14 +72,14 @@ impl Engine {
         }
     }
 
-    fn session_brief(&self, session: &Session) -> Result<SessionBrief, Failure> {
-        let usage = self.meta().read(|read| read.usage(Some(session.id)))?;
+    async fn session_brief(&self, session: &Session) -> Result<SessionBrief, Failure> {
+        let usage = self.records.usage(Some(session.id)).await?;
         let last_active = self.sessions.last(session.id).unwrap_or(session.last_active);
         Ok(SessionBrief {
             session_id: session.id.to_string(),
             client: session.client.clone(),
-            created_at: shown(clock::on_the_wall(session.created)),
-            last_active_at: shown(clock::on_the_wall(last_active)),
+            created_at: shown(self.clock.on_the_wall(session.created)),
+            last_active_at: shown(self.clock.on_the_wall(last_active)),
             connected: self.sessions.is_present(session.id),
             workspaces: usage.workspaces,
         })

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
+use agentiso_core::ports::link::{Exit, JobRead, JobWait, Link, LinkError, Process, ProcessEvent};
 use agentiso_core::{Capture, Code, Failure};
-use agentiso_runtime::guest::{Exit, Guest, JobRead, JobWait, LinkError, Process, ProcessEvent};
 use tokio::time::{Instant, sleep_until};
 
 use super::jobs::{about_job, read_up_to};
@@ -62,7 +62,7 @@ impl Takes for Output {
 
 /// Waits for a command until it ends or becomes a job.
 pub(super) async fn run(
-    mut process: Process,
+    mut process: Box<dyn Process>,
     stdin: Option<&str>,
     output: &mut impl Takes,
     handover: Option<Handover>,
@@ -73,7 +73,7 @@ pub(super) async fn run(
         if let (Some(mut input), Some(text)) = (input, stdin) {
             // A command need not read all it is given.
             let _ = input.write(text.as_bytes()).await;
-            input.close();
+            drop(input);
         }
     };
     let patience = sleep_until(handover.map_or_else(Instant::now, |handover| handover.at));
@@ -105,7 +105,7 @@ pub(super) async fn run(
 
 /// Waits for a job that a command became. What it printed since then is shown.
 pub(super) async fn wait_again(
-    guest: &Guest,
+    guest: &Link,
     id: u32,
     patience: Duration,
     output: &mut Output,

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use agentiso_core::action::Executed;
-use agentiso_runtime::guest::Guest;
+use agentiso_core::ports::link::Link;
 use regex::Regex;
 
 const NOT_FOUND: i32 = 127;
@@ -63,7 +63,7 @@ const NO_NETWORK: [&str; 5] = [
 ];
 
 /// A hint for a command that failed. Asks the machine only when the output says that something is missing.
-pub(super) async fn of(guest: &Guest, command: &str, executed: &Executed) -> Option<String> {
+pub(super) async fn of(guest: &Link, command: &str, executed: &Executed) -> Option<String> {
     if executed.exit_code == Some(NOT_FOUND) {
         let missing = missing(&executed.stderr)?;
         if let Some(manager) = MANAGERS.iter().find(|manager| manager.names.contains(&missing)) {

@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use agentiso_config::ImageAccess;
 use agentiso_core::action::{
     ImageBrief, ImageBuild, ImageCommit, ImageDetails, ImageImport, ImageInfo, ImageList, ImageListed,
     ImageMade, ImagePull, ImageRecipe, ImageRemove, ImageRemoved,
 };
-use agentiso_core::{Code, Failure, ImageName};
-use agentiso_meta::Workspace;
-use agentiso_runtime::{Image, ImageOrigin, default_image_name, recipes};
+use agentiso_core::ports::host::{ImageOrigin, ImageRequest, ImageView, RecipeView};
+use agentiso_core::ports::records::Workspace;
+use agentiso_core::{Code, Failure, ImageAccess, ImageName};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::act::Context;
@@ -23,7 +22,7 @@ static MAKING: Semaphore = Semaphore::const_new(2);
 impl Context {
     /// Refuses an agent what the operator does not allow.
     pub(super) fn require_image_access(&self, needed: ImageAccess) -> Result<(), Failure> {
-        if self.caller.is_operator() || self.engine.config().images.agents >= needed {
+        if self.caller.is_operator() || self.engine.settings.image_access >= needed {
             return Ok(());
         }
         let (message, value) = match needed {
@@ -36,9 +35,9 @@ impl Context {
     }
 
     /// The workspace whose files are copied. One that is suspended is refused: its disk lacks what is still in memory.
-    pub(super) fn workspace_to_copy(&self) -> Result<&Workspace, Failure> {
+    pub(super) async fn workspace_to_copy(&self) -> Result<&Workspace, Failure> {
         let workspace = self.workspace()?;
-        if self.engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_none() {
+        if self.engine.records.settings(workspace.id).await?.suspended.is_none() {
             return Ok(workspace);
         }
         let message = format!(
@@ -51,9 +50,7 @@ impl Context {
 
     /// Removes an image that no workspace needs.
     pub(super) async fn remove_image(&self, name: ImageName) -> Result<(), Failure> {
-        let installation = self.engine.installation().clone();
-        let removed = tokio::task::spawn_blocking(move || installation.remove_images(&[name]));
-        removed.await.map_err(|error| Failure::new(Code::Internal, format!("removing the image: {error}")))?
+        self.engine.host.remove_image(&name).await
     }
 
     async fn make_image(
@@ -62,16 +59,13 @@ impl Context {
         name: Option<&str>,
         replace: bool,
     ) -> Result<ImageMade, Failure> {
-        let name = match name {
-            Some(name) => name.parse()?,
-            None => default_image_name(&origin)?,
-        };
+        let name = name.map(str::parse).transpose()?;
         let began = Instant::now();
         let _turn = turn().await?;
         // An agent must not pull what only its operator can see.
         let login = self.caller.is_operator();
-        let made =
-            self.engine.installation().make_image(&name, &origin, replace, login, &self.progress).await?;
+        let request = ImageRequest { name, origin, replace, login };
+        let made = self.engine.host.make_image(&request, &self.progress).await?;
         Ok(shown_made(&made, began))
     }
 }
@@ -80,12 +74,12 @@ pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
     MAKING.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 
-fn shown_made(image: &Image, began: Instant) -> ImageMade {
+fn shown_made(image: &ImageView, began: Instant) -> ImageMade {
     ImageMade {
-        name: image.meta.name.to_string(),
-        source: image.meta.source.reference.clone(),
-        content_bytes: image.meta.content_bytes,
-        files: image.meta.entries,
+        name: image.name.to_string(),
+        source: image.source.clone(),
+        content_bytes: image.content_bytes,
+        files: image.files,
         took_ms: took_ms(began),
     }
 }
@@ -96,22 +90,19 @@ impl Perform for ImageList {
     async fn perform(self, context: &Context) -> Result<ImageListed, Failure> {
         context.require_image_access(ImageAccess::List)?;
         let engine = &context.engine;
-        let images = engine.installation().images()?.list()?;
+        let images = engine.host.images().await?;
         let briefs = images.into_iter().map(|image| ImageBrief {
-            name: image.meta.name.to_string(),
-            source: image.meta.source.reference,
-            created_at: shown(image.meta.created),
-            content_bytes: image.meta.content_bytes,
-            files: image.meta.entries,
+            name: image.name.to_string(),
+            source: image.source,
+            created_at: shown(image.created),
+            content_bytes: image.content_bytes,
+            files: image.files,
         });
-        let recipe = |(name, summary): (&str, &str)| ImageRecipe {
-            name: name.to_owned(),
-            summary: summary.to_owned(),
-        };
+        let recipe = |recipe: RecipeView| ImageRecipe { name: recipe.name, summary: recipe.summary };
         Ok(ImageListed {
-            default_image: engine.config().defaults.image.clone(),
+            default_image: engine.settings.default_image.clone(),
             images: briefs.collect(),
-            recipes: recipes().map(recipe).collect(),
+            recipes: engine.host.recipes().into_iter().map(recipe).collect(),
             may_change: context.require_image_access(ImageAccess::Manage).is_ok(),
         })
     }
@@ -124,20 +115,20 @@ impl Perform for ImageInfo {
         context.require_image_access(ImageAccess::List)?;
         let engine = &context.engine;
         let name: ImageName = self.name.parse()?;
-        let meta = engine.installation().images()?.get(&name)?.meta;
-        let mut workspaces = engine.briefs(Some(&context.caller))?;
+        let image = engine.host.image(&name).await?;
+        let mut workspaces = engine.briefs(Some(&context.caller)).await?;
         workspaces
             .retain(|one| one.base_image == name.as_str() && (one.owned || context.caller.is_operator()));
-        let defaults = meta.defaults.unwrap_or_default();
+        let defaults = image.defaults;
         Ok(ImageDetails {
-            name: meta.name.to_string(),
-            source_kind: meta.source.kind,
-            source: meta.source.reference,
-            created_at: shown(meta.created),
-            content_bytes: meta.content_bytes,
-            files: meta.entries,
-            file_system_bytes: meta.fs_bytes,
-            digest: meta.digest,
+            name: image.name.to_string(),
+            source_kind: image.source_kind,
+            source: image.source,
+            created_at: shown(image.created),
+            content_bytes: image.content_bytes,
+            files: image.files,
+            file_system_bytes: image.file_system_bytes,
+            digest: image.digest,
             env: defaults.env,
             workdir: defaults.workdir,
             user: defaults.user,
@@ -200,10 +191,10 @@ impl Perform for ImageCommit {
     async fn perform(self, context: &Context) -> Result<ImageMade, Failure> {
         context.require_image_access(ImageAccess::Manage)?;
         let name: ImageName = self.name.parse()?;
-        let (engine, workspace) = (&context.engine, context.workspace_to_copy()?.id);
+        let (engine, workspace) = (&context.engine, context.workspace_to_copy().await?.id);
         let began = Instant::now();
         let _turn = turn().await?;
-        let made = engine.workspaces.commit_image(workspace, &name, self.replace, &context.progress).await?;
+        let made = engine.host.commit_image(workspace, &name, self.replace, &context.progress).await?;
         Ok(shown_made(&made, began))
     }
 

@@ -5,8 +5,8 @@ use agentiso_core::action::{
     Job, JobKill, JobKilled, JobList, JobListed, JobPoll, JobPolled, JobStart, JobStarted, JobStatus,
     JobWrite, JobWritten, WaitFor,
 };
+use agentiso_core::ports::link::{ErrorKind, JobInfo, JobOutput, JobRead, JobWait, Link, LinkError};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{ErrorKind, Guest, JobInfo, JobOutput, JobRead, JobWait, LinkError};
 use jiff::Timestamp;
 
 use super::exec::{bounded, code_and_signal, shell};
@@ -71,7 +71,7 @@ impl Perform for JobPoll {
 }
 
 /// Reads more than the agent gives at once.
-pub(super) async fn read_up_to(guest: &Guest, read: JobRead, most: u64) -> Result<JobOutput, LinkError> {
+pub(super) async fn read_up_to(guest: &Link, read: JobRead, most: u64) -> Result<JobOutput, LinkError> {
     let mut output = guest.read_job(read).await?;
     loop {
         let next = JobRead {

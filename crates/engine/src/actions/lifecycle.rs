@@ -6,12 +6,12 @@ use agentiso_core::Failure;
 use agentiso_core::action::{
     State, WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
 };
-use agentiso_meta::Workspace;
+use agentiso_core::admission::Amounts;
+use agentiso_core::ports::records::Workspace;
 
 use crate::act::Context;
 use crate::env::Had;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::took_ms;
 use crate::{Access, Perform};
 
@@ -31,7 +31,7 @@ impl Context {
     /// Starts the workspace, or resumes it if it is suspended. The caller has the turn.
     pub(crate) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
-        let before = engine.workspaces.info(workspace.id)?;
+        let before = engine.host.info(workspace.id).await?;
         if before.state == State::Running {
             return Ok(state_now(
                 workspace,
@@ -40,15 +40,15 @@ impl Context {
                 Some("it was running already".to_owned()),
             ));
         }
-        if engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some() {
+        if engine.records.settings(workspace.id).await?.suspended.is_some() {
             return self.resume().await;
         }
-        engine.apply_next_size(workspace)?;
-        let view = engine.workspaces.start(workspace.id, &self.progress).await?;
+        engine.apply_next_size(workspace).await?;
+        let view = engine.host.start(workspace.id, &self.progress).await?;
         engine.equip(workspace.id, Had::Nothing).await?;
-        engine.change_settings(workspace.id, |settings| settings.stay_stopped = false)?;
-        engine.watch(workspace.id);
-        engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
+        engine.change_settings(workspace.id, |settings| settings.stay_stopped = false).await?;
+        engine.watch(workspace.id).await;
+        engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;
         Ok(state_now(workspace, view.state, began, None))
     }
 }
@@ -65,16 +65,16 @@ impl Perform for WorkspaceStop {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
         let running = if self.force {
             // Its QEMU may have been killed for this call.
-            engine.meta().read(|read| read.workspace(workspace.id))?.machine().is_some()
+            engine.records.workspace(workspace.id).await?.machine().is_some()
         } else {
-            engine.workspaces.info(workspace.id)?.state == State::Running
+            engine.host.info(workspace.id).await?.state == State::Running
         };
-        engine.change_settings(workspace.id, |settings| settings.stay_stopped = true)?;
+        engine.change_settings(workspace.id, |settings| settings.stay_stopped = true).await?;
         if !running {
-            let suspended = engine.meta().read(|read| read.settings(workspace.id))?.suspended.is_some();
+            let suspended = engine.records.settings(workspace.id).await?.suspended.is_some();
             if suspended && self.force {
                 engine.forget_last_moment(workspace.id).await?;
-                engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None);
+                engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None).await;
                 let note = "its saved memory was discarded; its disk is as it was when it was suspended";
                 return Ok(state_now(workspace, State::Stopped, began, Some(note.to_owned())));
             }
@@ -82,8 +82,8 @@ impl Perform for WorkspaceStop {
             return Ok(state_now(workspace, state, began, Some("it was not running".to_owned())));
         }
         let limit = self.timeout_secs.map(Duration::from_secs);
-        let clean = engine.workspaces.stop(workspace.id, self.force, limit).await?;
-        engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None);
+        let clean = engine.host.stop(workspace.id, self.force, limit).await?;
+        engine.events.tell(EventKind::Stopped, workspace.id, workspace.name.as_str(), None).await;
         let note = (!clean).then(|| "it was switched off, not powered off".to_owned());
         Ok(state_now(workspace, State::Stopped, began, note))
     }
@@ -99,8 +99,11 @@ impl Perform for WorkspaceRename {
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
         let name = self.new_name.parse()?;
-        let view = engine.workspaces.rename(workspace.id, &name).await?;
-        engine.events.tell(EventKind::Renamed, workspace.id, name.as_str(), Some(workspace.name.to_string()));
+        let view = engine.host.rename(workspace.id, &name).await?;
+        engine
+            .events
+            .tell(EventKind::Renamed, workspace.id, name.as_str(), Some(workspace.name.to_string()))
+            .await;
         let note = Some(format!("it was called {}", workspace.name));
         let renamed = Workspace { name, ..workspace.clone() };
         Ok(state_now(&renamed, view.state, began, note))
@@ -117,9 +120,9 @@ impl Perform for WorkspaceGrow {
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
         let before = workspace.resources.disk_gb;
-        let more = Asked::disk(self.disk_gb.saturating_sub(before));
-        let _room = engine.quota.reserve(engine, context.caller.session, more)?;
-        let view = engine.workspaces.grow(workspace.id, self.disk_gb).await?;
+        let more = Amounts::disk(self.disk_gb.saturating_sub(before));
+        let _reserved = engine.quota.reserve(engine, context.caller.session, more).await?;
+        let view = engine.host.grow(workspace.id, self.disk_gb).await?;
         let note = format!("its disk has {} GiB and had {before}", view.resources.disk_gb);
         Ok(state_now(workspace, view.state, began, Some(note)))
     }

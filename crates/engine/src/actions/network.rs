@@ -44,7 +44,7 @@ impl Perform for PortForwardList {
 
     async fn perform(self, context: &Context) -> Result<PortForwards, Failure> {
         let id = context.workspace()?.id;
-        let known = context.engine.meta().read(|read| read.forwards_of(id))?;
+        let known = context.engine.records.forwards_of(id).await?;
         let open = context.engine.open_ports(id);
         let forwards = known.iter().filter(|one| open.contains(&one.host_port));
         let forwards = forwards.map(|one| Forward { host_port: one.host_port, guest_port: one.guest_port });

@@ -4,8 +4,8 @@ use agentiso_core::action::forms::MAX_ENTRIES;
 use agentiso_core::action::{
     Encoding, FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus, LeftOut, PathKind,
 };
+use agentiso_core::ports::link::{FileKind, Link, Metadata};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{FileKind, Guest, Metadata};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -67,7 +67,7 @@ impl Perform for FileRead {
 }
 
 /// Reads the beginning and the end of a text, cut at lines where that is possible.
-async fn ends(guest: &Guest, path: String, offset: u64, most: u64) -> Result<FileContent, Failure> {
+async fn ends(guest: &Link, path: String, offset: u64, most: u64) -> Result<FileContent, Failure> {
     let (bytes, size) = read(guest, &path, offset, most).await?;
     let whole = text_of(&path, &bytes, offset, size)?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -138,7 +138,7 @@ fn text_of(path: &str, bytes: &[u8], offset: u64, size: u64) -> Result<usize, Fa
 }
 
 /// Reads a part of a file, and says how long the whole is.
-async fn read(guest: &Guest, path: &str, offset: u64, limit: u64) -> Result<(Vec<u8>, u64), Failure> {
+async fn read(guest: &Link, path: &str, offset: u64, limit: u64) -> Result<(Vec<u8>, u64), Failure> {
     let about = |error| about_path(error, path);
     let mut file = guest.read_file(path.as_bytes(), offset, Some(limit)).await.map_err(about)?;
     let size = file.metadata().await.map_err(about)?.size;
@@ -158,7 +158,7 @@ async fn read(guest: &Guest, path: &str, offset: u64, limit: u64) -> Result<(Vec
 }
 
 /// A whole file as text.
-pub(super) async fn whole_text(guest: &Guest, path: &str) -> Result<String, Failure> {
+pub(super) async fn whole_text(guest: &Link, path: &str) -> Result<String, Failure> {
     let (bytes, size) = read(guest, path, 0, LARGEST as u64).await?;
     if size > LARGEST as u64 {
         return Err(too_large(path, size));
@@ -170,7 +170,7 @@ pub(super) async fn whole_text(guest: &Guest, path: &str) -> Result<String, Fail
 }
 
 /// Reads some lines. All before them is passed by, piece by piece.
-async fn lines(guest: &Guest, asked: &FileRead, limit: u64) -> Result<FileContent, Failure> {
+async fn lines(guest: &Link, asked: &FileRead, limit: u64) -> Result<FileContent, Failure> {
     let (first, last) = (asked.start_line.unwrap_or(1), asked.end_line.unwrap_or(u64::MAX));
     if first == 0 || last < first {
         return Err(Failure::new(

@@ -2,8 +2,8 @@
 
 use agentiso_core::action::forms::{MAX_CONTEXT, MAX_FOUND, MAX_MATCHES, MAX_PATTERN};
 use agentiso_core::action::{FileEntry, FileGlob, FileGrep, FilesFound, TextFound, TextMatch};
+use agentiso_core::ports::link::{Find, Grep};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{Find, Grep};
 
 use super::exec::bounded;
 use super::files::{about_path, absolute};

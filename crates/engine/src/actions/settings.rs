@@ -1,13 +1,12 @@
 //! Labels, times and sizes of workspaces.
 
 use agentiso_core::action::{State, WorkspaceUpdate, WorkspaceUpdated};
+use agentiso_core::admission::Amounts;
+use agentiso_core::ports::records::{NextSize, Settings, Workspace};
 use agentiso_core::{Failure, Resources};
-use agentiso_meta::{NextSize, Settings, Workspace};
 
-use super::create::{checked_secs, in_so_long};
+use super::create::checked_secs;
 use crate::act::Context;
-use crate::clock;
-use crate::quota::Asked;
 use crate::views::{next_resources, shown};
 use crate::{Access, Engine, Perform};
 
@@ -18,7 +17,7 @@ impl Perform for WorkspaceUpdate {
         let workspace = context.workspace()?;
         let expires_at = match self.ttl_secs {
             Some(0) => Some(None),
-            Some(seconds) => Some(Some(in_so_long(seconds)?)),
+            Some(seconds) => Some(Some(context.engine.clock.now() + checked_secs(seconds)?)),
             None => None,
         };
         let idle_stop = match self.idle_stop_secs {
@@ -26,9 +25,10 @@ impl Perform for WorkspaceUpdate {
             Some(seconds) => Some(Some(checked_secs(seconds)?)),
             None => None,
         };
-        let next_size = self.next_size(context)?;
-        let settings = context.engine.change_settings(workspace.id, |settings| {
-            for (key, value) in self.labels {
+        let next_size = self.next_size(context).await?;
+        let (labels, restart) = (self.labels, self.restart);
+        let change = move |settings: &mut Settings| {
+            for (key, value) in labels {
                 match value {
                     Some(value) => settings.labels.insert(key, value),
                     None => settings.labels.remove(&key),
@@ -36,19 +36,20 @@ impl Perform for WorkspaceUpdate {
             }
             settings.expires_at = expires_at.unwrap_or(settings.expires_at);
             settings.idle_stop = idle_stop.unwrap_or(settings.idle_stop);
-            settings.restart = self.restart.unwrap_or(settings.restart);
+            settings.restart = restart.unwrap_or(settings.restart);
             settings.next_size = next_size.or(settings.next_size);
-        })?;
+        };
+        let settings = context.engine.change_settings(workspace.id, change).await?;
         // One that has no machine and no memory waiting for it has its new size at once.
-        let settings = match context.engine.is_stopped(workspace.id, &settings)? {
-            true => context.engine.apply_next_size(workspace)?,
+        let settings = match context.engine.is_stopped(workspace.id, &settings).await? {
+            true => context.engine.apply_next_size(workspace).await?,
             false => settings,
         };
         let next_resources = next_resources(workspace, &settings);
         Ok(WorkspaceUpdated {
             workspace_id: workspace.id.to_string(),
             labels: settings.labels,
-            expires_at: settings.expires_at.map(clock::on_the_wall).map(shown),
+            expires_at: settings.expires_at.map(|at| shown(context.engine.clock.on_the_wall(at))),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
             restart: settings.restart,
             next_resources,
@@ -62,47 +63,42 @@ impl Perform for WorkspaceUpdate {
 
 /// What an update asks of the size.
 trait Resize {
-    fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure>;
+    async fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure>;
 }
 
 impl Resize for WorkspaceUpdate {
     /// The size that is asked for, if one is and the limits and the quota allow it.
-    fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure> {
+    async fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure> {
         if self.vcpus.is_none() && self.memory_mb.is_none() {
             return Ok(None);
         }
         let (engine, workspace) = (&context.engine, context.workspace()?);
-        let settings = engine.meta().read(|read| read.settings(workspace.id))?;
+        let settings = engine.records.settings(workspace.id).await?;
         let now = workspace.resources;
         let then = settings.next_size.unwrap_or(NextSize { vcpus: now.vcpus, memory_mb: now.memory_mb });
         let next = NextSize {
             vcpus: self.vcpus.unwrap_or(then.vcpus),
             memory_mb: self.memory_mb.unwrap_or(then.memory_mb),
         };
-        Resources { vcpus: next.vcpus, memory_mb: next.memory_mb, ..now }.check(&engine.config().limits)?;
-        let more = Asked::memory(next.memory_mb.saturating_sub(now.memory_mb));
-        drop(engine.quota.reserve(engine, settings.owner, more)?);
+        Resources { vcpus: next.vcpus, memory_mb: next.memory_mb, ..now }.check(&engine.settings.limits)?;
+        let more = Amounts::memory(next.memory_mb.saturating_sub(now.memory_mb));
+        drop(engine.quota.reserve(engine, settings.owner, more).await?);
         Ok(Some(next))
     }
 }
 
 impl Engine {
-    fn is_stopped(&self, id: agentiso_core::WorkspaceId, settings: &Settings) -> Result<bool, Failure> {
-        let running = self.workspaces.info(id)?.state == State::Running;
+    async fn is_stopped(&self, id: agentiso_core::WorkspaceId, settings: &Settings) -> Result<bool, Failure> {
+        let running = self.host.info(id).await?.state == State::Running;
         Ok(!running && settings.suspended.is_none())
     }
 
     /// Gives a workspace that has no machine the size it was changed to. The caller has the turn.
-    pub(crate) fn apply_next_size(&self, workspace: &Workspace) -> Result<Settings, Failure> {
-        let settings = self.meta().read(|read| read.settings(workspace.id))?;
+    pub(crate) async fn apply_next_size(&self, workspace: &Workspace) -> Result<Settings, Failure> {
+        let settings = self.records.settings(workspace.id).await?;
         let Some(next) = settings.next_size else { return Ok(settings) };
-        let more = Asked::memory(next.memory_mb.saturating_sub(workspace.resources.memory_mb));
-        let _room = self.quota.reserve(self, settings.owner, more)?;
-        Ok(self.meta().write(|tx| {
-            tx.set_size(workspace.id, next.vcpus, next.memory_mb)?;
-            let settings = Settings { next_size: None, ..tx.settings(workspace.id)? };
-            tx.set_settings(workspace.id, &settings)?;
-            Ok(settings)
-        })?)
+        let more = Amounts::memory(next.memory_mb.saturating_sub(workspace.resources.memory_mb));
+        let _reserved = self.quota.reserve(self, settings.owner, more).await?;
+        self.records.apply_size(workspace.id, next).await
     }
 }

@@ -6,16 +6,16 @@ use agentiso_core::action::{
     SnapshotDeleted, SnapshotDetails, SnapshotDiff, SnapshotKind, SnapshotList, SnapshotListed,
     SnapshotRestore, SnapshotRestored, SnapshotTaken, State,
 };
+use agentiso_core::admission::Amounts;
+use agentiso_core::ports::host::{Aspect, Change, ChangeKind, Changes, TextDiff};
+use agentiso_core::ports::host::{CompareRequest, Point, SnapshotRequest};
+use agentiso_core::ports::link::{ExitStatus, HookOutcome, HookReport};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::diff::{Aspect, Change, ChangeKind, Changes, TextDiff};
-use agentiso_runtime::guest::{ExitStatus, HookOutcome, HookReport};
-use agentiso_runtime::workspaces::{CompareRequest, Point, SnapshotRequest};
 
 use super::suspend::users_snapshot;
 use crate::act::Context;
 use crate::env::Had;
 use crate::events::EventKind;
-use crate::quota::Asked;
 use crate::views::shown;
 use crate::{Access, Perform};
 
@@ -38,10 +38,10 @@ impl Perform for SnapshotCreate {
             description,
             memory: self.include_memory.unwrap_or(false),
         };
-        let _room = engine.quota.reserve(engine, context.caller.session, Asked::snapshot())?;
-        let taken = engine.workspaces.snapshot(&request).await?;
+        let _reserved = engine.quota.reserve(engine, context.caller.session, Amounts::snapshot()).await?;
+        let taken = engine.host.snapshot(&request).await?;
         let note = Some(taken.snapshot.name.to_string());
-        engine.events.tell(EventKind::Snapshot, workspace.id, workspace.name.as_str(), note);
+        engine.events.tell(EventKind::Snapshot, workspace.id, workspace.name.as_str(), note).await;
         Ok(SnapshotTaken {
             snapshot_id: taken.snapshot.id.to_string(),
             name: taken.snapshot.name.to_string(),
@@ -65,19 +65,19 @@ impl Perform for SnapshotRestore {
     async fn perform(self, context: &Context) -> Result<SnapshotRestored, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
         let snapshot = context.snapshot()?;
-        let then = engine.workspaces.size_then(workspace, snapshot)?;
-        let more = Asked::disk(then.disk_gb.saturating_sub(workspace.resources.disk_gb));
-        let _room = engine.quota.reserve(engine, context.caller.session, more)?;
+        let then = engine.host.size_at(workspace.id, snapshot.id).await?;
+        let more = Amounts::disk(then.disk_gb.saturating_sub(workspace.resources.disk_gb));
+        let _reserved = engine.quota.reserve(engine, context.caller.session, more).await?;
         let restored =
-            engine.workspaces.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
+            engine.host.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
         // What it was suspended to is not where it is any more.
         engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == State::Running {
             engine.equip(workspace.id, Had::Past).await?;
-            engine.watch(workspace.id);
+            engine.watch(workspace.id).await;
         }
         let note = Some(self.snapshot_name.clone());
-        engine.events.tell(EventKind::Restored, workspace.id, workspace.name.as_str(), note);
+        engine.events.tell(EventKind::Restored, workspace.id, workspace.name.as_str(), note).await;
         Ok(SnapshotRestored {
             workspace_id: workspace.id.to_string(),
             snapshot_name: self.snapshot_name,
@@ -103,7 +103,7 @@ impl Perform for SnapshotList {
 
     async fn perform(self, context: &Context) -> Result<SnapshotListed, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        let views = engine.workspaces.snapshots(workspace.id)?;
+        let views = engine.host.snapshots(workspace.id).await?;
         let kind = self.kind.unwrap_or(SnapshotKind::User);
         let visible = views.into_iter().filter(|view| view.kind == kind);
         let snapshots = visible.map(|view| SnapshotDetails {
@@ -131,7 +131,7 @@ impl Perform for SnapshotDelete {
 
     async fn perform(self, context: &Context) -> Result<SnapshotDeleted, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
-        engine.workspaces.remove_snapshot(workspace.id, context.snapshot()?.id).await?;
+        engine.host.remove_snapshot(workspace.id, context.snapshot()?.id).await?;
         Ok(SnapshotDeleted {
             workspace_id: workspace.id.to_string(),
             snapshot_name: self.snapshot_name,
@@ -157,11 +157,11 @@ impl Perform for SnapshotDiff {
         };
         let request = CompareRequest { before, after, under: self.path };
         if let Some(file) = self.file {
-            let diff = engine.workspaces.compare_file(&request, &file).await?;
+            let diff = engine.host.compare_file(&request, &file).await?;
             return Ok(SnapshotCompared { diff: Some(text(&diff)), ..empty() });
         }
         let most = self.max_results.unwrap_or(CHANGES).clamp(1, MAX_CHANGES);
-        Ok(compared(&engine.workspaces.compare(&request).await?, most))
+        Ok(compared(&engine.host.compare(&request).await?, most))
     }
 }
 

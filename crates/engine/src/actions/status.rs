@@ -7,7 +7,7 @@ use agentiso_core::action::{
     WorkspaceInfo, WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics,
     WorkspaceStats,
 };
-use agentiso_meta::{By, EventFilter};
+use agentiso_core::ports::records::{By, EventFilter};
 
 use crate::act::Context;
 use crate::quota::quota;
@@ -21,7 +21,7 @@ impl Perform for WorkspaceList {
     const ACCESS: Access = Access::Looks;
 
     async fn perform(self, context: &Context) -> Result<WorkspaceListed, Failure> {
-        let mut workspaces = context.engine.briefs(Some(&context.caller))?;
+        let mut workspaces = context.engine.briefs(Some(&context.caller)).await?;
         workspaces.retain(|workspace| {
             self.state_filter.is_none_or(|state| workspace.state == state)
                 && (!self.owned || workspace.owned)
@@ -49,7 +49,7 @@ impl Perform for WorkspaceLogs {
             LogType::Console => (true, false),
             LogType::Stderr => (false, true),
         };
-        let logs = context.engine.workspaces.logs(context.workspace()?, lines)?;
+        let logs = context.engine.host.logs(context.workspace()?.id, lines).await?;
         Ok(WorkspaceLogged { console: console.then_some(logs.console), stderr: stderr.then_some(logs.qemu) })
     }
 }
@@ -72,7 +72,7 @@ impl Perform for Timeline {
             Some(_) => By::Anyone,
         };
         let filter = EventFilter { workspace, before: self.before, by, limit };
-        let events = engine.meta().read(|read| read.events(filter))?;
+        let events = engine.records.events(filter).await?;
         let events = events.into_iter().map(|event| TimelineEvent {
             id: event.id,
             at: shown(event.done.at),
@@ -102,15 +102,15 @@ impl Perform for ServerStatus {
 
     async fn perform(self, context: &Context) -> Result<ServerState, Failure> {
         let engine = &context.engine;
-        let usage = engine.meta().read(|read| read.usage(context.caller.session))?;
-        let pool = engine.workspaces.pool_state()?;
+        let usage = engine.records.usage(context.caller.session).await?;
+        let pool = engine.host.pool_state().await?;
         Ok(ServerState {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_secs: engine.uptime().as_secs(),
-            home: engine.installation().paths.home.display().to_string(),
-            config: engine.installation().paths.config_file.display().to_string(),
-            workspaces: engine.states_seen_by(Some(&context.caller))?,
+            home: engine.settings.home.display().to_string(),
+            config: engine.settings.config_file.display().to_string(),
+            workspaces: engine.states_seen_by(Some(&context.caller)).await?,
             pool: pool.ready,
             pool_wanted: pool.wanted,
             pool_why: pool.why,

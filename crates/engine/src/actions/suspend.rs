@@ -6,9 +6,9 @@
 use std::time::Instant;
 
 use agentiso_core::action::{SnapshotKind, State, WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
+use agentiso_core::ports::host::SnapshotRequest;
+use agentiso_core::ports::records::Snapshot;
 use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
-use agentiso_meta::Snapshot;
-use agentiso_runtime::workspaces::SnapshotRequest;
 use uuid::Uuid;
 
 use super::lifecycle::state_now;
@@ -44,8 +44,7 @@ impl Perform for WorkspaceSuspend {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (context.workspace()?, &context.engine, Instant::now());
-        let meta = engine.meta();
-        let before = meta.read(|read| read.settings(workspace.id))?;
+        let before = engine.records.settings(workspace.id).await?;
         if before.suspended.is_some() {
             return Ok(state_now(
                 workspace,
@@ -62,14 +61,14 @@ impl Perform for WorkspaceSuspend {
             description: "the last moment before it was suspended".to_owned(),
             memory: true,
         };
-        let snapshot = engine.workspaces.snapshot(&request).await?.snapshot;
+        let snapshot = engine.host.snapshot(&request).await?.snapshot;
         // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
-        engine.change_settings(workspace.id, |settings| settings.suspended = Some(snapshot.id))?;
-        if let Err(failure) = engine.workspaces.stop(workspace.id, true, None).await {
+        engine.change_settings(workspace.id, move |settings| settings.suspended = Some(snapshot.id)).await?;
+        if let Err(failure) = engine.host.stop(workspace.id, true, None).await {
             engine.forget_last_moment(workspace.id).await?;
             return Err(failure);
         }
-        engine.events.tell(EventKind::Suspended, workspace.id, workspace.name.as_str(), None);
+        engine.events.tell(EventKind::Suspended, workspace.id, workspace.name.as_str(), None).await;
         Ok(state_now(workspace, State::Suspended, began, None))
     }
 
@@ -94,17 +93,14 @@ impl Context {
     /// Brings a suspended workspace back. The caller has the turn.
     pub(super) async fn resume(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
-        let last = engine.meta().read(|read| {
-            let suspended = read.settings(workspace.id)?.suspended;
-            suspended.map(|id| read.snapshot(id)).transpose()
-        })?;
+        let last = engine.records.suspended_to(workspace.id).await?;
         let last =
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
-        engine.workspaces.restore(workspace.id, last.id, false, &self.progress).await?;
+        engine.host.restore(workspace.id, last.id, false, &self.progress).await?;
         engine.forget_last_moment(workspace.id).await?;
         engine.equip(workspace.id, Had::Present).await?;
-        engine.watch(workspace.id);
-        engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None);
+        engine.watch(workspace.id).await;
+        engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;
         Ok(state_now(
             workspace,
             State::Running,
@@ -117,13 +113,12 @@ impl Context {
 impl Engine {
     /// A workspace is somewhere else than where it was suspended, if it was: removes what was kept for that.
     pub(crate) async fn forget_last_moment(&self, id: WorkspaceId) -> Result<(), Failure> {
-        let (suspended, snapshots) =
-            self.meta().read(|read| Ok((read.settings(id)?.suspended, read.snapshots(id)?)))?;
-        if suspended.is_some() {
-            self.change_settings(id, |settings| settings.suspended = None)?;
+        let snapshots = self.records.snapshots(id).await?;
+        if self.records.settings(id).await?.suspended.is_some() {
+            self.change_settings(id, |settings| settings.suspended = None).await?;
         }
         for snapshot in snapshots.iter().filter(|snapshot| snapshot.kind == SnapshotKind::Suspend) {
-            match self.workspaces.remove_snapshot(id, snapshot.id).await {
+            match self.host.remove_snapshot(id, snapshot.id).await {
                 // It goes when its forks have gone.
                 Err(failure) if failure.code() == Code::SnapshotInUse => {}
                 removed => removed?,

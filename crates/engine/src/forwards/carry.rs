@@ -10,8 +10,8 @@ use std::io;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use agentiso_core::ports::link::{ConnectionReader, ConnectionWriter};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{ConnectionReader, ConnectionWriter};
 use rustix::net::{Shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -29,29 +29,6 @@ const QUIET: Duration = Duration::from_secs(120);
 const ASK_EVERY: Duration = Duration::from_secs(30);
 const ASK_TIMES: u32 = 4;
 
-/// What comes out of a guest.
-pub(super) trait Source {
-    /// The next piece, `None` at the end. Safe to cancel.
-    async fn next(&mut self) -> Result<Option<impl AsRef<[u8]>>, Failure>;
-}
-
-/// What goes into a guest. Dropping it is its end.
-pub(super) trait Sink {
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure>;
-}
-
-impl Source for ConnectionReader {
-    async fn next(&mut self) -> Result<Option<impl AsRef<[u8]>>, Failure> {
-        Ok(Self::next(self).await?)
-    }
-}
-
-impl Sink for ConnectionWriter {
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        Ok(Self::write(self, bytes).await?)
-    }
-}
-
 /// Makes a new connection fit for being carried.
 pub(super) fn prepare(client: &TcpStream) {
     // Small messages must not wait for more.
@@ -64,7 +41,11 @@ pub(super) fn prepare(client: &TcpStream) {
 }
 
 /// Carries bytes until both sides have said everything, or one of them has gone.
-pub(super) async fn carry(client: &TcpStream, source: impl Source, sink: impl Sink) -> Result<(), Failure> {
+pub(super) async fn carry(
+    client: &TcpStream,
+    source: Box<dyn ConnectionReader>,
+    sink: Box<dyn ConnectionWriter>,
+) -> Result<(), Failure> {
     let moved = Moved::now();
     let into = into_guest(&moved, client, sink);
     let out = out_of_guest(&moved, source, client);
@@ -117,7 +98,11 @@ pub(super) async fn gone(client: &TcpStream) {
     }
 }
 
-async fn into_guest(moved: &Moved, client: &TcpStream, mut guest: impl Sink) -> Result<(), Failure> {
+async fn into_guest(
+    moved: &Moved,
+    client: &TcpStream,
+    mut guest: Box<dyn ConnectionWriter>,
+) -> Result<(), Failure> {
     let mut buffer = vec![0; BUFFER];
     loop {
         client.readable().await.map_err(broke)?;
@@ -131,9 +116,13 @@ async fn into_guest(moved: &Moved, client: &TcpStream, mut guest: impl Sink) -> 
     }
 }
 
-async fn out_of_guest(moved: &Moved, mut guest: impl Source, client: &TcpStream) -> Result<(), Failure> {
+async fn out_of_guest(
+    moved: &Moved,
+    mut guest: Box<dyn ConnectionReader>,
+    client: &TcpStream,
+) -> Result<(), Failure> {
     while let Some(bytes) = guest.next().await? {
-        let mut left = bytes.as_ref();
+        let mut left = &bytes[..];
         while !left.is_empty() {
             client.writable().await.map_err(broke)?;
             match client.try_write(left) {
@@ -155,6 +144,9 @@ fn broke(why: impl std::fmt::Display) -> Failure {
 mod tests {
     use std::sync::Arc;
 
+    use agentiso_core::ports::link::LinkError;
+    use async_trait::async_trait;
+    use bytes::Bytes;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
@@ -165,15 +157,17 @@ mod tests {
     struct Said(mpsc::UnboundedReceiver<Vec<u8>>);
     struct Heard(mpsc::UnboundedSender<Vec<u8>>);
 
-    impl Source for Said {
-        async fn next(&mut self) -> Result<Option<impl AsRef<[u8]>>, Failure> {
-            Ok(self.0.recv().await)
+    #[async_trait]
+    impl ConnectionReader for Said {
+        async fn next(&mut self) -> Result<Option<Bytes>, LinkError> {
+            Ok(self.0.recv().await.map(Bytes::from))
         }
     }
 
-    impl Sink for Heard {
-        async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-            self.0.send(bytes.to_vec()).map_err(|_| broke("nobody listens"))
+    #[async_trait]
+    impl ConnectionWriter for Heard {
+        async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
+            self.0.send(bytes.to_vec()).map_err(|_| LinkError::Disconnected)
         }
     }
 
@@ -190,7 +184,8 @@ mod tests {
         let (ours, _) = listener.accept().await.unwrap();
         let ((say, said), (hear, heard)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         prepare(&ours);
-        let carried = tokio::spawn(async move { carry(&ours, Said(said), Heard(hear)).await });
+        let carried =
+            tokio::spawn(async move { carry(&ours, Box::new(Said(said)), Box::new(Heard(hear))).await });
         Forwarded { client, say, heard, carried }
     }
 
@@ -227,8 +222,9 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_has_gone_is_noticed_while_the_guest_takes_nothing() {
         struct Stuck;
-        impl Sink for Stuck {
-            async fn write(&mut self, _: &[u8]) -> Result<(), Failure> {
+        #[async_trait]
+        impl ConnectionWriter for Stuck {
+            async fn write(&mut self, _: &[u8]) -> Result<(), LinkError> {
                 std::future::pending().await
             }
         }
@@ -236,7 +232,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (ours, _) = listener.accept().await.unwrap();
         let (_say, said) = mpsc::unbounded_channel();
-        let carried = tokio::spawn(async move { carry(&ours, Said(said), Stuck).await });
+        let carried = tokio::spawn(async move { carry(&ours, Box::new(Said(said)), Box::new(Stuck)).await });
         client.write_all(b"x").await.unwrap();
         rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
         drop(client);

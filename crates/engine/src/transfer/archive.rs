@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
-use rustix::fs::Mode;
 
 use super::host::{Place, Unfinished};
 use super::session::Transfers;
@@ -69,10 +68,8 @@ impl Context {
             Some(session) => Transfers::of(self.transfer_dir()?, session)?.place(&path, false)?,
         };
         place.require_no_directory()?;
+        // It stays private: a workspace may contain secrets.
         let file = place.new_file()?;
-        // A workspace may hold secrets.
-        let closed = file.fd().and_then(|fd| Ok(rustix::fs::fchmod(fd, Mode::from_raw_mode(0o600))?));
-        closed.map_err(|error| trouble(&path, &error))?;
         Ok(HostTarget { place, file })
     }
 
@@ -80,7 +77,7 @@ impl Context {
     pub(crate) fn download_bytes(&self) -> u64 {
         match self.caller.is_operator() {
             true => u64::MAX,
-            false => u64::from(self.engine.config().daemon.download_max_gb) << 30,
+            false => self.engine.settings.transfers.max_bytes,
         }
     }
 

@@ -88,13 +88,12 @@ impl Place {
         ))
     }
 
-    /// A new file beside the place, which takes the place when it is complete.
+    /// A new file beside the place, which takes the place when it is complete. Only its owner may read it.
     pub fn new_file(&self) -> Result<Unfinished, Failure> {
         let name = self.unfinished_name();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = rustix::fs::openat(&self.directory, &name, flags, Mode::from_raw_mode(0o600));
         let file = opened.map_err(|errno| trouble(&self.path, &errno.into()))?;
-        give_mode(&file, 0o644).map_err(|error| trouble(&self.path, &error))?;
         Ok(Unfinished { directory: self.again()?, name, fd: Some(file), is_directory: false })
     }
 
@@ -243,10 +242,4 @@ pub(super) fn below(top: &OwnedFd, path: &OsStr) -> rustix::io::Result<OwnedFd> 
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = if path.is_empty() { OsStr::new(".") } else { path };
     openat2(top, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
-}
-
-/// Gives a file the user asked for the mode it would have had under the user's own mask: the daemon's is narrower.
-fn give_mode(file: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
-    let mode = mode & !agentiso_config::modes::inherited_umask();
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
 }

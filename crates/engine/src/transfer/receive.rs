@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use agentiso_core::ports::link::{FileKind, Link, Metadata, TreeEntry, TreeItem, TreeKind};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{FileKind, Guest, Metadata, TreeEntry, TreeItem, TreeKind};
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ const WAITING: usize = 8;
 const BATCH: usize = 256;
 
 pub(super) async fn receive(
-    guest: &Guest,
+    guest: &Link,
     from: &str,
     to: &Place,
     limits: Limits,
@@ -47,7 +47,7 @@ pub(super) async fn receive(
 }
 
 async fn receive_file(
-    guest: &Guest,
+    guest: &Link,
     from: &str,
     to: &Place,
     metadata: &Metadata,
@@ -90,7 +90,7 @@ async fn receive_file(
 }
 
 async fn receive_tree(
-    guest: &Guest,
+    guest: &Link,
     from: &str,
     to: &Place,
     limits: Limits,

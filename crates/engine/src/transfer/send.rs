@@ -9,11 +9,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use agentiso_core::ports::link::{
+    ErrorKind, FileKind, Link, LinkError, TreeEntry, TreeKind, TreeOptions, WriteOptions,
+};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::guest::{
-    ErrorKind, FileKind, Guest, LinkError, TreeEntry, TreeKind, TreeOptions, WriteOptions,
-};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use tokio::sync::mpsc;
 
@@ -64,7 +64,7 @@ impl Outbox {
 }
 
 pub(super) async fn send(
-    guest: &Guest,
+    guest: &Link,
     from: &Place,
     to: &str,
     progress: &Arc<dyn Progress>,
@@ -103,7 +103,7 @@ pub(super) async fn send(
 }
 
 /// What has a path in the guest, itself and not what it leads to; `None` if nothing does.
-async fn kind_there(guest: &Guest, path: &str) -> Result<Option<FileKind>, Failure> {
+async fn kind_there(guest: &Link, path: &str) -> Result<Option<FileKind>, Failure> {
     match guest.stat(path.as_bytes(), false).await {
         Ok(metadata) => Ok(Some(metadata.kind)),
         Err(LinkError::Guest(error)) if error.kind == ErrorKind::NotFound => Ok(None),
@@ -118,7 +118,7 @@ fn entry(path: Vec<u8>, kind: TreeKind, metadata: &std::fs::Metadata) -> TreeEnt
 
 /// Writes a file by its path in the guest, through any link.
 async fn send_through(
-    guest: &Guest,
+    guest: &Link,
     mut file: File,
     mode: u32,
     from: &Place,
@@ -159,7 +159,7 @@ async fn send_through(
 
 /// Sends what `walk` puts into its outbox into a directory of the guest, `into`. Errors are about `to`.
 async fn send_tree(
-    guest: &Guest,
+    guest: &Link,
     from: &Place,
     into: &str,
     to: &str,

@@ -1,4 +1,4 @@
-//! What the tests share: a sink that remembers, and archives made by hand.
+//! Shared helpers: a sink that records entries, and hand-made archives.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink};
 use agentiso_core::progress::Silent;
 use agentiso_images::source::{self, ImportLimits, SourceError, Summary};
 
-/// Applies entries to a file system in memory, as strictly as a real one would.
+/// Applies entries to a file system in memory, as strictly as a real one.
 #[derive(Default)]
 pub struct Memory {
     pub files: BTreeMap<String, (RootfsEntry, Vec<u8>)>,
@@ -68,7 +68,7 @@ impl RootfsSink for Memory {
     }
 }
 
-/// Reads a source with room for a megabyte of files.
+/// Reads a source with a limit of one megabyte.
 pub fn read(path: &Path) -> Result<(Memory, Summary), SourceError> {
     read_within(path, ImportLimits::for_content(1 << 20))
 }
@@ -80,7 +80,7 @@ pub fn read_within(path: &Path, limits: ImportLimits) -> Result<(Memory, Summary
     Ok((memory, summary))
 }
 
-/// Builds a tar archive member by member, hostile ones too.
+/// Builds a tar archive member by member, including hostile ones.
 pub struct Tar(pub tar::Builder<Vec<u8>>);
 
 impl Tar {
@@ -90,7 +90,7 @@ impl Tar {
 
     pub fn add(&mut self, kind: tar::EntryType, path: &str, link: &str, content: &[u8]) -> &mut Self {
         let mut header = tar::Header::new_gnu();
-        // Written by hand: the builder itself refuses hostile names.
+        // Written directly, because the builder rejects hostile names.
         let gnu = header.as_gnu_mut().unwrap();
         gnu.name[..path.len()].copy_from_slice(path.as_bytes());
         gnu.linkname[..link.len()].copy_from_slice(link.as_bytes());

@@ -1,4 +1,4 @@
-//! States to test with.
+//! Builders of test states.
 
 use agentiso_core::action::SnapshotKind;
 use agentiso_core::{DiskId, MemoryId, Resources, SessionId, SnapshotId, WorkspaceId};
@@ -11,7 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// A state in a directory of its own, which goes with it.
+/// A database in its own temporary directory.
 pub struct State {
     pub meta: Meta,
     pub dir: TempDir,
@@ -23,17 +23,17 @@ impl State {
         Self { meta: Meta::open(&dir.path().join("state.db")).unwrap(), dir }
     }
 
-    /// Another connection to the same state, as another process has.
+    /// Opens the same database again, like another process.
     pub fn reopen(&self) -> Meta {
         Meta::open(self.meta.path()).unwrap()
     }
 
-    /// Adds a stopped workspace with a disk of its own.
+    /// Adds a stopped workspace with its own disk.
     pub fn add(&self, name: &str) -> Workspace {
         self.add_with(name, |_| ())
     }
 
-    /// Adds a workspace after `adjust` has changed it.
+    /// Adds a workspace that `adjust` has changed.
     pub fn add_with(&self, name: &str, adjust: impl FnOnce(&mut Workspace)) -> Workspace {
         let disk = disk(None);
         let mut workspace = workspace(name, disk.id);
@@ -68,7 +68,7 @@ impl State {
     }
 }
 
-/// Keeps a workspace's disk as a snapshot and gives it a new one on top.
+/// Adds a snapshot with the workspace's disk and gives the workspace a new disk on top of it.
 pub fn take(
     tx: &agentiso_meta::Tx<'_>,
     id: WorkspaceId,
@@ -170,7 +170,7 @@ pub fn session() -> Session {
     }
 }
 
-/// The time as it is kept: to the microsecond.
+/// The current time, to the microsecond, as it is stored.
 pub fn now() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Reads and writes of one process at the same time, on plain threads and in async tasks.
+//! Concurrent reads and writes in one process, on plain threads and in async tasks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::builders::{State, disk, workspace};
 
-/// More reads than any pool runs at once.
+/// More reads than may run concurrently.
 const MANY: usize = 64;
 
 fn names(meta: &Meta) -> Vec<String> {
@@ -25,28 +25,28 @@ fn log_length(meta: &Meta) -> u64 {
     std::fs::metadata(log).unwrap().len()
 }
 
-/// Writes some pages.
+/// Writes several pages.
 fn write_much(meta: &Meta) {
     let about = json!({ "filler": "x".repeat(100_000) });
     meta.write(|tx| tx.begin("filler", None, &about).and_then(|id| tx.complete(id))).unwrap();
 }
 
 #[test]
-fn reads_see_the_state_before_a_write_that_is_not_done_and_do_not_wait_for_it() {
+fn reads_neither_see_nor_wait_for_an_unfinished_write() {
     let state = State::new();
     let disk = disk(None);
     let inside = state.meta.write(|tx| {
         tx.insert_disk(&disk)?;
         tx.insert_workspace(&workspace("web", disk.id))?;
-        // On a thread of its own, as other callers are: it returns while this write is held open.
+        // On another thread, like other callers. It returns while this write is still open.
         Ok(thread::scope(|scope| scope.spawn(|| names(&state.meta)).join().unwrap()))
     });
     assert_eq!(inside.unwrap(), [""; 0]);
-    assert_eq!(names(&state.meta), ["web"], "a read after the answer sees the write");
+    assert_eq!(names(&state.meta), ["web"], "a read after the write returned sees it");
 }
 
 #[test]
-fn a_read_sees_one_moment_while_others_write() {
+fn a_read_sees_a_consistent_view_during_writes() {
     let state = State::new();
     state.add("first");
     let (before, after) = state
@@ -62,7 +62,7 @@ fn a_read_sees_one_moment_while_others_write() {
 }
 
 #[test]
-fn every_thread_sees_what_it_was_answered() {
+fn every_thread_sees_its_own_completed_writes() {
     let state = State::new();
     thread::scope(|scope| {
         for thread in 0..8 {
@@ -81,10 +81,10 @@ fn every_thread_sees_what_it_was_answered() {
 }
 
 #[test]
-fn more_reads_than_there_are_connections_wait_and_all_are_answered() {
+fn reads_beyond_the_limit_wait_and_complete() {
     let state = State::new();
     state.add("web");
-    // As many as may run at once meet inside their reads; the others wait for one of them to end.
+    // As many as may run concurrently meet inside their reads; the others wait for one of them to end.
     let running = thread::available_parallelism().unwrap().get().clamp(4, 16);
     assert!(running < MANY);
     let together = Barrier::new(running);
@@ -107,7 +107,7 @@ fn more_reads_than_there_are_connections_wait_and_all_are_answered() {
 }
 
 #[test]
-fn a_write_needs_no_connection_of_the_readers() {
+fn a_write_does_not_wait_for_a_read_connection() {
     let state = State::new();
     let running = thread::available_parallelism().unwrap().get().clamp(4, 16);
     let (inside, written) = (Barrier::new(running + 1), Barrier::new(running + 1));
@@ -130,7 +130,7 @@ fn a_write_needs_no_connection_of_the_readers() {
 }
 
 #[test]
-fn a_panic_in_a_transaction_changes_nothing_and_stops_nobody() {
+fn a_panic_in_a_transaction_changes_nothing_and_blocks_nobody() {
     let state = State::new();
     let web = state.add("web");
     for _ in 0..MANY {
@@ -154,7 +154,7 @@ fn a_panic_in_a_transaction_changes_nothing_and_stops_nobody() {
 }
 
 #[test]
-fn the_log_is_started_over_while_others_read_and_loses_nothing() {
+fn the_wal_is_restarted_during_reads_without_loss() {
     let state = State::new();
     let done = AtomicBool::new(false);
     let longest = thread::scope(|scope| {
@@ -177,17 +177,17 @@ fn the_log_is_started_over_while_others_read_and_loses_nothing() {
     });
     assert_eq!(names(&state.meta).len(), 6);
     state.meta.verify().unwrap();
-    assert!(longest > 2 << 20, "the log was never long enough for this test: {longest}");
+    assert!(longest > 2 << 20, "the WAL was never long enough for this test: {longest}");
     let State { meta, dir: _dir } = state;
     let path = meta.path().to_owned();
     drop(meta);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!(log_length(&meta), 0, "a long log is emptied when the state is closed");
+    assert_eq!(log_length(&meta), 0, "a long WAL is truncated when the database is closed");
     assert_eq!(names(&meta).len(), 6);
 }
 
 #[test]
-fn a_state_that_another_reads_can_be_closed() {
+fn the_database_can_be_closed_while_another_process_reads() {
     let state = State::new();
     let other = state.reopen();
     (0..30).for_each(|_| write_much(&state.meta));
@@ -204,7 +204,7 @@ fn a_state_that_another_reads_can_be_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_database_held_by_another_stalls_no_other_task() {
+async fn a_locked_database_does_not_block_other_tasks() {
     let state = State::new();
     let holder = Connection::open(state.meta.path()).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -212,14 +212,14 @@ async fn a_database_held_by_another_stalls_no_other_task() {
     let meta = Arc::new(meta);
     let writer = Arc::clone(&meta);
     let write = tokio::spawn(async move { writer.write(|tx| tx.insert_disk(&disk(None))) });
-    // With one worker thread, this could not run before the write gave up if the write held it.
+    // With one worker thread, this could not run before the write gave up if the write blocked the thread.
     tokio::spawn(async move { holder.execute_batch("COMMIT") }).await.unwrap().unwrap();
     write.await.unwrap().unwrap();
     assert_eq!(meta.read(|read| read.disks()).unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_write_that_waits_for_another_stalls_no_other_task() {
+async fn a_write_that_waits_for_another_does_not_block_other_tasks() {
     let state = State::new();
     let State { meta, dir: _dir } = state;
     let meta = Arc::new(meta);
@@ -236,7 +236,7 @@ async fn a_write_that_waits_for_another_stalls_no_other_task() {
     entered.recv().unwrap();
     let second = Arc::clone(&meta);
     let second = tokio::spawn(async move { second.write(|tx| tx.insert_disk(&disk(None))) });
-    // With one worker thread, this could never run if the second write held it.
+    // With one worker thread, this could never run if the second write blocked the thread.
     tokio::spawn(async move { leave.send(()) }).await.unwrap().unwrap();
     second.await.unwrap().unwrap();
     first.join().unwrap().unwrap();
@@ -257,7 +257,7 @@ async fn async_writes_happen_in_order_and_async_reads_see_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_async_callers_are_all_answered() {
+async fn many_async_calls_all_complete() {
     let State { meta, dir: _dir } = State::new();
     let meta = Arc::new(meta);
     let mut callers = tokio::task::JoinSet::new();
@@ -280,7 +280,7 @@ async fn many_async_callers_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_panic_in_an_async_write_is_the_callers_and_changes_nothing() {
+async fn a_panic_in_an_async_write_reaches_the_caller_and_changes_nothing() {
     let State { meta, dir: _dir } = State::new();
     let meta = Arc::new(meta);
     let caller = Arc::clone(&meta);
@@ -297,7 +297,7 @@ async fn a_panic_in_an_async_write_is_the_callers_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_whose_caller_has_gone_happens_whole_or_not_at_all_before_the_state_is_closed() {
+async fn a_write_whose_caller_is_gone_completes_or_never_begins_before_closing() {
     let state = State::new();
     let path = state.meta.path().to_owned();
     let State { meta, dir: _dir } = state;
@@ -319,7 +319,7 @@ async fn a_change_whose_caller_has_gone_happens_whole_or_not_at_all_before_the_s
 }
 
 #[tokio::test]
-async fn the_gate_is_asked_by_every_way_in() {
+async fn the_gate_applies_to_every_kind_of_transaction() {
     let State { meta, dir: _dir } = State::new();
     let open = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&open);

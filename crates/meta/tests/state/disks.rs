@@ -7,7 +7,7 @@ fn ids(disks: Vec<Disk>) -> Vec<DiskId> {
     disks.into_iter().map(|disk| disk.id).collect()
 }
 
-/// Adds disks of which each reads through the one before.
+/// Adds a chain of disks, each backed by the previous one.
 fn tower<const N: usize>(state: &State) -> [DiskId; N] {
     let mut below = None;
     [(); N].map(|()| {
@@ -19,7 +19,7 @@ fn tower<const N: usize>(state: &State) -> [DiskId; N] {
 }
 
 #[test]
-fn a_chain_goes_from_a_disk_down_to_the_one_that_reads_through_none() {
+fn a_chain_ends_at_the_disk_without_a_parent() {
     let state = State::new();
     let [bottom, middle, top] = tower(&state);
     let chain = |id| state.meta.read(|state| state.chain(id));
@@ -29,7 +29,7 @@ fn a_chain_goes_from_a_disk_down_to_the_one_that_reads_through_none() {
 }
 
 #[test]
-fn a_merged_disk_reads_through_what_its_parent_read_through() {
+fn a_merged_disk_gets_the_parent_of_its_parent() {
     let state = State::new();
     let [bottom, middle, top] = tower(&state);
     state.meta.write(|tx| tx.set_disk_parent(top, Some(bottom), 2)).unwrap();
@@ -42,7 +42,7 @@ fn a_merged_disk_reads_through_what_its_parent_read_through() {
 }
 
 #[test]
-fn no_disk_reads_through_itself() {
+fn a_disk_cannot_be_its_own_ancestor() {
     let state = State::new();
     let [bottom, middle, top] = tower(&state);
     for (disk, parent) in [(bottom, top), (bottom, middle), (middle, middle)] {
@@ -53,7 +53,7 @@ fn no_disk_reads_through_itself() {
 }
 
 #[test]
-fn a_disk_is_needed_by_its_workspace_snapshot_pool_machine_or_child_and_then_stays() {
+fn a_disk_referenced_by_a_workspace_snapshot_pool_machine_or_child_cannot_be_removed() {
     let state = State::new();
     let web = state.add("web");
     let kept = state.snap(web.id, "s1");

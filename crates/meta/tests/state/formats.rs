@@ -1,4 +1,4 @@
-//! The file itself: its format, its mode, and what happens when it is not as it should be.
+//! The database file: its format, its mode, and how corruption is handled.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::builders::{State, session};
 
-/// A database of format 1 as it was first written. Never to be changed.
+/// A database of format 1 as originally written. Must never be changed.
 const FORMAT_1: &str = include_str!("../samples/state-1.sql");
 
 /// A database of format 7, with a suspended workspace. Never to be changed.
@@ -37,7 +37,7 @@ fn schema(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_database_of_format_1_is_understood() {
+fn a_database_of_format_1_can_be_opened() {
     let (_dir, path) = database(FORMAT_1);
     let meta = Meta::open(&path).unwrap();
     meta.verify().unwrap();
@@ -70,7 +70,7 @@ fn a_database_of_format_1_is_understood() {
     .unwrap();
 }
 
-/// Every row of the tables format 1 had.
+/// All rows of the tables of format 1.
 fn rows(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     const SNAPSHOTS: &str = "id, workspace, name, description, parent, created, disk, memory";
@@ -94,7 +94,7 @@ fn format_of(path: &Path) -> i64 {
 }
 
 #[test]
-fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
+fn a_migrated_database_of_format_1_keeps_its_rows_and_has_all_features() {
     let (_dir, path) = database(FORMAT_1);
     let before = rows(&path);
     assert_eq!(before.len(), 13);
@@ -103,7 +103,7 @@ fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
-    // Nobody knows who set what its machine has.
+    // It is not known who set the variables of its machine.
     let before = Variable { name: Variable::ANY.to_owned(), by_operator: false, waiting: false };
     assert_eq!(meta.read(|state| state.variables(source.id)).unwrap(), [before]);
     let session = session();
@@ -197,9 +197,9 @@ fn a_workspace_that_is_renamed_gets_a_free_name() {
 }
 
 #[test]
-fn a_database_that_cannot_be_brought_up_to_date_stays_as_it_was() {
+fn a_failed_migration_changes_nothing() {
     let (_dir, path) = database(FORMAT_1);
-    // The last table of the new format cannot be made: those before it must not stay.
+    // The last table of the new format cannot be created, so the earlier ones must be rolled back.
     let spoil = "CREATE TABLE timeline (x)";
     Connection::open(&path).unwrap().execute_batch(spoil).unwrap();
     let before = (rows(&path), schema(&path));
@@ -212,7 +212,7 @@ fn a_database_that_cannot_be_brought_up_to_date_stays_as_it_was() {
 }
 
 #[test]
-fn many_who_open_an_old_database_at_once_all_find_it_ready() {
+fn concurrent_opens_of_an_old_database_all_find_it_migrated() {
     for _ in 0..5 {
         let (_dir, path) = database(FORMAT_1);
         let start = Barrier::new(4);
@@ -229,7 +229,7 @@ fn many_who_open_an_old_database_at_once_all_find_it_ready() {
 }
 
 #[test]
-fn the_tables_refuse_what_is_never_written() {
+fn constraints_reject_values_that_are_never_written() {
     let state = State::new();
     let (web, session) = (state.add("web").id, state.add_session().id);
     let connection = Connection::open(state.meta.path()).unwrap();
@@ -273,7 +273,7 @@ fn the_tables_refuse_what_is_never_written() {
 }
 
 #[test]
-fn what_makes_no_sense_about_clients_and_their_doings_is_damage() {
+fn invalid_rows_about_clients_and_events_are_corruption() {
     for spoil in [
         "UPDATE sessions SET id = 'nobody'",
         "PRAGMA ignore_check_constraints = ON; UPDATE sessions SET kind = 'ftp'",
@@ -306,7 +306,7 @@ fn what_makes_no_sense_about_clients_and_their_doings_is_damage() {
 }
 
 #[test]
-fn an_old_database_brought_up_to_date_is_like_a_new_one() {
+fn a_migrated_database_has_the_schema_of_a_new_one() {
     let (_dir, old) = database(FORMAT_1);
     drop(Meta::open(&old).unwrap());
     let new = State::new();
@@ -314,7 +314,7 @@ fn an_old_database_brought_up_to_date_is_like_a_new_one() {
 }
 
 #[test]
-fn a_database_of_a_newer_format_is_left_alone() {
+fn a_database_of_a_newer_format_is_not_changed() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
@@ -324,7 +324,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_damage() {
+fn a_file_that_is_not_a_database_is_corruption() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     fs::write(&path, "this was never a database, and it is long enough to look at".repeat(100)).unwrap();
@@ -338,7 +338,7 @@ fn a_file_that_is_no_database_is_damage() {
 }
 
 #[test]
-fn a_database_with_a_ruined_page_is_damage() {
+fn a_database_with_a_damaged_page_is_corruption() {
     let (_dir, path) = database(FORMAT_1);
     drop(Meta::open(&path).unwrap());
     let empty_log = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -355,7 +355,7 @@ fn a_database_with_a_ruined_page_is_damage() {
 }
 
 #[test]
-fn a_row_that_makes_no_sense_is_damage() {
+fn an_invalid_row_is_corruption() {
     for spoil in [
         "UPDATE workspaces SET name = '../' || id",
         "UPDATE workspaces SET machine = '{' WHERE machine IS NOT NULL",
@@ -373,7 +373,7 @@ fn a_row_that_makes_no_sense_is_damage() {
 }
 
 #[test]
-fn a_thorough_look_finds_what_contradicts_itself() {
+fn the_consistency_check_finds_contradictions() {
     for (spoil, complaint) in [
         ("DELETE FROM disks WHERE id LIKE '%d1'", "missing"),
         ("UPDATE disks SET frozen = 1", "writes to a frozen disk"),
@@ -391,7 +391,7 @@ fn a_thorough_look_finds_what_contradicts_itself() {
 }
 
 #[test]
-fn the_log_of_many_short_commands_is_emptied_now_and_then() {
+fn the_wal_of_many_short_commands_is_truncated_occasionally() {
     let state = State::new();
     let log = state.dir.path().join("state.db-wal");
     let id = state.add("web").id;
@@ -405,13 +405,13 @@ fn the_log_of_many_short_commands_is_emptied_now_and_then() {
     assert!(sizes.iter().max().unwrap() < &(3 << 20), "{sizes:?}");
     assert!(
         sizes.windows(2).filter(|pair| pair[1] < pair[0]).count() < 5,
-        "it must not be emptied each time"
+        "it must not be truncated each time"
     );
     assert_eq!(state.get(id).machine(), Some(&machine));
 }
 
 #[test]
-fn the_state_is_for_its_user_alone() {
+fn only_its_user_can_read_the_database() {
     let state = State::new();
     state.add("web");
     let modes: Vec<_> = fs::read_dir(state.dir.path())
@@ -422,7 +422,7 @@ fn the_state_is_for_its_user_alone() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_said_to_be_missing() {
+fn a_missing_directory_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let refused = Meta::open(&dir.path().join("nowhere/state.db")).unwrap_err();
     assert_eq!(refused.code(), Code::Io);

@@ -13,7 +13,7 @@ fn insert(state: &State, forward: &Forward) -> Result<(), MetaError> {
 }
 
 #[test]
-fn forwards_are_listed_by_workspace_and_all_together() {
+fn forwards_are_listed_per_workspace_and_in_total() {
     let state = State::new();
     let (web, db) = (state.add("web").id, state.add("db").id);
     let [https, http, sql] = [forward(web, 443, 8443), forward(web, 80, u16::MAX), forward(db, u16::MAX, 1)];
@@ -26,11 +26,11 @@ fn forwards_are_listed_by_workspace_and_all_together() {
     assert!(state.meta.write(|tx| tx.remove_forward(web, 8443)).unwrap());
     assert_eq!(state.meta.read(|state| state.forwards_of(web)).unwrap(), [http]);
     assert!(!state.meta.write(|tx| tx.remove_forward(web, 8443)).unwrap());
-    assert!(!state.meta.write(|tx| tx.remove_forward(web, 1)).unwrap(), "it is another workspace's");
+    assert!(!state.meta.write(|tx| tx.remove_forward(web, 1)).unwrap(), "it belongs to another workspace");
 }
 
 #[test]
-fn a_taken_port_of_the_host_is_refused_without_the_name_of_its_workspace() {
+fn a_host_port_in_use_is_rejected_without_naming_its_workspace() {
     let state = State::new();
     let (web, db) = (state.add("web").id, state.add("db").id);
     let first = forward(web, 80, 8080);
@@ -46,7 +46,7 @@ fn a_taken_port_of_the_host_is_refused_without_the_name_of_its_workspace() {
 }
 
 #[test]
-fn a_port_of_a_workspace_may_have_several_ports_of_the_host() {
+fn a_guest_port_may_have_several_host_ports() {
     let state = State::new();
     let web = state.add("web").id;
     let both = [forward(web, 80, 8080), forward(web, 80, 8081)];
@@ -57,7 +57,7 @@ fn a_port_of_a_workspace_may_have_several_ports_of_the_host() {
 }
 
 #[test]
-fn there_is_no_port_zero_and_no_forward_to_nowhere() {
+fn port_zero_and_unknown_workspaces_are_rejected() {
     let state = State::new();
     let web = state.add("web").id;
     for bad in [forward(web, 0, 8080), forward(web, 80, 0)] {
@@ -71,7 +71,7 @@ fn there_is_no_port_zero_and_no_forward_to_nowhere() {
 }
 
 #[test]
-fn the_forwards_of_a_removed_workspace_free_their_ports() {
+fn removing_a_workspace_frees_its_host_ports() {
     let state = State::new();
     let (web, db) = (state.add("web").id, state.add("db").id);
     insert(&state, &forward(web, 80, 8080)).unwrap();

@@ -14,7 +14,7 @@ fn claim(state: &State, session: SessionId, key: &str) -> Claim {
 }
 
 #[test]
-fn a_request_is_carried_out_once_and_then_answered_from_memory() {
+fn a_repeated_request_gets_the_recorded_outcome() {
     let state = State::new();
     let session = state.add_session().id;
     assert_eq!(claim(&state, session, "k"), Claim::New);
@@ -23,11 +23,11 @@ fn a_request_is_carried_out_once_and_then_answered_from_memory() {
     state.meta.write(|tx| tx.settle_key(session, "k", &outcome)).unwrap();
     assert_eq!(claim(&state, session, "k"), Claim::Done(outcome));
     assert_eq!(claim(&state, session, "other"), Claim::New);
-    assert_eq!(claim(&state, state.add_session().id, "k"), Claim::New, "keys are a session's own");
+    assert_eq!(claim(&state, state.add_session().id, "k"), Claim::New, "keys are scoped to a session");
 }
 
 #[test]
-fn an_outcome_that_is_null_is_an_outcome() {
+fn a_null_outcome_is_an_outcome() {
     let state = State::new();
     let session = state.add_session().id;
     claim(&state, session, "k");
@@ -36,7 +36,7 @@ fn an_outcome_that_is_null_is_an_outcome() {
 }
 
 #[test]
-fn another_request_with_the_same_key_is_told_so_before_and_after_the_first_ended() {
+fn a_different_request_with_the_same_key_is_detected() {
     let state = State::new();
     let session = state.add_session().id;
     let other = || state.meta.write(|tx| tx.claim_key(session, "k", &[2; 32])).unwrap();
@@ -44,11 +44,11 @@ fn another_request_with_the_same_key_is_told_so_before_and_after_the_first_ended
     assert_eq!(other(), Claim::Mismatch);
     state.meta.write(|tx| tx.settle_key(session, "k", &json!(1))).unwrap();
     assert_eq!(other(), Claim::Mismatch);
-    assert_eq!(claim(&state, session, "k"), Claim::Done(json!(1)), "the first is as it was");
+    assert_eq!(claim(&state, session, "k"), Claim::Done(json!(1)), "the first is unchanged");
 }
 
 #[test]
-fn a_dropped_key_is_free_again() {
+fn a_dropped_key_can_be_claimed_again() {
     let state = State::new();
     let session = state.add_session().id;
     claim(&state, session, "k");
@@ -61,7 +61,7 @@ fn a_dropped_key_is_free_again() {
 }
 
 #[test]
-fn keys_of_requests_that_never_ended_can_be_freed_and_the_others_stay() {
+fn only_keys_of_unfinished_requests_are_released() {
     let state = State::new();
     let session = state.add_session().id;
     claim(&state, session, "died");
@@ -73,7 +73,7 @@ fn keys_of_requests_that_never_ended_can_be_freed_and_the_others_stay() {
 }
 
 #[test]
-fn old_keys_are_pruned_and_young_ones_stay() {
+fn only_old_keys_are_pruned() {
     let state = State::new();
     let session = state.add_session().id;
     claim(&state, session, "k");
@@ -85,7 +85,7 @@ fn old_keys_are_pruned_and_young_ones_stay() {
 }
 
 #[test]
-fn an_endless_key_is_refused() {
+fn an_overlong_key_is_rejected() {
     let state = State::new();
     let session = state.add_session().id;
     assert_eq!(claim(&state, session, &"ü".repeat(MAX_KEY)), Claim::New);
@@ -96,7 +96,7 @@ fn an_endless_key_is_refused() {
 }
 
 #[test]
-fn of_many_who_send_the_same_request_at_once_exactly_one_carries_it_out() {
+fn concurrent_identical_requests_are_carried_out_once() {
     let state = State::new();
     let session = state.add_session().id;
     let start = Barrier::new(4);

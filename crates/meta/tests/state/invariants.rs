@@ -1,4 +1,4 @@
-//! Random changes, compared with the plainest model of what they should do.
+//! Random changes, compared with a simple model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::builders::{State, disk, lineage, memory, pool_machine, snapshot, workspace};
 
-/// A change; its numbers choose among what there is.
+/// A change. Its numbers select among existing objects.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create,
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What should be there.
+/// The expected state.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
     workspaces: BTreeMap<WorkspaceId, Workspace>,
@@ -93,7 +93,7 @@ impl Model {
         }
     }
 
-    /// Makes a change in both worlds.
+    /// Applies a change to the database and the model.
     fn apply(&mut self, state: &State, step: Step) -> Result<(), MetaError> {
         let name = format!("w{}", uuid::Uuid::new_v4().simple());
         match step {
@@ -205,7 +205,7 @@ impl Model {
             memory: memory.as_ref().map(|memory| memory.id),
             ..snapshot(id, &uuid::Uuid::new_v4().to_string(), workspace.disk)
         };
-        // A memory's pages are in its own pack and in those of the memory before it.
+        // A memory image's pages are in its own pack and in the packs of its parent.
         let before = taken.parent.and_then(|parent| self.snapshots[&parent].memory);
         let mut packs = before.map(|before| self.memories[&before].clone()).unwrap_or_default();
         packs.extend(taken.memory);
@@ -239,7 +239,7 @@ impl Model {
         state.meta.write(|tx| tx.set_disk_parent(id, merged.parent, merged.span))
     }
 
-    /// Reads everything there is into a model.
+    /// Reads the whole database into a model.
     fn read(state: &State) -> Self {
         let read = state.meta.read(|state| {
             let workspaces = state.workspaces()?;
@@ -267,7 +267,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn any_changes_leave_a_sound_state_that_knows_what_it_needs(steps in prop::collection::vec(step(), 1..60)) {
+    fn any_sequence_of_changes_leaves_a_consistent_state(steps in prop::collection::vec(step(), 1..60)) {
         let state = State::new();
         let mut model = Model::default();
         for step in steps {
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn a_change_that_fails_at_its_end_leaves_everything_as_it_was(steps in prop::collection::vec(step(), 1..20)) {
+    fn a_change_that_fails_at_its_end_is_rolled_back(steps in prop::collection::vec(step(), 1..20)) {
         let state = State::new();
         let mut model = Model::default();
         for step in steps {
@@ -299,7 +299,7 @@ proptest! {
             while let Some(unneeded) = tx.unneeded_disks()?.first() {
                 tx.remove_disk(unneeded.id)?;
             }
-            assert!(tx.disks()?.is_empty(), "within the change, it is done");
+            assert!(tx.disks()?.is_empty(), "the transaction sees its own changes");
             Err(MetaError::WorkspaceExists { name: "too late".to_owned() })
         });
         prop_assert!(failed.is_err());

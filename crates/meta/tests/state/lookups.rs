@@ -21,7 +21,7 @@ fn a_workspace_is_found_by_name_by_id_and_by_the_first_digits_of_its_short_id() 
 }
 
 #[test]
-fn a_name_that_is_the_beginning_of_an_id_is_only_a_name() {
+fn a_name_that_is_a_prefix_of_an_id_is_only_a_name() {
     let state = State::new();
     with_id(&state, "web", 0xbeef_1234);
     assert_eq!(state.find("beef").unwrap_err().code(), Code::WorkspaceNotFound);
@@ -30,7 +30,7 @@ fn a_name_that_is_the_beginning_of_an_id_is_only_a_name() {
 }
 
 #[test]
-fn digits_that_fit_several_ids_find_none_of_them() {
+fn ambiguous_digits_find_nothing() {
     let state = State::new();
     with_id(&state, "web", 0xbeef_1234);
     with_id(&state, "db", 0xbeef_1278);
@@ -50,7 +50,7 @@ fn too_few_digits_and_patterns_find_nothing() {
 }
 
 #[test]
-fn a_mistyped_name_is_answered_with_the_nearest() {
+fn a_mistyped_name_gets_a_suggestion() {
     let state = State::new();
     let web = state.add("frontend").id;
     state.add("database");

@@ -1,5 +1,5 @@
-//! What the state promises: everything or nothing, for everyone, for good.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! Tests of the state database: atomicity, consistency, durability, concurrency.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod builders;
 mod concurrency;

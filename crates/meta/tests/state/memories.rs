@@ -3,7 +3,7 @@ use agentiso_meta::MetaError;
 use crate::builders::{State, memory, take};
 
 #[test]
-fn a_pack_is_in_use_while_any_memory_has_pages_in_it() {
+fn a_pack_is_in_use_while_any_image_has_pages_in_it() {
     let state = State::new();
     let (first, second) = (memory(), memory());
     state
@@ -18,7 +18,7 @@ fn a_pack_is_in_use_while_any_memory_has_pages_in_it() {
     assert_eq!(using(first.id), [first.id, second.id]);
 
     state.meta.write(|tx| tx.remove_memory(first.id)).unwrap();
-    assert_eq!(using(first.id), [second.id], "the pack outlives the memory it was written for");
+    assert_eq!(using(first.id), [second.id], "the pack outlives the image it was written for");
     assert_eq!(state.meta.read(|state| state.packs()).unwrap(), [first.id, second.id]);
     assert_eq!(state.meta.read(|state| state.memories()).unwrap(), std::slice::from_ref(&second));
 
@@ -28,7 +28,7 @@ fn a_pack_is_in_use_while_any_memory_has_pages_in_it() {
 }
 
 #[test]
-fn a_memory_stays_while_a_snapshot_refers_to_it() {
+fn an_image_cannot_be_removed_while_a_snapshot_refers_to_it() {
     let state = State::new();
     let web = state.add("web").id;
     let memory = memory();

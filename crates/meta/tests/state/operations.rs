@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::builders::{State, disk, workspace};
 
 #[test]
-fn an_operation_is_there_until_it_is_complete() {
+fn an_operation_is_listed_until_it_is_complete() {
     let state = State::new();
     let web = state.add("web").id;
     let begin = || state.meta.write(|tx| tx.begin("snapshot", Some(web), &json!({ "step": 1 }))).unwrap();
@@ -19,11 +19,11 @@ fn an_operation_is_there_until_it_is_complete() {
     assert!(state.meta.read(|state| state.operations()).unwrap().is_empty());
     let again = state.meta.write(|tx| tx.complete(id)).unwrap_err();
     assert!(matches!(again, MetaError::Missing { what: "operation", .. }));
-    assert!(begin() > id, "ids are not used twice");
+    assert!(begin() > id, "ids are not reused");
 }
 
 #[test]
-fn an_operation_ends_with_what_it_did_or_not_at_all() {
+fn an_operation_and_its_changes_are_committed_together() {
     let state = State::new();
     state.add("web");
     let id = state.meta.write(|tx| tx.begin("create", None, &json!({}))).unwrap();
@@ -42,7 +42,7 @@ fn an_operation_ends_with_what_it_did_or_not_at_all() {
 }
 
 #[test]
-fn a_panic_in_a_change_undoes_it_and_spoils_nothing() {
+fn a_panic_in_a_transaction_rolls_it_back() {
     let state = State::new();
     let panicking = std::panic::AssertUnwindSafe(|| {
         state.meta.write(|tx| -> Result<(), MetaError> {
@@ -56,7 +56,7 @@ fn a_panic_in_a_change_undoes_it_and_spoils_nothing() {
 }
 
 #[test]
-fn an_abandoned_operation_is_anyones_to_clean_up_after_once() {
+fn an_abandoned_operation_can_be_adopted_once() {
     let state = State::new();
     let id = state.meta.write(|tx| tx.begin("create", None, &json!({}))).unwrap();
     state.meta.write(|tx| tx.abandon(id)).unwrap();

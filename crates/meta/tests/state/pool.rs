@@ -21,7 +21,7 @@ pub fn add(state: &State, shape: &str, age: i64) -> PoolMachine {
     machine
 }
 
-/// Hands a machine over as a `create` does: out of the pool and into a workspace in one change.
+/// Assigns a machine as `create` does: out of the pool and into a workspace in one transaction.
 pub fn hand_over(meta: &Meta, shape: &str, name: &str) -> Result<Option<WorkspaceId>, MetaError> {
     meta.write(|tx| {
         let Some(machine) = tx.claim(shape)? else {
@@ -35,7 +35,7 @@ pub fn hand_over(meta: &Meta, shape: &str, name: &str) -> Result<Option<Workspac
 }
 
 #[test]
-fn the_oldest_machine_of_the_shape_is_handed_over() {
+fn the_oldest_machine_of_the_shape_is_assigned() {
     let state = State::new();
     let [young, old] = [10, 20].map(|age| add(&state, "small", age));
     let other = add(&state, "large", 30);
@@ -51,7 +51,7 @@ fn the_oldest_machine_of_the_shape_is_handed_over() {
 }
 
 #[test]
-fn a_hand_over_that_fails_leaves_the_machine_in_the_pool() {
+fn a_failed_assignment_leaves_the_machine_in_the_pool() {
     let state = State::new();
     let machine = add(&state, "small", 0);
     state.add("taken");
@@ -60,7 +60,7 @@ fn a_hand_over_that_fails_leaves_the_machine_in_the_pool() {
 }
 
 #[test]
-fn a_removed_machine_is_not_handed_over() {
+fn a_removed_machine_is_not_assigned() {
     let state = State::new();
     let machine = add(&state, "small", 0);
     state.meta.write(|tx| tx.remove_pool_machine(machine.id)).unwrap();
@@ -71,7 +71,7 @@ fn a_removed_machine_is_not_handed_over() {
 }
 
 #[test]
-fn of_many_who_want_one_machine_exactly_one_gets_it() {
+fn concurrent_callers_never_get_the_same_machine() {
     let state = State::new();
     for round in 0..20 {
         let machine = add(&state, "small", 0);

@@ -1,4 +1,4 @@
-//! Several processes at once, and ones that die.
+//! Concurrent processes, and processes that are killed.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -15,7 +15,7 @@ use crate::pool;
 const ROLE: &str = "AGENTISO_META_TEST_ROLE";
 const DATABASE: &str = "AGENTISO_META_TEST_DATABASE";
 
-/// What another process does, when this test binary is started as one.
+/// What the child process does when this test binary is started as one.
 #[test]
 fn another_process() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -44,7 +44,7 @@ fn another_process() {
     }
 }
 
-/// A change of many parts, to be seen whole or not at all.
+/// A change of many parts, to be seen completely or not at all.
 fn change(tx: &Tx<'_>) -> Result<(), MetaError> {
     let web = tx.find_workspace("web")?;
     take(tx, web.id, "s1", None)?;
@@ -63,7 +63,7 @@ fn add_numbered(tx: &Tx<'_>, number: usize) -> Result<(), MetaError> {
 
 fn say(words: &str) {
     let mut out = std::io::stdout().lock();
-    // The test runner has begun a line of its own.
+    // The test runner has already written part of a line.
     writeln!(out, "\n{words}").and_then(|()| out.flush()).unwrap();
 }
 
@@ -92,13 +92,13 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Waits until it says something that begins so, and returns the rest of the line.
+    /// Waits for a line that begins with this text and returns the rest of it.
     fn hear(&mut self, begin: &str) -> String {
         let mut lines = self.lines.by_ref().map(Result::unwrap);
         lines.find_map(|line| line.strip_prefix(begin).map(str::to_owned)).unwrap()
     }
 
-    /// Ends it with SIGKILL and returns what else it had said, less a line it could not finish.
+    /// Kills it with SIGKILL and returns the rest of its output, without an unfinished line.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -107,7 +107,7 @@ impl Process {
 }
 
 #[test]
-fn a_process_killed_in_the_middle_of_a_change_has_changed_nothing() {
+fn a_process_killed_during_a_change_has_changed_nothing() {
     let state = State::new();
     let web = state.add("web");
     let mut process = Process::start("dies in a change", &state);
@@ -122,7 +122,7 @@ fn a_process_killed_in_the_middle_of_a_change_has_changed_nothing() {
 }
 
 #[test]
-fn a_process_killed_after_a_change_has_changed_everything_and_its_operation_shows_it_is_dead() {
+fn a_process_killed_after_a_commit_loses_nothing_and_its_operation_shows_that_it_is_dead() {
     let state = State::new();
     let web = state.add("web").id;
     let mut process = Process::start("dies after a change", &state);
@@ -138,7 +138,7 @@ fn a_process_killed_after_a_change_has_changed_everything_and_its_operation_show
 }
 
 #[test]
-fn only_one_of_those_who_find_an_operation_of_a_dead_process_adopts_it() {
+fn only_one_process_adopts_an_operation_of_a_dead_process() {
     let state = State::new();
     let web = state.add("web").id;
     let mut process = Process::start("dies after a change", &state);
@@ -154,13 +154,13 @@ fn only_one_of_those_who_find_an_operation_of_a_dead_process_adopts_it() {
 }
 
 #[test]
-fn whatever_was_answered_before_a_kill_is_there_and_nothing_is_there_in_part() {
+fn committed_changes_survive_a_kill_and_none_is_partial() {
     for answers in [1, 2, 3, 5, 8, 13, 21, 34, 55, 89] {
         let state = State::new();
         let mut process = Process::start("adds for ever", &state);
         (0..answers).for_each(|_| drop(process.hear("added ")));
         let more = process.kill().iter().filter(|line| line.starts_with("added ")).count();
-        // The state is opened anew, as the next command does: what the dead process left is recovered.
+        // Open the database anew, like the next command: it recovers what the dead process left.
         let path = state.meta.path().to_owned();
         let State { meta, dir: _dir } = state;
         drop(meta);
@@ -174,7 +174,7 @@ fn whatever_was_answered_before_a_kill_is_there_and_nothing_is_there_in_part() {
 }
 
 #[test]
-fn two_processes_share_out_the_pool_and_no_machine_goes_to_both() {
+fn two_processes_never_get_the_same_pool_machine() {
     let state = State::new();
     let machines: BTreeSet<WorkspaceId> = (0..40).map(|age| pool::add(&state, "small", age).id).collect();
     let processes = [(); 2].map(|()| Process::start("empties the pool", &state));
@@ -190,7 +190,7 @@ fn two_processes_share_out_the_pool_and_no_machine_goes_to_both() {
 }
 
 #[test]
-fn many_who_open_a_new_state_at_once_all_find_it_ready() {
+fn concurrent_opens_of_a_new_database_all_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     let start = Barrier::new(8);

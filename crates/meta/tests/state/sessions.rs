@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use crate::builders::{State, now, session};
 
 #[test]
-fn a_session_comes_back_as_it_went_in_by_id_and_by_token() {
+fn a_session_is_read_back_by_id_and_by_token() {
     let state = State::new();
     for kind in [SessionKind::Mcp, SessionKind::Http, SessionKind::Fleeting] {
         let client = "ü".repeat(MAX_CLIENT);
@@ -37,7 +37,7 @@ fn no_two_sessions_have_the_same_token() {
 }
 
 #[test]
-fn a_client_with_an_endless_name_is_refused() {
+fn an_overlong_client_name_is_rejected() {
     let state = State::new();
     for client in ["x".repeat(MAX_CLIENT + 1), "x".repeat(1 << 20)] {
         let refused = state.meta.write(|tx| tx.insert_session(&Session { client, ..session() })).unwrap_err();
@@ -49,7 +49,7 @@ fn a_client_with_an_endless_name_is_refused() {
 }
 
 #[test]
-fn what_a_removed_session_owned_stays_and_belongs_to_nobody() {
+fn workspaces_of_a_removed_session_stay_without_an_owner() {
     let state = State::new();
     let (gone, web) = (state.add_session().id, state.add("web").id);
     state
@@ -68,7 +68,7 @@ fn what_a_removed_session_owned_stays_and_belongs_to_nobody() {
 }
 
 #[test]
-fn sessions_that_own_nothing_are_told_apart_the_longest_silent_first() {
+fn sessions_without_workspaces_are_listed_least_recently_active_first() {
     let state = State::new();
     let [silent, owning, active] = [(); 3].map(|()| state.add_session().id);
     let web = state.add("web").id;
@@ -92,7 +92,7 @@ fn sessions_that_own_nothing_are_told_apart_the_longest_silent_first() {
 }
 
 #[test]
-fn a_removed_session_is_remembered_until_nothing_is_left_of_it() {
+fn a_removed_session_is_listed_until_its_files_are_gone() {
     let state = State::new();
     let (one, two) = (state.add_session().id, state.add_session().id);
     let ended = || state.reopen().read(|state| state.ended_sessions()).unwrap();
@@ -106,7 +106,7 @@ fn a_removed_session_is_remembered_until_nothing_is_left_of_it() {
 }
 
 #[test]
-fn a_session_that_is_not_there_can_neither_be_changed_nor_own_anything() {
+fn an_unknown_session_can_neither_be_changed_nor_own_workspaces() {
     let state = State::new();
     let (nobody, web): (SessionId, _) = (session().id, state.add("web").id);
     let attempts = [

@@ -28,7 +28,7 @@ fn defaults(last_used: Timestamp) -> Settings {
 }
 
 #[test]
-fn the_next_size_and_the_restart_are_kept_and_taken_back() {
+fn the_next_size_and_restart_can_be_set_and_cleared() {
     let state = State::new();
     let web = state.add("web");
     let next_size = Some(NextSize { vcpus: 4, memory_mb: 2048 });
@@ -43,7 +43,7 @@ fn the_next_size_and_the_restart_are_kept_and_taken_back() {
 }
 
 #[test]
-fn a_workspace_that_nothing_was_set_for_has_the_defaults_and_was_used_when_it_was_made() {
+fn a_new_workspace_has_default_settings_and_was_last_used_at_its_creation() {
     let state = State::new();
     let (web, db) = (state.add("web"), state.add("db"));
     assert_eq!(read(&state, web.id), defaults(web.created));
@@ -52,7 +52,7 @@ fn a_workspace_that_nothing_was_set_for_has_the_defaults_and_was_used_when_it_wa
 }
 
 #[test]
-fn setting_one_thing_leaves_the_others() {
+fn changing_one_setting_keeps_the_others() {
     let state = State::new();
     let (owner, web, db) = (state.add_session().id, state.add("web"), state.add("db"));
     let later = now() + Duration::from_secs(60);
@@ -82,7 +82,7 @@ fn setting_one_thing_leaves_the_others() {
 }
 
 #[test]
-fn settings_go_with_their_workspace_and_the_suspension_with_its_snapshot() {
+fn settings_are_removed_with_their_workspace_and_the_suspension_with_its_snapshot() {
     let state = State::new();
     let web = state.add("web");
     let snapshot = state.snap(web.id, "asleep").id;
@@ -100,7 +100,7 @@ fn settings_go_with_their_workspace_and_the_suspension_with_its_snapshot() {
 }
 
 #[test]
-fn settings_of_nobody_or_with_what_is_not_there_are_refused() {
+fn settings_that_refer_to_unknown_objects_are_rejected() {
     let state = State::new();
     let web = state.add("web");
     let good = defaults(now());
@@ -121,7 +121,7 @@ fn settings_of_nobody_or_with_what_is_not_there_are_refused() {
 }
 
 #[test]
-fn labels_that_break_the_rules_are_refused() {
+fn invalid_labels_are_rejected() {
     let state = State::new();
     let web = state.add("web");
     let one = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
@@ -137,7 +137,7 @@ fn labels_that_break_the_rules_are_refused() {
 }
 
 #[test]
-fn an_idle_time_is_kept_in_whole_seconds_and_never_shortened() {
+fn an_idle_time_is_rounded_up_to_seconds() {
     let state = State::new();
     let web = state.add("web");
     for (asked, kept) in [
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn settings_come_back_as_they_went_in(
+    fn settings_survive_a_round_trip(
         rounds in prop::collection::vec((settings(), any::<bool>(), any::<bool>()), 1..4)
     ) {
         let state = State::new();

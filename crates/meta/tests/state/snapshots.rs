@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::builders::{State, lineage, memory, snapshot, take};
 
 #[test]
-fn a_snapshot_comes_back_as_it_went_in() {
+fn a_snapshot_survives_a_round_trip() {
     let state = State::new();
     let web = state.add("web").id;
     let memory = memory();
@@ -22,7 +22,7 @@ fn a_snapshot_comes_back_as_it_went_in() {
 }
 
 #[test]
-fn a_name_is_given_once_in_a_workspace_and_again_in_another() {
+fn snapshot_names_are_unique_per_workspace() {
     let state = State::new();
     let (web, db) = (state.add("web").id, state.add("db").id);
     state.snap(web, "s1");
@@ -30,11 +30,11 @@ fn a_name_is_given_once_in_a_workspace_and_again_in_another() {
     let disk = state.get(web).disk;
     let refused = state.meta.write(|tx| take(tx, web, "s1", None)).unwrap_err();
     assert_eq!(refused.code(), Code::SnapshotExists);
-    assert_eq!(state.get(web).disk, disk, "nothing of a refused snapshot stays");
+    assert_eq!(state.get(web).disk, disk, "a rejected snapshot leaves nothing behind");
 }
 
 #[test]
-fn what_stood_on_a_removed_snapshot_stands_on_its_parent() {
+fn the_children_of_a_removed_snapshot_move_to_its_parent() {
     let state = State::new();
     let web = state.add("web").id;
     let [first, second, third] = ["s1", "s2", "s3"].map(|name| state.snap(web, name));
@@ -52,7 +52,7 @@ fn what_stood_on_a_removed_snapshot_stands_on_its_parent() {
 }
 
 #[test]
-fn the_forks_of_a_snapshot_are_known() {
+fn the_forks_of_a_snapshot_are_listed() {
     let state = State::new();
     let web = state.add("web");
     let (first, second) = (state.snap(web.id, "s1"), state.snap(web.id, "s2"));
@@ -64,7 +64,7 @@ fn the_forks_of_a_snapshot_are_known() {
 }
 
 #[test]
-fn a_snapshot_keeps_only_what_exists_and_no_longer_changes() {
+fn a_snapshot_requires_an_existing_frozen_disk() {
     let state = State::new();
     let web = state.add("web");
     let kept = state.snap(web.id, "s1");

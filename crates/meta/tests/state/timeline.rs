@@ -33,7 +33,7 @@ fn actions(state: &State, filter: EventFilter) -> Vec<String> {
 }
 
 #[test]
-fn an_event_comes_back_as_it_went_in_though_its_workspace_and_session_are_gone() {
+fn an_event_outlives_its_workspace_and_session() {
     let state = State::new();
     let (web, session) = (state.add("web"), state.add_session().id);
     let full = NewEvent {
@@ -58,7 +58,7 @@ fn an_event_comes_back_as_it_went_in_though_its_workspace_and_session_are_gone()
 }
 
 #[test]
-fn events_are_read_newest_first_page_by_page_and_by_workspace() {
+fn events_are_paged_newest_first_and_filtered_by_workspace() {
     let state = State::new();
     let (web, db) = (state.add("web").id, state.add("db").id);
     let added = ["a", "b", "c", "d", "e"].map(|action| {
@@ -76,7 +76,7 @@ fn events_are_read_newest_first_page_by_page_and_by_workspace() {
 }
 
 #[test]
-fn only_the_newest_events_are_kept_and_places_are_not_used_again() {
+fn only_the_newest_events_are_kept_and_positions_are_not_reused() {
     let state = State::new();
     let append = |action: &str| state.meta.write(|tx| tx.append_event(&event(action, None))).unwrap();
     let prune = |keep| state.meta.write(|tx| tx.prune_events(keep)).unwrap();
@@ -90,12 +90,12 @@ fn only_the_newest_events_are_kept_and_places_are_not_used_again() {
 }
 
 #[test]
-fn an_event_with_too_much_to_say_is_refused_and_all_that_came_with_it() {
+fn an_overlong_event_is_rejected_with_its_whole_transaction() {
     let state = State::new();
     let fits = NewEvent { detail: Value::String("x".repeat(MAX_DETAIL - 2)), ..event("fits", None) };
     state.meta.write(|tx| tx.append_event(&fits)).unwrap();
 
-    // As many characters as are allowed, but more bytes.
+    // As many characters as allowed, but more bytes.
     let detail = Value::String("ü".repeat(MAX_DETAIL / 2));
     let too_long = [
         NewEvent { detail, ..event("long", None) },
@@ -114,7 +114,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_text_in_an_event_comes_back(
+    fn any_text_in_an_event_survives_a_round_trip(
         client in ".{0,128}", action in any::<String>(), text in ".{0,300}",
         changed in any::<Option<String>>(), micros in 0..=i64::MAX.unsigned_abs(),
     ) {

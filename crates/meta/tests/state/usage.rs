@@ -20,7 +20,7 @@ fn add(state: &State, name: &str, owner: Option<SessionId>, memory_mb: u32, runs
 }
 
 #[test]
-fn usage_is_counted_for_one_session_and_for_all() {
+fn usage_is_counted_per_session_and_in_total() {
     let state = State::new();
     let [mine, theirs] = [(); 2].map(|()| state.add_session().id);
     let usage = |owner| state.meta.read(|state| state.usage(owner)).unwrap();
@@ -54,7 +54,7 @@ fn usage_is_counted_for_one_session_and_for_all() {
 }
 
 #[test]
-fn of_many_who_ask_for_the_last_place_exactly_one_gets_it() {
+fn concurrent_callers_never_exceed_a_quota() {
     const QUOTA: u64 = 3;
     let state = State::new();
     let owner = state.add_session().id;

@@ -7,7 +7,7 @@ fn variable(name: &str, by_operator: bool) -> Variable {
 }
 
 #[test]
-fn variables_are_kept_by_name_and_those_of_sessions_can_be_forgotten() {
+fn variables_are_stored_by_name_and_those_of_sessions_can_be_removed() {
     let state = State::new();
     let (web, other) = (state.add("web").id, state.add("other").id);
     let all = [variable("MINE", true), variable("THEIRS", false)];

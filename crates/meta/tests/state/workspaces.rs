@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::builders::{State, disk, lineage, now, workspace};
 
 #[test]
-fn a_workspace_comes_back_as_it_went_in() {
+fn a_workspace_survives_a_round_trip() {
     let state = State::new();
     let source = state.add("source");
     let snapshot = state.snap(source.id, "s1");
@@ -31,7 +31,7 @@ fn workspaces_are_listed_oldest_first() {
 }
 
 #[test]
-fn a_name_is_given_once() {
+fn workspace_names_are_unique() {
     let state = State::new();
     let first = state.add("web");
     let refused = state
@@ -46,12 +46,12 @@ fn a_name_is_given_once() {
     assert_eq!(state.meta.read(|state| state.workspaces()).unwrap(), [first]);
     assert!(
         state.meta.read(|state| state.unneeded_disks()).unwrap().is_empty(),
-        "its disk must be undone too"
+        "its disk must be rolled back too"
     );
 }
 
 #[test]
-fn a_renamed_workspace_has_its_new_name_and_frees_the_old_one() {
+fn renaming_a_workspace_frees_the_old_name() {
     let state = State::new();
     let (web, db) = (state.add("web"), state.add("db"));
     let rename = |id, name: &str| state.meta.write(|tx| tx.rename_workspace(id, &name.parse().unwrap()));
@@ -64,7 +64,7 @@ fn a_renamed_workspace_has_its_new_name_and_frees_the_old_one() {
 }
 
 #[test]
-fn a_workspace_runs_and_stops() {
+fn a_workspace_can_run_and_stop() {
     let state = State::new();
     let id = state.add("web").id;
     let machine = json!({ "pid": 12 });
@@ -80,7 +80,7 @@ fn a_workspace_runs_and_stops() {
 }
 
 #[test]
-fn a_workspace_never_writes_to_a_frozen_or_missing_or_foreign_disk() {
+fn a_workspace_cannot_use_a_frozen_missing_or_foreign_disk() {
     let state = State::new();
     let (web, db) = (state.add("web"), state.add("db"));
     let kept = state.snap(web.id, "s1").disk;
@@ -92,7 +92,7 @@ fn a_workspace_never_writes_to_a_frozen_or_missing_or_foreign_disk() {
 }
 
 #[test]
-fn a_removed_workspace_takes_its_snapshots_along_and_leaves_its_forks_their_lineage() {
+fn removing_a_workspace_removes_its_snapshots_and_keeps_the_lineage_of_forks() {
     let state = State::new();
     let source = state.add("source");
     let snapshot = state.snap(source.id, "s1");
@@ -110,7 +110,7 @@ fn a_removed_workspace_takes_its_snapshots_along_and_leaves_its_forks_their_line
 }
 
 #[test]
-fn what_is_not_there_cannot_be_changed() {
+fn unknown_objects_cannot_be_changed() {
     let state = State::new();
     let id = WorkspaceId::from_uuid(Uuid::now_v7());
     let nobody = "nobody".parse().unwrap();

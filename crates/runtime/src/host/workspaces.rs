@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,8 +124,8 @@ impl WorkspaceHost for Workspaces {
         Self::standstill(self, id).await
     }
 
-    async fn machine_end(&self, pid: u32) {
-        process_end(pid).await;
+    fn machine_end(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(process_end(pid))
     }
 
     async fn note_if_ended(

@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use agentiso_blocking::in_place;
 use agentiso_core::ports::{DiskSource, Freezing};
 use agentiso_vmm::qemu::{self, DiskFile, Memory};
 use agentiso_vmm::template::Template;
-use agentiso_vmm::{Launch, User, VmError, in_place};
+use agentiso_vmm::{Launch, User, VmError};
 
 use super::Ingredients;
 use crate::Installation;

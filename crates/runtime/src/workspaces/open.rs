@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::{Meta, Workspace};
-use agentiso_vmm::in_place;
 
 use super::abandoned::Abandoned;
 use super::held::Held;

@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use agentiso_blocking::in_place;
 use agentiso_core::{ImageName, Resources};
 use agentiso_meta::PoolMachine;
-use agentiso_vmm::in_place;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 

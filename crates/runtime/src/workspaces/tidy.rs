@@ -7,10 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use agentiso_blocking::in_place;
 use agentiso_core::ports::is_partial_name;
 use agentiso_core::{DiskId, Failure, MemoryId, WorkspaceId};
 use agentiso_meta::{Operation, OperationId};
-use agentiso_vmm::in_place;
 use agentiso_vmm::memory::PageMap;
 use uuid::Uuid;
 

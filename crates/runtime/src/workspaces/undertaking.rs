@@ -2,9 +2,9 @@
 
 use std::fs;
 
+use agentiso_blocking::in_place;
 use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::{MetaError, OperationId, Tx};
-use agentiso_vmm::in_place;
 
 use super::Workspaces;
 use super::intent::Intent;

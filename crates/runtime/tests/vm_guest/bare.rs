@@ -1,4 +1,4 @@
-//! A machine whose parts a test holds itself: its disk is a file, its agent a socket.
+//! A machine without the runtime: its disk is a file, its agent a socket.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream as StdStream};
@@ -52,7 +52,7 @@ impl BareMachine {
             std::os::unix::fs::chown(&disk, Some(uid), Some(gid)).unwrap();
         }
 
-        // Where the checkout is may be a longer path than a socket can have.
+        // The path of the checkout may be too long for a socket.
         let sockets = tempfile::tempdir().unwrap();
         let listen = |name| UnixListener::bind(sockets.path().join(name)).unwrap();
         let listeners = [listen("monitor.sock"), listen("console.sock"), listen("agent.sock")];
@@ -72,7 +72,7 @@ impl BareMachine {
             ],
             spare_fd: None,
         };
-        // It starts when somebody has been at its console.
+        // It starts once the console has been connected.
         drop(StdStream::connect(sockets.path().join("console.sock")).unwrap());
         let process = Process::spawn(Spawn {
             program: &host.qemu.path,
@@ -88,22 +88,22 @@ impl BareMachine {
         Self { process, sockets, _listeners: listeners, dir, _home: home }
     }
 
-    /// The bytes to and from the agent. A connection is served when the one before it is closed.
+    /// Connects to the agent. A connection is served after the previous one is closed.
     pub async fn connect(&self) -> UnixStream {
         UnixStream::connect(self.sockets.path().join("agent.sock")).await.unwrap()
     }
 
-    /// What the machine's console says from now on.
+    /// Connects to the machine's console. Earlier output is not repeated.
     pub async fn console(&self) -> UnixStream {
         UnixStream::connect(self.sockets.path().join("console.sock")).await.unwrap()
     }
 
-    /// A session with the agent, whatever it was left with.
+    /// Starts a session with the agent.
     pub async fn session(&self, inherit: Inherit) -> Session {
         Session::open(self.connect().await, inherit).await
     }
 
-    /// The first session, in the machine's own root.
+    /// Starts the first session and enters the machine's root.
     pub async fn settle_in(&self) -> Session {
         let session = self.session(Inherit::Kill).await;
         let root = RootDisk {
@@ -116,13 +116,13 @@ impl BareMachine {
         session
     }
 
-    /// The file that is its disk.
+    /// The disk file.
     pub fn disk(&self) -> PathBuf {
         disk_in(self.dir.path())
     }
 }
 
-/// A session over a wire that can be cut.
+/// A session over a connection that can be cut.
 pub struct Session {
     guest: Guest,
     wire: JoinHandle<()>,
@@ -132,7 +132,7 @@ impl Session {
     pub async fn open(mut agent: UnixStream, inherit: Inherit) -> Self {
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         let wire = tokio::spawn(async move {
-            // However it ends, both ends hear of it.
+            // However it ends, both sides are closed.
             let _ = tokio::io::copy_bidirectional(&mut theirs, &mut agent).await;
         });
         let guest = Guest::open(ours, SessionOptions { resync: Resync::Unknown, inherit });
@@ -140,10 +140,10 @@ impl Session {
         Self { guest, wire }
     }
 
-    /// Ends the session as the death of a host would: without a last word.
+    /// Cuts the connection without a goodbye, as if the host had died.
     pub async fn cut(self) {
         self.wire.abort();
-        assert!(self.wire.await.is_err_and(|error| error.is_cancelled()), "the agent hung up");
+        assert!(self.wire.await.is_err_and(|error| error.is_cancelled()), "the agent disconnected");
     }
 }
 

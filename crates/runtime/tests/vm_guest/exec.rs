@@ -1,4 +1,4 @@
-//! Commands: what reaches them and what comes back.
+//! Commands: input, output and exit status.
 
 use agentiso_proto::{ErrorKind, Exec, ExitStatus, User};
 use agentiso_vmm::link::{LinkError, ProcessEvent, WriteOptions};
@@ -8,7 +8,7 @@ use crate::machine::{
 };
 
 #[tokio::test]
-async fn output_comes_while_the_command_still_waits_for_input() {
+async fn output_arrives_while_the_command_waits_for_input() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let mut process = guest
@@ -30,7 +30,7 @@ async fn output_comes_while_the_command_still_waits_for_input() {
     let ran = finish(process).await.unwrap();
     assert_eq!((ran.stdout.as_slice(), ran.exit.status), (&b"got it\nrest"[..], ExitStatus::Code(0)));
 
-    // A command that ends without having read all of it is no failure of the command.
+    // A command that exits without reading all of its input has not failed.
     let mut process = guest.exec(script_with_input("exit 4")).await.unwrap();
     let mut stdin = process.take_stdin().unwrap();
     assert!(matches!(stdin.write(&vec![0; 8 << 20]).await, Err(LinkError::InputEnded)));
@@ -38,7 +38,7 @@ async fn output_comes_while_the_command_still_waits_for_input() {
 }
 
 #[tokio::test]
-async fn arguments_environment_directory_and_user_reach_the_command_as_they_were_given() {
+async fn arguments_environment_directory_and_user_reach_the_command_unchanged() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let bytes = b"\xff\xfe \n'\"$x\\".to_vec();
@@ -74,7 +74,7 @@ async fn arguments_environment_directory_and_user_reach_the_command_as_they_were
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_start_says_why() {
+async fn a_command_that_cannot_start_reports_the_reason() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let refused_for = async |exec: Exec| refused(run(guest, exec).await);
@@ -118,7 +118,7 @@ async fn a_terminal_has_a_size_that_can_change_and_sends_interrupts() {
     assert!(ran.stdout.ends_with(b"interrupted\r\n"));
     assert_eq!(ran.exit.status, ExitStatus::Code(9));
 
-    // The end of input is the end of input on a terminal too, and without any the command reads nothing.
+    // End of input works on a terminal too, and without input the command reads nothing.
     for input in [&b"x\n"[..], b"x", b""] {
         let cat = Exec { tty: Some((80, 24)), ..script_with_input("cat; echo over") };
         let mut process = guest.exec(cat).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_terminal_has_a_size_that_can_change_and_sends_interrupts() {
 }
 
 #[tokio::test]
-async fn signals_reach_the_command_and_its_end_is_told_as_it_was() {
+async fn signals_reach_the_command_and_its_exit_status_is_reported() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let text = "trap 'echo caught; exit 3' USR1; echo ready; while :; do sleep 100 & wait; done";

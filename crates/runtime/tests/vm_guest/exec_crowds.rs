@@ -1,28 +1,28 @@
-//! Many commands, side by side and one after the other.
+//! Many commands, concurrent and sequential.
 
 use agentiso_proto::{Exec, ExitStatus, Status};
 use agentiso_vmm::link::{Guest, Process, ProcessEvent, WriteOptions};
 
 use crate::machine::{TestMachine, command, finish, read, run, script, started, until, write};
 
-/// Growth of the agent's memory that says nothing: the allocator's, not a leak's.
+/// Growth of the agent's memory that is due to the allocator and not a leak.
 const RSS_SLACK_KIB: u64 = 512;
 
 #[tokio::test]
-async fn a_command_whose_output_nobody_takes_holds_up_nobody_else() {
+async fn a_command_with_unread_output_does_not_block_others() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let mut stalled = guest.exec(command(&["yes"])).await.unwrap();
     let pid = started(&mut stalled).await;
     let flood = guest.read_file(b"/bin/bash".as_slice(), 0, None).await.unwrap();
-    // Asleep in a write to a full pipe, since nobody takes what the agent has passed on.
+    // Blocked in a write to a full pipe, because nobody reads what the agent has forwarded.
     until(guest, &format!("grep -q '^State:.S' /proc/{pid}/status")).await;
     guest.ping().await.unwrap();
     let ran = run(guest, script("echo alive; head -c 3000000 /dev/zero >&2")).await.unwrap();
     assert_eq!((ran.stdout.as_slice(), ran.stderr.len()), (&b"alive\n"[..], 3_000_000));
     assert_eq!(guest.status().await.unwrap().running, 1);
 
-    // What was written before is all there and in order when somebody takes it.
+    // Everything written before is complete and in order when it is read.
     let taken = read_some(&mut stalled, 3_000_000).await;
     assert!(taken.chunks_exact(2).all(|line| line == b"y\n"));
     drop((stalled, flood));
@@ -42,7 +42,7 @@ async fn read_some(process: &mut Process, len: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn two_hundred_commands_run_at_once_and_leave_nothing() {
+async fn two_hundred_concurrent_commands_leave_nothing_behind() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     install_echo(guest).await;
@@ -69,7 +69,7 @@ async fn two_hundred_commands_run_at_once_and_leave_nothing() {
 }
 
 #[tokio::test]
-async fn three_hundred_commands_in_a_row_leave_the_agent_as_it_was() {
+async fn three_hundred_sequential_commands_leak_nothing() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     install_echo(guest).await;
@@ -94,8 +94,8 @@ async fn many(guest: &Guest, count: usize) {
     }
 }
 
-/// A program so small that hundreds of it cost next to nothing, even emulated: it reads once, writes what it read,
-/// and exits.
+/// A program so small that hundreds of them cost almost nothing, even emulated: it reads once, writes what it read, and
+/// exits.
 const ECHO: &str = "/root/echo";
 
 async fn install_echo(guest: &Guest) {
@@ -112,7 +112,7 @@ async fn install_echo(guest: &Guest) {
     elf.extend([2, 0, 62, 0, 1, 0, 0, 0]);
     elf.extend([BASE + HEADERS, 64, 0].map(u64::to_le_bytes).concat());
     elf.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0]);
-    // One segment, to be loaded, readable and executable.
+    // One loadable segment, readable and executable.
     elf.extend([1, 0, 0, 0, 5, 0, 0, 0]);
     elf.extend([0, BASE, BASE, size, size, 4096].map(u64::to_le_bytes).concat());
     elf.extend(CODE);
@@ -120,8 +120,8 @@ async fn install_echo(guest: &Guest) {
     write(guest, ECHO, &elf, executable).await.unwrap();
 }
 
-/// How the agent is once the orphans are reaped. After a command the host hears of its end first; then the agent tidies
-/// up, with a file open for a moment. What is open whenever one looks is what it keeps.
+/// The agent's status once all orphans are reaped. The host learns of a command's exit before the agent has cleaned up,
+/// during which it briefly has a file open. Only what is open in every sample counts.
 async fn at_rest(guest: &Guest) -> Status {
     const LOOKS: usize = 10;
     until(guest, "! grep -qs '^State:.Z' /proc/[0-9]*/status").await;

@@ -1,13 +1,13 @@
-//! Ending commands with everything that descends from them.
+//! Killing commands with all their descendants.
 
 use agentiso_proto::{Exec, ExitStatus};
 use agentiso_vmm::link::Guest;
 
 use crate::machine::{TestMachine, finish, read_until, script, sh, until};
 
-/// Leaves behind, each in a way of its own, five processes that would outlive the command: a plain child, one in a
-/// session of its own, an orphan, an orphan in a session of its own that ignores what can be ignored, and one that has
-/// also forgotten its environment, so that nothing but its control group tells where it comes from.
+/// Leaves five processes behind that would outlive the command: a plain child, one in its own session, an orphan, an
+/// orphan in its own session that ignores all signals it can, and one that has also cleared its environment, so that
+/// only its cgroup shows where it came from.
 const FAMILY: &str = r#"
 cd /root && rm -f pids.*
 sh -c 'echo $$ > pids.1; exec sleep 1000' &
@@ -19,7 +19,7 @@ for i in 1 2 3 4 5; do until [ -s pids.$i ]; do sleep 0.01; done; done
 echo ready
 "#;
 
-/// The members of the family that still do something.
+/// The processes of the family that are still alive.
 async fn survivors(guest: &Guest) -> String {
     let look = "for file in /root/pids.*; do pid=$(cat $file); \
                 if grep -q '^State:.[^ZX]' /proc/$pid/status 2>/dev/null; then echo ${file##*.}; fi; done";
@@ -27,7 +27,7 @@ async fn survivors(guest: &Guest) -> String {
 }
 
 #[tokio::test]
-async fn a_cancelled_command_takes_its_daemons_with_it() {
+async fn cancelling_a_command_kills_its_daemons() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let mut process = guest.exec(script(&format!("{FAMILY} wait"))).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_cancelled_command_takes_its_daemons_with_it() {
     assert!(ran.exit.cancelled && !ran.exit.timed_out);
     assert_eq!(survivors(guest).await, "");
 
-    // Dropping the process is cancelling it.
+    // Dropping the process cancels it.
     let mut process = guest.exec(script(&format!("{FAMILY} wait"))).await.unwrap();
     read_until(&mut process, b"ready\n").await;
     drop(process);
@@ -49,7 +49,7 @@ async fn a_cancelled_command_takes_its_daemons_with_it() {
 }
 
 #[tokio::test]
-async fn a_command_whose_time_is_up_takes_its_daemons_with_it() {
+async fn a_timeout_kills_the_daemons_of_a_command() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let mut process =
@@ -63,13 +63,13 @@ async fn a_command_whose_time_is_up_takes_its_daemons_with_it() {
 }
 
 #[tokio::test]
-async fn a_command_that_ends_by_itself_leaves_its_daemons_running_and_does_not_wait_for_them() {
+async fn a_command_that_exits_leaves_its_daemons_running_without_waiting_for_them() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let ran = crate::machine::run(guest, script(FAMILY)).await.unwrap();
     assert_eq!((ran.stdout.as_slice(), ran.exit.status), (&b"ready\n"[..], ExitStatus::Code(0)));
     assert_eq!(survivors(guest).await, "1\n2\n3\n4\n5");
-    // Orphans are reaped when they end, whoever their parent was.
+    // Orphans are reaped when they exit.
     machine.sh("kill -9 $(cat /root/pids.*)").await;
     until(guest, "! ls -d $(sed 's,^,/proc/,' /root/pids.*) 2>/dev/null").await;
     assert_eq!(guest.status().await.unwrap().zombies, 0);

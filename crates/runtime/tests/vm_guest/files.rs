@@ -9,7 +9,7 @@ use crate::machine::{TestMachine, noise, read, refused, write};
 const PLAIN: WriteOptions = WriteOptions { mode: None, append: false, parents: false };
 
 #[tokio::test]
-async fn files_are_written_read_in_parts_appended_to_and_described() {
+async fn files_can_be_written_read_in_ranges_appended_to_and_listed() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let secret = WriteOptions { mode: Some(0o640), parents: true, ..PLAIN };
@@ -45,7 +45,7 @@ async fn files_are_written_read_in_parts_appended_to_and_described() {
     assert_eq!((link.kind, link.target.as_deref()), (FileKind::Symlink, Some(&b"a/b/file"[..])));
     assert_eq!(guest.stat(b"/root/link".as_slice(), true).await.unwrap().size, 7);
     assert_eq!(refused(guest.stat(b"/root/dangling".as_slice(), true).await), ErrorKind::NotFound);
-    // A file of the kernel's has a content though it has no size.
+    // Files in /proc have content although their size is 0.
     let version = read(guest, "/proc/version", 0, None).await.unwrap();
     assert!(version.starts_with(b"Linux version"));
 
@@ -60,7 +60,7 @@ async fn files_are_written_read_in_parts_appended_to_and_described() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_to_a_file_is_refused_with_its_reason() {
+async fn invalid_file_operations_fail_with_the_right_reason() {
     use ErrorKind::{Denied, Exists, Invalid, NotFound};
     let machine = TestMachine::start().await;
     let guest = machine.guest();
@@ -92,7 +92,7 @@ async fn what_cannot_be_done_to_a_file_is_refused_with_its_reason() {
         let kind = refused(write(guest, path, b"y", PLAIN).await);
         assert!(matches!(kind, Denied | NotFound), "writing {path:?}: {kind:?}");
     }
-    // More content than the link holds: the refusal comes while it is still being sent.
+    // More content than the link buffers: the error arrives while content is still being sent.
     let much = vec![0; 8 << 20];
     assert_eq!(refused(write(guest, "/root/ro/new", &much, PLAIN).await), Denied);
 
@@ -114,7 +114,7 @@ async fn what_cannot_be_done_to_a_file_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
-async fn sixty_four_megabytes_make_the_round_trip_whole() {
+async fn sixty_four_megabytes_survive_a_round_trip() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let content = noise(64 << 20);

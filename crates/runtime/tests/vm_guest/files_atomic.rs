@@ -1,4 +1,4 @@
-//! Replacing files at one stroke.
+//! Atomic replacement of files.
 
 use agentiso_vmm::link::WriteOptions;
 
@@ -8,7 +8,7 @@ const PLAIN: WriteOptions = WriteOptions { mode: None, append: false, parents: f
 const LEN: usize = 200_000;
 
 #[tokio::test]
-async fn a_reader_in_the_guest_never_sees_half_a_file() {
+async fn a_reader_in_the_guest_never_sees_an_incomplete_file() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let content = |byte: u8| vec![byte; LEN];
@@ -20,7 +20,7 @@ async fn a_reader_in_the_guest_never_sees_half_a_file() {
     read_until(&mut reader, b"ready\n").await;
     for round in 0..40 {
         let mut writer = guest.write_file(b"/root/d/f".as_slice(), PLAIN).await.unwrap();
-        // In pieces, with other work in between, so that a half-written file has time to be seen.
+        // In chunks, with other work in between, so that an incomplete file could be seen.
         for piece in content(if round % 2 == 0 { b'b' } else { b'a' }).chunks(50_000) {
             writer.write(piece).await.unwrap();
             guest.ping().await.unwrap();
@@ -34,7 +34,7 @@ async fn a_reader_in_the_guest_never_sees_half_a_file() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_given_up_changes_nothing_and_leaves_nothing() {
+async fn an_abandoned_upload_changes_nothing_and_leaves_nothing_behind() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     guest.mkdir(b"/root/d".as_slice(), None, false).await.unwrap();
@@ -51,7 +51,7 @@ async fn an_upload_that_is_given_up_changes_nothing_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_as_such_and_keeps_the_old_content() {
+async fn a_full_disk_is_reported_and_the_old_content_is_kept() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     machine

@@ -1,4 +1,4 @@
-//! A machine that stands still while its memory is copied.
+//! Holding a machine's processes while its memory is copied.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::machine::{
     until, write,
 };
 
-/// Longer than anything a test waits for takes.
+/// Longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Round trips in which a process that runs gets somewhere.
+/// Enough round trips for a running process to make progress.
 const ROUND_TRIPS: usize = 100;
 const PLAIN: WriteOptions = WriteOptions { mode: None, append: false, parents: false };
 
-/// A process that makes a file longer all the time.
+/// Starts a process that keeps appending to a file.
 async fn start_counting(guest: &Guest, file: &str) {
     sh(guest, &format!("( while :; do echo x >> {file}; done ) > /dev/null 2>&1 &")).await;
     wait_for_growth(guest, file, 0).await;
@@ -47,7 +47,7 @@ async fn no_process_makes_progress_while_the_machine_is_held() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     start_counting(guest, "/dev/shm/plain").await;
-    // Groups of the user's own: one that runs and one that was paused.
+    // Cgroups of the user: one that runs and one that is frozen.
     sh(guest, "mkdir /sys/fs/cgroup/own /sys/fs/cgroup/paused; echo 1 > /sys/fs/cgroup/paused/cgroup.freeze")
         .await;
     let own = "echo $$ > /sys/fs/cgroup/own/cgroup.procs; ( while :; do echo x >> /dev/shm/own; done ) > /dev/null 2>&1 &";
@@ -62,7 +62,7 @@ async fn no_process_makes_progress_while_the_machine_is_held() {
     let error = refusal(run(guest, command(&["true"])).await);
     assert_eq!(error.kind, ErrorKind::Busy);
     assert!(error.message.contains("held"), "{}", error.message);
-    // The agent itself goes on.
+    // The agent itself keeps running.
     write(guest, "/root/note", b"note", PLAIN).await.unwrap();
     assert_eq!(read(guest, "/root/note", 0, None).await.unwrap(), b"note");
 
@@ -74,7 +74,7 @@ async fn no_process_makes_progress_while_the_machine_is_held() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_held_can_be_ended_and_its_machine_switched_off() {
+async fn a_held_command_can_be_killed_and_a_held_machine_powered_off() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let mut process = guest.exec(script("echo ready; while :; do :; done")).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_command_that_is_held_can_be_ended_and_its_machine_switched_off() {
 }
 
 #[tokio::test]
-async fn a_hold_of_the_root_too_keeps_it_as_it_is_on_the_disk() {
+async fn a_hold_with_the_root_leaves_the_disk_consistent() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     start_counting(guest, "/root/count").await;
@@ -104,7 +104,7 @@ async fn a_hold_of_the_root_too_keeps_it_as_it_is_on_the_disk() {
 }
 
 #[tokio::test]
-async fn processes_that_cannot_stand_still_are_reported_and_go_on() {
+async fn processes_that_cannot_be_frozen_are_reported_and_continue() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let text = "echo $$; read -r line; echo data > /root/file; echo written";
@@ -118,7 +118,7 @@ async fn processes_that_cannot_stand_still_are_reported_and_go_on() {
 
     let error = refusal(guest.hold(false).await);
     assert_eq!(error.kind, ErrorKind::Busy);
-    assert!(error.message.contains("did not stand still"), "{}", error.message);
+    assert!(error.message.contains("did not freeze"), "{}", error.message);
     let before = size(guest, "/dev/shm/count").await;
     wait_for_growth(guest, "/dev/shm/count", before).await;
     guest.thaw().await.unwrap();
@@ -135,7 +135,7 @@ async fn a_hold_ends_with_its_session_unless_the_machine_was_restored() {
     session.hold(true).await.unwrap();
     session.cut().await;
 
-    // Restored: whoever comes finds it as it was, as often as it takes, until it is woken.
+    // Restored: every session finds it held until it is woken.
     for _ in 0..2 {
         let session = machine.session(Inherit::Held).await;
         assert_still(&session, "/root/count").await;
@@ -148,7 +148,7 @@ async fn a_hold_ends_with_its_session_unless_the_machine_was_restored() {
     wait_for_growth(&session, "/root/count", held).await;
     session.cut().await;
 
-    // Not restored: the next session need not know of it.
+    // Not restored: the next session ends the hold.
     for inherit in [Inherit::Keep, Inherit::Kill] {
         let session = machine.session(Inherit::Keep).await;
         session.hold(true).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_hold_ends_with_its_session_unless_the_machine_was_restored() {
 }
 
 #[tokio::test]
-async fn a_hold_ends_by_itself_when_no_host_comes_back() {
+async fn a_hold_ends_when_no_host_reconnects() {
     let machine = BareMachine::start().await;
     let session = machine.settle_in().await;
     let mut console = machine.console().await;

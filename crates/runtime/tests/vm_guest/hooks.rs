@@ -1,4 +1,4 @@
-//! Waking a machine: its identity, then its hooks, then everything else.
+//! Waking a machine: its identity, then its hooks, then its processes.
 
 use agentiso_proto::{Configure, ExitStatus, HookOutcome, HookReport, Wake, WakeEvent};
 
@@ -7,7 +7,7 @@ use crate::machine::{TestMachine, read, sh, until};
 const HOOKS_MS: u32 = 20_000;
 const LOG: &str = "/dev/shm/log";
 
-/// A machine with hooks, each given as its name and what it does.
+/// A machine with hooks, each given as name and script.
 async fn with_hooks(hooks: &[(&str, &str)]) -> TestMachine {
     let machine = TestMachine::start().await;
     machine.sh("mkdir -p /etc/agentiso/hooks.d").await;
@@ -35,7 +35,7 @@ fn report(name: &str, outcome: HookOutcome, output: &str) -> HookReport {
 }
 
 #[tokio::test]
-async fn hooks_run_in_order_and_before_the_users_processes_go_on() {
+async fn hooks_run_in_order_and_before_user_processes_continue() {
     let machine = with_hooks(&[
         (
             "10-first",
@@ -61,7 +61,7 @@ async fn hooks_run_in_order_and_before_the_users_processes_go_on() {
 }
 
 #[tokio::test]
-async fn hooks_that_fail_are_reported_and_stop_nobody() {
+async fn failing_hooks_are_reported_and_do_not_stop_the_others() {
     let machine = with_hooks(&[
         ("10-fails", "echo no luck; exit 3"),
         ("20-killed", "kill -9 $$"),
@@ -84,7 +84,7 @@ async fn hooks_that_fail_are_reported_and_stop_nobody() {
 }
 
 #[tokio::test]
-async fn hooks_whose_time_is_up_end_with_everything_they_started() {
+async fn hooks_that_time_out_are_killed_with_their_children() {
     let machine = with_hooks(&[
         ("10-slow", "setsid env -i sleep 1000 & echo $! > /dev/shm/daemon; echo waiting; sleep 1000"),
         ("20-late", "echo late > /dev/shm/late"),
@@ -101,7 +101,7 @@ async fn hooks_whose_time_is_up_end_with_everything_they_started() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_could_have_written_is_not_run() {
+async fn hooks_that_other_users_could_have_written_are_not_run() {
     let machine = with_hooks(&[]).await;
     let guest = machine.guest();
     let make = "cd /etc/agentiso/hooks.d
@@ -112,9 +112,9 @@ async fn what_somebody_else_could_have_written_is_not_run() {
         ln -s 60-good 50-link; mkdir 80-directory";
     sh(guest, make).await;
     let expected = [
-        skipped("10-foreign", "does not belong to root"),
-        skipped("20-open", "can be written by others than root"),
-        skipped("30-group", "can be written by others than root"),
+        skipped("10-foreign", "is not owned by root"),
+        skipped("20-open", "is writable by users other than root"),
+        skipped("30-group", "is writable by users other than root"),
         skipped("40-plain", "is not executable"),
         skipped("50-link", "is not a regular file"),
         ended("60-good", 0, ""),
@@ -125,7 +125,7 @@ async fn what_somebody_else_could_have_written_is_not_run() {
 
     assert_eq!(guest.wake(Wake { hooks_ms: None, ..fork() }).await.unwrap(), []);
     sh(guest, "chmod 777 /etc/agentiso/hooks.d").await;
-    let reason = "/etc/agentiso/hooks.d can be written by others than root";
+    let reason = "/etc/agentiso/hooks.d is writable by users other than root";
     assert_eq!(guest.wake(fork()).await.unwrap(), [skipped("hooks.d", reason)]);
     sh(guest, "rm -r /etc/agentiso").await;
     assert_eq!(guest.wake(fork()).await.unwrap(), []);
@@ -133,7 +133,7 @@ async fn what_somebody_else_could_have_written_is_not_run() {
 }
 
 #[tokio::test]
-async fn a_machine_whose_identity_is_refused_stays_held() {
+async fn a_machine_stays_held_if_its_identity_is_rejected() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     sh(guest, &format!("( while :; do echo user >> {LOG}; done ) > /dev/null 2>&1 &")).await;
@@ -151,7 +151,7 @@ async fn a_machine_whose_identity_is_refused_stays_held() {
 }
 
 #[tokio::test]
-async fn the_boot_id_is_the_one_the_machine_was_woken_with() {
+async fn waking_a_machine_sets_its_boot_id() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let look = "cat /proc/sys/kernel/random/boot_id";

@@ -1,4 +1,4 @@
-//! What makes two clones of one memory image two machines.
+//! What distinguishes two clones of one memory image.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use agentiso_runtime::Tier;
 
 use crate::machine::TestMachine;
 
-/// Further apart than this, a clock is wrong for somebody.
+/// A larger difference means that a clock is wrong.
 const CLOCK_TOLERANCE_SECS: f64 = 2.0;
 
 #[tokio::test]
@@ -49,15 +49,15 @@ async fn clones_differ_in_randomness_names_and_addresses_and_agree_on_the_time()
         assert_eq!(machine.sh("cat /sys/class/net/eth0/address").await, mac);
     }
     assert_ne!(one.sh("cat /etc/machine-id").await, two.sh("cat /etc/machine-id").await);
-    // What one writes the other does not see.
+    // Writes of one are not visible in the other.
     one.sh("echo mine > /root/mine").await;
     assert_eq!(two.sh("ls -A /root/mine 2>/dev/null || echo none").await, "none");
 }
 
 #[tokio::test]
-async fn a_clock_is_set_right_however_late_it_is_heard() {
+async fn the_clock_is_set_correctly_despite_delays() {
     let machine = TestMachine::start().await;
-    // The steady clock is what the time since boot is counted with, so nothing that takes time has a part in this.
+    // Relative to the monotonic clock, so delays do not matter.
     let (ahead_secs, before) = (1_000_000_000, machine.guest().steady_clock().await.unwrap());
     machine.sh("date -s @900000000").await;
     machine.guest().set_clock(ahead_secs * 1_000_000_000).await.unwrap();

@@ -1,4 +1,4 @@
-//! A machine for a test, and short ways to use it.
+//! A machine for a test, and helpers to use it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use agentiso_testing::TestHome;
 use agentiso_vmm::link::{Guest, LinkError, Process, ProcessEvent, WriteOptions};
 use uuid::Uuid;
 
-/// More than any wait in a guest can take, less than the limit of a test.
+/// Longer than any wait in a guest, shorter than the time limit of a test.
 const WAIT_MS: u64 = 60_000;
 
-/// A started machine in a home of its own.
+/// A started machine in its own home.
 pub struct TestMachine {
     pub running: Running,
     pub id: WorkspaceId,
@@ -39,7 +39,7 @@ impl TestMachine {
         self.running.machine.guest()
     }
 
-    /// Runs a shell script that has to succeed, and returns what it printed without the last line end.
+    /// Runs a shell script that must succeed, and returns its output without the final newline.
     pub async fn sh(&self, script: &str) -> String {
         sh(self.guest(), script).await
     }
@@ -73,7 +73,7 @@ pub fn script_with_input(text: &str) -> Exec {
     Exec { stdin: true, ..script(text) }
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
     pub exit: Exit,
@@ -81,12 +81,12 @@ pub struct Ran {
     pub stderr: Vec<u8>,
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub async fn run(guest: &Guest, exec: Exec) -> Result<Ran, LinkError> {
     finish(guest.exec(exec).await?).await
 }
 
-/// Waits for a command's end.
+/// Waits for a command to exit.
 pub async fn finish(mut process: Process) -> Result<Ran, LinkError> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
@@ -95,12 +95,14 @@ pub async fn finish(mut process: Process) -> Result<Ran, LinkError> {
             Some(ProcessEvent::Stdout(bytes)) => stdout.extend_from_slice(&bytes),
             Some(ProcessEvent::Stderr(bytes)) => stderr.extend_from_slice(&bytes),
             Some(ProcessEvent::Exited(exit)) => return Ok(Ran { exit, stdout, stderr }),
-            None | Some(ProcessEvent::Detached { .. }) => panic!("the command ended before it ended"),
+            None | Some(ProcessEvent::Detached { .. }) => {
+                panic!("the event stream ended before the command exited")
+            }
         }
     }
 }
 
-/// As [`TestMachine::sh`].
+/// Like [`TestMachine::sh`].
 pub async fn sh(guest: &Guest, text: &str) -> String {
     let ran = run(guest, Exec { timeout_ms: Some(WAIT_MS), ..script(text) }).await.unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
@@ -109,12 +111,12 @@ pub async fn sh(guest: &Guest, text: &str) -> String {
     stdout.trim_end().to_owned()
 }
 
-/// Waits in the guest until a shell condition holds.
+/// Waits in the guest until a shell condition is true.
 pub async fn until(guest: &Guest, condition: &str) {
     sh(guest, &format!("until {condition}; do sleep 0.01; done")).await;
 }
 
-/// Takes output until it ends with `end`; what comes before the start of the command is passed over.
+/// Reads output until it ends with `end`. Skips events before the command has started.
 pub async fn read_until(process: &mut Process, end: &[u8]) -> Vec<u8> {
     let mut said = Vec::new();
     while !said.ends_with(end) {
@@ -127,7 +129,7 @@ pub async fn read_until(process: &mut Process, end: &[u8]) -> Vec<u8> {
     said
 }
 
-/// Waits until a command runs and returns its process id.
+/// Waits until a command has started and returns its process id.
 pub async fn started(process: &mut Process) -> u32 {
     match process.next().await.unwrap() {
         Some(ProcessEvent::Started { pid }) => pid,
@@ -135,16 +137,16 @@ pub async fn started(process: &mut Process) -> u32 {
     }
 }
 
-/// The agent's refusal.
+/// The agent's error.
 pub fn refusal<T>(result: Result<T, LinkError>) -> GuestError {
     match result {
         Err(LinkError::Guest(error)) => error,
         Err(error) => panic!("the link failed: {error}"),
-        Ok(_) => panic!("it was not refused"),
+        Ok(_) => panic!("it was not rejected"),
     }
 }
 
-/// Why the agent refused.
+/// The kind of the agent's error.
 pub fn refused<T>(result: Result<T, LinkError>) -> ErrorKind {
     refusal(result).kind
 }
@@ -161,7 +163,7 @@ pub async fn write(
     writer.finish().await
 }
 
-/// Reads a part of a file.
+/// Reads a range of a file.
 pub async fn read(
     guest: &Guest,
     path: impl AsRef<[u8]>,
@@ -176,7 +178,7 @@ pub async fn read(
     Ok(content)
 }
 
-/// Bytes without a pattern a compressor or a bug could hide behind.
+/// Incompressible bytes without a pattern.
 pub fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut out = Vec::with_capacity(len + 8);

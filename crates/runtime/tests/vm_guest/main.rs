@@ -1,6 +1,6 @@
-//! The agent and the link on real machines: what unit tests can only pretend, a kernel has to agree to.
+//! The agent and the guest link on real machines, with a real kernel.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod bare;
 mod exec;

@@ -1,4 +1,4 @@
-//! The root file system as a whole: frozen, grown, measured.
+//! The root file system as a whole: freezing, growing, status.
 
 use agentiso_core::Resources;
 use agentiso_proto::{Configure, ErrorKind};
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::machine::{TestMachine, finish, read, read_until, refused, script_with_input, sh, until};
 
 #[tokio::test]
-async fn a_frozen_root_holds_writes_back_until_it_is_thawed() {
+async fn a_frozen_root_blocks_writes_until_it_is_thawed() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let text = "echo $$; read -r line; echo data > /root/file; echo written; read -r line; echo more > /root/file; echo again";
@@ -27,7 +27,7 @@ async fn a_frozen_root_holds_writes_back_until_it_is_thawed() {
             .is_err()
     );
     stdin.write(b"\n").await.unwrap();
-    // Only the root is held: other commands run, and write elsewhere.
+    // Only the root is frozen: other commands run, and can write elsewhere.
     until(guest, &blocked).await;
     assert_eq!(sh(guest, "echo ok > /dev/shm/x; cat /dev/shm/x").await, "ok");
     assert_eq!(read(guest, "/dev/shm/x", 0, None).await.unwrap(), b"ok\n");
@@ -58,7 +58,7 @@ async fn a_machine_with_a_frozen_root_still_powers_off() {
 }
 
 #[tokio::test]
-async fn the_root_grows_with_its_disk_and_the_figures_agree() {
+async fn the_root_grows_with_its_disk_and_the_status_agrees() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let Resources { memory_mb, .. } = Resources::default();
@@ -74,7 +74,7 @@ async fn the_root_grows_with_its_disk_and_the_figures_agree() {
     assert!((3..64).contains(&before.open_fds) && (3..32).contains(&before.threads), "{before:?}");
     assert_eq!((before.zombies, before.running), (0, 0));
 
-    // Nothing to grow into yet.
+    // The disk has not grown yet.
     guest.grow().await.unwrap();
     assert_eq!(guest.status().await.unwrap().root_bytes, before.root_bytes);
     let larger = Resources::default().disk_bytes() + (2 << 30);

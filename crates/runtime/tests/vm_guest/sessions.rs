@@ -1,4 +1,4 @@
-//! One session after another on the same port, whatever the last one left behind.
+//! Successive sessions on the same port, whatever state the last one left.
 
 use agentiso_proto::{
     Channel, Hello, Inherit, Kind, MAX_PAYLOAD, RESYNC_PADDING, Request, encode, encode_header, to_bytes,
@@ -12,7 +12,7 @@ use crate::machine::{noise, read, read_until, script, script_with_input, sh, sta
 const PLAIN: WriteOptions = WriteOptions { mode: None, append: false, parents: false };
 
 #[tokio::test]
-async fn a_new_session_finds_its_way_whatever_the_old_one_left() {
+async fn a_new_session_starts_whatever_the_old_one_left() {
     let machine = BareMachine::start().await;
     let session = machine.settle_in().await;
     let content = noise(4 << 20);
@@ -22,7 +22,7 @@ async fn a_new_session_finds_its_way_whatever_the_old_one_left() {
     session.cut().await;
 
     for garbage in garbage() {
-        // On a connection of its own, which ends in the middle of it.
+        // On a separate connection, which ends in the middle.
         let mut raw = machine.connect().await;
         raw.write_all(&garbage).await.unwrap();
         drop(raw);
@@ -30,7 +30,7 @@ async fn a_new_session_finds_its_way_whatever_the_old_one_left() {
         assert_eq!(sh(&session, "echo alive").await, "alive");
         session.cut().await;
 
-        // On the same connection: the agent cannot know that somebody else speaks now.
+        // On the same connection: the agent cannot tell that another host is sending.
         let mut raw = machine.connect().await;
         raw.write_all(&garbage).await.unwrap();
         let session = Session::open(raw, Inherit::Keep).await;
@@ -38,7 +38,7 @@ async fn a_new_session_finds_its_way_whatever_the_old_one_left() {
         session.cut().await;
     }
 
-    // Large answers on their way when the wire is cut.
+    // Large responses are in flight when the connection is cut.
     for _ in 0..3 {
         let session = machine.session(Inherit::Keep).await;
         let mut reader = session.read_file(b"/root/large".as_slice(), 0, None).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_new_session_finds_its_way_whatever_the_old_one_left() {
     assert_eq!((after.open_fds, after.running, after.zombies), (before.open_fds, 0, 0));
 }
 
-/// Pieces of earlier sessions, and worse.
+/// Fragments of earlier sessions, and worse.
 fn garbage() -> Vec<Vec<u8>> {
     let status = to_bytes(&Request::Status).unwrap();
     let mut whole = Vec::new();
@@ -76,7 +76,7 @@ fn garbage() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Asks for more than the port holds and goes away without having read it.
+/// Requests more than the port buffers and disconnects without reading it.
 async fn answer_that_nobody_reads(machine: &BareMachine) {
     let mut raw = machine.connect().await;
     let mut words = vec![0; RESYNC_PADDING];
@@ -84,23 +84,23 @@ async fn answer_that_nobody_reads(machine: &BareMachine) {
     let request = Request::ReadFile { path: b"/root/large".to_vec(), offset: 0, length: None };
     encode(Kind::Request, Channel::Main, false, 1, &to_bytes(&request).unwrap(), &mut words);
     raw.write_all(&words).await.unwrap();
-    // It has begun, and all of its window is more than anybody between the two holds.
+    // The response has begun, and its window exceeds all buffers in between.
     raw.read_exact(&mut [0; 100_000]).await.unwrap();
 }
 
-/// What ends a file, after all that came before the end.
+/// The error that ends a file.
 async fn last_word(reader: &mut FileReader) -> LinkError {
     loop {
         match reader.next().await {
             Ok(Some(_)) => {}
-            Ok(None) => panic!("the file came whole"),
+            Ok(None) => panic!("the file arrived completely"),
             Err(error) => return error,
         }
     }
 }
 
 #[tokio::test]
-async fn a_command_outlives_its_session_only_if_the_next_one_lets_it() {
+async fn a_command_outlives_its_session_only_if_the_next_session_keeps_it() {
     let machine = BareMachine::start().await;
     let session = machine.settle_in().await;
     let mut process = session
@@ -122,7 +122,7 @@ async fn a_command_outlives_its_session_only_if_the_next_one_lets_it() {
     sh(&session, &format!("! {alive}")).await;
     assert_eq!(session.status().await.unwrap().running, 0);
 
-    // Input ends with the session, so that nobody waits for the rest of it.
+    // The input ends with the session, so that the command does not wait for the rest.
     let text = "cat > /root/got; echo over >> /root/got; exec sleep 1000";
     let mut process = session.exec(script_with_input(text)).await.unwrap();
     let mut stdin = process.take_stdin().unwrap();
@@ -135,13 +135,13 @@ async fn a_command_outlives_its_session_only_if_the_next_one_lets_it() {
 }
 
 #[tokio::test]
-async fn a_command_whose_output_nobody_took_goes_on_without_its_session() {
+async fn a_command_with_unread_output_continues_without_its_session() {
     let machine = BareMachine::start().await;
     let session = machine.settle_in().await;
     let mut process =
         session.exec(script("head -c 8000000 /dev/zero; echo over > /root/over")).await.unwrap();
     started(&mut process).await;
-    // All of its window and of its pipe is full: it waits for a host that takes more.
+    // Its window and its pipe are full: it waits for a host that reads.
     until(&session, "grep -qs pipe_write /proc/[0-9]*/wchan").await;
     session.cut().await;
     let session = machine.session(Inherit::Keep).await;
@@ -151,7 +151,7 @@ async fn a_command_whose_output_nobody_took_goes_on_without_its_session() {
 }
 
 #[tokio::test]
-async fn neither_a_freeze_nor_half_a_file_outlives_its_session() {
+async fn neither_a_freeze_nor_an_incomplete_file_outlives_its_session() {
     let machine = BareMachine::start().await;
     let session = machine.settle_in().await;
     let text = "echo $$; read -r line; echo x > /root/held; echo done >> /root/held";

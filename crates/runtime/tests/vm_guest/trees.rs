@@ -1,4 +1,4 @@
-//! Whole trees in either direction.
+//! Transfer of trees in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::machine::{TestMachine, noise, refused, until};
 
 const OWNED: TreeOptions = TreeOptions { owners: true };
 
-/// A tree, by path; other names of a file are counted apart, since either side may meet them in any order.
+/// A tree by path. Hard links are listed separately, since either side may find them in any order.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Tree {
     entries: BTreeMap<Vec<u8>, (TreeEntry, Vec<u8>)>,
@@ -88,7 +88,7 @@ async fn pull(guest: &Guest, path: &str) -> Result<Vec<(TreeEntry, Vec<u8>)>, Li
     Ok(items)
 }
 
-/// One of everything.
+/// One entry of every kind.
 fn everything() -> Vec<(TreeEntry, Vec<u8>)> {
     let mut items = vec![
         directory("", 0o750),
@@ -129,7 +129,7 @@ fn everything() -> Vec<(TreeEntry, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_tree_comes_back_as_it_was_sent() {
+async fn a_tree_survives_a_round_trip() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let items = everything();
@@ -144,14 +144,14 @@ async fn a_tree_comes_back_as_it_was_sent() {
         "622 1012 fifo\n1777 1004 directory\n666 1013 character special file\n2\n#!/bin/sh\n/etc/passwd"
     );
 
-    // Once more over what is there already, and into another place from what came back.
+    // Again over the existing tree, and into another directory from what was received.
     push(guest, "/root/made/tree", OWNED, &items).await.unwrap();
     assert_same(&Tree::of(&pull(guest, "/root/made/tree").await.unwrap()), &expected);
     push(guest, "/root/copy", OWNED, &pulled).await.unwrap();
     assert_same(&Tree::of(&pull(guest, "/root/copy").await.unwrap()), &expected);
     assert_eq!(machine.sh("diff -r --no-dereference -x fifo -x null -x disk /root/made/tree /root/copy && find /root -name '.agentiso*'").await, "");
 
-    // Without owners everything belongs to root; a single file is a tree too.
+    // Without owners everything belongs to root. A single file can be sent as a tree.
     push(guest, "/root/rooted", TreeOptions::default(), &items).await.unwrap();
     assert_eq!(machine.sh("find /root/rooted ! -uid 0 -o ! -gid 0").await, "");
     let single = pull(guest, "/root/copy/setuid").await.unwrap();
@@ -180,7 +180,7 @@ async fn a_tree_does_not_leave_its_directory_through_links() {
     let untouched = "untouched\nfile";
     let look = "cat /root/outside/*; ls -A /root/outside";
 
-    // Through a link that is there already; whatever comes of it stays inside.
+    // Through an existing link: it may fail or not, but stays inside.
     for path in ["abs/evil", "rel/evil", "top/root/outside/evil"] {
         let _inside_or_refused = push(guest, "/root/in", OWNED, &[file(path, 0o644, b"evil".to_vec())]).await;
         assert_eq!(machine.sh(look).await, untouched, "{path}");
@@ -194,7 +194,7 @@ async fn a_tree_does_not_leave_its_directory_through_links() {
     push(guest, "/root/in", OWNED, &over).await.unwrap();
     assert_eq!(machine.sh("cd /root/in; test ! -L abs && test ! -L f && cat abs/evil f").await, "evilevil");
     assert_eq!(machine.sh(look).await, untouched);
-    // Through a link of its own, and emptying or linking through one.
+    // Through a link in the tree itself, and emptying or linking through one.
     let own = [symlink("own", "../outside"), file("own/evil", 0o644, b"evil".to_vec())];
     let _inside_or_refused = push(guest, "/root/in", OWNED, &own).await;
     let emptied = [symlink("own", "/root/outside"), (entry("own", TreeKind::Emptied, 0), Vec::new())];
@@ -206,7 +206,7 @@ async fn a_tree_does_not_leave_its_directory_through_links() {
 }
 
 #[tokio::test]
-async fn a_tree_that_is_given_up_or_senseless_leaves_no_half_file() {
+async fn an_abandoned_or_invalid_tree_leaves_no_incomplete_file() {
     let machine = TestMachine::start().await;
     let guest = machine.guest();
     let mut writer = guest.receive_tree(b"/root/t".as_slice(), OWNED).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_tree_that_is_given_up_or_senseless_leaves_no_half_file() {
     drop(writer);
     until(guest, "[ \"$(ls -A /root/t)\" = done ]").await;
 
-    // Hard links to nothing, content that is missing: refused, and nothing half-made stays.
+    // Hard links to nothing and missing content are rejected, and leave nothing incomplete.
     assert_eq!(
         refused(push(guest, "/root/t", OWNED, &[hardlink("a", "missing")]).await),
         ErrorKind::NotFound

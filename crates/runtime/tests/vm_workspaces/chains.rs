@@ -1,4 +1,4 @@
-//! Chains of disks under machines that run: short, and read the same.
+//! Disk chains of running machines: they stay short, and their content does not change.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::common::*;
 
-/// Everything a test wrote, read from the disk and not from memory.
+/// Checksums of everything a test wrote, read from the disk and not from memory.
 const SUMS: &str = "echo 3 > /proc/sys/vm/drop_caches; sha256sum /root/f* /root/same";
 
 impl Home {
@@ -17,19 +17,19 @@ impl Home {
         self.workspaces.maintain(&silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 
-    /// How many files QEMU reads a workspace's disk from.
+    /// Number of files from which QEMU reads a workspace's disk.
     async fn depth(&self, workspace: &str) -> usize {
         let attached = self.workspaces.attach(self.id(workspace)).await.unwrap();
         let chain = attached.machine().disk_chain().await.unwrap();
         for file in &chain {
-            assert!(file.exists(), "{} is open and gone", file.display());
+            assert!(file.exists(), "{} is open but deleted", file.display());
         }
         chain.len()
     }
 
     fn disk_bytes(&self) -> u64 {
         let own = |file: &String| {
-            // A template's disk, which has a name made from its content, is not ours alone.
+            // A template's disk, whose name is a hash of its content, is shared.
             let name = file.rsplit('/').next().unwrap();
             let is_template = name.split('-').nth(2).is_some_and(|version| version.starts_with('8'));
             if is_template { 0 } else { std::fs::metadata(file).unwrap().blocks() * 512 }
@@ -43,7 +43,7 @@ fn is_qcow2(home: &Home) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_taken() {
+async fn the_chain_of_many_snapshots_stays_short_and_their_content_is_kept() {
     let home = Home::new().await;
     home.create("one").await;
     if !is_qcow2(&home) {
@@ -67,7 +67,7 @@ async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_tak
     }
     assert!(home.maintain().await.moved >= 1);
     assert!(!home.workspaces.needs_maintenance());
-    // Forty are five eights.
+    // Forty levels are five groups of eight.
     assert_eq!(home.depth("one").await, bare + 5);
     assert!(deepest <= bare + 18, "{deepest} files");
     for number in [0, 7, 8, 22, 39, 15] {
@@ -79,7 +79,7 @@ async fn many_snapshots_of_a_running_machine_stay_near_and_read_as_they_were_tak
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() {
+async fn space_of_a_removed_snapshot_is_freed_while_the_machine_runs() {
     let home = Home::new().await;
     home.create("one").await;
     if !is_qcow2(&home) {
@@ -90,7 +90,7 @@ async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() 
         "head -c 33554432 /dev/urandom > /root/same; cp /root/same /root/f; truncate -s 0 /root/f; sync";
     home.sh("one", write).await;
     home.snapshot("one", "a", false).await;
-    // In place, so that the same blocks are written.
+    // In place, so that the same blocks are overwritten.
     home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=32 conv=notrunc status=none; sync").await;
     let sums = home.sh("one", SUMS).await;
     let before = home.disk_bytes();
@@ -99,11 +99,11 @@ async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() 
     let done = home.maintain().await;
     assert_eq!((done.merged, done.moved), (1, 1));
     let freed = before - home.disk_bytes();
-    assert!(freed >= 30 << 20, "{freed} bytes came back");
+    assert!(freed >= 30 << 20, "{freed} bytes were freed");
     assert_eq!(home.depth("one").await, bare + 1);
     assert_eq!(home.sh("one", SUMS).await, sums);
     assert!(!home.workspaces.needs_maintenance());
-    // It is written to as before, and can be frozen, stopped and started.
+    // The disk can still be written to, frozen, stopped and started.
     home.sh("one", "echo more > /root/f; sync").await;
     home.snapshot("one", "b", true).await;
     let sums = home.sh("one", SUMS).await;
@@ -115,7 +115,7 @@ async fn what_a_removed_snapshot_alone_held_comes_back_while_the_machine_runs() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_workspace_gives_back_what_nobody_needs_and_starts_as_it_was() {
+async fn a_stopped_workspace_frees_unneeded_space_and_starts_unchanged() {
     let home = Home::new().await;
     home.create("one").await;
     if !is_qcow2(&home) {
@@ -135,7 +135,7 @@ async fn a_stopped_workspace_gives_back_what_nobody_needs_and_starts_as_it_was()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forks_share_what_was_shortened_under_them_and_outlive_their_source() {
+async fn forks_share_a_shortened_chain_and_outlive_their_source() {
     let home = Home::new().await;
     home.create("one").await;
     if !is_qcow2(&home) {
@@ -165,7 +165,7 @@ async fn forks_share_what_was_shortened_under_them_and_outlive_their_source() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
+async fn maintenance_skips_a_machine_that_is_in_use() {
     let home = Home::new().await;
     home.create("one").await;
     if !is_qcow2(&home) {
@@ -189,7 +189,7 @@ async fn a_machine_somebody_works_on_is_left_until_it_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn maintenance_that_was_killed_before_or_after_a_disk_was_rewritten_is_made_good() {
+async fn maintenance_killed_before_or_after_rewriting_a_disk_is_recovered() {
     let home = Home::new().await;
     home.create("one").await;
     if !is_qcow2(&home) {
@@ -231,7 +231,7 @@ async fn maintenance_that_was_killed_before_or_after_a_disk_was_rewritten_is_mad
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_finds_another_at_it_asks_for_another_look() {
+async fn concurrent_maintenance_requests_another_pass() {
     let home = Home::new().await;
     let dir = home.home.path().join("maintenance");
     std::fs::create_dir_all(&dir).unwrap();

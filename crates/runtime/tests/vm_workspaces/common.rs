@@ -17,10 +17,10 @@ use agentiso_runtime::workspaces::{
 };
 use agentiso_testing::TestHome;
 
-/// How long something that must happen may take, on a busy machine or on an emulated one.
+/// How long an expected event may take on a busy or emulated host.
 const SOON: Duration = Duration::from_secs(600);
 
-/// A test's own installation. Dropping it ends all its machines.
+/// The test's own installation. Kills all its machines on drop.
 pub struct Home {
     pub workspaces: Workspaces,
     pub home: TestHome,
@@ -43,7 +43,7 @@ impl Home {
         self.workspaces.create(request, &silent()).await
     }
 
-    /// The id of the workspace of a name.
+    /// The id of the workspace with this name.
     pub fn id(&self, name: &str) -> WorkspaceId {
         self.workspaces.meta().read(|read| read.find_workspace(name)).unwrap().id
     }
@@ -110,7 +110,7 @@ impl Home {
         self.workspaces.fork(&request, &silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 
-    /// Runs a shell line and returns what it printed, which must be all it does wrong.
+    /// Runs a shell line that must succeed, and returns its output.
     pub async fn sh(&self, workspace: &str, line: &str) -> String {
         let attached =
             self.workspaces.attach(self.id(workspace)).await.unwrap_or_else(|failure| panic!("{failure:?}"));
@@ -127,7 +127,7 @@ impl Home {
         String::from_utf8(printed).unwrap()
     }
 
-    /// Runs a shell line until it prints something that pleases.
+    /// Runs a shell line repeatedly until its output satisfies a predicate.
     pub async fn until(&self, workspace: &str, line: &str, pleases: impl Fn(&str) -> bool) -> String {
         let deadline = Instant::now() + SOON;
         loop {
@@ -160,7 +160,7 @@ impl Drop for Home {
 fn walk(dir: &Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        // The back end's own files begin with a dot.
+        // Files of the back end begin with a dot.
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }

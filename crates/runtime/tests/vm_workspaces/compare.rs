@@ -1,4 +1,4 @@
-//! What changed between points of workspaces, as real machines wrote it.
+//! Comparisons between snapshots and workspaces of real machines.
 
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::diff::{Change, ChangeKind, TextDiff};
@@ -6,7 +6,7 @@ use agentiso_runtime::workspaces::{CompareRequest, Point};
 
 use crate::common::Home;
 
-/// Points of the workspace `m`, or of the one before a colon.
+/// Points of the workspace `m`, or of the workspace before a colon.
 fn request(home: &Home, before: &str, after: &str, under: &str) -> Result<CompareRequest, Failure> {
     let point = |name: &str| {
         let (workspace, name) = name.split_once(':').unwrap_or(("m", name));
@@ -63,7 +63,7 @@ async fn every_kind_of_change_is_found_between_snapshots_machines_and_forks() {
         lines.sort();
         lines
     };
-    // Of a running machine, of a snapshot with memory, of a fork, and of a stopped machine.
+    // Of a running machine, a snapshot with memory, a fork, and a stopped machine.
     assert_eq!(sorted(changes(&home, "a", "now").await), expected);
     home.snapshot("m", "b", true).await;
     assert_eq!(sorted(changes(&home, "a", "b").await), expected);
@@ -72,7 +72,7 @@ async fn every_kind_of_change_is_found_between_snapshots_machines_and_forks() {
     assert_eq!(changes(&home, "b", "f:now").await, ["D /root/new"]);
     home.stop("m").await;
     assert_eq!(changes(&home, "b", "now").await, Vec::<String>::new());
-    // Backwards, everything is the other way round.
+    // Reversed, additions are removals.
     assert!(changes(&home, "b", "a").await.contains(&"A /root/gone".to_owned()));
 
     let text =

@@ -1,4 +1,4 @@
-//! The table in `docs/fork-correctness.md`, row by row: what a clone must not share with its sibling or its past.
+//! The table in `docs/fork-correctness.md`, row by row: what a clone must not share with its siblings or its past.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -11,23 +11,23 @@ use agentiso_testing::pace;
 use crate::common::{Home, open, silent};
 use crate::same_instant::{assert_in_step, count};
 
-/// How far a guest's clock may be from ours: a loaded host schedules a guest late.
+/// Allowed difference between a guest's clock and ours: a loaded host schedules a guest late.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// Makes a guest's clock wrong by years, so that it is right only if it is set.
+/// Sets a guest's clock wrong by years, so that it can only be right if it was set.
 const WRONG_CLOCK: &str = "date -s @1000000000 >/dev/null";
 
-/// What each machine answers in its own way: random bytes of the kernel, names, ids and an address, a line each.
+/// Values that must differ between machines: random bytes of the kernel, names, ids and an address, one per line.
 const DIFFERENT: &str = "cat /proc/sys/kernel/random/uuid /proc/sys/kernel/hostname /etc/machine-id \
                          /proc/sys/kernel/random/boot_id /sys/class/net/e*/address";
 
-/// Fills some memory; what it holds can be asked for again.
+/// Fills some memory whose checksum can be compared later.
 const FILL: &str = "head -c 2000000 /dev/urandom > /dev/shm/blob";
 const DIGEST: &str = "sha256sum /dev/shm/blob";
 
 const UPTIME: &str = "cut -d' ' -f1 /proc/uptime";
 
-/// A server that answers with a count of its own, and one client that keeps its connection.
+/// A server that answers with a counter, and a client that keeps its connection.
 const TALK: &str = r#"
 use Socket;
 my $address = sockaddr_in(7000, INADDR_LOOPBACK);
@@ -49,9 +49,9 @@ while (syswrite $client, "x") {
 }
 "#;
 
-// Machines take long on an emulated processor: what is asked of the same ones is asked in one test.
+// Starting machines is slow on an emulated CPU, so one test checks everything that needs the same ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn forks_and_their_source_share_nothing_they_must_not() {
+async fn forks_and_their_source_share_nothing_that_must_differ() {
     let home = Home::new().await;
     home.create("source").await;
     let talk = format!("cat > /root/talk <<'END'\n{TALK}\nEND\nperl /root/talk {} >/dev/null 2>&1 &", pace());
@@ -64,23 +64,23 @@ async fn forks_and_their_source_share_nothing_they_must_not() {
 
     let mut answers = Vec::new();
     for name in ["source", "fork-1", "fork-2"] {
-        // Programs, and a connection between two of them, go on in each by itself.
+        // Programs, and a connection between two of them, continue independently in each.
         let then = goes_on(&home, name, before).await;
         goes_on(&home, name, then).await;
-        // The same memory, no address of a network, and what is its own.
+        // The same memory, no network address, and different identities.
         let line = format!("{DIGEST}; ip -o addr show scope global; {DIFFERENT}");
         let said = asked_with_the_right_time(&home, name, &line).await;
         let own = said.strip_prefix(&digest).unwrap_or_else(|| panic!("{name}: {said}"));
         assert_eq!(own.lines().count(), 5, "{name}: {own}");
         answers.extend(own.lines().map(str::to_owned));
-        // Last, because a machine whose caches are dropped is slow.
+        // Last, because dropping the caches makes a machine slow.
         assert_in_step(&home, name).await;
     }
     let different: BTreeSet<&String> = answers.iter().collect();
     assert_eq!(different.len(), answers.len(), "{answers:#?}");
 }
 
-/// Waits until more was counted and more was answered than so much, and returns how much.
+/// Waits until both counters exceed `beyond`, and returns them.
 async fn goes_on(home: &Home, name: &str, beyond: [u64; 2]) -> [u64; 2] {
     let numbers = |lines: &str| {
         let mut numbers = lines.lines().map(|line| line.trim().parse().unwrap_or(0));
@@ -101,14 +101,14 @@ async fn a_restored_machine_has_the_right_time_and_memory_that_fits_its_disk() {
     home.snapshot("m", "first", true).await;
     let uptime_then = uptime(&home, "m").await;
     home.sh("m", "echo second > /root/file; sync; rm /dev/shm/blob").await;
-    // A machine to which this time had passed would be ahead by so much.
+    // If this time had passed for the machine, it would be ahead by as much.
     let taken = Instant::now();
     while taken.elapsed() < CLOCK_TOLERANCE * 3 {
         home.sh("m", "true").await;
     }
     let restoring = Instant::now();
     home.restore("m", "first").await;
-    // To the machine no time had passed: what it measures durations with goes on from where it was.
+    // No time has passed for the machine: its monotonic clock continues from the snapshot.
     let uptime_now = asked_with_the_right_time(&home, "m", UPTIME).await.trim().parse::<f64>().unwrap();
     let gone_by = restoring.elapsed() + CLOCK_TOLERANCE;
     assert!(uptime_now < uptime_then + gone_by.as_secs_f64(), "{uptime_then} {uptime_now} {gone_by:?}");
@@ -121,7 +121,7 @@ async fn uptime(home: &Home, name: &str) -> f64 {
     home.sh(name, UPTIME).await.trim().parse().unwrap()
 }
 
-/// What a shell line prints, in a machine whose clock must be right meanwhile.
+/// The output of a shell line, in a machine whose clock must be right while it runs.
 async fn asked_with_the_right_time(home: &Home, name: &str, line: &str) -> String {
     let ours = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let before = ours();
@@ -137,7 +137,7 @@ async fn asked_with_the_right_time(home: &Home, name: &str, line: &str) -> Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_of_another_qemu_is_refused_and_its_disk_is_not() {
+async fn memory_of_another_qemu_is_rejected_and_its_disk_is_usable() {
     let home = Home::new().await;
     home.create("m").await;
     home.sh("m", "echo kept > /root/file").await;
@@ -158,7 +158,7 @@ async fn memory_of_another_qemu_is_refused_and_its_disk_is_not() {
         .await
         .unwrap_err();
     assert_eq!(refused.code(), Code::SnapshotIncompatible);
-    // Nothing happened to it.
+    // The workspace is unchanged.
     assert_eq!(home.sh("m", "cat /root/file").await, "lost\n");
 }
 

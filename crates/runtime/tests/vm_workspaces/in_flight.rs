@@ -1,4 +1,4 @@
-//! A machine is copied while the host is in the middle of talking to its agent.
+//! A machine is copied while the host and its agent are in the middle of a frame.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::common::{paths, silent};
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_frame_on_its_way_confuses_no_copy() {
+async fn a_partial_frame_in_flight_does_not_break_a_copy() {
     let home = TestHome::new();
-    // The test gives the running machine disks that its QEMU would not see.
+    // The test gives the running machine disks that an isolated QEMU could not see.
     home.configure("[vm]\nisolation = \"off\"\n");
     let installation = Installation::open(paths(home.path())).unwrap();
     let request = StartRequest {
@@ -33,8 +33,8 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     };
     let running = installation.start(&request, &silent()).await.unwrap();
     let machine = &running.machine;
-    // A command that takes no input, and more input than anyone has room for: the host's last frame is cut wherever
-    // the guest stopped reading. Its output nobody takes, so the guest's last frame is cut too.
+    // A command that reads no input, and more input than all buffers hold: the host's last frame is cut where the guest
+    // stopped reading. Nobody reads its output, so the guest's last frame is cut too.
     let argv =
         ["/bin/sh", "-c", "yes; cat > /dev/null"].iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut process = machine.guest().exec(Exec { argv, stdin: true, ..Exec::default() }).await.unwrap();
@@ -99,7 +99,7 @@ async fn half_a_frame_on_its_way_confuses_no_copy() {
     running.destroy().await;
 }
 
-/// Gives a file to whoever owns a machine's directory.
+/// Gives a file to the owner of a machine's directory.
 fn hand_over(dir: &std::path::Path, path: &std::path::Path) {
     use std::os::unix::fs::MetadataExt;
     let owner = std::fs::metadata(dir).unwrap();

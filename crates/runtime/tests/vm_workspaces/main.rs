@@ -1,6 +1,6 @@
 //! Workspaces, snapshots and forks on real machines, through the library.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod chains;
 mod common;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::common::{Home, request, silent};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workspaces_and_forks_have_their_owner_from_the_instant_they_exist() {
+async fn workspaces_and_forks_have_an_owner_as_soon_as_they_exist() {
     let home = Home::new().await;
     let owner = SessionId::from_uuid(Uuid::new_v4());
     let now = Timestamp::now();
@@ -38,7 +38,7 @@ async fn workspaces_and_forks_have_their_owner_from_the_instant_they_exist() {
     home.workspaces.fork(&fork(Some(owner), "mine"), &silent()).await.unwrap();
     assert_eq!([owner_of("mine-1"), owner_of("mine-2")], [Some(owner); 2]);
 
-    // A session that has ended meanwhile cannot own anything, and nothing is left for others to take.
+    // A session that has ended cannot own a workspace, and no workspace is left for others to adopt.
     let gone = SessionId::from_uuid(Uuid::new_v4());
     home.workspaces.fork(&fork(Some(gone), "lost"), &silent()).await.unwrap_err();
     let names = home.workspaces.list().unwrap();

@@ -1,4 +1,4 @@
-//! Machines that are ready before anyone asks for them.
+//! The pool of machines that are started in advance.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::common::*;
 
 async fn with_pool(settings: &str) -> Home {
     let home = TestHome::new();
-    // By default the host's memory decides, which is not the same everywhere.
+    // The default depends on the host's memory.
     let budget = if settings.contains("memory_mb") { "" } else { "memory_mb = 1024" };
     home.configure(&format!("[defaults]\nmemory_mb = 256\n[pool]\n{settings}\n{budget}\n"));
     let home = Home::of(home).await;
@@ -25,7 +25,7 @@ async fn fill(home: &Home) -> Maintained {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_takes_a_ready_machine_and_the_next_look_makes_another() {
+async fn a_create_takes_a_pooled_machine_and_the_pool_is_refilled() {
     let home = with_pool("size = 1").await;
     assert!(home.workspaces.needs_maintenance());
     assert_eq!(fill(&home).await.made_ready, 1);
@@ -45,7 +45,7 @@ async fn a_create_takes_a_ready_machine_and_the_next_look_makes_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_that_asks_for_anything_else_does_not_get_a_ready_machine() {
+async fn a_create_with_other_parameters_does_not_get_a_pooled_machine() {
     let home = with_pool("size = 1").await;
     fill(&home).await;
     let usual = request("other").resources;
@@ -69,7 +69,7 @@ async fn a_create_that_asks_for_anything_else_does_not_get_a_ready_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_for_lately_is_kept_ready_as_far_as_the_memory_goes() {
+async fn recently_used_sizes_are_pooled_within_the_memory_limit() {
     let home = with_pool("size = 2\nmemory_mb = 640").await;
     let larger = Resources { memory_mb: 320, ..request("one").resources };
     home.create_as(&CreateRequest { resources: larger, ..request("one") }).await.unwrap();
@@ -83,7 +83,7 @@ async fn what_was_asked_for_lately_is_kept_ready_as_far_as_the_memory_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_kept_ready_until_somebody_is_likely_to_ask() {
+async fn the_pool_is_empty_until_a_client_connects() {
     let home = TestHome::new();
     home.configure("[defaults]\nmemory_mb = 256\n[pool]\nsize = 1\nmemory_mb = 512\n");
     let home = Home::of(home).await;
@@ -100,7 +100,7 @@ async fn nothing_is_kept_ready_until_somebody_is_likely_to_ask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_was_made_for_another_configuration_is_replaced() {
+async fn a_pooled_machine_with_an_outdated_configuration_is_replaced() {
     let mut home = with_pool("size = 1").await;
     fill(&home).await;
     let before = home.home.processes();
@@ -116,7 +116,7 @@ async fn a_machine_that_was_made_for_another_configuration_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_creates_at_once_never_get_the_same_machine() {
+async fn concurrent_creates_never_get_the_same_machine() {
     let home = with_pool("size = 2").await;
     assert_eq!(fill(&home).await.made_ready, 2);
     let requests = ["a", "b", "c"].map(request);
@@ -134,7 +134,7 @@ async fn two_creates_at_once_never_get_the_same_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ready_machine_that_died_is_passed_over_and_leaves_nothing() {
+async fn a_dead_pooled_machine_is_skipped_and_leaves_nothing_behind() {
     let home = with_pool("size = 2").await;
     fill(&home).await;
     kill_all(&home);
@@ -148,7 +148,7 @@ async fn a_ready_machine_that_died_is_passed_over_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn machines_that_died_are_replaced_without_being_asked_for() {
+async fn dead_pooled_machines_are_replaced_automatically() {
     let home = with_pool("size = 1").await;
     fill(&home).await;
     kill_all(&home);
@@ -160,10 +160,10 @@ async fn machines_that_died_are_replaced_without_being_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_that_was_killed_with_a_machine_in_its_hands_leaves_nothing_of_it() {
+async fn a_create_killed_after_taking_a_pooled_machine_leaves_nothing_behind() {
     let home = with_pool("size = 1").await;
     fill(&home).await;
-    // What the database holds after such a death: the machine is out of the pool, and its owner is gone.
+    // The database after such a kill: the machine is out of the pool, and its owner is dead.
     let meta = Meta::open(&home.home.path().join("state.db")).unwrap();
     meta.write(|tx| {
         let ready = tx.pool()?.remove(0);
@@ -183,7 +183,7 @@ async fn a_create_that_was_killed_with_a_machine_in_its_hands_leaves_nothing_of_
     assert!(!home.create("one").await.from_pool);
 }
 
-/// Switches the pool off: nothing of it may be left.
+/// Disables the pool and asserts that nothing of it is left.
 async fn empty_pool(mut home: Home) {
     home.home.configure("");
     home.workspaces = open(home.home.path()).await;

@@ -1,10 +1,10 @@
-//! Memory and disk of a snapshot or a fork are of the same instant.
+//! The memory and disk of a snapshot or fork are from the same instant.
 
 use agentiso_runtime::workspaces::ForkSource;
 
 use crate::common::Home;
 
-/// Counts in memory and on the disk, one after the other, never more than one apart, and then waits as long as told.
+/// Counts in memory and on the disk alternately, so that they differ by at most one, with a pause in between.
 const LOCKSTEP: &str = r#"
 use Fcntl;
 sysopen(my $disk, "/root/count", O_RDWR | O_CREAT | O_DSYNC) or die $!;
@@ -16,11 +16,11 @@ while (1) {
 }
 "#;
 
-/// What the two say once nothing counts any more; the page cache is dropped so that the disk is really read.
+/// Reads both counters after counting has stopped. Drops the page cache, so that the disk is really read.
 const ASK: &str = "read pid < /run/lockstep; kill -9 $pid; while kill -0 $pid 2>/dev/null; do :; done; \
                    cat /dev/shm/count; sync; echo 3 > /proc/sys/vm/drop_caches; cat /root/count";
 
-/// Lets a machine count, with so many seconds between two numbers.
+/// Starts counting in a machine, with `pause` seconds between two numbers.
 pub async fn count(home: &Home, name: &str, pause: f64) {
     let line = format!(
         "cat > /root/lockstep <<'END'\n{LOCKSTEP}\nEND\nperl /root/lockstep {pause} >/dev/null 2>&1 & echo $! > /run/lockstep"
@@ -29,7 +29,7 @@ pub async fn count(home: &Home, name: &str, pause: f64) {
     running(home, name).await;
 }
 
-/// Waits until a machine has counted on.
+/// Waits until a machine has continued counting.
 pub async fn running(home: &Home, name: &str) {
     let count = |line: &str| line.trim().parse::<u64>().unwrap_or(0);
     let then =
@@ -37,7 +37,7 @@ pub async fn running(home: &Home, name: &str) {
     home.until(name, "cat /dev/shm/count", |line| count(line) > then).await;
 }
 
-/// Ends the counting, and fails unless memory and disk were of the same instant.
+/// Stops counting, and asserts that memory and disk were from the same instant.
 pub async fn assert_in_step(home: &Home, name: &str) {
     let said = home.sh(name, ASK).await;
     let numbers: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
@@ -46,14 +46,14 @@ pub async fn assert_in_step(home: &Home, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_has_the_disk_of_its_memory() {
+async fn the_memory_and_disk_of_a_fork_are_from_the_same_instant() {
     let home = Home::new().await;
     home.create("source").await;
     count(&home, "source", 0.0).await;
     for number in 0..3 {
         let name = format!("fork{number}");
         home.fork("source", &name, 1).await;
-        // It counts on, so what it had in flight has reached its own disk.
+        // It has continued counting, so its pending writes have reached its own disk.
         running(&home, &name).await;
         assert_in_step(&home, &name).await;
         running(&home, "source").await;
@@ -61,7 +61,7 @@ async fn a_fork_has_the_disk_of_its_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restored_machine_has_the_disk_of_its_memory() {
+async fn the_memory_and_disk_of_a_restored_machine_are_from_the_same_instant() {
     let home = Home::new().await;
     home.create("m").await;
     count(&home, "m", 0.0).await;
@@ -70,7 +70,7 @@ async fn a_restored_machine_has_the_disk_of_its_memory() {
     home.restore("m", "s").await;
     running(&home, "m").await;
     assert_in_step(&home, "m").await;
-    // And so has a fork of the same snapshot.
+    // The same holds for a fork of the snapshot.
     let source = ForkSource::Snapshot { id: home.snapshot_id("m", "s").unwrap(), disk_only: false };
     home.fork_from("m", source, "fork", 1).await;
     running(&home, "fork").await;
@@ -78,10 +78,10 @@ async fn a_restored_machine_has_the_disk_of_its_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_comes_back_byte_for_byte() {
+async fn memory_is_restored_byte_for_byte() {
     let home = Home::new().await;
     home.create("m").await;
-    // Kept in memory only, and read back by a program that was not there when it was written.
+    // Kept only in memory, and read back by a program that was started later.
     let digest = "sha256sum /dev/shm/blob | cut -d' ' -f1";
     let written = home.sh("m", &format!("head -c 40000000 /dev/urandom > /dev/shm/blob; {digest}")).await;
     home.snapshot("m", "s1", true).await;
@@ -95,7 +95,7 @@ async fn memory_comes_back_byte_for_byte() {
         home.restore("m", snapshot).await;
         assert_eq!(&home.sh("m", digest).await, expected, "{snapshot}");
     }
-    // The first can go without the second losing what it only refers to.
+    // Removing the first must not lose pages that the second only refers to.
     home.remove_snapshot("m", "s1").await;
     home.restore("m", "s2").await;
     assert_eq!(home.sh("m", digest).await, changed);

@@ -9,6 +9,10 @@
 //! One scope holds all machines of an installation, and its inside is ours: systemd makes it around the first process
 //! and removes it after the last. So machines are in no service's group, and outlive the daemon and its unit.
 //! A process is put into its group between fork and exec, before it has allocated anything.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the spawn, the trial and the sweep run `in_place`; the rest reads and writes cgroup files, which are memory"
+)]
 
 mod confinement;
 mod dbus;

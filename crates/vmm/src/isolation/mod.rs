@@ -13,6 +13,7 @@
 //! from sending signals to other processes of its user.
 //!
 //! What the child does is planned before the fork, because it may neither allocate nor take a lock.
+#![expect(clippy::disallowed_methods, reason = "`Isolation::find` and the spawn of a machine run `in_place`")]
 
 mod enter;
 mod host;

@@ -28,6 +28,7 @@ impl DevicePlace {
 
 impl Machine {
     /// Gives QEMU a place for the state.
+    #[expect(clippy::disallowed_methods, reason = "it opens a memfd, which waits for no device")]
     pub(super) async fn prepare_devices(&self) -> Result<DevicePlace, VmError> {
         let doing = || VmError::io("prepare for taking the machine's state");
         let place = rustix::fs::memfd_create("device-state", rustix::fs::MemfdFlags::CLOEXEC);

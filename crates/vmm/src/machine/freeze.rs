@@ -1,10 +1,11 @@
 //! Making a memory image of a machine on shared memory.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use agentiso_blocking::off_thread;
 use serde_json::json;
 
 use super::Machine;
@@ -25,10 +26,8 @@ impl Machine {
         };
         self.kill().await;
         let state = state?;
-        let written = File::create(file).and_then(|mut file| {
-            file.write_all(&state)?;
-            file.sync_all()
-        });
+        let path = file.to_owned();
+        let written = off_thread(move || write(&path, &state)).await;
         written.map_err(VmError::io(format!("write {}", file.display())))
     }
 
@@ -39,4 +38,11 @@ impl Machine {
         saved.answer().await?;
         place.read()
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "called off the async threads")]
+fn write(path: &Path, state: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(state)?;
+    file.sync_all()
 }

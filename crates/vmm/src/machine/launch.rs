@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_proto::RootDisk;
 
 use crate::VmError;
 use crate::confine::Confinement;
 use crate::hardware::Hardware;
-use crate::in_place;
 use crate::isolation::Isolation;
 use crate::qemu::{DiskFile, Memory, Qemu};
 use crate::users::{User, Users};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_proto::Inherit;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,7 +16,7 @@ use crate::console::Console;
 use crate::disk_watch::DiskWatch;
 use crate::hardware::Hardware;
 use crate::link::{Guest, Resync, SessionOptions};
-use crate::qemu::{Credentials, Memory, Process, ShortLog};
+use crate::qemu::{Credentials, Memory, Process, ShortLog, start_time};
 use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Address, reach};
@@ -52,9 +53,16 @@ pub struct MachineRecord {
 }
 
 impl MachineRecord {
-    /// Whether its process is still there.
+    /// Whether its process still runs. If that cannot be determined it is assumed to: a machine that is wrongly noted
+    /// as stopped could be started a second time on the same disk.
     pub fn is_alive(&self) -> bool {
-        matches!(crate::qemu::start_time(self.pid), Ok(Some(started)) if started == self.started)
+        match start_time(self.pid) {
+            Ok(started) => started == Some(self.started),
+            Err(error) => {
+                tracing::warn!(%error, pid = self.pid, "could not determine whether this QEMU still runs");
+                true
+            }
+        }
     }
 
     /// The limits it has, if it has any.
@@ -70,7 +78,7 @@ impl MachineRecord {
     /// Removes the group of a machine that has ended.
     pub fn remove_group(&self) {
         if let Some(group) = self.group() {
-            group.remove();
+            in_place(|| group.remove());
         }
     }
 
@@ -140,17 +148,19 @@ impl Machine {
 
     async fn come_back(dir: &Path, record: &MachineRecord, patience: Duration) -> Result<Reached, VmError> {
         let doing = || VmError::io("come back to the running machine");
-        let sockets = SocketDir::open(dir).map_err(doing())?;
-        let connect = |name| {
-            let stream = sockets.connect(name)?;
-            stream.set_nonblocking(true)?;
-            UnixStream::from_std(stream)
-        };
-        let qmp = Qmp::new(connect("monitor.sock").map_err(doing())?);
+        let (sockets, monitor, console) = in_place(|| {
+            let sockets = SocketDir::open(dir)?;
+            let connect = |name| {
+                let stream = sockets.connect(name)?;
+                stream.set_nonblocking(true)?;
+                UnixStream::from_std(stream)
+            };
+            let (monitor, console) = (connect("monitor.sock")?, connect("console.sock")?);
+            Ok((sockets, monitor, Console::record(&dir.join("console.log"), console)?))
+        })
+        .map_err(doing())?;
+        let qmp = Qmp::new(monitor);
         let disk = DiskWatch::over(qmp.events());
-        let console = connect("console.sock")
-            .and_then(|stream| Console::record(&dir.join("console.log"), stream))
-            .map_err(doing())?;
         let status = qmp.execute("query-status", json!({})).await?;
         // One that stands still because the host was full tries again; should there still be no room, it says so.
         if status["status"] == "paused" || status["status"] == "io-error" {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_proto::Inherit;
 use serde_json::json;
 use tokio::net::UnixStream;
@@ -17,7 +18,7 @@ use crate::link::{Guest, LinkError, Resync, SessionOptions};
 use crate::qemu::{Boot, BootSource, Credentials, Memory, Process, ShortLog};
 use crate::qmp::Qmp;
 use crate::transport::{Address, KeyOffer};
-use crate::{VmError, in_place, tsc_khz};
+use crate::{VmError, tsc_khz};
 
 /// How long after the link breaks the process may take to be gone.
 const DEATH_NOTICE: Duration = Duration::from_secs(2);

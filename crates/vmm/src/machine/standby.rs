@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_proto::Inherit;
 use serde_json::json;
 use tokio::sync::broadcast;
@@ -13,7 +14,6 @@ use tokio::sync::broadcast;
 use super::started::Started;
 use super::{Host, Launch, Machine};
 use crate::VmError;
-use crate::in_place;
 use crate::link::{Resync, SessionOptions};
 use crate::memory::{GuestRam, MemoryFiles, MemoryImage, Pages};
 use crate::qemu::BootSource;
@@ -90,7 +90,7 @@ impl Standby {
         let limit = started.patience;
         let device = from.device.clone();
         let bad = |reason: String| VmError::BadTemplate { path: device.name(), reason };
-        let state = device.open().map_err(|error| bad(error.to_string()))?;
+        let state = in_place(|| device.open()).map_err(|error| bad(error.to_string()))?;
         let mut events = started.qmp.events();
         let resumed = async {
             if !matches!(from.fill, Fill::Base) {
@@ -142,7 +142,8 @@ impl Machine {
 }
 
 impl DeviceState {
-    /// A descriptor of its own: readers of one share their position.
+    /// A new descriptor each time, because readers of one descriptor share its position.
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn open(&self) -> std::io::Result<OwnedFd> {
         match self {
             Self::File(path) => Ok(File::open(path)?.into()),
@@ -166,15 +167,17 @@ impl DeviceState {
 
 /// Puts memory into a guest that has not run yet.
 async fn fill(started: &Started, fill: Fill) -> Result<(), VmError> {
-    let doing = || VmError::io("fill the memory of the restored machine");
-    let ram = GuestRam::locate(started.process.pid(), &started.memory, started.hardware.memory_bytes())
-        .map_err(doing())?;
-    let filled = tokio::task::spawn_blocking(move || match fill {
-        Fill::Base => Ok(()),
-        Fill::Taken(pages) => ram.put(&pages),
-        Fill::Image(files, image) => files.put(&image, &ram),
+    let (pid, memory, bytes) =
+        (started.process.pid(), started.memory.clone(), started.hardware.memory_bytes());
+    let filled = off_thread(move || {
+        let ram = GuestRam::locate(pid, &memory, bytes)?;
+        match fill {
+            Fill::Base => Ok(()),
+            Fill::Taken(pages) => ram.put(&pages),
+            Fill::Image(files, image) => files.put(&image, &ram),
+        }
     });
-    filled.await.map_err(std::io::Error::other).and_then(|done| done).map_err(doing())
+    filled.await.map_err(VmError::io("fill the memory of the restored machine"))
 }
 
 fn capabilities() -> serde_json::Value {

@@ -4,6 +4,7 @@
 //! A clone maps its base (a template's memory) privately, so exactly the pages it wrote since are anonymous pages of
 //! its QEMU. The kernel tells which those are; nothing in the guest or in QEMU has to keep count. On Linux 6.7 and later
 //! it also tells which of them were written to since the last time, so that a machine can be copied while it runs.
+#![expect(clippy::disallowed_methods, reason = "called on blocking threads, or `in_place`")]
 
 mod checks;
 mod copy;

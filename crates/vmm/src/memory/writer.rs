@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use agentiso_blocking::in_place;
 use agentiso_core::MemoryId;
 
 use super::checks::{Checks, device_digest, page_sum};
@@ -209,7 +210,7 @@ impl Drop for ImageWriter {
     fn drop(&mut self) {
         if !self.finished {
             // Whoever dropped it has an error to report; what stays is swept with the operation it belonged to.
-            let _ = fs::remove_dir_all(&self.dir);
+            let _ = in_place(|| fs::remove_dir_all(&self.dir));
         }
     }
 }

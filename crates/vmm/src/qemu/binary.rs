@@ -1,4 +1,5 @@
 //! Finding QEMU and reading its version.
+#![expect(clippy::disallowed_methods, reason = "`find` runs `in_place`")]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use agentiso_blocking::in_place;
 use serde::{Deserialize, Serialize};
 
 use crate::VmError;
@@ -14,7 +16,7 @@ use crate::VmError;
 pub const MIN_VERSION: (u32, u32) = (7, 2);
 const MIN_VERSION_TEXT: &str = "7.2";
 const PROGRAM: &str = "qemu-system-x86_64";
-/// Directories searched beside `PATH`, which an ordinary user's may lack.
+/// Directories searched in addition to `PATH`.
 const USUAL_PLACES: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/usr/libexec", "/opt/homebrew/bin"];
 const FIRMWARE: &str = "qboot.rom";
 
@@ -29,13 +31,17 @@ pub struct Qemu {
     pub release: (u32, u32),
     /// The firmware that starts a kernel by PVH.
     pub firmware: PathBuf,
-    /// Tells this very file from any other: a memory image belongs to one build of QEMU.
+    /// Identifies the program file: a memory image can be restored only by the QEMU build that made it.
     pub identity: String,
 }
 
-/// Finds QEMU and checks that it can be used. `cache` remembers the answer for as long as the file is the same,
-/// because asking a QEMU for its version takes as long as starting a machine.
+/// Finds QEMU and checks that it can be used. The result is cached in `cache` until the program file changes, because
+/// running QEMU for its version takes as long as starting a machine.
 pub fn find(configured: Option<&Path>, cache: &Path) -> Result<Qemu, VmError> {
+    in_place(|| find_blocking(configured, cache))
+}
+
+fn find_blocking(configured: Option<&Path>, cache: &Path) -> Result<Qemu, VmError> {
     let path = match configured {
         Some(path) => path.to_owned(),
         None => search().ok_or_else(|| VmError::QemuMissing { looked: PROGRAM.into() })?,
@@ -67,7 +73,7 @@ fn recall(cache: &Path, path: &Path, identity: &str) -> Option<Qemu> {
     (known.path == path && known.identity == identity && known.firmware.is_file()).then_some(known)
 }
 
-/// Failing to remember costs time at the next start, nothing else.
+/// A failure only costs time at the next start.
 fn remember(cache: &Path, qemu: &Qemu) {
     if let (Some(dir), Ok(text)) = (cache.parent(), serde_json::to_vec_pretty(qemu)) {
         let _ = fs::create_dir_all(dir).and_then(|()| fs::write(cache, text));

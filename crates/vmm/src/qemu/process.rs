@@ -1,41 +1,36 @@
-//! One QEMU process: started apart from us, watched through a descriptor.
+//! One QEMU process: started in its own session, watched through a pidfd.
+//!
+//! A [`Process`] owns the QEMU it names: dropping it kills QEMU and removes its cgroup, unless it was released. A
+//! process of an earlier owner is adopted only if its start time matches, so a reused process id is never touched.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::OpenOptions;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::io::Interest;
+use agentiso_blocking::in_place;
+use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 
+use super::credentials::Credentials;
 use super::gate::{Gate, Gatekeeper};
+use super::log::{is_remark, read_tail};
 use super::spawner;
+use super::status::{process_end, start_time, watch};
 use super::way_in::{Traveller, WayIn};
 use crate::VmError;
 use crate::confine::{Confinement, Group};
 use crate::hardware::Hardware;
 use crate::isolation::{Isolation, Shown};
 
-/// How much of QEMU's own complaints is shown.
+/// How many bytes of QEMU's log an error shows.
 const STDERR_TAIL: u64 = 2048;
 
-/// The user a process runs as.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Credentials {
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Group that may use KVM, if it is one group's privilege.
-    pub kvm_gid: Option<u32>,
-}
-
-/// What to start.
+/// A program to start, and how.
 #[derive(Debug)]
 pub struct Spawn<'a> {
     /// The program.
@@ -48,31 +43,31 @@ pub struct Spawn<'a> {
     pub stderr: PathBuf,
     /// Another user to become first.
     pub run_as: Option<Credentials>,
-    /// All it is to see of the host, beside the program itself.
+    /// The files of the host that it may see, besides the program's own.
     pub isolate: Option<Isolate<'a>>,
-    /// Ends with this process.
+    /// Killed by the kernel when this process ends.
     pub ephemeral: bool,
-    /// The group it is put into.
+    /// The cgroup it is put into.
     pub confine: Option<Confine<'a>>,
 }
 
-/// What a process is to see.
+/// The view of the host that a process gets.
 #[derive(Debug)]
 pub struct Isolate<'a> {
-    /// Who does it.
+    /// Sets the view up.
     pub by: &'a Isolation,
-    /// What it is shown.
+    /// The visible files.
     pub files: Vec<Shown>,
 }
 
-/// What a process is to be held to.
+/// The cgroup limits of a process.
 #[derive(Debug)]
 pub struct Confine<'a> {
-    /// Who does it.
+    /// Creates the cgroup.
     pub by: &'a Confinement,
-    /// The name of its group.
+    /// The name of the cgroup.
     pub name: String,
-    /// The machine it runs.
+    /// The machine's size, from which the limits follow.
     pub hardware: Hardware,
 }
 
@@ -88,7 +83,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts QEMU in a session of its own.
+    /// Starts QEMU in a session of its own. Blocks for the fork and for systemd, so async callers use `in_place`.
+    #[expect(clippy::disallowed_methods, reason = "async callers use `in_place`")]
     pub fn spawn(mut spawn: Spawn<'_>) -> Result<Self, VmError> {
         let stderr = OpenOptions::new().create(true).append(true).mode(0o600).open(&spawn.stderr);
         let stderr = stderr.map_err(VmError::io(format!("open {}", spawn.stderr.display())))?;
@@ -124,20 +120,20 @@ impl Process {
         Ok(Self { child, pid, pidfd, stderr: spawn.stderr, group, released: false })
     }
 
-    /// Takes charge of a process that an earlier owner released. `None` if it is not there any more.
+    /// Takes over a process that an earlier owner released. `None` if it has ended.
     pub fn adopt(pid: u32, started: u64, stderr: PathBuf, group: Option<Group>) -> io::Result<Option<Self>> {
         let pidfd = match watch(pid) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
             other => other?,
         };
-        // The descriptor names one process for ever; only now can its number not be another's any more.
+        // The pidfd pins the process, so from here on its id cannot be reused.
         if start_time(pid)? != Some(started) {
             return Ok(None);
         }
         Ok(Some(Self { child: Mutex::new(None), pid, pidfd, stderr, group, released: false }))
     }
 
-    /// Lets it run on without an owner. When it ends, and we still run, nothing of it stays.
+    /// Lets it run without an owner. If this process is still running when it ends, it is reaped.
     pub fn release(mut self) {
         self.released = true;
         let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner).take();
@@ -145,7 +141,8 @@ impl Process {
             let pid = self.pid;
             runtime.spawn(async move {
                 process_end(pid).await;
-                let _ = child.wait();
+                // It has ended, so this reaps it without waiting.
+                let _ = child.try_wait();
             });
         }
     }
@@ -155,51 +152,54 @@ impl Process {
         self.pid
     }
 
-    /// The group it is in.
+    /// Its cgroup.
     pub fn group(&self) -> Option<&Group> {
         self.group.as_ref()
     }
 
-    /// When it started, in the kernel's ticks since the host booted: with the process id, this names it for good.
+    /// When it started, in clock ticks since boot. Together with the process id this identifies it.
     pub fn started(&self) -> io::Result<u64> {
         start_time(self.pid)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))
     }
 
-    /// Waits until it has ended and says how.
+    /// Waits until it has ended and describes how.
     pub async fn ended(&self) -> String {
-        // A descriptor that cannot be watched any more belongs to a process that is gone.
+        // A pidfd that cannot be watched any more belongs to a process that has ended.
         let _ = self.pidfd.readable().await.map(|mut ready| ready.retain_ready());
-        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(Child::wait);
-        match status {
-            Some(Ok(status)) => describe(status),
-            _ => "QEMU is gone".to_owned(),
+        match self.exit_status() {
+            Some(status) => describe(status),
+            None => "QEMU is gone".to_owned(),
         }
     }
 
-    /// Whether it ended because a file that is its memory could not be read, or could not grow.
+    /// Whether it ended because a file that backs its memory could not be read or could not grow.
     pub fn ended_by_bus_error(&self) -> bool {
         self.ended_by(Signal::BUS)
     }
 
-    /// Whether somebody ended it: a person, or a kernel without memory.
+    /// Whether it was killed, by a person or by the kernel when memory ran out.
     pub fn was_killed(&self) -> bool {
         self.ended_by(Signal::KILL) || self.ended_by(Signal::TERM)
     }
 
     fn ended_by(&self, signal: Signal) -> bool {
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-        status.and_then(|status| status.signal()) == Some(signal.as_raw())
+        self.exit_status().and_then(|status| status.signal()) == Some(signal.as_raw())
     }
 
-    /// Ends it at once. Harmless if it has ended.
+    /// Its exit status, if it is our child and has ended.
+    fn exit_status(&self) -> Option<ExitStatus> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        child.as_mut().and_then(|child| child.try_wait().ok().flatten())
+    }
+
+    /// Kills it. Does nothing if it has ended.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// The last lines of QEMU's own complaints.
+    /// The last lines of QEMU's own log.
     pub fn stderr_tail(&self) -> String {
-        let said = read_tail(&self.stderr, STDERR_TAIL).unwrap_or_default();
+        let said = in_place(|| read_tail(&self.stderr, STDERR_TAIL)).unwrap_or_default();
         said.lines().filter(|line| !is_remark(line)).collect::<Vec<_>>().join("\n")
     }
 }
@@ -210,8 +210,16 @@ impl Drop for Process {
             return;
         }
         self.kill();
+        in_place(|| self.reap());
+    }
+}
+
+impl Process {
+    /// Removes what is left of a killed process.
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
+    fn reap(&mut self) {
         if let Some(child) = self.child.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            // It was sent a signal it cannot refuse, so this does not wait long; without it a zombie stays.
+            // It cannot ignore SIGKILL, so this is short. Without it a zombie remains.
             let _ = child.wait();
         }
         if let Some(group) = &self.group {
@@ -220,13 +228,7 @@ impl Drop for Process {
     }
 }
 
-/// Whether a line of QEMU's says nothing of what went wrong: that a network is missing that is meant to be, or that it
-/// waited for its console.
-pub fn is_remark(line: &str) -> bool {
-    line.contains(": warning: ") || line.contains(": info: ")
-}
-
-/// Starts a process that does nothing before it is in its group.
+/// Starts a process that waits between fork and exec until it is in its cgroup.
 fn start_confined(
     command: Command,
     confine: &Confine<'_>,
@@ -248,7 +250,7 @@ fn start_confined(
             by.give_up(name);
             Err(failed(error))
         }
-        // It never came to the gate.
+        // It failed before it reached the gate.
         (Ok(None), Err(error)) | (Err(error), Err(_)) => Err(failed(error)),
         (Ok(None) | Err(_), Ok(child)) => {
             drop(KillOnDrop(Some(child)));
@@ -260,6 +262,7 @@ fn start_confined(
 struct KillOnDrop(Option<Child>);
 
 impl Drop for KillOnDrop {
+    #[expect(clippy::disallowed_methods, reason = "part of `spawn`, which async callers run `in_place`")]
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             let _ = child.kill();
@@ -268,39 +271,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-fn watch(pid: u32) -> io::Result<AsyncFd<OwnedFd>> {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("not a process id"))?;
-    let fd = pidfd_open(pid, PidfdFlags::NONBLOCK).or_else(|_| pidfd_open(pid, PidfdFlags::empty()))?;
-    // SAFETY: an `OwnedFd` names the same open descriptor for as long as it lives, and the `AsyncFd` owns it.
-    let watched = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-    Ok(watched?)
-}
-
-/// Waits for the end of a process, whoever's child it is. One that cannot be watched is gone.
-pub async fn process_end(pid: u32) {
-    if let Ok(watched) = watch(pid) {
-        let _ = watched.readable().await;
-    }
-}
-
-/// When a process started; `None` if there is none of that number, or nothing but its exit status is left of it.
-pub fn start_time(pid: u32) -> io::Result<Option<u64>> {
-    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => return Ok(None),
-        other => other?,
-    };
-    // The name in parentheses may hold anything, so counting starts behind it.
-    let mut fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ')).into_iter().flatten();
-    let state = fields.next().unwrap_or("Z");
-    let threads = fields.nth(16).and_then(|count| count.parse::<u32>().ok());
-    let started = fields.nth(1).and_then(|ticks| ticks.parse().ok());
-    // While one thread is still on its way out, the process has its files and their locks.
-    let over = matches!(state, "Z" | "X") && threads.is_none_or(|count| count <= 1);
-    Ok(started.filter(|_| !over))
-}
-
-/// Why a QEMU that was to be isolated did not start.
+/// The error of a QEMU that could not be isolated, with the step that failed.
 fn isolating(step: Option<String>) -> impl FnOnce(io::Error) -> VmError {
     VmError::io(match step {
         Some(step) => format!("isolate QEMU from its host: could not {step}"),
@@ -318,12 +289,12 @@ fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, travell
         }
         rustix::process::setsid()?;
         if !ephemeral {
-            // Where a security module lets only a parent read a process's memory, snapshots need an exception: the
-            // parent is gone by then. Elsewhere the request is unknown, which is fine.
+            // Yama lets only a parent read a process's memory, and by the time of a snapshot the parent may have
+            // exited. Kernels without Yama do not know the request, which is fine.
             // SAFETY: this request only takes numbers.
             unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
         }
-        // What else is open here by mistake, or was when we were started, is not for QEMU. An older kernel cannot do this.
+        // QEMU must not inherit descriptors that are open by mistake. Kernels before 5.11 do not support this.
         // SAFETY: this call takes numbers, and only marks descriptors to be closed by exec.
         unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) };
         for &fd in &inherited {
@@ -363,55 +334,5 @@ fn describe(status: ExitStatus) -> String {
         (Some(code), _) => format!("QEMU exited with code {code}"),
         (None, Some(signal)) => format!("QEMU was ended by signal {signal}"),
         (None, None) => "QEMU ended".to_owned(),
-    }
-}
-
-/// Reads the last `limit` bytes of a file, from the start of a line where possible.
-pub(crate) fn read_tail(path: &Path, limit: u64) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(match text.split_once('\n') {
-        Some((_, rest)) if length > limit => rest.to_owned(),
-        _ => text.into_owned(),
-    })
-}
-
-/// The group that may use KVM, if the device belongs to one. Never root's own: what that may do is not for QEMU.
-fn kvm_group() -> Option<u32> {
-    let meta = fs::metadata("/dev/kvm").ok()?;
-    usable_group(meta.mode(), meta.gid())
-}
-
-fn usable_group(mode: u32, gid: u32) -> Option<u32> {
-    (mode & 0o060 == 0o060 && gid != 0).then_some(gid)
-}
-
-/// Looks a user up in `/etc/passwd`.
-pub fn lookup_user(name: &str) -> Option<Credentials> {
-    let users = fs::read_to_string("/etc/passwd").ok()?;
-    users.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        match fields[..] {
-            [user, _, uid, gid, ..] if user == name => {
-                Some(Credentials { uid: uid.parse().ok()?, gid: gid.parse().ok()?, kvm_gid: kvm_group() })
-            }
-            _ => None,
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn qemu_joins_the_group_of_kvm_unless_that_is_roots() {
-        assert_eq!(usable_group(0o20660, 104), Some(104));
-        assert_eq!(usable_group(0o20660, 0), None);
-        assert_eq!(usable_group(0o20600, 104), None);
     }
 }

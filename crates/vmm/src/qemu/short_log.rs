@@ -1,7 +1,7 @@
-//! Keeps the log of a QEMU short.
+//! Bounds the size of QEMU's log.
 //!
-//! QEMU appends its own messages to a file, so that they outlive it and us. A guest that makes it complain for ever must
-//! not fill the host's disk: whoever is with the machine cuts the log back to its last lines when it has grown.
+//! QEMU appends its messages to a file, which outlives both processes. A guest can make it log without end, so the
+//! process connected to the machine truncates the log to its last lines when it grows too long.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,11 +9,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Between two looks at the log.
+use agentiso_blocking::off_thread;
+
+/// How often the size is checked.
 const EVERY: Duration = Duration::from_secs(1);
-/// A log is cut when it is longer than this.
+/// A log is truncated when it is longer than this.
 const LONGEST: u64 = 1 << 20;
-/// What is left of it.
+/// How many bytes are kept.
 const KEPT: u64 = 64 << 10;
 
 /// Watches a log until it is dropped.
@@ -26,8 +28,9 @@ impl ShortLog {
         let task = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(EVERY).await;
-                // A log that is gone, or that cannot be cut now, is looked at again.
-                let _ = cut(&path);
+                let path = path.clone();
+                // On failure it is tried again the next time.
+                let _ = off_thread(move || cut(&path)).await;
             }
         });
         Self(task.abort_handle())
@@ -40,9 +43,10 @@ impl Drop for ShortLog {
     }
 }
 
-/// Cuts a log that is too long. QEMU appends, so it goes on behind what is left.
+/// Truncates a log that is too long. QEMU opened it for appending, so it continues after what is kept.
+#[expect(clippy::disallowed_methods, reason = "called off the async threads")]
 fn cut(path: &Path) -> io::Result<()> {
-    // The directory may be QEMU's, which must not lead us elsewhere by a link.
+    // QEMU may own the directory, so a link in place of the log must not be followed.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let mut log = OpenOptions::new().read(true).append(true).custom_flags(flags).open(path)?;
     let about = log.metadata()?;

@@ -25,13 +25,14 @@ pub(crate) fn spawn(command: Command) -> Spawning {
 }
 
 impl Spawning {
-    /// Waits until it runs its program. Blocks for the time of a fork.
+    /// Waits until it has executed its program: as long as a fork takes.
     pub fn wait(self) -> io::Result<Child> {
         let gone = |_| Err(io::Error::other("the thread that starts processes is gone"));
         self.0.recv().unwrap_or_else(gone)
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "processes are spawned on the thread this starts")]
 fn start() -> mpsc::Sender<Job> {
     let (jobs, queue) = mpsc::channel::<Job>();
     // Without the thread the queue is dropped, and every spawn says so.

@@ -1,4 +1,8 @@
 //! What is in a file that is mostly holes.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "called by the store, which runs `in_place` or on a blocking thread"
+)]
 
 use std::fs::File;
 use std::io;

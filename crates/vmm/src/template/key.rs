@@ -1,6 +1,7 @@
 //! What a memory image depends on.
 
 use std::fs;
+use std::sync::OnceLock;
 
 use agentiso_core::ports::Disks;
 
@@ -19,7 +20,7 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
         &host.qemu.version,
         &host.qemu.identity,
         &kernel.digest,
-        &host_processor(),
+        host_processor(),
         processor(*accel),
         &kernel_words(hardware),
         &format!("{accel} {} {vcpus} {memory_mb}", devices_of(*link)),
@@ -39,7 +40,7 @@ pub fn restore_key(host: &Host, hardware: &Hardware) -> String {
         "restore",
         &LAYOUT.to_string(),
         &host.qemu.version,
-        &host_processor(),
+        host_processor(),
         processor(*accel),
         &format!("{accel} {} {vcpus} {memory_mb}", devices_of(*link)),
     ])
@@ -53,13 +54,22 @@ fn devices_of(link: LinkKind) -> &'static str {
     }
 }
 
-/// The processor the image was made on: a guest must not wake up on one with fewer features.
-fn host_processor() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    info.lines()
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("model name") || line.starts_with("flags"))
-        .collect()
+/// The host's processor: a guest must not be restored on one with fewer features.
+fn host_processor() -> &'static str {
+    static PROCESSOR: OnceLock<String> = OnceLock::new();
+    if let Some(processor) = PROCESSOR.get() {
+        return processor;
+    }
+    #[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
+    let read = fs::read_to_string("/proc/cpuinfo");
+    let relevant = |info: String| {
+        info.lines()
+            .take_while(|line| !line.is_empty())
+            .filter(|line| line.starts_with("model name") || line.starts_with("flags"))
+            .collect()
+    };
+    // A failure is not kept: the next call reads again.
+    read.map_or("", |info| PROCESSOR.get_or_init(|| relevant(info)))
 }
 
 fn digest(parts: &[&str]) -> String {

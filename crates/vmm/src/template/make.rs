@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_core::ports::{DiskSource, Disks};
 use agentiso_proto::{Configure, Exec};
 
@@ -54,7 +55,7 @@ pub async fn make_base(
     if let Some(made_meanwhile) = templates.get(&key) {
         return Ok(made_meanwhile);
     }
-    let launch = shared_memory(&partial, hardware, user.clone(), DiskFile::Blank, None)?;
+    let launch = in_place(|| shared_memory(&partial, hardware, user.clone(), DiskFile::Blank, None))?;
     let machine = Machine::boot(host, launch, kernel).await?;
     machine.at_start("its first answer", machine.guest().ping()).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
@@ -79,15 +80,15 @@ pub async fn make_warm(
         return Ok(made_meanwhile);
     }
     let source = DiskSource::Raw(image.raw.clone());
-    let disk = layer(disks, &partial.dir.join(DISK), &source, image.bytes, user.as_ref())?;
-    let launch = shared_memory(&partial, hardware, user.clone(), disk, Some(&base.ram()))?;
+    let disk = in_place(|| layer(disks, &partial.dir.join(DISK), &source, image.bytes, user.as_ref()))?;
+    let launch = in_place(|| shared_memory(&partial, hardware, user.clone(), disk, Some(&base.ram())))?;
     let machine = Machine::restore(host, launch, RestoreFrom::template(base.device())).await?;
     machine.announce_disk_size(image.bytes).await?;
     machine.at_start("mounting its image", machine.guest().configure(mount_root())).await?;
     machine.at_start("its first commands", warm_up(&machine)).await?;
     machine.freeze_into(&partial.dir.join(DEVICE)).await?;
     let trial = DiskSource::Layer(partial.dir.join(DISK));
-    let trial = layer(disks, &partial.dir.join("trial"), &trial, image.bytes, user.as_ref())?;
+    let trial = in_place(|| layer(disks, &partial.dir.join("trial"), &trial, image.bytes, user.as_ref()))?;
     try_out(&partial, host, hardware, user, trial).await?;
     let description = format!("warm {} {hardware:?}", image.raw.display());
     publish(partial, vec![RAM, DEVICE, DISK], description, Some(image.raw.clone())).await
@@ -104,11 +105,10 @@ fn mount_root() -> Configure {
     }
 }
 
-/// Waiting for another maker may take seconds, so it must not hold a thread of the runtime.
+/// Waits for another process that makes the same template, which takes seconds.
 async fn begin(templates: &Templates, user: Option<&User>, key: &str) -> Result<Partial, VmError> {
     let (templates, key, owner) = (templates.clone(), key.to_owned(), user.map(User::credentials));
-    let begun = tokio::task::spawn_blocking(move || templates.begin(&key, owner)).await;
-    begun.map_err(|error| VmError::io("make a template")(io::Error::other(error)))?
+    off_thread(move || templates.begin(&key, owner)).await
 }
 
 async fn publish(
@@ -117,10 +117,11 @@ async fn publish(
     description: String,
     image: Option<PathBuf>,
 ) -> Result<Template, VmError> {
-    let published = tokio::task::spawn_blocking(move || partial.publish(&files, description, image)).await;
-    published.map_err(io::Error::other).and_then(|done| done).map_err(VmError::io("publish a template"))
+    let published = off_thread(move || partial.publish(&files, description, image)).await;
+    published.map_err(VmError::io("publish a template"))
 }
 
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn shared_memory<'a>(
     partial: &'a Partial,
     hardware: Hardware,
@@ -183,7 +184,7 @@ async fn try_out(
     disk: DiskFile,
 ) -> Result<(), VmError> {
     let template = partial.as_template();
-    remove_sockets(&partial.dir).map_err(VmError::io("clean the template directory"))?;
+    in_place(|| remove_sockets(&partial.dir)).map_err(VmError::io("clean the template directory"))?;
     let memory = Memory::Private(template.ram());
     let launch =
         Launch { dir: &partial.dir, hardware, user, disk, memory, ephemeral: true, spare_port: false };
@@ -194,6 +195,7 @@ async fn try_out(
 }
 
 /// Makes room for the sockets of the next machine in a directory. Which there are depends on the link.
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn remove_sockets(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,8 @@
 //! What a template's directory says about itself.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "called by the store, which runs `in_place` or on a blocking thread"
+)]
 
 use std::fs::{self, File};
 use std::io;
@@ -54,7 +58,7 @@ impl Manifest {
             Ok(FileRecord { name: (*name).to_owned(), stamp: stamp(&path)?, blake3: hash(&path)? })
         };
         let files = names.iter().map(record).collect::<io::Result<_>>()?;
-        Ok(Self { format: FORMAT, description, image, verified_in: boot_id(), files })
+        Ok(Self { format: FORMAT, description, image, verified_in: boot_id().to_owned(), files })
     }
 
     pub fn read(dir: &Path) -> io::Result<Self> {

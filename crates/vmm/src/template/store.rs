@@ -1,10 +1,15 @@
 //! The directory of templates.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what async code calls runs `in_place`; `begin` and `publish` run on blocking threads"
+)]
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use agentiso_blocking::in_place;
 use rustix::fs::{FlockOperation, flock};
 
 use super::manifest::{Condition, Manifest};
@@ -70,12 +75,16 @@ pub(super) struct Partial {
 impl Templates {
     /// Opens the directory, creating it if it is missing.
     pub fn open(root: &Path) -> io::Result<Self> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(root)?;
+        in_place(|| fs::DirBuilder::new().recursive(true).mode(0o700).create(root))?;
         Ok(Self { root: root.to_owned() })
     }
 
-    /// Returns a template if it is there and sound. A damaged one is removed.
+    /// Returns a template if it exists and is intact. A damaged one is removed.
     pub fn get(&self, key: &str) -> Option<Template> {
+        in_place(|| self.get_blocking(key))
+    }
+
+    fn get_blocking(&self, key: &str) -> Option<Template> {
         let dir = self.root.join(key);
         match check(&dir) {
             Ok(()) => {
@@ -98,12 +107,16 @@ impl Templates {
 
     /// Removes a template. Machines that were cloned from it go on: they hold its files open.
     pub fn remove(&self, key: &str) {
-        // What cannot be removed now is found damaged or swept at the next start.
-        let _ = fs::remove_dir_all(self.root.join(key));
+        // What is left after a failure is found damaged at the next start, and removed then.
+        let _ = in_place(|| fs::remove_dir_all(self.root.join(key)));
     }
 
     /// Reads every template whole and removes the damaged ones. One that cannot be read now is not damaged.
     pub fn verify_all(&self) -> io::Result<Verified> {
+        in_place(|| self.verify_all_blocking())
+    }
+
+    fn verify_all_blocking(&self) -> io::Result<Verified> {
         let mut verified = Verified::default();
         for (key, dir) in self.entries()? {
             match Manifest::read(&dir).and_then(|manifest| manifest.verify(&dir)) {
@@ -124,6 +137,10 @@ impl Templates {
     /// Removes the least recently used templates until all others fit into `max_bytes`, sparing `keep`, and
     /// whatever a killed maker left.
     pub fn collect(&self, max_bytes: u64, keep: &[&str]) -> io::Result<()> {
+        in_place(|| self.collect_blocking(max_bytes, keep))
+    }
+
+    fn collect_blocking(&self, max_bytes: u64, keep: &[&str]) -> io::Result<()> {
         let mut entries: Vec<_> = self
             .entries()?
             .into_iter()
@@ -244,8 +261,10 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-        let _ = fs::remove_file(&self.lock_path);
+        in_place(|| {
+            let _ = fs::remove_dir_all(&self.dir);
+            let _ = fs::remove_file(&self.lock_path);
+        });
     }
 }
 

@@ -1,4 +1,8 @@
 //! The key without which an agent on vsock talks to nobody.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "called `in_place`, by the start of a machine and by reconnecting"
+)]
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

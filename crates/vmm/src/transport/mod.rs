@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 
+use agentiso_blocking::in_place;
 use serde::{Deserialize, Serialize};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -42,7 +43,7 @@ pub(crate) enum Address {
 pub(crate) async fn reach(address: Address, sockets: &SocketDir) -> io::Result<Box<dyn Stream>> {
     match address {
         Address::Serial => serial::connect(sockets).map(|stream| Box::new(stream) as Box<dyn Stream>),
-        Address::Vsock(cid) => vsock::connect(cid, LinkKey::of(sockets)?.as_ref(), |_| ()).await,
+        Address::Vsock(cid) => vsock::connect(cid, in_place(|| LinkKey::of(sockets))?.as_ref(), |_| ()).await,
     }
 }
 

@@ -9,7 +9,7 @@ use agentiso_vmm::link::{LinkError, ProcessEvent};
 use super::{EXIT, acquainted, assert_alive, assert_ends_in_violation, command, running};
 
 #[tokio::test]
-async fn a_command_reports_its_start_its_output_in_order_and_its_end() {
+async fn a_command_reports_its_start_its_output_in_order_and_its_exit() {
     let (guest, mut script) = acquainted().await;
     let (mut process, stream) = running(&guest, &mut script, command(&["ls"])).await;
     assert!(process.take_stdin().is_none());
@@ -25,7 +25,7 @@ async fn a_command_reports_its_start_its_output_in_order_and_its_end() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_start_carries_the_guests_reason_and_the_session_goes_on() {
+async fn a_command_that_cannot_start_fails_with_the_guests_reason_and_the_session_continues() {
     let (guest, mut script) = acquainted().await;
     let mut process = guest.exec(command(&["nothing"])).await.unwrap();
     let (stream, _) = script.request().await.unwrap();
@@ -39,7 +39,7 @@ async fn a_command_that_cannot_start_carries_the_guests_reason_and_the_session_g
 }
 
 #[tokio::test]
-async fn a_full_disk_in_the_guest_has_its_own_code() {
+async fn a_full_disk_in_the_guest_has_its_own_error_code() {
     let full = GuestError { kind: ErrorKind::NoSpace, errno: Some(28), message: "write".to_owned() };
     let error = LinkError::Guest(full);
     assert_eq!(error.code(), Code::DiskFull);
@@ -68,7 +68,7 @@ async fn signals_resizes_and_cancels_reach_the_guest_in_order_and_a_cancel_only_
 }
 
 #[tokio::test]
-async fn dropping_a_running_command_cancels_it_and_what_it_still_says_is_ignored() {
+async fn dropping_a_running_command_cancels_it_and_ignores_its_output() {
     let (guest, mut script) = acquainted().await;
     let (process, stream) = running(&guest, &mut script, command(&["yes"])).await;
     drop(process);
@@ -77,7 +77,7 @@ async fn dropping_a_running_command_cancels_it_and_what_it_still_says_is_ignored
     script.credit(stream, 1).await.unwrap();
     script.finish(stream, &Response::Exited(EXIT)).await.unwrap();
     assert_alive(&guest, &mut script).await;
-    // After its final response even an abandoned stream is over.
+    // The final response ends even an abandoned stream.
     script.data(stream, Channel::Stdout, b"y\n").await.unwrap();
     assert_ends_in_violation(&guest).await;
 }
@@ -106,7 +106,7 @@ async fn a_call_whose_future_is_dropped_is_cancelled() {
 }
 
 #[tokio::test]
-async fn the_last_cancel_is_written_even_if_the_session_is_dropped_at_once() {
+async fn a_cancel_is_sent_even_if_the_session_is_dropped_immediately() {
     let (guest, mut script) = acquainted().await;
     let (process, stream) = running(&guest, &mut script, command(&["yes"])).await;
     drop(guest);
@@ -116,7 +116,7 @@ async fn the_last_cancel_is_written_even_if_the_session_is_dropped_at_once() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_detached_goes_on_as_a_job_and_is_not_cancelled() {
+async fn a_detached_command_continues_as_a_job_and_is_not_cancelled() {
     let (guest, mut script) = acquainted().await;
     let (mut process, stream) = running(&guest, &mut script, command(&["make"])).await;
     process.control().detach(Some(300)).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_command_that_is_detached_goes_on_as_a_job_and_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn how_much_input_a_command_read_comes_when_it_was_asked_for() {
+async fn the_amount_of_input_read_is_reported_on_request() {
     let (guest, mut script) = acquainted().await;
     let exec = Exec { stdin: true, ..command(&["head", "-1"]) };
     let (mut process, stream) = running(&guest, &mut script, exec).await;

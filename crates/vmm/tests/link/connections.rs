@@ -25,7 +25,7 @@ async fn end(script: &mut Script, stream: u32) {
 }
 
 #[tokio::test]
-async fn each_way_ends_by_itself() {
+async fn each_direction_is_closed_independently() {
     let (guest, mut script) = acquainted().await;
     let (stream, mut reader, mut writer) = connected(&guest, &mut script).await;
     writer.write(b"request").await.unwrap();
@@ -35,13 +35,13 @@ async fn each_way_ends_by_itself() {
     assert_eq!(reader.next().await.unwrap().unwrap(), "answer");
     assert_eq!(reader.next().await.unwrap(), None);
     assert_eq!(reader.next().await.unwrap(), None);
-    // Writing goes on, even without the reader.
+    // Writing continues, even without the reader.
     drop(reader);
     writer.write(b"more").await.unwrap();
     assert_eq!(script.expect(Kind::Data).await.unwrap().payload, b"more");
     writer.finish();
     assert_eq!(script.expect(Kind::Eof).await.unwrap().stream, stream);
-    // The agent may take its time, and is not told to stop.
+    // The agent may take its time, and is not cancelled.
     assert_alive(&guest, &mut script).await;
     script.credit(stream, 11).await.unwrap();
     script.finish(stream, &Response::Done).await.unwrap();
@@ -49,7 +49,7 @@ async fn each_way_ends_by_itself() {
 }
 
 #[tokio::test]
-async fn the_writer_ends_first_and_the_answer_still_comes() {
+async fn the_response_arrives_after_the_writer_is_closed() {
     let (guest, mut script) = acquainted().await;
     let (stream, mut reader, writer) = connected(&guest, &mut script).await;
     writer.finish();
@@ -62,7 +62,7 @@ async fn the_writer_ends_first_and_the_answer_still_comes() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_dropped_before_the_end_breaks_the_connection() {
+async fn dropping_the_reader_before_the_end_breaks_the_connection() {
     let (guest, mut script) = acquainted().await;
     let (stream, reader, mut writer) = connected(&guest, &mut script).await;
     drop(reader);
@@ -74,7 +74,7 @@ async fn a_reader_that_is_dropped_before_the_end_breaks_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_is_an_error_after_what_was_sent() {
+async fn a_broken_connection_is_an_error_after_the_received_data() {
     let (guest, mut script) = acquainted().await;
     let (stream, mut reader, mut writer) = connected(&guest, &mut script).await;
     script.data(stream, Channel::Main, b"first").await.unwrap();
@@ -99,7 +99,7 @@ async fn a_refused_connection_is_the_guests_error() {
 }
 
 #[tokio::test]
-async fn an_end_without_an_end_of_data_is_a_violation() {
+async fn a_final_response_without_end_of_data_is_a_violation() {
     let (guest, mut script) = acquainted().await;
     let (stream, mut reader, _writer) = connected(&guest, &mut script).await;
     script.finish(stream, &Response::Done).await.unwrap();
@@ -108,13 +108,13 @@ async fn an_end_without_an_end_of_data_is_a_violation() {
 }
 
 #[tokio::test]
-async fn an_older_agent_is_not_asked_to_connect() {
+async fn no_connect_request_is_sent_to_an_older_agent() {
     let (guest, _script) = acquainted_with_older().await;
     assert!(matches!(guest.connect(80).await, Err(LinkError::OldAgent { .. })));
 }
 
 #[tokio::test]
-async fn however_many_connections_wait_commands_do_not() {
+async fn waiting_connections_do_not_block_commands() {
     let (guest, mut script) = acquainted().await;
     let mut open = Vec::new();
     for _ in 0..MAX_STREAMS - MAX_STREAMS_1 {

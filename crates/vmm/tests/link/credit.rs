@@ -1,4 +1,4 @@
-//! Nobody sends more than the other side can take, and nobody waits for somebody else's data.
+//! Flow control: nobody sends more than the other side accepts, and streams do not block each other.
 
 use agentiso_proto::{
     Channel, DATA_PAYLOAD, Exec, Kind, MAX_STREAMS, MAX_STREAMS_1, Request, Response, WINDOW,
@@ -10,7 +10,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn input_waits_for_the_guests_credit_and_others_do_not_wait_for_it() {
+async fn input_waits_for_credit_without_blocking_other_streams() {
     let (guest, mut script) = acquainted().await;
     let exec = Exec { stdin: true, ..command(&["cat"]) };
     let (mut process, stream) = running(&guest, &mut script, exec).await;
@@ -40,7 +40,7 @@ async fn input_waits_for_the_guests_credit_and_others_do_not_wait_for_it() {
 }
 
 #[tokio::test]
-async fn input_for_a_command_that_ended_is_refused() {
+async fn input_for_an_exited_command_is_rejected() {
     let (guest, mut script) = acquainted().await;
     let exec = Exec { stdin: true, ..command(&["head", "-c1"]) };
     let (mut process, stream) = running(&guest, &mut script, exec).await;
@@ -55,7 +55,7 @@ async fn input_for_a_command_that_ended_is_refused() {
 }
 
 #[tokio::test]
-async fn output_nobody_takes_holds_up_neither_pings_nor_other_streams_and_is_granted_when_taken() {
+async fn unread_output_blocks_neither_pings_nor_other_streams_and_credit_follows_reads() {
     let (guest, mut script) = acquainted().await;
     let (mut process, stream) = running(&guest, &mut script, command(&["yes"])).await;
     for _ in 0..16 {
@@ -74,7 +74,7 @@ async fn output_nobody_takes_holds_up_neither_pings_nor_other_streams_and_is_gra
     let grant = script.expect(Kind::Credit).await.unwrap();
     assert_eq!((grant.stream, grant.channel), (stream, Channel::Stdout));
     assert_eq!(grant.payload, (WINDOW / 4).to_le_bytes());
-    // Exactly what was granted may follow.
+    // Exactly the granted amount may follow.
     script.data(stream, Channel::Stdout, &vec![1; WINDOW as usize / 4]).await.unwrap();
     assert_alive(&guest, &mut script).await;
     script.data(stream, Channel::Stdout, &[1]).await.unwrap();
@@ -94,7 +94,7 @@ async fn each_channel_has_its_own_window() {
 }
 
 #[tokio::test]
-async fn requests_beyond_what_the_agent_takes_at_once_wait_for_a_stream_to_end() {
+async fn requests_beyond_the_stream_limit_wait_for_a_stream_to_end() {
     waits_beyond(MAX_STREAMS, acquainted().await).await;
     waits_beyond(MAX_STREAMS_1, acquainted_with_older().await).await;
 }
@@ -108,7 +108,7 @@ async fn waits_beyond(limit: usize, (guest, mut script): (Guest, Script)) {
         let guest = guest.clone();
         async move { guest.sync().await }
     });
-    // A cancelled stream still counts, until the guest has ended it.
+    // A cancelled stream counts until the guest has ended it.
     let (process, stream) = open.swap_remove(17);
     drop(process);
     script.expect(Kind::Cancel).await.unwrap();

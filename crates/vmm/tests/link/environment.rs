@@ -1,4 +1,4 @@
-//! The machine's environment.
+//! The machine's variables.
 
 use agentiso_proto::{Request, Response, Secret};
 use agentiso_vmm::link::LinkError;
@@ -29,7 +29,7 @@ async fn variables_are_set_removed_and_listed() {
 }
 
 #[tokio::test]
-async fn variables_no_machine_can_have_are_a_violation_and_no_error_tells_a_value() {
+async fn impossible_variables_are_a_violation_and_no_error_reveals_a_value() {
     for name in ["", "A B", "PATH", "A\x1b"] {
         let (guest, mut script) = acquainted().await;
         let (listed, ()) = tokio::join!(guest.env(), async {
@@ -50,7 +50,7 @@ async fn variables_no_machine_can_have_are_a_violation_and_no_error_tells_a_valu
 }
 
 #[tokio::test]
-async fn an_older_agent_is_sent_no_variables() {
+async fn no_variables_are_sent_to_an_older_agent() {
     let (guest, _script) = acquainted_with_older().await;
     for error in [guest.set_env(Vec::new()).await.unwrap_err(), guest.env().await.unwrap_err()] {
         assert!(matches!(error, LinkError::OldAgent { .. }), "{error:?}");

@@ -26,7 +26,7 @@ async fn a_file_is_read_with_its_metadata_and_to_its_end() {
 }
 
 #[tokio::test]
-async fn more_of_a_file_than_was_asked_for_ends_the_session() {
+async fn more_file_content_than_requested_ends_the_session() {
     let (guest, mut script) = acquainted().await;
     let mut reader = guest.read_file("/dev/zero", 0, Some(4)).await.unwrap();
     let (stream, _) = script.request().await.unwrap();
@@ -61,7 +61,7 @@ async fn a_file_is_written_and_its_length_confirmed() {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_half_way_says_why() {
+async fn a_write_that_fails_midway_reports_the_reason() {
     let (guest, mut script) = acquainted().await;
     let mut writer = guest.write_file("/full", WriteOptions::default()).await.unwrap();
     let (stream, _) = script.request().await.unwrap();
@@ -104,7 +104,7 @@ async fn collect(reader: &mut TreeReader) -> Result<Vec<TreeItem>, LinkError> {
 }
 
 #[tokio::test]
-async fn a_tree_written_by_one_end_is_read_by_the_other() {
+async fn a_tree_written_by_one_side_is_read_by_the_other() {
     let (guest, mut script) = acquainted().await;
     let (root, file) = (entry("", TreeKind::Directory), entry("a/b", TreeKind::File { size: 300_000 }));
     let content = vec![7; 300_000];
@@ -147,7 +147,7 @@ fn content_of(item: &TreeItem) -> &[u8] {
 }
 
 #[tokio::test]
-async fn a_tree_with_a_climbing_path_or_without_an_end_ends_the_session() {
+async fn a_tree_with_an_unsafe_path_or_without_an_end_ends_the_session() {
     let mut climbing = Vec::new();
     agentiso_proto::encode_entry(&entry("../x", TreeKind::Directory), &mut climbing).unwrap();
     let mut unfinished = Vec::new();

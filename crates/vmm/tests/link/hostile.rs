@@ -23,7 +23,7 @@ async fn more_data_than_the_window_ends_the_session() {
 }
 
 #[tokio::test]
-async fn frames_that_make_no_sense_end_the_session() {
+async fn invalid_frames_end_the_session() {
     let senseless: [(Kind, Channel, bool, u32, &[u8]); 13] = [
         (Kind::Data, Channel::Stdout, false, 99, b"unknown stream"),
         (Kind::Eof, Channel::Stdout, false, 99, b""),
@@ -70,14 +70,14 @@ async fn responses_that_do_not_answer_the_request_end_the_session() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_frame_end_the_session() {
+async fn bytes_that_are_not_a_frame_end_the_session() {
     let (guest, mut script) = acquainted().await;
     script.raw(&[0xee; 64]).await.unwrap();
     assert_ends_in_violation(&guest).await;
 }
 
 #[tokio::test]
-async fn directory_entries_that_are_no_names_end_the_session() {
+async fn directory_entries_with_invalid_names_end_the_session() {
     for name in ["", ".", "..", "a/b", "../etc", "a\0b"] {
         let (guest, mut script) = acquainted().await;
         let entry = agentiso_proto::DirEntry { name: name.as_bytes().to_vec(), metadata: metadata(0) };
@@ -90,7 +90,7 @@ async fn directory_entries_that_are_no_names_end_the_session() {
 }
 
 #[tokio::test]
-async fn an_endless_listing_is_cut_off_and_only_that_request_fails() {
+async fn an_endless_listing_fails_only_that_request() {
     let (guest, mut script) = acquainted().await;
     let entry = agentiso_proto::DirEntry { name: b"n".to_vec(), metadata: metadata(0) };
     let entries = Response::Entries(vec![entry; 5000]);

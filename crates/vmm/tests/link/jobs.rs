@@ -1,4 +1,4 @@
-//! Jobs, and agents that do not know them yet.
+//! Jobs, and agents that do not support them.
 
 use agentiso_core::Explain;
 use agentiso_proto::{Channel, JOB_INPUT, JobInfo, JobRead, JobStream, JobWait, Kind, Request, Response};
@@ -66,7 +66,7 @@ async fn a_job_is_started_listed_read_signalled_and_forgotten() {
 }
 
 #[tokio::test]
-async fn long_input_goes_in_pieces_of_which_only_the_last_closes_it() {
+async fn long_input_is_sent_in_chunks_and_only_the_last_closes_it() {
     let (guest, mut script) = acquainted().await;
     let input = vec![7; JOB_INPUT + 1];
     let (written, ()) = tokio::join!(guest.write_job(3, &input, true), async {
@@ -86,7 +86,7 @@ async fn long_input_goes_in_pieces_of_which_only_the_last_closes_it() {
 }
 
 #[tokio::test]
-async fn more_output_than_asked_for_is_a_violation() {
+async fn more_output_than_requested_is_a_violation() {
     let (guest, mut script) = acquainted().await;
     let (read, ()) = tokio::join!(guest.read_job(READ), async {
         let (stream, _) = script.request().await.unwrap();
@@ -96,7 +96,7 @@ async fn more_output_than_asked_for_is_a_violation() {
 }
 
 #[tokio::test]
-async fn a_job_with_countless_empty_words_is_not_taken_in() {
+async fn a_job_with_countless_empty_arguments_is_rejected() {
     let (guest, mut script) = acquainted().await;
     let job = JobInfo { argv: vec![Vec::new(); 200_000], ..job(3) };
     let (read, ()) = tokio::join!(guest.read_job(READ), async {
@@ -109,7 +109,7 @@ async fn a_job_with_countless_empty_words_is_not_taken_in() {
 }
 
 #[tokio::test]
-async fn a_wait_nobody_is_interested_in_any_more_is_cancelled() {
+async fn a_wait_whose_caller_is_gone_is_cancelled() {
     let (guest, mut script) = acquainted().await;
     let reading = tokio::spawn({
         let guest = guest.clone();
@@ -121,7 +121,7 @@ async fn a_wait_nobody_is_interested_in_any_more_is_cancelled() {
 }
 
 #[tokio::test]
-async fn an_older_agent_is_not_asked_and_the_error_says_what_helps() {
+async fn no_job_request_is_sent_to_an_older_agent_and_the_error_has_a_remedy() {
     let (guest, mut script) = acquainted_with_older().await;
     let errors = [
         guest.start_job(command(&["make"])).await.unwrap_err(),
@@ -136,7 +136,7 @@ async fn an_older_agent_is_not_asked_and_the_error_says_what_helps() {
         assert!(error.to_string().contains("older agentiso"));
         assert!(error.remedy().unwrap().contains("stop the machine and start it again"));
     }
-    // The first thing it hears is what it knows.
+    // The first request it receives is one that it supports.
     let (synced, ()) = tokio::join!(guest.sync(), async {
         let (stream, request) = script.request().await.unwrap();
         assert_eq!(request, Request::Sync);

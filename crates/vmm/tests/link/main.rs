@@ -1,6 +1,6 @@
-//! The host's side of the guest link, against a guest that follows a script.
+//! The host side of the guest link, against a scripted guest.
 
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 mod commands;
 mod connections;
@@ -32,13 +32,13 @@ const EXIT: Exit = Exit {
     usage: Usage { wall_us: 0, user_us: 0, system_us: 0, max_rss_kib: 0 },
 };
 
-/// Both ends, before any word was said.
+/// Both ends, before the handshake.
 fn strangers(options: SessionOptions) -> (Guest, Script) {
     let (host, guest) = UnixStream::pair().unwrap();
     (Guest::open(host, options), ScriptedGuest::new(guest))
 }
 
-/// Both ends of a session that has begun.
+/// Both ends, after the handshake.
 async fn acquainted() -> (Guest, Script) {
     let (guest, mut script) = strangers(CLEAN);
     script.welcome().await.unwrap();
@@ -46,7 +46,7 @@ async fn acquainted() -> (Guest, Script) {
     (guest, script)
 }
 
-/// Both ends of a session with an agent from before jobs, variables, connections and searches.
+/// Both ends of a session with an agent that supports no jobs, variables, connections and searches.
 async fn acquainted_with_older() -> (Guest, Script) {
     let (guest, mut script) = strangers(CLEAN);
     let hello = script.hello().await.unwrap();
@@ -91,7 +91,7 @@ async fn assert_ends_in_violation(guest: &Guest) {
     assert_violation(&guest.sync().await.unwrap_err());
 }
 
-/// The guest is heard, which also means that everything it sent before was taken in.
+/// Asserts that the guest responds, which means that everything it sent before was processed.
 async fn assert_alive(guest: &Guest, script: &mut Script) {
     let (pinged, ponged) = tokio::join!(guest.ping(), script.pong());
     ponged.unwrap();

@@ -28,7 +28,7 @@ fn line(path: &str) -> GrepMatch {
 }
 
 #[tokio::test]
-async fn what_is_found_comes_in_batches_with_a_summary() {
+async fn matches_arrive_in_batches_with_a_summary() {
     let (guest, mut script) = acquainted().await;
     let (found, ()) = tokio::join!(guest.find(find()), async {
         let (stream, request) = script.request().await.unwrap();
@@ -55,7 +55,7 @@ async fn what_is_found_comes_in_batches_with_a_summary() {
 }
 
 #[tokio::test]
-async fn paths_that_lead_elsewhere_and_more_than_asked_for_are_violations() {
+async fn unsafe_paths_and_too_many_matches_are_violations() {
     for path in ["/etc/passwd", "../x", "a/../../x", "a//b", "a\0", "."] {
         let (guest, mut script) = acquainted().await;
         let (found, ()) = tokio::join!(guest.find(find()), async {
@@ -83,7 +83,7 @@ async fn paths_that_lead_elsewhere_and_more_than_asked_for_are_violations() {
 }
 
 #[tokio::test]
-async fn a_search_nobody_waits_for_is_cancelled() {
+async fn a_search_whose_caller_is_gone_is_cancelled() {
     let (guest, mut script) = acquainted().await;
     let searching = tokio::spawn({
         let guest = guest.clone();
@@ -95,7 +95,7 @@ async fn a_search_nobody_waits_for_is_cancelled() {
 }
 
 #[tokio::test]
-async fn an_older_agent_is_not_asked_to_search() {
+async fn no_search_request_is_sent_to_an_older_agent() {
     let (guest, _script) = acquainted_with_older().await;
     assert!(matches!(guest.find(find()).await, Err(LinkError::OldAgent { .. })));
     assert!(matches!(guest.grep(grep()).await, Err(LinkError::OldAgent { .. })));

@@ -1,4 +1,4 @@
-//! A guest that answers nothing, or stops in the middle. Time is the runtime's own, and passes when nobody works.
+//! A guest that does not respond, or stops in the middle. Uses the runtime's paused clock, which advances when idle.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{CLEAN, EXIT, command, metadata};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Both ends of a session, in memory, so that waiting is the only thing that lets time pass.
+/// Both ends of a session, in memory, so that time advances only while waiting.
 async fn acquainted() -> (Guest, ScriptedGuest<DuplexStream>) {
     let (host, guest) = tokio::io::duplex(1 << 20);
     let (guest, mut script) = (Guest::open(host, CLEAN), ScriptedGuest::new(guest));
@@ -32,7 +32,7 @@ fn assert_silent<T: std::fmt::Debug>(result: Result<T, LinkError>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_call_waits_for_ever_for_a_guest_that_answers_nothing() {
+async fn every_call_times_out_if_the_guest_does_not_respond() {
     let (guest, _script) = acquainted().await;
     let calls = async {
         assert_silent(guest.stat("/", true).await);
@@ -71,18 +71,18 @@ async fn no_call_waits_for_ever_for_a_guest_that_answers_nothing() {
         assert_silent(tree.finish().await);
     };
     tokio::time::timeout(DAY, calls).await.unwrap();
-    assert!(!guest.is_closed(), "a guest that was only slow is still there");
+    assert!(!guest.is_closed(), "a slow guest keeps its session");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_never_says_welcome_keeps_nobody() {
+async fn a_guest_that_never_sends_a_welcome_times_out() {
     let (host, _guest) = tokio::io::duplex(1 << 20);
     let guest = Guest::open(host, CLEAN);
     assert_silent(tokio::time::timeout(DAY, guest.jobs()).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_stops_in_the_middle_of_a_file_is_given_up() {
+async fn a_guest_that_stops_in_the_middle_of_a_file_times_out() {
     let (guest, mut script) = acquainted().await;
     let mut reader = guest.read_file("/x", 0, None).await.unwrap();
     let (stream, _) = script.request().await.unwrap();
@@ -95,7 +95,7 @@ async fn a_guest_that_stops_in_the_middle_of_a_file_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guest_that_takes_no_more_of_an_upload_is_given_up() {
+async fn a_guest_that_stops_accepting_an_upload_times_out() {
     let (guest, mut script) = acquainted().await;
     let mut writer = guest.write_file("/x", WriteOptions::default()).await.unwrap();
     script.request().await.unwrap();
@@ -112,7 +112,7 @@ async fn a_guest_that_takes_no_more_of_an_upload_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transfer_that_makes_progress_may_take_as_long_as_it_needs() {
+async fn a_transfer_that_makes_progress_does_not_time_out() {
     let (guest, mut script) = acquainted().await;
     let mut reader = guest.read_file("/x", 0, None).await.unwrap();
     let (stream, _) = script.request().await.unwrap();
@@ -129,7 +129,7 @@ async fn a_transfer_that_makes_progress_may_take_as_long_as_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_that_has_started_runs_for_as_long_as_its_caller_waits() {
+async fn a_started_command_does_not_time_out() {
     let (guest, mut script) = acquainted().await;
     let mut process = guest.exec(command(&["sleep"])).await.unwrap();
     let (stream, _) = script.request().await.unwrap();
@@ -141,7 +141,7 @@ async fn a_command_that_has_started_runs_for_as_long_as_its_caller_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_waited_for_as_long_as_was_asked_and_a_little_longer() {
+async fn waiting_for_a_job_times_out_shortly_after_the_requested_time() {
     let (guest, _script) = acquainted().await;
     let wait = Duration::from_secs(3600);
     let read = JobRead { id: 1, wait: JobWait::Exit, wait_ms: 3_600_000, ..JobRead::default() };
@@ -151,10 +151,10 @@ async fn a_job_is_waited_for_as_long_as_was_asked_and_a_little_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_the_guest_never_ends_keep_new_requests_waiting_only_for_a_while() {
+async fn requests_that_wait_for_a_free_stream_time_out() {
     let (guest, _script) = acquainted().await;
     for _ in 0..MAX_STREAMS {
-        // Abandoned at once; the guest has the last word on each, and never says it.
+        // Abandoned immediately. The guest must end each stream, and never does.
         drop(guest.read_file("/x", 0, None).await.unwrap());
     }
     assert_silent(tokio::time::timeout(DAY, guest.stat("/", true)).await.unwrap());

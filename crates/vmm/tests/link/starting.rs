@@ -11,7 +11,7 @@ use agentiso_vmm::link::{LinkError, ProcessEvent, Resync, SessionOptions};
 use super::{CLEAN, EXIT, acquainted, assert_alive, assert_violation, command, metadata, running, strangers};
 
 #[tokio::test]
-async fn what_an_earlier_session_left_in_the_stream_is_not_taken_for_an_answer() {
+async fn leftovers_of_an_earlier_session_are_not_taken_for_a_response() {
     let (guest, mut script) = strangers(CLEAN);
     let hello = script.hello().await.unwrap();
     let stale = Welcome { nonce: [9; 16], version: 1, min: 1, max: 1 };
@@ -64,7 +64,7 @@ async fn requests_are_sent_before_the_welcome_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_guest_without_a_common_version_is_reported_to_everyone() {
+async fn a_guest_without_a_common_version_fails_every_caller() {
     let (guest, mut script) = strangers(CLEAN);
     let waiting = tokio::spawn({
         let guest = guest.clone();
@@ -95,7 +95,7 @@ async fn a_ping_reports_a_time() {
 }
 
 #[tokio::test]
-async fn a_link_that_closes_tells_every_waiter() {
+async fn a_closing_link_fails_every_waiting_call() {
     let (guest, mut script) = acquainted().await;
     let exec = Exec { stdin: true, ..command(&["cat"]) };
     let (mut process, stream) = running(&guest, &mut script, exec).await;
@@ -137,7 +137,7 @@ async fn a_link_that_closes_before_the_welcome_is_not_ready() {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_fit_is_refused_without_the_guest() {
+async fn an_oversized_request_is_rejected_on_the_host() {
     let (guest, mut script) = acquainted().await;
     let error = guest.exec(command(&["echo", &"x".repeat(MAX_PAYLOAD)])).await.unwrap_err();
     assert!(matches!(error, LinkError::TooLarge { bytes } if bytes > MAX_PAYLOAD), "{error:?}");
@@ -147,7 +147,7 @@ async fn a_request_that_does_not_fit_is_refused_without_the_guest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_requests_answered_in_reverse_each_get_their_own_answer() {
+async fn a_hundred_requests_answered_in_reverse_get_their_own_responses() {
     let (guest, mut script) = acquainted().await;
     let calls: Vec<_> = (0..100_u64)
         .map(|number| {

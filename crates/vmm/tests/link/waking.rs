@@ -17,7 +17,7 @@ fn hook(name: &str) -> HookReport {
 }
 
 #[tokio::test]
-async fn a_guest_is_held_released_and_woken_with_one_word_each() {
+async fn a_guest_is_held_released_and_woken_with_one_request_each() {
     let (guest, mut script) = acquainted().await;
     for root in [false, true] {
         let (held, ()) = tokio::join!(guest.hold(root), async {
@@ -46,7 +46,7 @@ async fn a_guest_is_held_released_and_woken_with_one_word_each() {
 }
 
 #[tokio::test]
-async fn a_guest_that_cannot_be_held_now_says_so_and_is_none_the_worse() {
+async fn a_guest_that_cannot_be_held_reports_it_and_keeps_working() {
     let (guest, mut script) = acquainted().await;
     let error = GuestError { kind: ErrorKind::Busy, errno: None, message: "restless".to_owned() };
     let (held, ()) = tokio::join!(guest.hold(true), async {
@@ -61,7 +61,7 @@ async fn a_guest_that_cannot_be_held_now_says_so_and_is_none_the_worse() {
 }
 
 #[tokio::test]
-async fn hooks_with_names_no_hook_can_have_are_a_violation() {
+async fn hooks_with_invalid_names_are_a_violation() {
     for name in ["", "a b", "../x", "\x1b[2J", &"x".repeat(256)] {
         let (guest, mut script) = acquainted().await;
         let (woken, ()) = tokio::join!(guest.wake(Wake::default()), async {
@@ -74,7 +74,7 @@ async fn hooks_with_names_no_hook_can_have_are_a_violation() {
 }
 
 #[tokio::test]
-async fn a_wake_answered_with_something_else_is_a_violation() {
+async fn a_wrong_response_to_wake_is_a_violation() {
     let (guest, mut script) = acquainted().await;
     let (woken, ()) = tokio::join!(guest.wake(Wake::default()), async {
         let (stream, _) = script.request().await.unwrap();
@@ -84,13 +84,13 @@ async fn a_wake_answered_with_something_else_is_a_violation() {
 }
 
 #[tokio::test]
-async fn a_session_with_a_restored_guest_asks_it_to_stay_held() {
+async fn a_session_with_a_restored_guest_keeps_it_held() {
     let (_guest, mut script) = strangers(SessionOptions { resync: Resync::Clean, inherit: Inherit::Held });
     assert_eq!(script.hello().await.unwrap().inherit, Inherit::Held);
 }
 
 #[tokio::test]
-async fn a_guests_clock_is_read_and_set_by_the_one_that_nobody_sets() {
+async fn the_guests_clock_is_set_relative_to_its_monotonic_clock() {
     let (guest, mut script) = acquainted().await;
     let (steady, ()) = tokio::join!(guest.steady_clock(), async {
         let (stream, request) = script.request().await.unwrap();
@@ -112,7 +112,7 @@ async fn a_guests_clock_is_read_and_set_by_the_one_that_nobody_sets() {
 }
 
 #[tokio::test]
-async fn an_older_agent_is_not_asked_for_its_clock() {
+async fn no_clock_request_is_sent_to_an_older_agent() {
     let (guest, _script) = acquainted_with_older().await;
     assert!(matches!(guest.steady_clock().await, Err(LinkError::OldAgent { version: 1, needed: 3 })));
     assert!(matches!(guest.set_clock(9).await, Err(LinkError::OldAgent { version: 1, needed: 3 })));

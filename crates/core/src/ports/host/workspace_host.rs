@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,8 +105,8 @@ pub trait WorkspaceHost: ImageHost {
     /// otherwise.
     async fn standstill(&self, id: WorkspaceId) -> Failure;
 
-    /// Waits until the machine with this process id has ended.
-    async fn machine_end(&self, pid: u32);
+    /// Waits until the machine with this process id has ended. Waiting does not keep the host open.
+    fn machine_end(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Notes that the machine of a workspace, or the one of that process, has ended by itself, unless that is known.
     /// Returns what is known of it if it was news.

@@ -23,7 +23,8 @@ struct DockerAuth {
     auth: Option<String>,
 }
 
-/// The plain login a docker configuration has for a registry, if any. Credential helpers and stores are not asked.
+/// The login that a docker configuration contains for a registry, if any. Credential helpers are not supported.
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 pub(super) fn find(config: Option<&Path>, registry: &str) -> Option<Login> {
     let config: DockerConfig = serde_json::from_slice(&std::fs::read(config?).ok()?).ok()?;
     let names = match registry {

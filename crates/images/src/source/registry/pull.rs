@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_core::progress::Progress;
 use oci_spec::distribution::{ParseError, Reference};
 use oci_spec::image::{Descriptor, Digest, ImageIndex, ImageManifest, MediaType};
@@ -48,14 +49,16 @@ pub async fn pull(
     // Fails only if the program chose a provider before, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let failed = || SourceError::io("prepare", scratch.display());
-    partial::sweep(scratch).map_err(failed())?;
-    let layout = PartialDir::create(scratch, "pull").map_err(failed())?;
-    let login = login::find(docker_config, parsed.resolve_registry());
+    let prepared = in_place(|| {
+        partial::sweep(scratch)?;
+        Ok((PartialDir::create(scratch, "pull")?, login::find(docker_config, parsed.resolve_registry())))
+    });
+    let (layout, login) = prepared.map_err(failed())?;
     let client = RegistryClient::new(&parsed, login).map_err(|fault| explained(&parsed, fault))?;
     let pull = Pull { client, reference: parsed, layout: layout.path(), max_bytes, progress };
     pull.everything().await?;
     let whole = pull.reference.whole();
-    let source = OciSource::of_pulled(layout, whole)?;
+    let source = in_place(|| OciSource::of_pulled(layout, whole))?;
     progress.done(&format!("about {} MiB of files", source.size_hint() >> 20));
     Ok(source)
 }

@@ -1,0 +1,24 @@
+//! What a workspace may reach: the policy, how it is checked, and the verdict on one flow or name.
+//!
+//! Everything here is pure. A verdict always names the rule that decided, so that the log and a refused user can see
+//! which setting to change.
+
+mod cidr;
+mod domain;
+mod error;
+mod model;
+mod ranges;
+mod resolvers;
+mod verdict;
+
+#[cfg(test)]
+mod properties;
+
+pub use cidr::Cidr;
+pub use domain::DomainPattern;
+pub use error::{PolicyError, Reason};
+pub use model::{Policy, PolicySpec};
+pub use ranges::ClosedRange;
+pub use verdict::{Destination, Flow, Protocol, Rule, Verdict};
+
+pub(crate) use domain::normalise;

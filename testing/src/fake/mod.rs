@@ -1,0 +1,23 @@
+//! Fakes of the ports under the engine: a host of workspaces in memory, links into its machines, and a clock.
+//!
+//! The records are real ones, in a temporary file. Every call can be told to fail or to hang.
+
+mod answers;
+mod clock;
+mod faults;
+mod host;
+mod link;
+mod machine;
+mod memory;
+mod programs;
+mod records;
+mod script;
+mod shell;
+mod tree;
+
+pub use answers::Answer;
+pub use clock::FakeClock;
+pub use faults::{Faults, Hang};
+pub use host::{FakeHost, HostCall};
+pub use machine::LinkCall;
+pub use records::TestRecords;

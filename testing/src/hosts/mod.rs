@@ -1,0 +1,17 @@
+//! What every host of workspaces must do.
+
+mod comparisons;
+mod ends;
+mod forks;
+mod lab;
+mod lifecycle;
+mod memory;
+mod snapshots;
+
+pub use comparisons::comparisons;
+pub use ends::ends;
+pub use forks::forks;
+pub use lab::HostLab;
+pub use lifecycle::lifecycle;
+pub use memory::memory;
+pub use snapshots::snapshots;
