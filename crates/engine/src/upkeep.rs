@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentiso_core::ports::host::RemoveRequest;
 use agentiso_core::ports::records::Workspace;
 use agentiso_core::progress::{Progress, Silent};
-use agentiso_core::{Failure, WorkspaceId};
+use agentiso_core::{Code, Failure, WorkspaceId};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
@@ -173,10 +173,13 @@ impl Engine {
         if self.rooms.is_used(id) {
             return true;
         }
-        let Ok(guest) = self.host.link(id).await else { return false };
+        let guest = match self.host.link(id).await {
+            Ok(guest) => guest,
+            Err(failure) => return failure.code() != Code::WorkspaceNotRunning,
+        };
         let busy = match tokio::time::timeout(ANSWER, guest.status()).await {
-            Ok(status) => status.is_ok_and(|status| status.running > 0),
-            Err(_) => true,
+            Ok(Ok(status)) => status.running > 0,
+            Ok(Err(_)) | Err(_) => true,
         };
         if busy {
             // It is idle from when its work ends, not from when somebody began it.

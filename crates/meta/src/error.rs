@@ -174,6 +174,7 @@ impl Explain for MetaError {
             Self::WorkspaceExists { .. } => Code::WorkspaceExists,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
+            Self::Missing { what: "session", .. } => Code::SessionNotFound,
             Self::Missing { .. } | Self::Needed { .. } | Self::WrongDisk { .. } => Code::Internal,
             Self::TooNew { .. } => Code::ToolTooOld,
             Self::Damaged { .. } => Code::DataDamaged,

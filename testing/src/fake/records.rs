@@ -22,7 +22,10 @@ impl TestRecords {
     ///
     /// If it cannot be made.
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+        // In memory where the host has a place for that: most of the time of a short test would be waiting for the disk.
+        let place = Some(Path::new("/dev/shm")).filter(|place| place.is_dir());
+        let place = place.map_or_else(std::env::temp_dir, Path::to_owned);
+        let dir = tempfile::tempdir_in(place).expect("a temporary directory");
         let failing: Arc<Mutex<Option<FailAt>>> = Arc::default();
         let asked = Arc::clone(&failing);
         let gate = Gate::new(move || locked(&asked).as_ref().is_none_or(FailAt::admits));

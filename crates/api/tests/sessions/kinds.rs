@@ -13,7 +13,7 @@ fn names(listed: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_list_has_the_snapshots_of_users_unless_another_kind_is_asked_for() {
     let house = House::new().await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let id = house.workspace("web", agent.session).id;
     house.set_kind(id, SNAPSHOT, SnapshotKind::Suspend);
     house.make_disk_files(id);
@@ -35,7 +35,7 @@ async fn a_list_has_the_snapshots_of_users_unless_another_kind_is_asked_for() {
 #[tokio::test]
 async fn a_snapshot_that_a_workspace_was_suspended_to_can_be_neither_restored_nor_deleted_nor_forked() {
     let house = House::new().await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let id = house.workspace("web", agent.session).id;
     house.set_kind(id, SNAPSHOT, SnapshotKind::Suspend);
     let before = house.stored(id);

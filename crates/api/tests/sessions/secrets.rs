@@ -78,7 +78,7 @@ fn printed(entry: &Entry, arguments: &Map<String, Value>) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_of_any_action_is_kept_printed_or_repeated_in_an_error() {
     let house = House::configured("[vm]\nstart_on_use = false").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let operator = Caller::operator("test");
     let mut runner = TestRunner::new(Config::default());
     let mut checked = 0;

@@ -7,7 +7,7 @@ use agentiso_core::action::{
     State, WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
 };
 use agentiso_core::admission::Amounts;
-use agentiso_core::ports::records::Workspace;
+use agentiso_core::ports::records::{Settings, Workspace};
 
 use crate::act::Context;
 use crate::env::Had;
@@ -33,6 +33,8 @@ impl Context {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let before = engine.host.info(workspace.id).await?;
         if before.state == State::Running {
+            // One that was found running is not suspended, whatever became of the call that resumed it.
+            engine.forget_last_moment(workspace.id).await?;
             return Ok(state_now(
                 workspace,
                 State::Running,
@@ -69,7 +71,12 @@ impl Perform for WorkspaceStop {
         } else {
             engine.host.info(workspace.id).await?.state == State::Running
         };
-        engine.change_settings(workspace.id, |settings| settings.stay_stopped = true).await?;
+        let change = move |settings: &mut Settings| {
+            settings.stay_stopped = true;
+            // A workspace that runs is not suspended: its next start must not take it back.
+            settings.suspended = settings.suspended.filter(|_| !running);
+        };
+        engine.change_settings(workspace.id, change).await?;
         if !running {
             let suspended = engine.records.settings(workspace.id).await?.suspended.is_some();
             if suspended && self.force {

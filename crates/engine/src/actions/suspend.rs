@@ -61,12 +61,27 @@ impl Perform for WorkspaceSuspend {
             description: "the last moment before it was suspended".to_owned(),
             memory: true,
         };
-        let snapshot = engine.host.snapshot(&request).await?.snapshot;
+        let snapshot = engine.host.snapshot(&request).await?.snapshot.id;
         // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
-        engine.change_settings(workspace.id, move |settings| settings.suspended = Some(snapshot.id)).await?;
-        if let Err(failure) = engine.host.stop(workspace.id, true, None).await {
-            engine.forget_last_moment(workspace.id).await?;
+        let marked =
+            engine.change_settings(workspace.id, move |settings| settings.suspended = Some(snapshot)).await;
+        if let Err(failure) = marked {
+            if let Err(failure) = engine.host.remove_snapshot(workspace.id, snapshot).await {
+                tracing::warn!(%failure, "a snapshot that a workspace was not suspended to could not be removed");
+            }
             return Err(failure);
+        }
+        if let Err(failure) = engine.host.stop(workspace.id, true, None).await {
+            // A machine that was killed has its memory only in the snapshot.
+            match engine.host.info(workspace.id).await?.state {
+                State::Running => {
+                    engine.forget_last_moment(workspace.id).await?;
+                    return Err(failure);
+                }
+                _ => {
+                    tracing::warn!(%failure, "a machine was suspended, but not everything of it was removed")
+                }
+            }
         }
         engine.events.tell(EventKind::Suspended, workspace.id, workspace.name.as_str(), None).await;
         Ok(state_now(workspace, State::Suspended, began, None))
@@ -97,7 +112,15 @@ impl Context {
         let last =
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
         engine.host.restore(workspace.id, last.id, false, &self.progress).await?;
-        engine.forget_last_moment(workspace.id).await?;
+        if let Err(failure) = engine.change_settings(workspace.id, |settings| settings.suspended = None).await
+        {
+            // It must not run while it counts as suspended: the next start would take it back to this moment.
+            engine.host.stop(workspace.id, true, None).await?;
+            return Err(failure);
+        }
+        if let Err(failure) = engine.forget_last_moment(workspace.id).await {
+            tracing::warn!(%failure, "what a workspace was suspended to could not be removed");
+        }
         engine.equip(workspace.id, Had::Present).await?;
         engine.watch(workspace.id).await;
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;

@@ -68,8 +68,8 @@ impl FakeHost {
         for (row, machine, disk) in born {
             locked(&self.inner.disks).insert(row.disk, disk);
             locked(&self.inner.machines).insert(row.id, machine);
-            let result = self.view(row.id).map(|view| (view, Vec::new()));
-            forks.push(Forked { name: row.name, result });
+            let view = self.view_of(&row, None);
+            forks.push(Forked { name: row.name, result: Ok((view, Vec::new())) });
         }
         forks.sort_by(|a, b| (a.name.as_str().len(), &a.name).cmp(&(b.name.as_str().len(), &b.name)));
         Ok(ForkOutcome { forks, pause: Duration::from_millis(1) })

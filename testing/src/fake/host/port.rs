@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -152,11 +153,13 @@ impl WorkspaceHost for FakeHost {
         }
     }
 
-    async fn machine_end(&self, pid: u32) {
+    fn machine_end(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let machine = locked(&self.inner.by_pid).get(&pid).cloned();
-        if let Some(machine) = machine {
-            machine.wait_for_end().await;
-        }
+        Box::pin(async move {
+            if let Some(machine) = machine {
+                machine.wait_for_end().await;
+            }
+        })
     }
 
     async fn note_if_ended(

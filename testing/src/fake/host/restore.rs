@@ -49,17 +49,20 @@ impl FakeHost {
                 }
                 None => tx.set_stopped(id, None),
             }?;
-            match &memory {
-                Some(stored) => tx.set_size(id, stored.resources.vcpus, stored.resources.memory_mb),
-                None => Ok(()),
+            if let Some(stored) = &memory {
+                tx.set_size(id, stored.resources.vcpus, stored.resources.memory_mb)?;
             }
+            tx.workspace(id)
         });
-        if let Err(error) = recorded {
-            if let Some((machine, _)) = revived {
-                machine.end("it was not recorded");
+        let workspace = match recorded {
+            Ok(workspace) => workspace,
+            Err(error) => {
+                if let Some((machine, _)) = revived {
+                    machine.end("it was not recorded");
+                }
+                return Err(error.into());
             }
-            return Err(error.into());
-        }
+        };
         locked(&self.inner.disks).insert(disk, StoredDisk { files, gb });
         if let Some(present) = present {
             present.end("it was replaced by a restored one");
@@ -70,7 +73,7 @@ impl FakeHost {
         };
         self.remove_unneeded()?;
         Ok(Restored {
-            workspace: self.view(id)?,
+            workspace: self.view_of(&workspace, None),
             memory: memory.is_some(),
             away: Duration::from_millis(1),
             hooks: Vec::new(),

@@ -25,7 +25,8 @@ impl FakeHost {
         Ok(self.view_of(&workspace, snapshot))
     }
 
-    fn view_of(&self, workspace: &Workspace, snapshot: Option<SnapshotName>) -> WorkspaceView {
+    /// A workspace as its row says. What was just recorded is not read again: that could fail.
+    pub(super) fn view_of(&self, workspace: &Workspace, snapshot: Option<SnapshotName>) -> WorkspaceView {
         let machine = self.running(workspace.id).filter(|_| workspace.machine().is_some());
         let stop_reason = match &workspace.state {
             WorkspaceState::Stopped { reason } => reason.clone(),
@@ -56,8 +57,12 @@ impl FakeHost {
         }
     }
 
-    /// Why the machine of a workspace ended, if it has.
+    /// Why the machine of a workspace ended, if it has: what it said, or, once that was noted, what was noted.
     pub(super) fn last_words(&self, id: WorkspaceId) -> Option<String> {
+        let workspace = self.inner.meta.read(|read| read.workspace(id)).ok()?;
+        if let WorkspaceState::Stopped { reason } = workspace.state {
+            return reason;
+        }
         let machine = locked(&self.inner.machines).get(&id).cloned();
         machine.and_then(|machine| machine.end_reason()).filter(|reason| !reason.is_empty())
     }

@@ -59,7 +59,7 @@ impl FakeHost {
             let mut pool = locked(&self.inner.pool);
             pool.ready = pool.ready.saturating_sub(1);
         }
-        self.view(id)
+        Ok(self.view_of(&workspace, None))
     }
 
     pub(super) fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
@@ -83,14 +83,18 @@ impl FakeHost {
         let machine = self.machine(files, memory);
         let recorded = self.inner.meta.write(|tx| {
             tx.set_running(id, &serde_json::json!({ "pid": machine.pid }))?;
-            tx.set_tier(id, "template")
+            tx.set_tier(id, "template")?;
+            tx.workspace(id)
         });
-        if let Err(error) = recorded {
-            machine.end("it was not recorded");
-            return Err(error.into());
-        }
+        let workspace = match recorded {
+            Ok(workspace) => workspace,
+            Err(error) => {
+                machine.end("it was not recorded");
+                return Err(error.into());
+            }
+        };
         locked(&self.inner.machines).insert(id, machine);
-        self.view(id)
+        Ok(self.view_of(&workspace, None))
     }
 
     pub(super) async fn stop_workspace(&self, id: WorkspaceId, force: bool) -> Result<bool, Failure> {
