@@ -1,6 +1,6 @@
-//! Words, limits, errors and traits the whole of agentiso agrees on.
+//! The types that all crates share: ids, names, limits, errors, actions, and the ports of the engine.
 //!
-//! Nothing here reads a clock, a file or the environment: what comes in decides what goes out.
+//! Nothing here reads a clock, a file or the environment: results depend only on arguments.
 
 pub mod action;
 pub mod admission;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 use zeroize::Zeroize;
 
-/// What stands for a secret in a text.
+/// What is printed instead of a secret.
 const MASK: &str = "***";
 
 /// A value that is never shown. Its memory is overwritten when it is dropped.
@@ -170,7 +170,7 @@ impl<'de, T: Sensitive + Deserialize<'de>> Deserialize<'de> for Secret<T> {
     }
 }
 
-/// The schema of the value, marked as one that is given and never returned.
+/// The schema of the value, marked as write-only.
 impl<T: Sensitive + JsonSchema> JsonSchema for Secret<T> {
     fn schema_name() -> Cow<'static, str> {
         format!("Secret{}", T::schema_name()).into()

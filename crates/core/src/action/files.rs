@@ -63,12 +63,12 @@ action! { FileRead -> FileContent {
                   part, to be read with offset and limit.",
 }}
 
-/// What is in a file.
+/// The content of a file, or a part of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileContent {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// What was read.
+    /// The content that was read.
     pub content: String,
     /// How content is encoded.
     pub encoding: Encoding,
@@ -76,9 +76,9 @@ pub struct FileContent {
     pub size: u64,
     /// Offset of content in bytes.
     pub offset: u64,
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// The line the content begins with, if lines were asked for.
+    /// The number of the first line, if lines were requested.
     pub start_line: Option<u64>,
     /// Whether part of the file is missing from content.
     pub truncated: bool,
@@ -90,9 +90,9 @@ pub struct FileContent {
 /// A part of a file that was not returned.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
@@ -110,7 +110,7 @@ impl Outcome for FileContent {
         if self.truncated {
             let next = self.offset + self.bytes;
             let dots = if self.content.ends_with('\n') { "" } else { "\n" };
-            format!("{}{dots}[{} of {} bytes; go on with offset {next}]", self.content, self.bytes, self.size)
+            format!("{}{dots}[{} of {} bytes; continue with offset {next}]", self.content, self.bytes, self.size)
         } else {
             self.content.clone()
         }
@@ -137,7 +137,7 @@ pub struct FileWrite {
     /// `text` (default) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// Adds to the file instead of replacing it.
+    /// Append to the file instead of replacing its content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
 }
@@ -157,9 +157,9 @@ action! { FileWrite -> FileWritten {
 /// A file that was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileWritten {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub bytes: u64,
 }
 
@@ -245,14 +245,14 @@ action! { FileEdit -> FileEdited {
 /// A file that was edited.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileEdited {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
     /// Number of replacements.
     pub replacements: usize,
     /// How often old_string occurred, in all edits together.
     #[serde(default)]
     pub matches: usize,
-    /// Its size now.
+    /// Size of the file after the edit, in bytes.
     pub size: u64,
 }
 
@@ -299,16 +299,16 @@ action! { FileList -> FileListed {
                   searches at any depth.",
 }}
 
-/// About a file.
+/// The metadata of a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileEntry {
-    /// Its name, or path.
+    /// Its name in a listing, its path in a search result.
     pub name: String,
-    /// What it is.
+    /// Type of the entry.
     pub kind: PathKind,
     /// Size in bytes.
     pub size: u64,
-    /// `rwxr-xr-x`.
+    /// Permissions as `ls` shows them, such as `rwxr-xr-x`.
     pub permissions: String,
     /// Modification time.
     pub modified: String,
@@ -317,14 +317,14 @@ pub struct FileEntry {
     pub target: Option<String>,
 }
 
-/// A directory.
+/// The entries of a directory.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileListed {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Its entries.
+    /// The entries, sorted by name.
     pub entries: Vec<FileEntry>,
-    /// How many there are in all.
+    /// Number of entries in the directory.
     pub total: usize,
     /// Whether the list is incomplete.
     pub truncated: bool,
@@ -352,7 +352,7 @@ impl Outcome for FileListed {
     }
 }
 
-/// Looks at a path.
+/// Reads the metadata of a path.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileStat {
@@ -375,14 +375,14 @@ action! { FileStat -> FileStatus {
                   missing path is a normal result with exists false.",
 }}
 
-/// What a path is.
+/// The metadata of a path.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileStatus {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Whether there is anything.
+    /// Whether the path exists.
     pub exists: bool,
-    /// About it.
+    /// Its metadata; null if the path does not exist.
     pub entry: Option<FileEntry>,
     /// Numeric user id.
     pub uid: Option<u32>,
@@ -438,13 +438,13 @@ action! { FileMove -> FileMoved {
 pub struct FileMoved {
     /// Its previous path.
     pub from: String,
-    /// Where it is.
+    /// Its new path.
     pub to: String,
 }
 
 impl Outcome for FileMoved {
     fn text(&self) -> String {
-        format!("{} is now {}", self.from, self.to)
+        format!("moved {} to {}", self.from, self.to)
     }
 }
 
@@ -458,7 +458,7 @@ pub struct FileDelete {
     /// Absolute path.
     #[schemars(with = "AbsolutePath")]
     pub path: String,
-    /// Also a directory that is not empty.
+    /// Also delete a directory that is not empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recursive: bool,
 }
@@ -473,12 +473,12 @@ action! { FileDelete -> FileDeleted {
                   directory and its contents.",
 }}
 
-/// What was deleted.
+/// A path that was deleted.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileDeleted {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Always true.
+    /// Always true: a failure is an error.
     pub deleted: bool,
 }
 
@@ -488,7 +488,7 @@ impl Outcome for FileDeleted {
     }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileMkdir {
@@ -514,15 +514,15 @@ action! { FileMkdir -> DirectoryMade {
     description: "Creates a directory and its missing parents. An existing directory is left unchanged.",
 }}
 
-/// A directory that is there.
+/// A directory that was created or existed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DirectoryMade {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
 }
 
 impl Outcome for DirectoryMade {
     fn text(&self) -> String {
-        format!("{} is there", self.path)
+        format!("directory {} exists", self.path)
     }
 }

@@ -9,12 +9,12 @@ pub enum Origin {
     Zeros,
     /// At a place on the host that is never rewritten while anything refers to it.
     Stored {
-        /// Tells the file or device from any other of this host.
+        /// Identifies the file or device on this host.
         place: u128,
         /// Where in it the first byte is.
         at: u64,
     },
-    /// It cannot be told; only reading helps.
+    /// Unknown: the bytes have to be read.
     Unknown,
 }
 

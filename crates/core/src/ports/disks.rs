@@ -9,7 +9,7 @@ use crate::{Code, Explain};
 /// What a new disk starts from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DiskSource {
-    /// A raw image that nobody writes to any more.
+    /// A raw image that is no longer written to.
     Raw(PathBuf),
     /// A frozen layer of the same back end.
     Layer(PathBuf),
@@ -26,27 +26,27 @@ impl DiskSource {
 
 /// How a back end freezes what a machine's disk holds at an instant.
 ///
-/// Either way the call is `create(fresh, DiskSource::Layer(active), size)`; what differs is which of the two files
-/// goes on being written to.
+/// Either way the call is `create(fresh, DiskSource::Layer(active), size)`. The difference is which of the two files
+/// the machine writes to afterwards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Freezing {
-    /// The writer moves to the new disk, the old one is frozen.
+    /// The machine switches to the new disk; the old one is frozen.
     Overlay,
-    /// The new disk is the frozen copy, the writer stays. Nobody may write while it is made.
+    /// The new disk is a frozen copy; the machine keeps the old one. The disk must not be written to meanwhile.
     Copy,
 }
 
-/// Makes copy-on-write disks and keeps house among them.
+/// A back end for copy-on-write disks.
 ///
-/// All disks of an installation are files of one flat directory, named by the caller. A disk is *writable* (one
-/// machine's) or *frozen* (never written again; snapshots and other disks stand on it). No call reads a disk
-/// consistently while somebody writes to it: freeze it first, or see to it that its machine is paused and flushed.
+/// All disks of an installation are files in one flat directory, named by the caller. A disk is *writable* (used by one
+/// machine) or *frozen* (never written again; snapshots and other disks are based on it). A disk cannot be read
+/// consistently while it is written to: freeze it first, or pause and flush its machine.
 ///
-/// Files being made are called [`partial_name`] until they are whole; one left by a killed process is replaced by
-/// the next call for the same disk and may be removed at any time in between.
+/// Incomplete files are named [`partial_name`]. A file that a killed process left behind is replaced by the next call for
+/// the same disk, and may be removed at any time before that.
 ///
-/// A disk goes away with its file. Where the file is only the name of something kept elsewhere, [`Disks::sweep`]
-/// removes what has lost its name.
+/// Deleting the file deletes the disk. If the file only refers to storage elsewhere, [`Disks::sweep`] removes storage
+/// whose file is missing.
 pub trait Disks: Send + Sync {
     /// Creates a disk of `size` bytes at `path` that reads as `source` until it is written to, and as zeros beyond
     /// the end of `source`. Takes at most a few milliseconds.
@@ -57,7 +57,7 @@ pub trait Disks: Send + Sync {
     /// The back end's name, for reports.
     fn name(&self) -> &'static str;
 
-    /// Tells disks that can stand on each other from those of the same back end in another place.
+    /// Identifies the storage. Disks can be based on each other only within one realm.
     fn realm(&self) -> String {
         self.name().to_owned()
     }
@@ -71,12 +71,12 @@ pub trait Disks: Send + Sync {
     /// Which disk is the frozen one after a freeze.
     fn freezing(&self) -> Freezing;
 
-    /// What the disk reads through now, `None` if it stands alone. The path is absolute.
+    /// The parent of the disk, with an absolute path; `None` if it has no parent.
     fn parent(&self, path: &Path) -> Result<Option<DiskSource>, DiskError>;
 
-    /// Everything the disk reads through, nearest first.
+    /// All ancestors of the disk, nearest first.
     fn below(&self, path: &Path) -> Result<Vec<PathBuf>, DiskError> {
-        /// No chain is as long; one that is goes round in circles.
+        /// No valid chain is this long; a longer one contains a cycle.
         const LONGEST: usize = 4096;
         let (mut below, mut at) = (Vec::new(), path.to_owned());
         while let Some(source) = self.parent(&at)? {
@@ -93,29 +93,29 @@ pub trait Disks: Send + Sync {
         Ok(below)
     }
 
-    /// Host bytes that this disk takes and shares with no other.
+    /// Bytes on the host that only this disk uses.
     fn own_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
     /// Bytes of stored guest data that can be read through the disk, wherever they are kept. Holes and zeros do not
     /// count.
     fn referenced_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
-    /// Host bytes that would come back if the disk went away, where `children` are all disks that stand directly on
-    /// it: everything it takes if there are none; if there is one, everything but what that child would have to
-    /// take over; nothing if there are more, because then the disk has to stay. Where no disk stands on another,
-    /// it is what no other disk shares, and `children` are those that shared it last.
+    /// Bytes on the host that removing the disk would free. `children` are all disks that are directly based on it. Without
+    /// children, that is all of its data; with one child, all data that the child would not have to take over; with
+    /// several, nothing, because the disk must stay. In back ends without chains it is the data that no other disk
+    /// shares, and `children` are the disks that last shared it.
     fn freed_by_removal(&self, path: &Path, children: &[PathBuf]) -> Result<u64, DiskError>;
 
-    /// Rewrites a disk that nobody writes to so that it reads the same but stands directly on `onto`, one of its
-    /// ancestors. Nothing happens if it stands there already, or alone.
+    /// Rewrites a frozen disk so that its content stays the same, but it is based directly on `onto`, one of its
+    /// ancestors. Does nothing if that is the case already, or if the disk has no parent.
     ///
     /// The new disk is written beside the old one, made durable and renamed over it, so that any failure or kill
-    /// leaves the old or the new one. Whoever has the old file open goes on reading it. Takes as long as copying
-    /// what is between the two; holes and zeros stay such.
+    /// leaves the old or the new one. Processes that have the old file open continue to read it. Takes as long as copying
+    /// the data between the two; holes and zeros are kept.
     fn collapse(&self, path: &Path, onto: &DiskSource) -> Result<(), DiskError>;
 
-    /// What several disks take and hold, each with what [`Disks::freed_by_removal`] wants to know of it; asked at
-    /// once because that can save much.
+    /// The usage of several disks, each with its children as in [`Disks::freed_by_removal`]. One call for all can be much
+    /// faster than one call for each.
     fn usage(&self, disks: &[(PathBuf, Vec<PathBuf>)]) -> Result<Vec<DiskUsage>, DiskError> {
         let one = |(path, children): &(PathBuf, Vec<PathBuf>)| {
             let freed_by_removal = self.freed_by_removal(path, children)?;
@@ -124,8 +124,8 @@ pub trait Disks: Send + Sync {
         disks.iter().map(one).collect()
     }
 
-    /// Does what can be done before `source`, which is still written to, is copied to `path`, so that its machine need
-    /// not stand still meanwhile. Fails if it cannot be copied. `None`: [`Disks::create`] takes no longer.
+    /// Prepares a copy of `source`, which is still being written to, at `path`, so that its machine is paused only
+    /// briefly. Fails if it cannot be copied. `None` if [`Disks::create`] is fast enough by itself.
     fn prepare_copy(
         &self,
         _path: &Path,
@@ -135,8 +135,8 @@ pub trait Disks: Send + Sync {
         Ok(None)
     }
 
-    /// Sees to it that QEMU can open a disk, as `user`, a user and a group, or as whoever we are. Has to be called
-    /// before every start: what keeps the disk may have forgotten since.
+    /// Allows QEMU to open a disk as `user` (a user id and a group id), or as the current user. Must be called before
+    /// every start, because the storage may have lost the permission since.
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {
         let Some((uid, gid)) = user else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(|cause| DiskError::Io {
@@ -146,18 +146,18 @@ pub trait Disks: Send + Sync {
         })
     }
 
-    /// Lets QEMU lengthen a disk to `size` bytes when it is told to: a file it can by itself, but what else keeps disks
-    /// has to be asked. One that is as long already is left as it is.
+    /// Prepares a disk to be grown to `size` bytes by QEMU. QEMU can grow files itself; other storage is grown here. A
+    /// disk of that size or larger is left unchanged.
     fn let_grow(&self, _path: &Path, _size: u64) -> Result<(), DiskError> {
         Ok(())
     }
 
-    /// Removes what was kept for disks whose files are gone; what is in use stays for the next time.
+    /// Removes the storage of disks whose files are missing. Storage that is in use is left for the next sweep.
     fn sweep(&self) -> Result<(), DiskError> {
         Ok(())
     }
 
-    /// How the place stands in which disks are kept, if it is not the directory they are in.
+    /// The state of the storage, if it is not the directory of the disks.
     fn keeping(&self) -> Result<Option<Keeping>, DiskError> {
         Ok(None)
     }
@@ -167,17 +167,17 @@ pub trait Disks: Send + Sync {
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError>;
 }
 
-/// A copy of a disk in two steps, of which only the first needs its machine to stand still. Dropped before it is
-/// finished, it leaves nothing.
+/// A copy of a disk in two steps. The machine must be paused only during the first. Dropping it before it is finished
+/// leaves nothing behind.
 pub trait DiskCopy: Send {
-    /// Holds on to what the disk has now. Nobody may write to it meanwhile.
+    /// Preserves the present content of the disk, which must not be written to meanwhile.
     fn hold(&mut self) -> Result<(), DiskError>;
 
-    /// Makes the copy of what was held.
+    /// Makes the copy of the preserved content.
     fn finish(self: Box<Self>) -> Result<(), DiskError>;
 }
 
-/// What a disk takes and holds.
+/// The usage of a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DiskUsage {
     /// See [`Disks::freed_by_removal`].
@@ -186,16 +186,16 @@ pub struct DiskUsage {
     pub referenced: u64,
 }
 
-/// How a place stands in which disks are kept.
+/// The state of the storage of disks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Keeping {
-    /// The place, its health and its free space, for people.
+    /// Name, health and free space, for display.
     pub detail: String,
     /// What should be done about it, if anything.
     pub advice: Option<String>,
 }
 
-/// What the file of the disk called `name` is called while it is being made.
+/// The name of the incomplete file of the disk `name`.
 pub fn partial_name(name: &OsStr) -> OsString {
     let mut partial = OsString::from(".");
     partial.push(name);
@@ -203,7 +203,7 @@ pub fn partial_name(name: &OsStr) -> OsString {
     partial
 }
 
-/// Whether a file of this name is a disk that was never finished, if nobody is making it right now.
+/// Whether this is the name of an incomplete disk, in progress or abandoned.
 pub fn is_partial_name(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".") && name.ends_with(PARTIAL_SUFFIX.as_bytes())
@@ -252,7 +252,7 @@ pub enum DiskError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A disk can only be collapsed onto something it stands on.
+    /// A disk can only be collapsed onto one of its ancestors.
     #[error("the disk {} does not stand on {}", path.display(), onto.display())]
     NotAnAncestor {
         /// The disk.
@@ -265,9 +265,9 @@ pub enum DiskError {
     NoReflinks {
         /// The directory for the disks.
         dir: PathBuf,
-        /// What it is on.
+        /// The file system of the directory.
         file_system: String,
-        /// What the attempt ended with.
+        /// The error of the attempt.
         #[source]
         cause: std::io::Error,
     },
@@ -284,9 +284,9 @@ pub enum DiskError {
     Io {
         /// What was tried, such as `create the disk`.
         action: &'static str,
-        /// What with.
+        /// The file it concerns.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         cause: std::io::Error,
     },

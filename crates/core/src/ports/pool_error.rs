@@ -1,4 +1,4 @@
-//! What can be wrong with a pool of volumes.
+//! Errors of ZFS pools.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum PoolError {
     /// The program that manages pools is not there.
     #[error("the program {0} is not installed")]
     ToolMissing(&'static str),
-    /// No dataset may be called so, or ours may not.
+    /// The name is not valid for a dataset, or not permitted for ours.
     #[error("{name:?} cannot hold the disks: {reason}")]
     BadName {
         /// What was given.
@@ -18,55 +18,55 @@ pub enum PoolError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The dataset was made by, or for, somebody else.
+    /// The dataset was not created for agentiso.
     #[error("the dataset {0} is there, but was not made for agentiso")]
     NotOurs(String),
-    /// The pool, or the dataset, is not there.
+    /// The pool or the dataset does not exist or is not imported.
     #[error("could not {doing} {name}: {said}")]
     Unavailable {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What with.
+        /// The pool, dataset or volume.
         name: String,
-        /// What was said about it.
+        /// The message of the program.
         said: String,
     },
-    /// The pool is full, or as good as.
+    /// The pool has too little free space.
     #[error("the pool of {name} has {free} bytes left, and {needed} are needed")]
     Full {
         /// The dataset.
         name: String,
-        /// What is left.
+        /// Free bytes.
         free: u64,
-        /// What would be needed.
+        /// Bytes needed.
         needed: u64,
     },
-    /// Somebody uses it.
+    /// The dataset or volume is in use.
     #[error("could not {doing} {name}: it is in use")]
     Busy {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What with.
+        /// The pool, dataset or volume.
         name: String,
     },
-    /// We may not.
+    /// The user lacks a ZFS permission.
     #[error("could not {doing} {name}: {said}")]
     NotPermitted {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What with.
+        /// The pool, dataset or volume.
         name: String,
-        /// What was said about it.
+        /// The message of the program.
         said: String,
         /// The dataset to be allowed to work in.
         dataset: String,
     },
-    /// We may not make the dataset.
+    /// Only root may create the dataset.
     #[error("could not make {name}: only root may")]
     NotMade {
         /// The dataset.
         name: String,
-        /// What makes it.
+        /// The command that creates it.
         command: String,
     },
     /// The device of a volume did not appear.
@@ -77,7 +77,7 @@ pub enum PoolError {
         /// How long it was waited for.
         seconds: u64,
     },
-    /// The device of a volume is not for us.
+    /// The user may not read and write the device of a volume.
     #[error("the device {} may not be read and written", node.display())]
     NodeClosed {
         /// The device.
@@ -85,22 +85,22 @@ pub enum PoolError {
         /// The dataset the volumes are in.
         dataset: String,
     },
-    /// What should become a pool holds something.
+    /// The file or device that should become a pool is not empty.
     #[error("{} cannot become a pool: {reason}", path.display())]
     Occupied {
         /// The file or device.
         path: PathBuf,
-        /// What is in the way.
+        /// What it holds.
         reason: String,
     },
     /// It failed for another reason.
     #[error("could not {doing} {name}: {said}")]
     Failed {
-        /// What was tried.
+        /// The operation that failed.
         doing: &'static str,
-        /// What with.
+        /// The pool, dataset or volume.
         name: String,
-        /// What was said about it.
+        /// The message of the program.
         said: String,
     },
 }

@@ -112,7 +112,7 @@ impl From<Vec<u8>> for Word {
     }
 }
 
-/// What a client says besides input.
+/// A message of the client other than input.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecControl {
@@ -124,7 +124,7 @@ pub enum ExecControl {
     Signal(i32),
 }
 
-/// What the daemon says besides output.
+/// A message of the daemon other than output.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecWord {
@@ -165,11 +165,11 @@ pub struct ExecExit {
     pub signal: Option<i32>,
     /// Whether it was ended because of its timeout.
     pub timed_out: bool,
-    /// What it used.
+    /// Its resource usage.
     pub usage: ExecUsage,
 }
 
-/// What a command used.
+/// The resource usage of a command.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ExecUsage {
     /// From start to exit, in microseconds.

@@ -7,7 +7,7 @@ use crate::Secret;
 
 /// The header with a client's name, if it differs from the user agent.
 pub const CLIENT_HEADER: &str = "x-agentiso-client";
-/// The header with a client's own secret, which tells it from other clients that have the user's token.
+/// The header with a client's own secret, which distinguishes clients that share the user's token.
 pub const SESSION_HEADER: &str = "agentiso-session";
 
 /// A request for a session.
