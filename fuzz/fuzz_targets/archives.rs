@@ -1,4 +1,4 @@
-//! Names and headers of archives are read or refused, and an accepted path never climbs.
+//! Names and headers of archives are parsed or rejected, and an accepted path has no `..`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A damaged file system is compared or refused, and never differs from itself.
+//! A damaged file system is compared or rejected, and never differs from itself.
 
 #![no_main]
 

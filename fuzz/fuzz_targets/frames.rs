@@ -1,4 +1,4 @@
-//! Any bytes, cut anywhere, decode alike; and after padding the next Hello is always found.
+//! Any bytes decode the same in chunks of any size, and after padding the next Hello is always found.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Whatever is offered as a kernel, module or package is read or refused, and ranges stay inside what was read.
+//! Kernels, modules and packages are parsed or rejected, and ranges stay within the input.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Whatever decodes survives being encoded and decoded again.
+//! Every decoded message survives a round trip.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes, cut anywhere, make the same tree or the same refusal, and never a path that climbs.
+//! Any bytes, in chunks of any size, decode to the same tree or the same error, and never to an unsafe path.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ fuzz_target!(|input: (u16, &[u8])| {
     assert_eq!(decode(&[front, back]), decode(&[bytes]));
 });
 
-/// The tree with its content joined, and how it ended.
+/// The tree with joined content, and how decoding ended.
 fn decode(pieces: &[&[u8]]) -> (Vec<TreeItem>, Result<(), TreeError>) {
     let mut decoder = TreeDecoder::new();
     let mut items = Vec::new();

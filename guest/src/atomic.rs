@@ -48,7 +48,7 @@ impl<D: AsFd> Temporary<D> {
     /// Renames the file to `name`, replacing any non-directory of that name.
     pub(crate) fn place(mut self, name: &[u8]) -> Outcome<()> {
         rustix::fs::renameat(&self.directory, &self.name, &self.directory, name)
-            .during(|| format!("putting {} in place", shown(name)))?;
+            .during(|| format!("replacing {}", shown(name)))?;
         self.placed = true;
         Ok(())
     }

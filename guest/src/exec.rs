@@ -38,7 +38,7 @@ pub(crate) fn run(
     stream.wake_through(Some(Arc::clone(&bell) as Arc<dyn Wakeable>));
     let io = Arc::new(Detachable::new(agent, streams, stream, exec, &bell));
     let result = attend(agent, stream, &io, exec, &bell, scratch);
-    // Stop waking this worker before the host learns that the command has ended, so that nothing is left open.
+    // Drop the bell before the host learns of the exit, so that an exited command holds no descriptor.
     stream.wake_through(None);
     result
 }

@@ -36,7 +36,7 @@ pub(crate) fn read(
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(checked(path)?, flags, Mode::empty())
         .during(|| format!("opening {}", shown(path)))?;
-    let stat = rustix::fs::fstat(&file).during(|| format!("looking at {}", shown(path)))?;
+    let stat = rustix::fs::fstat(&file).during(|| format!("examining {}", shown(path)))?;
     if file_type(&stat) != FileType::RegularFile {
         return Err(invalid(format!("{} is not a regular file", shown(path))));
     }
@@ -76,7 +76,7 @@ pub(crate) fn write(stream: &Stream, path: &[u8], options: WriteOptions) -> Outc
         let mode = Mode::from_raw_mode(options.mode.unwrap_or(0o644));
         let file = rustix::fs::openat(&located.directory, &*located.name, flags, mode)
             .during(|| format!("opening {}", shown(path)))?;
-        let stat = rustix::fs::fstat(&file).during(|| format!("looking at {}", shown(path)))?;
+        let stat = rustix::fs::fstat(&file).during(|| format!("examining {}", shown(path)))?;
         if file_type(&stat) != FileType::RegularFile {
             return Err(invalid(format!("{} is not a regular file", shown(path))));
         }

@@ -73,7 +73,7 @@ pub(crate) fn grow(agent: &Agent) -> Outcome<Response> {
     if root.frozen {
         return Err(invalid("the root is frozen; thaw it first"));
     }
-    let statfs = rustix::fs::fstatfs(&top).during(|| "looking at the root file system")?;
+    let statfs = rustix::fs::fstatfs(&top).during(|| "examining the root file system")?;
     let block = u64::try_from(statfs.f_bsize).ok().filter(|&size| size > 0);
     let block = block.ok_or_else(|| invalid("the root file system has no block size"))?;
     rustix::fs::ext4_ioc_resize_fs(&top, disk_bytes(&top)? / block)
@@ -83,7 +83,7 @@ pub(crate) fn grow(agent: &Agent) -> Outcome<Response> {
 
 /// The size of the disk below the root, from sysfs: a device node could have been replaced by a process in the guest.
 fn disk_bytes(top: &OwnedFd) -> Outcome<u64> {
-    let device = rustix::fs::fstat(top).during(|| "looking at the root")?.st_dev;
+    let device = rustix::fs::fstat(top).during(|| "examining the root")?.st_dev;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let path = format!("/sys/dev/block/{major}:{minor}/size");
     let sectors = read_small(path.as_bytes(), 4096)?;

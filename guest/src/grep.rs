@@ -45,7 +45,7 @@ pub(crate) fn grep(stream: &Stream, request: &Grep, scratch: &mut Scratch) -> Ou
         Ok(())
     };
     let is_file = rustix::fs::statat(CWD, checked(&request.root)?, AtFlags::empty())
-        .during(|| format!("looking at {}", shown(&request.root)))
+        .during(|| format!("examining {}", shown(&request.root)))
         .map(|stat| file_type(&stat) == FileType::RegularFile)?;
     if is_file {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -20,7 +20,7 @@ const BATCH_ENTRIES: usize = 1024;
 pub(crate) fn stat(path: &[u8], follow: bool) -> Outcome<Response> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     let stat =
-        rustix::fs::statat(CWD, checked(path)?, flags).during(|| format!("looking at {}", shown(path)))?;
+        rustix::fs::statat(CWD, checked(path)?, flags).during(|| format!("examining {}", shown(path)))?;
     let target = match file_type(&stat) {
         FileType::Symlink => Some(
             rustix::fs::readlink(path, Vec::new())
@@ -47,7 +47,7 @@ pub(crate) fn list(stream: &Stream, path: &[u8]) -> Outcome<Response> {
             Ok(stat) => stat,
             // It was removed in the meantime.
             Err(Errno::NOENT) => continue,
-            Err(errno) => return Err(refused(format!("looking at {}", shown(name.to_bytes())), errno)),
+            Err(errno) => return Err(refused(format!("examining {}", shown(name.to_bytes())), errno)),
         };
         let target = match file_type(&stat) {
             FileType::Symlink => {

@@ -64,7 +64,7 @@ pub(crate) fn locate_through_links(path: &[u8], create_parents: bool) -> Outcome
         let target = match rustix::fs::readlinkat(&located.directory, &*located.name, Vec::new()) {
             Ok(target) => target.into_bytes(),
             Err(Errno::INVAL | Errno::NOENT) => return Ok(located),
-            Err(errno) => return Err(crate::error::refused(format!("looking at {}", shown(&path)), errno)),
+            Err(errno) => return Err(crate::error::refused(format!("examining {}", shown(&path)), errno)),
         };
         path = if target.starts_with(b"/") {
             target
@@ -126,7 +126,7 @@ pub(crate) fn make_directories(path: &[u8]) -> Outcome<()> {
 pub(crate) fn read_small(path: &[u8], limit: usize) -> Outcome<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = rustix::fs::open(path, flags, Mode::empty()).during(|| format!("opening {}", shown(path)))?;
-    let stat = rustix::fs::fstat(&fd).during(|| format!("looking at {}", shown(path)))?;
+    let stat = rustix::fs::fstat(&fd).during(|| format!("examining {}", shown(path)))?;
     if file_type(&stat) != FileType::RegularFile {
         return Err(invalid(format!("{} is not a regular file", shown(path))));
     }
@@ -152,7 +152,7 @@ pub(crate) fn status_of(located: &Located) -> Outcome<Option<Stat>> {
     match rustix::fs::statat(&located.directory, &*located.name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(crate::error::refused(format!("looking at {}", shown(&located.name)), errno)),
+        Err(errno) => Err(crate::error::refused(format!("examining {}", shown(&located.name)), errno)),
     }
 }
 

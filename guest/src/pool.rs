@@ -1,4 +1,7 @@
-//! Worker threads. They are reused, because starting a thread is slow right after a restore.
+//! Worker threads for requests. They are reused, because starting a thread is slow right after a restore.
+//!
+//! There is no limit on workers: a request never waits for another one to finish, except if a thread cannot be started.
+//! The number of streams, and thus of requests, is limited by the session.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,6 @@
-//! Handles one request in a worker.
+//! Handles one request in a worker: dispatches it and sends the final response.
+//!
+//! A stream id is freed before its final response is sent, because the host may reuse it immediately.
 
 use std::sync::Arc;
 

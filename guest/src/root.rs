@@ -82,7 +82,7 @@ pub(crate) fn mount_disk(disk: &RootDisk) -> Outcome<Option<BootId>> {
     forget_cached_blocks(&disk.device)?;
     match rustix::fs::mkdir(NEW_ROOT, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(refused(format!("making {NEW_ROOT}"), errno)),
+        Err(errno) => return Err(refused(format!("creating {NEW_ROOT}"), errno)),
     }
     let flags = if disk.read_only { MountFlags::RDONLY } else { MountFlags::empty() };
     let options = (disk.fstype == "ext4").then_some(NO_BACKGROUND_WORK);

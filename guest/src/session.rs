@@ -1,5 +1,7 @@
-//! The link thread: decodes frames from the host and dispatches them. A frame that cannot be decoded ends the session
-//! state until the next hello; it never ends the agent.
+//! The link thread: decodes frames from the host and dispatches them.
+//!
+//! It owns the streams of the current session. A new Hello ends the old session. After bytes that are not a frame,
+//! everything up to the next Hello is discarded; commands keep running meanwhile.
 
 use std::{
     collections::HashMap,

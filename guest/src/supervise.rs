@@ -1,4 +1,8 @@
-//! Supervises a running command: one thread waits for its output, its input, the host and its exit.
+//! Supervises a running command: one thread polls its output, its input, the host and its exit.
+//!
+//! Output is read only as fast as its destination accepts it. A timeout, a cancellation and a failed poll kill the
+//! command with all its descendants. If the session ends, the command keeps running and its output is discarded. When
+//! its process exits, what is in the pipes at that moment is forwarded, even if background processes keep them open.
 
 use std::{
     os::fd::OwnedFd,

@@ -1,4 +1,7 @@
-//! Receives a tree into a directory. Incomplete files are removed, never left under their final name.
+//! Receives a tree into a directory.
+//!
+//! An existing file is replaced when the content is complete; a file under a new name is removed if it never completes.
+//! An error leaves the entries received so far. Paths are confined to the directory by `tree_target`.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -169,7 +172,7 @@ impl IncomingFile {
                 let owner = place.owner_of_file()?;
                 Slot::Replacing { temporary: Temporary::create(place.parent)?, name: place.name, owner }
             }
-            Err(errno) => return Err(refused(format!("making {}", shown(&entry.path)), errno)),
+            Err(errno) => return Err(refused(format!("creating {}", shown(&entry.path)), errno)),
         };
         Ok(Self { slot, entry, left: size })
     }

@@ -39,7 +39,7 @@ pub(crate) fn send(stream: &Stream, path: &[u8], scratch: &mut Scratch) -> Outco
     } else {
         let located = locate(path, false)?;
         let stat =
-            status_of(&located)?.ok_or(Errno::NOENT).during(|| format!("looking at {}", shown(path)))?;
+            status_of(&located)?.ok_or(Errno::NOENT).during(|| format!("examining {}", shown(path)))?;
         sender.entry(located.directory.as_fd(), &located.name, RawPath::new(), &stat)?;
     }
     while sender.step()? {}
@@ -85,7 +85,7 @@ impl Sender<'_> {
         let stat = match rustix::fs::statat(&level.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(true),
-            Err(errno) => return Err(refused(format!("looking at {}", shown(&path)), errno)),
+            Err(errno) => return Err(refused(format!("examining {}", shown(&path)), errno)),
         };
         // Taken off the stack while its entry is sent, which may push another level.
         let Some(level) = self.levels.pop() else { return Ok(false) };
@@ -132,7 +132,7 @@ impl Sender<'_> {
     }
 
     fn enter(&mut self, fd: OwnedFd, path: RawPath) -> Outcome<()> {
-        let stat = rustix::fs::fstat(&fd).during(|| format!("looking at {}", shown(&path)))?;
+        let stat = rustix::fs::fstat(&fd).during(|| format!("examining {}", shown(&path)))?;
         let xattrs = read_xattrs(fd.as_fd(), &path)?;
         self.header(TreeKind::Directory, path.clone(), &stat, xattrs)?;
         let entries = Dir::read_from(&fd).during(|| format!("reading the directory {}", shown(&path)))?;
@@ -142,7 +142,7 @@ impl Sender<'_> {
 
     /// Sends exactly as many bytes as announced. Bytes appended meanwhile are left out; truncation is an error.
     fn file(&mut self, fd: BorrowedFd<'_>, path: RawPath) -> Outcome<()> {
-        let stat = rustix::fs::fstat(fd).during(|| format!("looking at {}", shown(&path)))?;
+        let stat = rustix::fs::fstat(fd).during(|| format!("examining {}", shown(&path)))?;
         if file_type(&stat) != FileType::RegularFile {
             return Ok(());
         }

@@ -194,7 +194,7 @@ impl Place {
                 Ok(Some((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))))
             }
             Ok(_) | Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(refused(format!("looking at {}", shown(&self.name)), errno)),
+            Err(errno) => Err(refused(format!("examining {}", shown(&self.name)), errno)),
         }
     }
 
@@ -203,7 +203,7 @@ impl Place {
         match rustix::fs::statat(&self.parent, self.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(file_type(&stat) == FileType::Directory),
             Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(refused(format!("looking at {}", shown(&self.name)), errno)),
+            Err(errno) => Err(refused(format!("examining {}", shown(&self.name)), errno)),
         }
     }
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the scripts share: saying what happens, and installing packages only when something is missing.
+# Shared functions: messages, and installation of missing packages.
 
-# Programs such as mke2fs live where an ordinary user's PATH does not look.
+# Programs such as mke2fs are not in the PATH of an ordinary user.
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 export PATH
 
@@ -14,13 +14,13 @@ fail() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Where apt keeps its sources, and what says which release this is.
+# The apt configuration, and the file that names the release.
 etc_apt=/etc/apt
 os_release=/etc/os-release
 
 missing_packages=()
 
-# need COMMAND PACKAGE: remembers the package unless the command is there.
+# need COMMAND PACKAGE: records the package as missing unless the command exists.
 need() {
   have "$1" || missing_packages+=("$2")
 }
@@ -33,15 +33,15 @@ apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# Whether apt knows any package at all; a fresh container knows none.
+# Whether apt has no package lists, as in a fresh container.
 apt_lists_empty() {
   [ -z "$(find /var/lib/apt/lists -maxdepth 1 -type f -name '*Packages*' -print -quit 2>/dev/null)" ]
 }
 
-# Installs what `need` found missing. Without root and sudo it says what to run instead, and stops.
+# Installs the packages recorded by `need`. Without root and sudo it prints the command to run, and stops.
 install_missing() {
   if [ "${#missing_packages[@]}" -eq 0 ] && ! apt_lists_empty; then
-    echo "all there"
+    echo "all installed"
     return
   fi
   may_install
@@ -51,36 +51,36 @@ install_missing() {
   fi
   [ "${#missing_packages[@]}" -gt 0 ] || return 0
   echo "installing: ${missing_packages[*]}"
-  # Old lists name packages that are gone: fetch new ones once and try again.
+  # Old lists name packages that no longer exist: update once and try again.
   install_beside "${missing_packages[@]}" ||
     { apt_get update && install_beside "${missing_packages[@]}"; } ||
     install_from_backports "${missing_packages[@]}" ||
     fail "these packages cannot be installed without removing others: ${missing_packages[*]}
-  Nothing was removed. See what stands in the way with
+  Nothing was removed. To see the conflicts, run
     apt-get install --simulate --no-install-recommends ${missing_packages[*]}
-  then install them from the source that the packages you have come from (apt-cache policy qemu-utils), and run
-  this script again."
+  then install them from the source of your installed packages (apt-cache policy qemu-utils), and run this script
+  again."
   missing_packages=()
 }
 
-# Stops unless packages can be installed here. A password that sudo wants is asked for now.
+# Stops unless packages can be installed. Asks for the sudo password now, if one is needed.
 may_install() {
   have apt-get || fail "this script installs packages with apt-get; please install: ${missing_packages[*]}"
   local line="apt-get update && apt-get install --no-install-recommends ${missing_packages[*]}"
   [ "${#missing_packages[@]}" -gt 0 ] || line="apt-get update"
   [ "$(id -u)" -ne 0 ] || return 0
-  have sudo || fail "packages are missing and there is no sudo. As root, run:
+  have sudo || fail "packages are missing and sudo is not installed. As root, run:
     $line"
   sudo -v
 }
 
-# Installs packages and removes none, whatever they conflict with.
+# Installs packages without removing any that conflict.
 install_beside() {
   apt_get install --no-remove --no-install-recommends "$@"
 }
 
-# Installs packages from the distribution's backports: a QEMU from there wants its other packages from there too. The
-# source is there for as long as this takes; its address is that of the sources there are.
+# Installs packages from the distribution's backports: a QEMU from there needs its other packages from there too. The
+# backports source is added only temporarily, with the address of the configured sources.
 install_from_backports() {
   local codename lists="$etc_apt/sources.list.d/agentiso-backports.sources" status=0
   # shellcheck source=/dev/null
@@ -99,7 +99,7 @@ install_from_backports() {
   return "$status"
 }
 
-# apt_uris CODENAME: where the packages of this release come from, from both forms of source lists.
+# apt_uris CODENAME: the address of the packages of this release, from both formats of source lists.
 apt_uris() {
   { cat "$etc_apt"/sources.list "$etc_apt"/sources.list.d/*.list 2>/dev/null || true; } |
     sed -E -n 's/^deb (\[[^]]*\] )?([^ ]+) '"$1"' .*/\2/p' | head -n 1 | grep . && return
@@ -109,7 +109,7 @@ apt_uris() {
       if (meant && uri) { print uri; exit } }'
 }
 
-# apt_key CODENAME: the keyring the source of this release is signed by, if it names one.
+# apt_key CODENAME: the keyring that signs the source of this release, if it names one.
 apt_key() {
   { cat "$etc_apt"/sources.list.d/*.sources 2>/dev/null || true; } |
     awk -v RS= -v name="$1" '{ key = ""; meant = 0
@@ -117,28 +117,28 @@ apt_key() {
       if (meant && key) { print key; exit } }'
 }
 
-# What agentiso is built with.
+# The packages needed to build agentiso.
 need_compiler() {
   have cc || missing_packages+=(gcc libc6-dev)
 }
 
-# Builds agentiso in the profile that is compiled soonest and names the program in `built`.
+# Builds agentiso in the profile that compiles fastest, and sets `built` to the program.
 build_quickly() {
   cargo build --profile quick --locked --bin agentiso
   built="${CARGO_TARGET_DIR:-$PWD/target}/quick/agentiso"
 }
 
-# What agentiso needs to run.
+# The packages needed to run agentiso.
 need_product_packages() {
   need qemu-system-x86_64 qemu-system-x86
   need mke2fs e2fsprogs
   need mmdebstrap mmdebstrap
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing_packages+=(ca-certificates)
-  # An ordinary user builds images in a user namespace with ids of its own.
+  # An ordinary user builds images in a user namespace with a range of ids.
   [ "$(id -u)" -eq 0 ] || need newuidmap uidmap
 }
 
-# An ordinary user builds images in a user namespace, with a range of user and group ids of its own.
+# An ordinary user builds images in a user namespace, which needs a range of user and group ids.
 need_ids() {
   local user first line
   user="$(id -un)"
@@ -148,7 +148,7 @@ need_ids() {
   first="$(cat /etc/subuid /etc/subgid 2>/dev/null |
     awk -F: 'BEGIN { free = 100000 } $2 + $3 > free { free = $2 + $3 } END { print free }')"
   line="usermod --add-subuids $first-$((first + 65535)) --add-subgids $first-$((first + 65535)) $user"
-  have sudo || fail "$user has no range of user and group ids, and there is no sudo. As root, run:
+  have sudo || fail "$user has no range of subordinate user and group ids, and sudo is not installed. As root, run:
     $line"
   echo "giving $user a range of user and group ids: $line"
   # shellcheck disable=SC2086
@@ -159,7 +159,7 @@ need_rust() {
   have cargo || fail "cargo was not found: install a Rust toolchain (version 1.95 or newer) first"
 }
 
-# Where QEMU can get to: as root it runs as nobody, who may not enter root's own directories.
+# A directory that QEMU can access: as root it runs as nobody, who cannot enter root's own directories.
 reachable() {
   mkdir -p "$1"
   if [ "$(id -u)" -ne 0 ] || setpriv --reuid nobody --regid nogroup --clear-groups test -x "$1"; then
@@ -169,7 +169,7 @@ reachable() {
   fi
 }
 
-# Seconds as "1 min 5 s".
+# Formats seconds as "1 min 5 s".
 spell_seconds() {
   if [ "$1" -ge 60 ]; then printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); else printf '%d s' "$1"; fi
 }

@@ -1,11 +1,11 @@
-// What a program on the official TypeScript SDK gets from a long command, with the SDK's own settings.
+// Runs a long command through the official TypeScript SDK with its default settings, and records the results.
 //
 // usage: node mcp_client.mjs AGENTISO WORKSPACE COMMAND RESULTS    in a directory where the SDK is installed
 import { createRequire } from 'node:module';
 import { appendFileSync, writeFileSync } from 'node:fs';
 
 const [agentiso, workspace, command, results] = process.argv.slice(2);
-// Modules are looked for where the agent is installed, not beside this file.
+// Resolve modules in the directory where the agent is installed, not beside this file.
 const require = createRequire(process.cwd() + '/');
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');

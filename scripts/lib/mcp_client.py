@@ -1,4 +1,4 @@
-"""What a program on the official Python SDK gets from a long command, with the SDK's own settings.
+"""Runs a long command through the official Python SDK with its default settings, and records the results.
 
 usage: mcp_client.py AGENTISO WORKSPACE COMMAND RESULTS
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A model that follows a script, for `scripts/test-agents`: real agents talk to it, and it has them call our tools.
+"""A scripted model for `scripts/test-agents`: real agents talk to it, and it makes them call our tools.
 
 It creates a workspace, runs one long command in it, waits for the job if the command became one, and ends. It keeps no
-state: what comes next follows from the tool results in the request. It speaks the APIs of Anthropic (messages), OpenAI
-(chat completions, responses) and Google (generateContent). Every tool result it is shown is appended to a file, one
-JSON string per line: that is what the agent's model got.
+state: the next step follows from the tool results in the request. It speaks the APIs of Anthropic (messages), OpenAI
+(chat completions, responses) and Google (generateContent). Every tool result in a request is appended to a file, one
+JSON string per line: this is what the agent's model received.
 
 usage: scripted_model.py WORKSPACE COMMAND RESULTS    prints the port it listens on
 """
@@ -16,13 +16,13 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WORKSPACE, COMMAND, RESULTS = sys.argv[1:4]
-# Waits that are enough for any command of the test.
+# Enough calls for any command of the test.
 MOST_CALLS = 20
 OFFERED = re.compile(r"(?:^|[^a-z])(workspace_create|exec)$")
 
 
 class Tools(dict):
-    """Our tools by their own names: the names the agent gives them, each with its namespace if it has one."""
+    """Maps our tool names to the agent's names for them, with their namespace if any."""
 
     def add(self, name, namespace=None):
         known = OFFERED.search(name)

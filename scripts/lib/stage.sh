@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The files of an installation, laid out below a directory as they are below a prefix. `scripts/install` installs such
-# a tree, `scripts/package` packs one.
+# Lays out the files of an installation below a directory, as below a prefix. `scripts/install` installs such a tree,
+# `scripts/package` packs it.
 
 # The version in Cargo.toml.
 agentiso_version() {

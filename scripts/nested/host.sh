@@ -1,26 +1,26 @@
 # shellcheck shell=bash
-# Building the test host: a Debian whose virtual processor has SVM, so that it has a /dev/kvm of its own, with ZFS and
-# a second QEMU; and the QEMU that emulates it.
-# Each step keeps the hash of what it was made by: a step whose recipe has changed is made anew, with what needs it.
-# $host is the directory all of it is made in.
+# Builds the test host: a Debian whose virtual CPU has SVM, so that it has its own /dev/kvm, with ZFS and a second QEMU;
+# and the QEMU that emulates it. Each step records a hash of its inputs: a step whose inputs have changed is repeated,
+# and
+# so are the steps that depend on it. $host is the directory for everything that is built.
 : "${host:=}"
 
-# Recommends are left out. The kernel has ext4 and NVMe built in, so it boots without an initrd.
+# Recommends are omitted. The kernel has ext4 and NVMe built in, so it boots without an initrd.
 readonly HOST_PACKAGES=systemd,systemd-sysv,libpam-systemd,udev,dbus,kmod,linux-image-cloud-amd64,qemu-system-x86,e2fsprogs,xfsprogs,zfsutils-linux,procps,iproute2,git,ca-certificates
-# ZFS comes as source; the headers' version is that of the kernel in the host.
+# ZFS is distributed as source; the headers must match the kernel of the host.
 readonly MODULE_PACKAGES=build-essential,kmod,linux-headers-cloud-amd64,zfs-dkms
 readonly EMULATOR_PACKAGES=build-essential,ninja-build,pkg-config,python3-venv,libglib2.0-dev,libfdt-dev,zlib1g-dev
 readonly HOST_DISK_SIZE=24G
 
-# The suite this system is of, and its own package sources for it.
+# The Debian release of this system.
 suite() {
   # shellcheck source=/dev/null
   (. /etc/os-release && [ "$ID" = debian ] && printf '%s' "$VERSION_CODENAME") ||
     fail "the test host is built from the packages of this system, which must be a Debian"
 }
 
-# package_sources COMPONENTS: one line for each of Debian's repositories that apt uses here, and one for newer
-# versions, which are installed only when asked for.
+# package_sources COMPONENTS: one line for each Debian repository that apt uses here, and one for backports, whose
+# packages are installed only on request.
 package_sources() {
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
@@ -31,7 +31,7 @@ package_sources() {
        }'
 }
 
-# bootstrap PACKAGES HOOK: a root file system for the time the hook runs, which is given its path.
+# bootstrap PACKAGES HOOK: creates a temporary root file system and calls the hook with its path.
 bootstrap() {
   package_sources "main contrib" >"$host/sources.list"
   [ -s "$host/sources.list" ] || fail "apt knows no package sources of Debian: run apt-get update"
@@ -45,8 +45,9 @@ bootstrap() {
 $(tail -n 20 "$host/build.log")"
 }
 
-# step NAME FILE...: runs make_NAME once; what it made is there from then on, unless one of the files, or this one, has
-# changed. A file is one of scripts/nested, or the mark of a step before.
+# step NAME FILE...: runs make_NAME unless it has already run with the same inputs: the files, and this one. A file is
+# in
+# scripts/nested, or the mark of an earlier step.
 step() {
   local name="$1" start=$SECONDS hash
   shift
@@ -72,11 +73,11 @@ make_emulator() {
 
 make_disk() {
   rm -f "$host"/disk.img "$host"/vmlinuz
-  # The hook runs where files have the owners they are to have, whoever builds.
+  # In the hook, files have their final owners, whoever runs this script.
   bootstrap "$HOST_PACKAGES" "$PWD/scripts/nested/host-files \"\$1\" $host $HOST_DISK_SIZE $(suite)-backports"
 }
 
-# build_host: makes what is missing of it, in $host.
+# build_host: builds what is missing in $host.
 build_host() {
   mkdir -p "$host"
   step modules host-modules

@@ -17,7 +17,11 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("agentiso image kernel ", "compiles a kernel, which takes half an hour"),
     ("claude ", "needs Claude Code"),
     ("goose ", "needs goose"),
+    ("pip install ", "needs a package index"),
 ];
+
+/// Languages of code blocks. Commands belong in `console` and `sh` blocks, where the tests find them.
+const LANGUAGES: &[&str] = &["console", "sh", "json", "toml", "text", "python", ""];
 
 /// Words that end a command in a shell line.
 const ENDS: [&str; 6] = ["|", ";", "&&", "||", ">", "<"];
@@ -68,11 +72,11 @@ fn words(line: &str) -> Vec<(String, bool)> {
 
 /// Returns the lines of code blocks in one of these languages.
 fn code<'a>(page: &'a str, languages: &[&str]) -> Vec<&'a str> {
-    let mut inside = false;
+    let (mut open, mut inside) = (false, false);
     let mut lines = Vec::new();
     for line in page.lines() {
         match line.strip_prefix("```") {
-            Some(language) => inside = languages.contains(&language),
+            Some(language) => (open, inside) = (!open, !open && languages.contains(&language)),
             None if inside => lines.push(line.trim_start_matches("$ ")),
             None => {}
         }
@@ -83,7 +87,8 @@ fn code<'a>(page: &'a str, languages: &[&str]) -> Vec<&'a str> {
 /// The pages whose examples are checked, with their text.
 fn pages() -> Vec<(String, String)> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![top.join("README.md"), top.join("CONTRIBUTING.md")];
+    let mut pages =
+        vec![top.join("README.md"), top.join("CONTRIBUTING.md"), top.join("sdk/python/README.md")];
     pages.extend(fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     let pages = pages.into_iter().filter(|page| page.extension().is_some_and(|end| end == "md"));
     pages.map(|page| (page.display().to_string(), fs::read_to_string(&page).unwrap())).collect()
@@ -119,6 +124,34 @@ fn every_command_that_no_test_runs_has_a_reason() {
         for line in lines.lines() {
             let has_reason = NOT_RUN.iter().any(|(part, _)| line.contains(part));
             assert!(has_reason, "{page}: {line}\nuse a console block, so that vm/examples.rs runs it");
+        }
+    }
+}
+
+#[test]
+fn every_console_block_is_run_on_a_real_machine() {
+    let tests = include_str!("vm/examples.rs");
+    for (page, text) in pages().iter().filter(|(_, text)| text.contains("```console")) {
+        let name = Path::new(page).file_name().and_then(|name| name.to_str()).unwrap();
+        let followed = [format!("\"docs/{name}\""), format!("\"{name}\"")];
+        assert!(followed.iter().any(|path| tests.contains(path)), "vm/examples.rs does not follow {page}");
+        let lines = code(text, &["console"]).len();
+        assert!(lines > 0, "{page} has an empty console block");
+    }
+}
+
+#[test]
+fn code_blocks_have_known_languages_and_other_blocks_show_no_commands() {
+    for (page, text) in pages() {
+        let fences = text.lines().filter_map(|line| line.strip_prefix("```")).step_by(2);
+        for language in fences {
+            assert!(LANGUAGES.contains(&language), "{page}: unknown language {language:?}");
+        }
+        for line in code(&text, &["text", ""]) {
+            assert!(
+                !line.trim_start().starts_with("agentiso "),
+                "{page}: use a console or sh block for: {line}"
+            );
         }
     }
 }

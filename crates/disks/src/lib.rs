@@ -12,4 +12,4 @@ mod zfs;
 pub use choose::{Choice, Wanted, choose};
 pub use qcow2::Qcow2Layers;
 pub use reflink::Reflinks;
-pub use zfs::{NewPool, PreparedPool, Zvols, prepare};
+pub use zfs::{NewZpool, PreparedZpool, Zvols, prepare};

@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agentiso_core::ports::{Dataset, DiskError, DiskSource, Disks, PoolError};
+use agentiso_core::ports::{Dataset, DiskError, DiskSource, Disks, ZpoolError};
 use agentiso_core::{Code, Explain};
-use agentiso_disks::{NewPool, Zvols, prepare};
+use agentiso_disks::{NewZpool, Zvols, prepare};
 use agentiso_testing::disks::{Lab, Scribe, conformance, random_histories};
 
 const GIB: u64 = 1 << 30;
@@ -119,12 +119,12 @@ impl Drop for Fixture {
 }
 
 /// A pool in a file, for tests that damage it.
-struct OwnPool {
+struct OwnZpool {
     name: String,
     dir: tempfile::TempDir,
 }
 
-impl OwnPool {
+impl OwnZpool {
     fn new(name: &str) -> Self {
         let name = format!("agentiso-{name}-{}", std::process::id());
         Self { name, dir: tempfile::tempdir_in("/var/tmp").unwrap() }
@@ -134,8 +134,8 @@ impl OwnPool {
         self.dir.path().join("pool.img")
     }
 
-    fn new_pool(&self) -> NewPool {
-        NewPool { path: self.file(), bytes: Some(GIB) }
+    fn new_pool(&self) -> NewZpool {
+        NewZpool { path: self.file(), bytes: Some(GIB) }
     }
 
     fn make(&self) -> Dataset {
@@ -143,7 +143,7 @@ impl OwnPool {
     }
 }
 
-impl Drop for OwnPool {
+impl Drop for OwnZpool {
     fn drop(&mut self) {
         let _ = Command::new("zpool").args(["destroy", "-f", &self.name]).output();
     }
@@ -243,7 +243,7 @@ fn a_disk_in_use_is_removed_once_it_is_closed() {
 
 #[test]
 fn a_foreign_dataset_is_rejected_and_not_changed() {
-    let pool = OwnPool::new("foreign");
+    let pool = OwnZpool::new("foreign");
     let ours = pool.make();
     let foreign = Dataset::parse(&format!("{}/mine", pool.name)).unwrap();
     run("zfs", &["create", "-o", "mountpoint=none", foreign.as_str()]);
@@ -258,7 +258,7 @@ fn a_foreign_dataset_is_rejected_and_not_changed() {
         fs::write(&image, vec![7; MIB]).unwrap();
         let zvols = Zvols::open(dataset, dir.path(), dir.path()).unwrap();
         let refused = zvols.create(&dir.path().join("disk.zvol"), &DiskSource::Raw(image), GIB).unwrap_err();
-        assert!(matches!(refused, DiskError::Pool(PoolError::NotOurs(_))), "{refused:?}");
+        assert!(matches!(refused, DiskError::Pool(ZpoolError::NotOurs(_))), "{refused:?}");
         assert_eq!(refused.code(), Code::InvalidConfig);
         zvols.sweep().unwrap();
         assert_eq!(list(), before);
@@ -266,12 +266,12 @@ fn a_foreign_dataset_is_rejected_and_not_changed() {
     run("zfs", &["destroy", "-r", ours.as_str()]);
     run("zfs", &["create", "-o", "mountpoint=none", ours.as_str()]);
     let refused = prepare(&pool.name, None).unwrap_err();
-    assert!(matches!(refused, DiskError::Pool(PoolError::NotOurs(_))), "{refused:?}");
+    assert!(matches!(refused, DiskError::Pool(ZpoolError::NotOurs(_))), "{refused:?}");
 }
 
 #[test]
 fn a_full_pool_is_reported_before_anything_changes() {
-    let pool = OwnPool::new("full");
+    let pool = OwnZpool::new("full");
     let fixture = Fixture::in_dataset(pool.make());
     let disk = fixture.create("disk", &fixture.image());
     run("zfs", &["create", "-V", "800M", &format!("{}/filler", pool.name)]);
@@ -279,9 +279,9 @@ fn a_full_pool_is_reported_before_anything_changes() {
     // Another process, so that nothing is cached.
     let zvols = Zvols::open(fixture.dataset.clone(), fixture.dir.path(), fixture.dir.path()).unwrap();
     let refused = zvols.create(&fixture.path("more"), &DiskSource::Layer(disk.clone()), GIB).unwrap_err();
-    assert!(matches!(refused, DiskError::Pool(PoolError::Full { .. })), "{refused:?}");
+    assert!(matches!(refused, DiskError::Pool(ZpoolError::Full { .. })), "{refused:?}");
     assert_eq!(refused.code(), Code::DiskFull);
-    assert!(matches!(zvols.let_grow(&disk, 2 * GIB), Err(DiskError::Pool(PoolError::Full { .. }))));
+    assert!(matches!(zvols.let_grow(&disk, 2 * GIB), Err(DiskError::Pool(ZpoolError::Full { .. }))));
     assert_eq!(zvols.open(&disk).unwrap().size(), GIB);
     assert_eq!(fixture.names(), before);
     assert!(fixture.path("more").symlink_metadata().is_err());
@@ -291,7 +291,7 @@ fn a_full_pool_is_reported_before_anything_changes() {
 
 #[test]
 fn an_exported_pool_is_reported_and_nothing_is_lost() {
-    let pool = OwnPool::new("export");
+    let pool = OwnZpool::new("export");
     let fixture = Fixture::in_dataset(pool.make());
     let scribe = fixture.scribe();
     let disk = fixture.create("disk", &fixture.image());
@@ -304,7 +304,7 @@ fn an_exported_pool_is_reported_and_nothing_is_lost() {
         fixture.zvols.open(&disk).err().unwrap(),
         fixture.zvols.own_bytes(&disk).unwrap_err(),
         fixture.zvols.sweep().unwrap_err(),
-        fixture.zvols.keeping().unwrap_err(),
+        fixture.zvols.storage_status().unwrap_err(),
     ];
     for failure in failures {
         assert_eq!(failure.code(), Code::StorageUnavailable, "{failure:?}");
@@ -343,10 +343,10 @@ fn sizes_are_multiples_of_a_block_and_grow_only() {
 
 #[test]
 fn a_pool_is_created_once_and_only_on_an_empty_device() {
-    let pool = OwnPool::new("make");
+    let pool = OwnZpool::new("make");
     fs::write(pool.file(), "precious").unwrap();
     let refused = prepare(&pool.name, Some(&pool.new_pool())).unwrap_err();
-    assert!(matches!(refused, DiskError::Pool(PoolError::Occupied { .. })), "{refused:?}");
+    assert!(matches!(refused, DiskError::Pool(ZpoolError::Occupied { .. })), "{refused:?}");
     assert_eq!(fs::read(pool.file()).unwrap(), b"precious");
     fs::remove_file(pool.file()).unwrap();
 
@@ -358,12 +358,12 @@ fn a_pool_is_created_once_and_only_on_an_empty_device() {
     let dataset = pool.make();
     assert_eq!(prepare(&pool.name, Some(&pool.new_pool())).unwrap().keep(), dataset);
     assert_eq!(prepare(&pool.name, None).unwrap().keep(), dataset);
-    let elsewhere = NewPool { path: pool.dir.path().join("other.img"), bytes: Some(GIB) };
+    let elsewhere = NewZpool { path: pool.dir.path().join("other.img"), bytes: Some(GIB) };
     assert!(prepare(&pool.name, Some(&elsewhere)).is_err());
     assert!(!elsewhere.path.exists());
     assert!(matches!(
         prepare("no-such-pool", None).unwrap_err(),
-        DiskError::Pool(PoolError::Unavailable { .. })
+        DiskError::Pool(ZpoolError::Unavailable { .. })
     ));
 }
 

@@ -4,21 +4,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use agentiso_core::action::{Rate, Subject};
+use agentiso_core::action::{Effect, Rate, Subject};
 use agentiso_core::admission::SubjectFacts;
 use agentiso_core::ports::host::Point;
 use agentiso_core::ports::link::Link;
-use agentiso_core::ports::records::{NewEvent, Snapshot, Workspace};
+use agentiso_core::ports::records::{Snapshot, Workspace};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, WorkspaceId};
-use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::access::{Access, Perform};
 use crate::admission::{Subjects, not_owner};
-use crate::redact::{redacted, without_known};
-use crate::rooms::{AtWork, locked};
+use crate::record::Record;
+use crate::redact::redacted;
+use crate::rooms::AtWork;
 use crate::sessions::Calling;
 use crate::{Caller, Engine};
 
@@ -160,38 +159,34 @@ impl Engine {
         progress: Arc<dyn Progress>,
     ) -> Result<A::Outcome, Failure> {
         let mut record = Record::begin(self, caller, A::ABOUT.name, redacted(&action));
-        let result =
-            self.admit(caller, &action.subjects(), A::ABOUT.rate, A::ACCESS, progress, &mut record).await;
-        let result = match result {
-            Ok(context) => run(action, context).await,
-            Err(failure) => Err(failure),
+        let call = Call {
+            subjects: &action.subjects(),
+            rate: A::ABOUT.rate,
+            access: A::ACCESS,
+            changes: A::ABOUT.effect != Effect::Reads,
         };
-        if let Ok(outcome) = &result
-            && let Some(made) = A::made(outcome)
-            && let Ok(workspace) = self.records.workspace(made).await
-        {
-            record.about(&workspace);
+        match self.admit(caller, call, progress, &mut record).await {
+            Ok(context) => run(action, context, record).await,
+            Err(failure) => {
+                record.end(Err(failure.code())).await?;
+                Err(failure)
+            }
         }
-        record.end(match &result {
-            Ok(outcome) => Ok(A::changed(outcome)),
-            Err(failure) => Err(failure.code()),
-        });
-        result
     }
 
-    /// Lets a caller in, if it may use everything it refers to, and resolves what that is.
+    /// Lets a caller in, if it may use everything it refers to, and resolves what that is. The entry of an action that
+    /// changes something is stored before the first side effect.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         caller: &Caller,
-        subjects: &[Subject<'_>],
-        rate: Rate,
-        access: Access,
+        call: Call<'_>,
         progress: Arc<dyn Progress>,
         record: &mut Record,
     ) -> Result<Context, Failure> {
         self.sessions.touch(caller);
-        self.rates.admit(caller, rate)?;
-        let subjects = self.resolve(caller, subjects, record).await?;
+        self.rates.admit(caller, call.rate)?;
+        let access = call.access;
+        let subjects = self.resolve(caller, call, record).await?;
         // Looking at a workspace does not use it: one that is only watched is idle.
         let used = subjects.used.iter().filter(|_| access != Access::Looks);
         let at_work: Arc<[AtWork]> = used.map(|id| self.rooms.work_on(*id)).collect();
@@ -218,17 +213,27 @@ impl Engine {
     }
 }
 
-async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Failure> {
+/// What admission has to know of a call.
+pub(crate) struct Call<'a> {
+    pub subjects: &'a [Subject<'a>],
+    pub rate: Rate,
+    pub access: Access,
+    /// Whether it changes anything, so that its timeline entry is stored first.
+    pub changes: bool,
+}
+
+async fn run<A: Perform>(action: A, context: Context, record: Record) -> Result<A::Outcome, Failure> {
     if matches!(A::ACCESS, Access::Looks | Access::Works) {
         let done = tokio::select! {
             done = action.perform(&context) => done,
             failure = context.standstill() => Err(failure),
             failure = context.lost() => Err(failure),
         };
-        return match done {
+        let done = match done {
             Err(failure) => Err(context.explained(failure).await),
             done => done,
         };
+        return finish::<A>(&context, record, done).await;
     }
     // In a task of its own, so that a caller that goes away leaves nothing half done.
     // The user of this machine is told that the daemon goes on.
@@ -264,6 +269,7 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
             room.forget_end();
         }
         drop(turn);
+        let result = finish::<A>(&context, record, result).await;
         if let Err(Ok(outcome)) = answer.send(result)
             && undone
         {
@@ -276,6 +282,27 @@ async fn run<A: Perform>(action: A, context: Context) -> Result<A::Outcome, Fail
         .map_err(|_| Failure::new(Code::Internal, format!("{} ended with a fault", A::ABOUT.name)))?
 }
 
+/// Completes the timeline entry of an action, before its answer leaves.
+async fn finish<A: Perform>(
+    context: &Context,
+    mut record: Record,
+    result: Result<A::Outcome, Failure>,
+) -> Result<A::Outcome, Failure> {
+    let end = match &result {
+        Ok(outcome) => {
+            if let Some(made) = A::made(outcome)
+                && let Ok(workspace) = context.engine.records.workspace(made).await
+            {
+                record.about(&workspace);
+            }
+            Ok(A::changed(outcome))
+        }
+        Err(failure) => Err(failure.code()),
+    };
+    record.end(end).await?;
+    result
+}
+
 /// A call that ended because its machine was ended on purpose.
 fn cut_off(workspace: &Workspace, what: &str) -> Failure {
     Failure::new(
@@ -283,61 +310,4 @@ fn cut_off(workspace: &Workspace, what: &str) -> Failure {
         format!("the call was cut off: workspace {} {what} while it ran", workspace.name),
     )
     .with_remedy("nothing is wrong with the machine; repeat the call if it is still needed")
-}
-
-/// What will be remembered of an action. One whose caller went away is remembered as cancelled.
-pub(crate) struct Record {
-    engine: Arc<Engine>,
-    began: Instant,
-    event: Option<NewEvent>,
-}
-
-impl Record {
-    pub fn begin(engine: &Arc<Engine>, caller: &Caller, action: &str, detail: Value) -> Self {
-        let event = NewEvent {
-            at: Timestamp::now(),
-            workspace: None,
-            workspace_name: None,
-            session: caller.session,
-            client: caller.shown(),
-            action: action.to_owned(),
-            detail,
-            duration: std::time::Duration::ZERO,
-            outcome: Code::Cancelled.as_str().to_owned(),
-            changed: None,
-        };
-        Self { engine: Arc::clone(engine), began: Instant::now(), event: Some(event) }
-    }
-
-    pub fn about(&mut self, workspace: &Workspace) {
-        if let Some(event) = &mut self.event {
-            event.workspace = Some(workspace.id);
-            event.workspace_name = Some(workspace.name.clone());
-            let room = self.engine.rooms.of(workspace.id);
-            let env = locked(&room.env);
-            event.detail = without_known(&event.detail, &env.secrets());
-        }
-    }
-
-    pub fn end(mut self, result: Result<Option<String>, Code>) {
-        if let Some(event) = &mut self.event {
-            match result {
-                Ok(changed) => {
-                    "ok".clone_into(&mut event.outcome);
-                    event.changed = changed;
-                }
-                Err(code) => code.as_str().clone_into(&mut event.outcome),
-            }
-        }
-    }
-}
-
-impl Drop for Record {
-    fn drop(&mut self) {
-        if let Some(mut event) = self.event.take() {
-            event.duration = self.began.elapsed();
-            self.engine.metrics.count(&event.action, &event.outcome, event.duration);
-            self.engine.timeline.append(event);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Admission: what an action refers to, and whether its caller may use it.
 //!
 //! ```text
-//!  references ──► workspaces found ──► decide ──► snapshots and points found ──► adopt ──► Subjects
+//!  references ──► workspaces found ──► decide ──► snapshots and points found ──► entry stored ──► adopt
 //!                                        │
 //!                                        └──► denied: nothing has changed
 //! ```
@@ -10,6 +10,7 @@
 //! records. The decision itself is [`agentiso_core::admission::decide`], which is pure. It comes before anything that
 //! belongs to a workspace is looked up, so that a refusal tells nothing about another session's snapshots.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::action::Subject;
@@ -20,8 +21,9 @@ use agentiso_core::ports::host::Point;
 use agentiso_core::ports::records::{Snapshot, Workspace};
 use agentiso_core::{Code, Failure, WorkspaceId};
 
-use crate::act::Record;
+use crate::act::Call;
 use crate::actions::refuse_suspend_snapshot;
+use crate::record::Record;
 use crate::{Caller, Engine};
 
 /// The name of the present state of a workspace, among the names of its snapshots.
@@ -56,11 +58,12 @@ struct Found<'a> {
 impl Engine {
     /// Resolves everything an action refers to, and refuses what its caller may not use.
     pub(crate) async fn resolve(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
-        references: &[Subject<'_>],
+        call: Call<'_>,
         record: &mut Record,
     ) -> Result<Subjects, Failure> {
+        let references = call.subjects;
         let mut found = Vec::with_capacity(references.len());
         for reference in references {
             found.push(self.find_subject(caller, *reference).await?);
@@ -75,6 +78,9 @@ impl Engine {
         let mut subjects = Subjects { facts: action.subjects, ..Subjects::default() };
         for (reference, found) in references.iter().zip(found) {
             self.add(&mut subjects, *reference, found, record).await?;
+        }
+        if call.changes {
+            record.store().await?;
         }
         if let Some(session) = caller.session {
             for workspace in adopt {

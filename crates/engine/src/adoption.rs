@@ -1,22 +1,24 @@
 //! How a workspace gets another owner.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::admission::{Amounts, OwnerFacts, Takeover, TakeoverDenial, decide_takeover};
 use agentiso_core::ports::records::{Session, Workspace};
 use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::Engine;
 
 impl Engine {
     /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
     pub(crate) async fn adopt(
-        &self,
+        self: &Arc<Self>,
         session: SessionId,
         workspace: WorkspaceId,
         idle: Duration,
     ) -> Result<(), Failure> {
-        let _one_at_a_time = self.quota.turn().await;
+        let turn = self.quota.turn().await;
         let found = self.records.workspace(workspace).await?;
         let owner = self.records.owner_of(workspace).await?;
         let owner = owner.map(|owner| self.owner_facts(&owner));
@@ -26,7 +28,7 @@ impl Engine {
             Takeover::Deny(denial) => return Err(self.kept_by_owner(&found, denial)),
         }
         self.quota.require_own(self, session, Amounts::of(&found.resources)).await?;
-        self.hand_over(workspace, session).await
+        self.hand_over(workspace, session, turn).await
     }
 
     fn owner_facts(&self, owner: &Session) -> OwnerFacts {
@@ -55,19 +57,34 @@ impl Engine {
     }
 
     /// Gives a workspace to a session, whoever has it now.
-    pub(crate) async fn grant(&self, workspace: &Workspace, session: SessionId) -> Result<(), Failure> {
-        let _one_at_a_time = self.quota.turn().await;
+    pub(crate) async fn grant(
+        self: &Arc<Self>,
+        workspace: &Workspace,
+        session: SessionId,
+    ) -> Result<(), Failure> {
+        let turn = self.quota.turn().await;
         if self.records.settings(workspace.id).await?.owner == Some(session) {
             return Ok(());
         }
         self.quota.require_own(self, session, Amounts::of(&workspace.resources)).await?;
-        self.hand_over(workspace.id, session).await
+        self.hand_over(workspace.id, session, turn).await
     }
 
-    /// Makes a session the owner. What sessions before it had set as variables is not its business.
-    async fn hand_over(&self, workspace: WorkspaceId, session: SessionId) -> Result<(), Failure> {
-        let kept = self.records.set_owner(workspace, session).await?;
-        self.rooms.of(workspace).change_owner(&kept);
-        Ok(())
+    /// Makes a session the owner. Variables that earlier sessions set are forgotten. In a task of its own: a caller that
+    /// disconnects must not leave the records changed and the former owner's calls running.
+    async fn hand_over(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        session: SessionId,
+        turn: OwnedMutexGuard<()>,
+    ) -> Result<(), Failure> {
+        let engine = Arc::clone(self);
+        let handing = tokio::spawn(async move {
+            let _turn = turn;
+            let kept = engine.records.set_owner(workspace, session).await?;
+            engine.rooms.of(workspace).change_owner(&kept);
+            Ok(())
+        });
+        handing.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))?
     }
 }

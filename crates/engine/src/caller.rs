@@ -1,6 +1,7 @@
 //! Who asks.
 
 use agentiso_core::SessionId;
+use agentiso_core::ports::records::MAX_CLIENT;
 
 /// Who asks for something.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,13 +22,15 @@ impl Caller {
     pub fn is_operator(&self) -> bool {
         self.session.is_none()
     }
+
     /// What the timeline calls it. A session says itself what it is called, so a name that could be taken for agentiso or
     /// for its user is shown as one that a session gave itself.
     pub(crate) fn shown(&self) -> String {
         let name: String = self.client.chars().filter(|letter| !letter.is_control()).collect();
         let lower = name.to_lowercase();
         let mistakable = !name.is_ascii() || OURS.iter().any(|ours| lower.contains(ours));
-        if self.session.is_some() && mistakable { format!("session {name:?}") } else { name }
+        let shown = if self.session.is_some() && mistakable { format!("session {name:?}") } else { name };
+        shown.chars().take(MAX_CLIENT).collect()
     }
 }
 
@@ -53,5 +56,6 @@ mod tests {
         assert_eq!(session("\u{430}gentiso"), "session \"\u{430}gentiso\"");
         assert_eq!(session("the user"), "session \"the user\"");
         assert_eq!(Caller::operator("agentiso/1.0").shown(), "agentiso/1.0");
+        assert_eq!(session(&"agentiso".repeat(16)).chars().count(), MAX_CLIENT, "no longer than is stored");
     }
 }

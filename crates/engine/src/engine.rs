@@ -17,10 +17,10 @@ use agentiso_core::ports::records::{Records, Settings};
 use agentiso_core::ports::{AllowAll, Clock, CommandPolicy};
 use agentiso_core::progress::Silent;
 use agentiso_core::{EngineSettings, Failure, Isolation, WorkspaceId};
-use tokio::sync::broadcast;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::events::{Audience, EventKind, Events};
+use crate::Caller;
+use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
@@ -30,7 +30,6 @@ use crate::sessions::Activity;
 use crate::stats::Sampler;
 use crate::timeline::Timeline;
 use crate::upkeep::ITSELF;
-use crate::{Caller, Event};
 
 /// Carries out the actions of all clients on the workspaces of one host.
 pub struct Engine {
@@ -98,7 +97,7 @@ impl Engine {
             rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
             sessions: Activity::new(Arc::clone(&clock)),
-            timeline: Timeline::start(Arc::clone(&records)),
+            timeline: Timeline::start(Arc::clone(&records)).await?,
             events: Events::new(Arc::clone(&records)),
             forwards: Forwards::new(settings.own_ports.clone()),
             sampler: Sampler::default(),
@@ -198,25 +197,9 @@ impl Engine {
         self.began.elapsed()
     }
 
-    /// Whether a caller may be told of an event: of its own workspaces, and, unless sessions are isolated, of those
-    /// that nobody owned.
-    pub fn may_see(&self, caller: &Caller, event: &Event) -> bool {
-        match (caller.session, event.audience) {
-            (None, _) => true,
-            (Some(session), Audience::Owner(owner)) => session == owner,
-            (Some(_), Audience::Everyone) => !self.isolates(caller),
-            (Some(_), Audience::Operator) => false,
-        }
-    }
-
     /// Whether a caller sees and reaches only what it owns.
     pub fn isolates(&self, caller: &Caller) -> bool {
         !caller.is_operator() && self.settings.isolation == Isolation::Strict
-    }
-
-    /// Subscribes to events from now on.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.watch()
     }
 
     /// The number of workspaces in each state.

@@ -1,16 +1,22 @@
 //! Events of workspaces, for clients that subscribe to them.
+//!
+//! An event is filtered when it is sent: what a client may not see never reaches its queue, and is not counted as missed.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use agentiso_core::ports::records::Records;
 pub use agentiso_core::wire::EventKind;
 use agentiso_core::{SessionId, WorkspaceId};
 use jiff::Timestamp;
 use serde::Serialize;
-use tokio::sync::broadcast;
+use tokio::sync::mpsc;
+
+use crate::rooms::locked;
+use crate::{Caller, Engine};
 
 /// How many events a slow subscriber may lag behind before it misses some.
-const LAG: usize = 256;
+const QUEUED: usize = 256;
 
 /// Something that happened to a workspace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,9 +32,6 @@ pub struct Event {
     /// Details for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Who may see it.
-    #[serde(skip)]
-    pub(crate) audience: Audience,
 }
 
 /// Who may see an event, besides the operator, who sees all of them.
@@ -48,15 +51,66 @@ impl From<Option<SessionId>> for Audience {
     }
 }
 
-/// Sends events to all subscribers.
+impl Audience {
+    /// Whether a subscriber may see the event.
+    fn includes(self, session: Option<SessionId>, isolated: bool) -> bool {
+        match (session, self) {
+            (None, _) => true,
+            (Some(session), Self::Owner(owner)) => session == owner,
+            (Some(_), Self::Everyone) => !isolated,
+            (Some(_), Self::Operator) => false,
+        }
+    }
+}
+
+/// Sends events to all subscribers that may see them.
 pub(crate) struct Events {
-    sender: broadcast::Sender<Event>,
+    subscribers: Mutex<Vec<Subscriber>>,
     records: Arc<dyn Records>,
+}
+
+struct Subscriber {
+    session: Option<SessionId>,
+    isolated: bool,
+    queue: mpsc::Sender<Event>,
+    /// Events of its own that did not fit into its queue.
+    missed: Arc<AtomicU64>,
+}
+
+/// The events that one client may see, from when it subscribed.
+pub struct Subscription {
+    queue: mpsc::Receiver<Event>,
+    missed: Arc<AtomicU64>,
+}
+
+/// What a subscription delivers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delivered {
+    /// An event.
+    Event(Event),
+    /// The client was too slow, and missed this many events that it could have seen.
+    Missed(u64),
+}
+
+impl Subscription {
+    /// Waits for the next event. Never returns if the engine has ended.
+    pub async fn next(&mut self) -> Delivered {
+        match self.queue.try_recv() {
+            Ok(event) => Delivered::Event(event),
+            Err(_) => match self.missed.swap(0, Ordering::Relaxed) {
+                0 => match self.queue.recv().await {
+                    Some(event) => Delivered::Event(event),
+                    None => std::future::pending().await,
+                },
+                missed => Delivered::Missed(missed),
+            },
+        }
+    }
 }
 
 impl Events {
     pub fn new(records: Arc<dyn Records>) -> Self {
-        Self { sender: broadcast::channel(LAG).0, records }
+        Self { subscribers: Mutex::default(), records }
     }
 
     /// Sends an event about a workspace that exists.
@@ -73,9 +127,14 @@ impl Events {
         name: &str,
         note: Option<String>,
     ) {
-        let event = Event { kind, workspace_id, name: name.to_owned(), at: Timestamp::now(), note, audience };
-        // It fails if nobody has subscribed.
-        let _ = self.sender.send(event);
+        let event = Event { kind, workspace_id, name: name.to_owned(), at: Timestamp::now(), note };
+        let mut subscribers = locked(&self.subscribers);
+        subscribers.retain(|subscriber| !subscriber.queue.is_closed());
+        for subscriber in subscribers.iter().filter(|one| audience.includes(one.session, one.isolated)) {
+            if subscriber.queue.try_send(event.clone()).is_err() {
+                subscriber.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Who may see events of a workspace.
@@ -83,8 +142,41 @@ impl Events {
         self.records.settings(id).await.map_or(Audience::Operator, |settings| settings.owner.into())
     }
 
-    /// Subscribes to events from now on.
-    pub fn watch(&self) -> broadcast::Receiver<Event> {
-        self.sender.subscribe()
+    fn subscribe(&self, session: Option<SessionId>, isolated: bool) -> Subscription {
+        let (sender, queue) = mpsc::channel(QUEUED);
+        let missed = Arc::<AtomicU64>::default();
+        let subscriber = Subscriber { session, isolated, queue: sender, missed: Arc::clone(&missed) };
+        locked(&self.subscribers).push(subscriber);
+        Subscription { queue, missed }
+    }
+}
+
+impl Engine {
+    /// Subscribes a caller to the events it may see: those of its own workspaces and, unless sessions are isolated, of
+    /// workspaces that nobody owns. The operator sees all events.
+    pub fn subscribe(&self, caller: &Caller) -> Subscription {
+        self.events.subscribe(caller.session, self.isolates(caller))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn session(number: u8) -> SessionId {
+        SessionId::from_uuid(Uuid::from_u128(number.into()))
+    }
+
+    proptest! {
+        #[test]
+        fn a_session_sees_its_own_and_at_most_what_nobody_owns(who in 0u8..3, owner in 0u8..3, isolated: bool) {
+            let sees = |audience: Audience| audience.includes(Some(session(who)), isolated);
+            prop_assert_eq!(sees(Audience::Owner(session(owner))), who == owner);
+            prop_assert_eq!(sees(Audience::Everyone), !isolated);
+            prop_assert!(!sees(Audience::Operator), "an owner that cannot be read is not nobody");
+        }
     }
 }

@@ -109,7 +109,7 @@ impl Engine {
             forward.guest_port == guest_port && host_port.is_none_or(|port| port == forward.host_port)
         };
         if let Some(&Forward { host_port, .. }) = existing.iter().find(same) {
-            if !locked(&self.forwards.open).contains_key(&host_port) {
+            if !self.open_ports(id).contains(&host_port) {
                 let listener = self.listen(Some(host_port))?;
                 self.serve(id, guest_port, host_port, listener);
             }
@@ -223,7 +223,8 @@ impl Engine {
     /// The ports of the host that lead into a workspace and are listened on.
     pub(crate) fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
         let open = locked(&self.forwards.open);
-        open.iter().filter(|(_, listening)| listening.workspace == id).map(|(port, _)| *port).collect()
+        let theirs = open.iter().filter(|(_, one)| one.workspace == id && !one.task.is_finished());
+        theirs.map(|(port, _)| *port).collect()
     }
 }
 

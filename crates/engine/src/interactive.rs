@@ -12,8 +12,9 @@ use agentiso_core::wire::{ExecSpec, Word};
 use serde_json::json;
 
 use crate::access::Access;
-use crate::act::{Context, Record};
+use crate::act::{Call, Context};
 use crate::command::Command;
+use crate::record::Record;
 use crate::secrets::without_credentials;
 use crate::{Caller, Engine, NotStarted};
 
@@ -44,9 +45,9 @@ impl Interactive {
     }
 
     /// Remembers how it ended.
-    pub fn ended(self, exit: &Exit) {
+    pub async fn ended(self, exit: &Exit) -> Result<(), Failure> {
         let (code, _) = crate::actions::code_and_signal(exit);
-        self.record.end(Ok(Some(format!("exit code {code}"))));
+        self.record.end(Ok(Some(format!("exit code {code}")))).await
     }
 }
 
@@ -63,16 +64,13 @@ impl Engine {
         let detail = if detail.to_string().len() > MAX_DETAIL { json!({}) } else { detail };
         let mut record = Record::begin(self, caller, name, detail);
         let started = async {
-            let context = self
-                .admit(
-                    caller,
-                    &[Subject::Workspace(workspace)],
-                    Rate::Exec,
-                    Access::Works,
-                    Arc::new(Silent),
-                    &mut record,
-                )
-                .await?;
+            let call = Call {
+                subjects: &[Subject::Workspace(workspace)],
+                rate: Rate::Exec,
+                access: Access::Works,
+                changes: true,
+            };
+            let context = self.admit(caller, call, Arc::new(Silent), &mut record).await?;
             let workspace = context.workspace()?;
             let command = Command::of(asked)?;
             let (engine, id, own) = (Arc::clone(self), workspace.id, context.clone());
@@ -95,7 +93,7 @@ impl Engine {
             }
             Err(error) => {
                 let error: NotStarted = error;
-                record.end(Err(error.failure.code()));
+                record.end(Err(error.failure.code())).await?;
                 Err(error)
             }
         }

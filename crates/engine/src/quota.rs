@@ -11,7 +11,7 @@ use agentiso_core::admission::{Amounts, QuotaExceeded, QuotaKind, check_quota};
 use agentiso_core::ports::records::Usage;
 use agentiso_core::{Code, Failure, SessionId};
 
-use tokio::sync::MutexGuard;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::Engine;
 use crate::rooms::locked;
@@ -32,8 +32,8 @@ pub(crate) struct Reservation {
 
 impl Quotas {
     /// Waits until no other decision about quotas is being made.
-    pub async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().await
+    pub async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
     }
 
     /// Reserves amounts, or fails with `quota_exceeded`.

@@ -230,11 +230,16 @@ impl Engine {
 
     /// Ends a session. What was its own is nobody's from then on, and its files are removed.
     pub async fn end_session(self: &Arc<Self>, id: SessionId) -> Result<(), Failure> {
-        for workspace in self.records.end_session(id).await? {
-            self.rooms.of(workspace).leave_owner();
-        }
-        self.clean_up_after_sessions().await;
-        Ok(())
+        let engine = Arc::clone(self);
+        // In a task of its own: a caller that disconnects must not leave calls of the session running.
+        let ending = tokio::spawn(async move {
+            for workspace in engine.records.end_session(id).await? {
+                engine.rooms.of(workspace).leave_owner();
+            }
+            engine.clean_up_after_sessions().await;
+            Ok(())
+        });
+        ending.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))?
     }
 
     /// Ends the sessions that end with the daemon, when the next one starts.

@@ -174,6 +174,7 @@ fn used(now: &Reading, before: Option<(Duration, &Reading)>) -> WorkspaceUse {
 }
 
 /// Reads what a process uses; `None` if it is gone.
+#[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
 fn reading(pid: u32) -> Option<Reading> {
     let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
     let io = file("io");

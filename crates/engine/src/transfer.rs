@@ -16,6 +16,7 @@ mod session;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use agentiso_blocking::in_place;
 use agentiso_core::action::{Direction, FileTransfer, FileTransferred};
 use agentiso_core::{Code, Failure, SessionId, TransferSettings};
 
@@ -92,9 +93,10 @@ impl Context {
     }
 
     /// The directory agents may copy from and to. It is there when this returns.
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     fn transfer_dir(&self) -> Result<PathBuf, Failure> {
         let dir = &self.engine.settings.transfers.dir;
-        std::fs::create_dir_all(dir).map_err(|error| trouble(dir, &error))?;
+        in_place(|| std::fs::create_dir_all(dir)).map_err(|error| trouble(dir, &error))?;
         Ok(dir.clone())
     }
 }

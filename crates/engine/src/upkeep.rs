@@ -10,9 +10,9 @@ use agentiso_core::{Code, Failure, WorkspaceId};
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
-use crate::act::Record;
 use crate::events::EventKind;
-use crate::rooms::locked;
+use crate::record::Record;
+use crate::rooms::{Room, locked};
 use crate::{Caller, Engine, timeline};
 
 /// Between two looks at what is due.
@@ -39,6 +39,15 @@ pub(crate) const ITSELF: &str = "agentiso";
 enum Due {
     Idle,
     Expired,
+}
+
+impl Due {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Idle => "it was idle",
+            Self::Expired => "its time was up",
+        }
+    }
 }
 
 impl Engine {
@@ -143,29 +152,42 @@ impl Engine {
             },
         };
         let workspace = self.records.workspace(id).await?;
-        match due {
-            Due::Expired => {
-                let record = self.record_of(&workspace, "workspace_destroy", due);
-                let audience = self.events.audience_of(id).await;
-                room.note_end("reached the end of its time to live");
-                self.host.remove(&RemoveRequest { workspace: id, force: true }).await?;
-                self.forget(id).await;
-                record.end(Ok(Some("destroyed".to_owned())));
-                let note = Some("its time was up".to_owned());
-                self.events.tell_to(audience, EventKind::Destroyed, id, workspace.name.as_str(), note);
-            }
-            Due::Idle if workspace.machine().is_some() && !self.is_busy(id).await => {
-                let record = self.record_of(&workspace, "workspace_stop", due);
-                room.note_end("was stopped because it was idle");
-                self.change_settings(id, |settings| settings.stay_stopped = true).await?;
-                self.host.stop(id, false, None).await?;
-                record.end(Ok(Some("stopped".to_owned())));
-                let note = Some("it was idle".to_owned());
-                self.events.tell(EventKind::Stopped, id, workspace.name.as_str(), note).await;
-            }
-            Due::Idle => {}
-        }
-        Ok(())
+        let action = match due {
+            Due::Expired => "workspace_destroy",
+            Due::Idle if workspace.machine().is_some() && !self.is_busy(id).await => "workspace_stop",
+            Due::Idle => return Ok(()),
+        };
+        let detail = json!({ "reason": due.reason() });
+        let mut record = Record::begin(self, &Caller::operator(ITSELF), action, detail);
+        record.about(&workspace);
+        record.store().await?;
+        let ended = match due {
+            Due::Expired => self.destroy_expired(&workspace, &room).await,
+            Due::Idle => self.stop_idle(&workspace, &room).await,
+        };
+        record.end(ended.as_ref().map(|done| Some((*done).to_owned())).map_err(Failure::code)).await?;
+        ended.map(drop)
+    }
+
+    async fn destroy_expired(&self, workspace: &Workspace, room: &Room) -> Result<&'static str, Failure> {
+        let (id, name) = (workspace.id, workspace.name.as_str());
+        let audience = self.events.audience_of(id).await;
+        room.note_end("reached the end of its time to live");
+        self.host.remove(&RemoveRequest { workspace: id, force: true }).await?;
+        self.forget(id).await;
+        let note = Some(Due::Expired.reason().to_owned());
+        self.events.tell_to(audience, EventKind::Destroyed, id, name, note);
+        Ok("destroyed")
+    }
+
+    async fn stop_idle(&self, workspace: &Workspace, room: &Room) -> Result<&'static str, Failure> {
+        let (id, name) = (workspace.id, workspace.name.as_str());
+        room.note_end("was stopped because it was idle");
+        self.change_settings(id, |settings| settings.stay_stopped = true).await?;
+        self.host.stop(id, false, None).await?;
+        let note = Some(Due::Idle.reason().to_owned());
+        self.events.tell(EventKind::Stopped, id, name, note).await;
+        Ok("stopped")
     }
 
     /// Whether somebody came while we looked, or something runs in the machine, or nobody knows.
@@ -186,17 +208,6 @@ impl Engine {
             self.rooms.touch(id);
         }
         busy
-    }
-
-    /// What is done without being asked is remembered too.
-    fn record_of(self: &Arc<Self>, workspace: &Workspace, action: &str, due: Due) -> Record {
-        let why = match due {
-            Due::Idle => "it was idle",
-            Due::Expired => "its time was up",
-        };
-        let mut record = Record::begin(self, &Caller::operator(ITSELF), action, json!({ "reason": why }));
-        record.about(workspace);
-        record
     }
 
     /// Forgets what was kept beside a workspace that is gone.

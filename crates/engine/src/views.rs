@@ -63,6 +63,7 @@ impl Engine {
         let settings = self.records.settings(workspace.id).await?;
         let snapshots = self.records.snapshots(workspace.id).await?;
         let forwards = self.records.forwards_of(workspace.id).await?;
+        let open_ports = self.open_ports(workspace.id);
         let env_names = self.env_of(workspace.id, None).await?.names();
         let shell = self.shell_of(workspace, view.state == State::Running).await;
         let disk_used_bytes = self.host.disk_used_bytes(workspace.id).await?;
@@ -79,6 +80,7 @@ impl Engine {
             network: NetworkRules::default(),
             port_forwards: forwards
                 .iter()
+                .filter(|one| open_ports.contains(&one.host_port))
                 .map(|one| Forward { host_port: one.host_port, guest_port: one.guest_port })
                 .collect(),
             snapshots: snapshots

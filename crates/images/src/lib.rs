@@ -1,11 +1,9 @@
-//! The host side of images: where root file systems come from and where they are kept, the guest kernel,
-//! and the initramfs it starts with.
+//! Images on the host: sources of root file systems, the image store, the guest kernel and its initramfs.
 //!
-//! Nothing here needs root and nothing here mounts anything. A file system is made blank with `mke2fs` and
-//! filled inside a virtual machine; this crate only turns archives, directories and registry images into a
-//! checked, ordered sequence of entries for whoever fills it.
+//! Nothing here needs root or mounts anything. A blank file system is made with `mke2fs` and filled inside a virtual
+//! machine; this crate only turns archives, directories and registry images into a checked, ordered sequence of entries.
 //!
-//! All functions block, except [`source::pull`], unless they say otherwise.
+//! All functions block, except the async ones ([`source::pull`] and [`open_origin`]).
 
 pub mod access;
 pub mod archive;
@@ -14,6 +12,7 @@ pub mod ext4;
 pub mod initramfs;
 pub mod kernel;
 mod lines;
+mod origin;
 pub mod pack;
 mod partial;
 pub mod source;
@@ -21,3 +20,5 @@ mod sparse;
 pub mod store;
 pub mod tools;
 mod unpack;
+
+pub use origin::{CancelOnDrop, default_image_name, open_origin, recipes};

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use agentiso_core::ports::records::{
-    ForwardRecords, KeyRecords, SessionRecords, SettingsChange, TimelineRecords, VariableRecords,
-    VariablesChange, WorkspaceRecords,
+    EventEnd, ForwardRecords, KeyRecords, RUNNING, SessionRecords, SettingsChange, TimelineRecords,
+    VariableRecords, VariablesChange, WorkspaceRecords,
 };
 use agentiso_core::{Failure, SessionId, WorkspaceId};
 use async_trait::async_trait;
@@ -288,6 +288,29 @@ impl TimelineRecords for Meta {
     async fn append_events(&self, events: &[NewEvent]) -> Result<(), Failure> {
         let events = events.to_vec();
         self.change(move |tx| tx.append_events(&events)).await
+    }
+
+    async fn begin_event(&self, event: &NewEvent) -> Result<i64, Failure> {
+        let event = NewEvent { outcome: RUNNING.to_owned(), ..event.clone() };
+        self.change(move |tx| tx.append_event(&event)).await
+    }
+
+    async fn complete_events(&self, ends: &[EventEnd]) -> Result<(), Failure> {
+        let ends = ends.to_vec();
+        self.change(move |tx| ends.iter().try_for_each(|end| tx.complete_event(end))).await
+    }
+
+    async fn newest_event(&self) -> Result<i64, Failure> {
+        self.ask(|read| read.newest_event()).await
+    }
+
+    async fn interrupt_events(&self, up_to: i64) -> Result<(), Failure> {
+        // They are looked for in a read, which does not keep others from writing: it reads the whole timeline.
+        let running = self.read_async(move |read| read.running_events(up_to)).await?;
+        if running.is_empty() {
+            return Ok(());
+        }
+        self.change(move |tx| running.iter().try_for_each(|id| tx.interrupt_event(*id))).await
     }
 
     async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, Failure> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use agentiso_core::WorkspaceName;
+use agentiso_core::ports::records::{EventEnd, INTERRUPTED, RUNNING};
 use rusqlite::{Row, named_params};
 
 use crate::stored::{Stored, get, get_if_any};
@@ -34,6 +35,20 @@ impl Read<'_> {
                 read,
             ),
         }
+    }
+}
+
+impl Read<'_> {
+    /// Returns the place of the newest event, 0 if there is none.
+    pub fn newest_event(&self) -> Result<i64, MetaError> {
+        let newest = self.one("SELECT max(id) FROM timeline", (), |row| row.get::<_, Option<i64>>(0))?;
+        Ok(newest.flatten().unwrap_or(0))
+    }
+
+    /// Returns the places of the events up to one whose actions have not ended.
+    pub fn running_events(&self, up_to: i64) -> Result<Vec<i64>, MetaError> {
+        let sql = "SELECT id FROM timeline WHERE outcome = ?1 AND id <= ?2";
+        self.all(sql, (RUNNING, up_to), |row| row.get(0))
     }
 }
 
@@ -69,6 +84,36 @@ impl Tx<'_> {
     /// Appends events to the timeline, in the given order.
     pub fn append_events(&self, events: &[NewEvent]) -> Result<(), MetaError> {
         events.iter().try_for_each(|event| self.append_event(event).map(drop))
+    }
+
+    /// Completes an event that was added before. One that is no longer kept is skipped.
+    pub fn complete_event(&self, end: &EventEnd) -> Result<(), MetaError> {
+        let (workspace, name) = match &end.workspace {
+            Some((id, name)) => (Some(Stored(*id)), Some(name.as_str())),
+            None => (None, None),
+        };
+        self.execute(
+            "UPDATE timeline SET duration_us = :duration_us, outcome = :outcome, changed = :changed,
+               workspace = coalesce(:workspace, workspace),
+               workspace_name = coalesce(:workspace_name, workspace_name)
+             WHERE id = :id",
+            named_params! {
+                ":id": end.id,
+                ":workspace": workspace,
+                ":workspace_name": name,
+                ":duration_us": i64::try_from(end.duration.as_micros()).unwrap_or(i64::MAX),
+                ":outcome": end.outcome,
+                ":changed": end.changed,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Marks an event as one whose action never ended.
+    pub fn interrupt_event(&self, id: i64) -> Result<(), MetaError> {
+        let sql = "UPDATE timeline SET outcome = ?1 WHERE id = ?2 AND outcome = ?3";
+        self.execute(sql, (INTERRUPTED, id, RUNNING))?;
+        Ok(())
     }
 
     /// Removes all events but the newest. Returns the number of removed events.

@@ -4,7 +4,21 @@
 //! terminates their connections in user space, and opens new ones on the host where the workspace's policy allows it.
 //! There is no shared segment, and nothing of the host's network is changed.
 
+mod counters;
+pub mod dns;
 pub mod frame;
 pub mod host;
+mod limits;
+mod link;
+mod log;
+mod machine;
 pub mod plan;
 pub mod policy;
+mod router;
+mod uplink;
+
+pub use counters::Counters;
+pub use limits::Limits;
+pub use log::{LogEntry, LogEvent};
+pub use router::{MachineSpec, MachineStatus, Router, RouterError, Settings};
+pub use uplink::{Connecting, HostUplink, Uplink};

@@ -1,15 +1,16 @@
-//! The clock that decides when time limits are over.
+//! The clock for time limits.
 //!
-//! The wall clock jumps: it is set by hand, and by the network after a boot. A time limit must not be over early, or
-//! never, because of that. So deadlines are counted on the kernel's clock since boot, which also runs while the host
-//! sleeps. To be comparable with what is stored they are written as points in time: the boot clock plus a fixed offset,
-//! which is the difference to the wall clock when the first daemon of this boot started. The offset is kept in a file
-//! beside the identity of the boot, so that a daemon that is restarted goes on with the same clock. After a reboot
-//! there is nothing but the wall clock to say how much time has passed, and a new offset is taken from it.
+//! The wall clock can jump: it is set by hand, and over the network after a boot. That must not make a time limit expire
+//! early or never. So deadlines use the kernel's clock since boot, which also runs while the host is suspended. To be
+//! stored, they are expressed as points in time: the boot clock plus a fixed offset, the difference to the wall clock
+//! when the first daemon of this boot started. The offset is stored together with the boot id, so that a restarted
+//! daemon continues with the same clock. After a reboot a new offset is taken from the wall clock.
+#![expect(clippy::disallowed_methods, reason = "`BootClock::open` runs `in_place`, once per process")]
 
 use std::fs;
 use std::path::Path;
 
+use agentiso_blocking::in_place;
 use agentiso_core::ports::Clock;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,12 @@ pub struct BootClock {
 }
 
 impl BootClock {
-    /// Continues the clock of an installation, or begins one if this is its first daemon since the host booted.
+    /// Continues the clock of an installation, or starts one if this is its first daemon since the host booted.
     pub fn open(home: &Path) -> Self {
+        in_place(|| Self::open_blocking(home))
+    }
+
+    fn open_blocking(home: &Path) -> Self {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let kept =
             fs::read(home.join(FILE)).ok().and_then(|bytes| serde_json::from_slice::<Kept>(&bytes).ok());
@@ -70,7 +75,7 @@ fn keep(home: &Path, boot_id: &str, offset: SignedDuration) {
     let written =
         written.and_then(|bytes| fs::write(&partial, bytes)).and_then(|()| fs::rename(&partial, &path));
     if let Err(error) = written {
-        tracing::warn!(%error, "could not store the clock; the next daemon begins with the wall clock");
+        tracing::warn!(%error, "could not store the clock; the next daemon starts from the wall clock");
     }
 }
 

@@ -1,18 +1,19 @@
-//! What stands between a user and the devices machines run better with.
+//! Advice for users who have no access to `/dev/kvm` or `/dev/vhost-vsock`.
+#![expect(clippy::disallowed_methods, reason = "called by `check`, which runs `in_place`")]
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 
-/// The group that gets a device which is nobody's but root's: the one virtualisation has everywhere.
+/// The group to give a device to that only root can use: distributions use it for virtualisation.
 const USUAL_GROUP: &str = "kvm";
 
-/// How a device lets itself be opened.
+/// Who can open a device.
 enum Access {
     Open,
-    /// For root, and for nobody else.
+    /// Root only.
     OnlyRoot,
-    /// It is there, of this mode and group, and not for us.
+    /// It exists, with this mode and group, and we cannot open it.
     Refused {
         mode: u32,
         group: Option<String>,
@@ -37,7 +38,7 @@ pub(crate) fn kvm_advice() -> String {
     format!("machines work, but compute slower; for KVM, {way}")
 }
 
-/// What to do to get vsock, on a host where guests are talked to without it. `None` if it is not a matter of access.
+/// What to do to get vsock, on a host that uses a serial link. `None` if access is not the reason.
 pub(crate) fn vsock_advice() -> Option<String> {
     match access("vhost-vsock") {
         Access::Open | Access::OnlyRoot => None,
@@ -67,7 +68,7 @@ fn access(device: &str) -> Access {
     }
 }
 
-/// QEMU is never in root's group, so what that group may do does not count.
+/// QEMU is never in root's group, so that group's permissions do not count.
 fn is_only_roots(mode: u32, uid: u32, gid: u32) -> bool {
     uid == 0 && (mode & 0o060 != 0o060 || gid == 0) && mode & 0o006 != 0o006
 }
@@ -76,8 +77,8 @@ fn is_refusal(error: &io::Error) -> bool {
     error.kind() == ErrorKind::PermissionDenied
 }
 
-/// A group that may use a device is joined; a device that no group may use is given to one, by a rule that outlives the
-/// next boot.
+/// Join the group that may use the device; if there is none, give the device to one, with a udev rule so that it survives a
+/// reboot.
 fn way_in(device: &str, mode: u32, group: Option<&str>) -> String {
     match group {
         Some(group) if mode & 0o060 == 0o060 => {

@@ -1,4 +1,12 @@
-//! The directory with all disks, and the back end that makes them.
+//! The directory of disks and its back end.
+//!
+//! A file records which back end the disks were made with. It takes precedence over the configuration as long as there
+//! are disks, because the back ends cannot read each other's. A lock on the directory separates those who create disks
+//! (shared) from the one who removes unreferenced disks (exclusive).
+#![expect(
+    clippy::disallowed_methods,
+    reason = "called through `in_place`, by `Installation::open` and `Workspaces`"
+)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,32 +19,31 @@ use agentiso_disks::{Choice, Wanted, choose};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::Installation;
-use crate::hold::disk_id_of;
+use crate::pinned::disk_id_of;
 use agentiso_config as config;
 use agentiso_config::DiskBackend;
 use agentiso_config::paths::Paths;
 
-/// Says which back end made the disks.
+/// The file that names the back end of the disks.
 const BACKEND: &str = ".backend";
 const LOCK: &str = ".lock";
 
-/// While this is held no disk is removed.
+/// Shared lock: while it is held, no unreferenced disk is removed.
 #[derive(Debug)]
 pub(crate) struct DisksInUse {
     _lock: File,
 }
 
-/// While this is held nobody makes or takes disks that the database does not know.
+/// Exclusive lock: while it is held, nobody creates or uses disks that are not in the database.
 #[derive(Debug)]
 pub(crate) struct DisksAtRest {
     _lock: File,
 }
 
-/// The back end for a data directory: the one its disks were made with, else the one the configuration asks for, else
-/// the best one.
+/// Picks the back end for a data directory: that of the existing disks, else the configured one, else the best one.
 pub(crate) fn backend(paths: &Paths, wanted: &config::Disks) -> Result<Choice, Failure> {
     let dir = &paths.disks_dir();
-    let made_with = made_with(dir);
+    let made_with = made_with(dir)?;
     let asked = match wanted.backend {
         DiskBackend::Auto => wanted.zfs_dataset.is_some().then_some("zfs"),
         DiskBackend::Qcow2 => Some("qcow2"),
@@ -74,15 +81,30 @@ pub(crate) fn backend(paths: &Paths, wanted: &config::Disks) -> Result<Choice, F
     Ok(choice)
 }
 
-/// What the disks in a directory were made with. Where there are none, that does not matter any more.
-pub(crate) fn made_with(dir: &Path) -> Option<String> {
-    let made_with = fs::read_to_string(dir.join(BACKEND)).ok()?;
-    let mut entries = fs::read_dir(dir).ok()?.filter_map(Result::ok);
-    entries.any(|entry| disk_id_of(&entry.path()).is_some()).then(|| made_with.trim().to_owned())
+/// The back end of the disks in a directory; `None` if there are no disks. If that cannot be determined it is an error:
+/// another back end would not find the disks.
+pub(crate) fn made_with(dir: &Path) -> Result<Option<String>, Failure> {
+    read_made_with(dir).map_err(|error| {
+        let message = format!("could not determine the back end of the disks in {}: {error}", dir.display());
+        Failure::new(Code::of_io(&error), message).with_remedy("check that the directory can be read")
+    })
+}
+
+fn read_made_with(dir: &Path) -> io::Result<Option<String>> {
+    let made_with = match fs::read_to_string(dir.join(BACKEND)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    for entry in fs::read_dir(dir)? {
+        if disk_id_of(&entry?.path()).is_some() {
+            return Ok(Some(made_with.trim().to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 impl Installation {
-    /// Makes the directories that workspaces need, and fixes the back end of their disks.
+    /// Records the back end of the disks.
     pub(crate) fn open_disks(&self) -> Result<(), Failure> {
         let dir = self.paths.disks_dir();
         let record = dir.join(BACKEND);
@@ -97,13 +119,13 @@ impl Installation {
         write().map_err(|error| self.io("open the directory of disks", error))
     }
 
-    /// Keeps disks from being removed.
+    /// Keeps unreferenced disks from being removed. Waits while somebody removes some.
     pub(crate) fn use_disks(&self) -> Result<DisksInUse, Failure> {
         let lock = self.disks_lock(FlockOperation::LockShared);
         lock.map(|lock| DisksInUse { _lock: lock }).map_err(|error| self.io("lock the disks", error))
     }
 
-    /// Waits for nobody: `None` while someone makes disks.
+    /// Takes the exclusive lock without waiting. `None` while somebody creates disks.
     pub(crate) fn disks_at_rest(&self) -> Result<Option<DisksAtRest>, Failure> {
         match self.disks_lock(FlockOperation::NonBlockingLockExclusive) {
             Ok(lock) => Ok(Some(DisksAtRest { _lock: lock })),
@@ -117,5 +139,25 @@ impl Installation {
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
         flock(&file, how)?;
         Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_back_end_that_cannot_be_read_is_an_error_and_not_a_new_choice() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(made_with(dir.path()).unwrap(), None);
+        let disk = dir.path().join(format!("{}.qcow2", uuid::Uuid::now_v7()));
+        fs::write(&disk, "").unwrap();
+        fs::write(dir.path().join(BACKEND), "qcow2\n").unwrap();
+        assert_eq!(made_with(dir.path()).unwrap().as_deref(), Some("qcow2"));
+        // A directory in its place cannot be read, and does exist.
+        fs::remove_file(dir.path().join(BACKEND)).unwrap();
+        fs::create_dir(dir.path().join(BACKEND)).unwrap();
+        let failure = made_with(dir.path()).unwrap_err();
+        assert!(failure.message().starts_with("could not determine the back end"), "{failure}");
     }
 }

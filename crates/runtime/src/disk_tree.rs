@@ -1,7 +1,7 @@
 //! The files of a disk as the source of an image.
 //!
-//! Guests write these disks, so nothing mounts them and no program of the host repairs them: our own reader turns them
-//! into entries, which are checked like those of an archive.
+//! Guests write these disks, so the host neither mounts nor repairs them. Our own ext4 reader turns them into entries,
+//! which are checked like those of an archive.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ use agentiso_images::store::{ImageSource, OciDefaults};
 
 /// A new file system has its own.
 const LOST_AND_FOUND: &[u8] = b"lost+found";
-/// How often it is said how far it has come.
+/// After how many files progress is reported.
 const TELL_EVERY: u64 = 1000;
 
 /// The files of a disk.
@@ -45,7 +45,7 @@ impl RootfsSource for DiskTree {
         let origin = &self.source.reference;
         let mut checked = CheckedSink::new(sink, limits, origin);
         let streamed = stream(self.view.as_ref(), &mut checked, limits.entries, progress);
-        // What was refused says more than that the walk ended.
+        // The reason for a rejected entry says more than that the walk stopped.
         let summary = checked.finish()?;
         streamed.map_err(|error| match error {
             WalkError::Disk(error) => {
@@ -57,7 +57,7 @@ impl RootfsSource for DiskTree {
     }
 }
 
-/// Passes everything on a disk on, parents and link targets first. Sockets are left out.
+/// Sends all files of a disk to the sink, parents and link targets first. Sockets are left out.
 pub(crate) fn stream(
     view: &dyn DiskView,
     sink: &mut dyn RootfsSink,
@@ -111,13 +111,14 @@ fn entry(found: Found<'_>, linked: &mut HashMap<u32, Vec<u8>>) -> Option<RootfsE
     })
 }
 
-/// A raw disk in a file that nobody writes to.
+/// A raw disk image that nobody writes to.
 pub(crate) struct RawDisk {
     file: File,
     size: u64,
 }
 
 impl RawDisk {
+    #[expect(clippy::disallowed_methods, reason = "called off the async threads")]
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();

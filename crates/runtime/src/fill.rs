@@ -1,11 +1,14 @@
-//! Filling an image: inside a machine, so that owners, devices and attributes are real, nothing is mounted on the
-//! host, and a hostile archive meets a guest instead of us.
+//! Filling an image with files, inside a virtual machine.
+//!
+//! The guest sets owners, device nodes and attributes as root, nothing is mounted on the host, and a hostile archive can
+//! only attack the guest. If anything fails the machine is killed and the caller discards the image.
 
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, WorkspaceId};
@@ -28,7 +31,7 @@ const TARGET: &str = "/newroot";
 const CONTENT_BYTES: usize = 256 * 1024;
 
 impl Installation {
-    /// Writes everything `source` has into the blank file system at `rootfs`.
+    /// Writes all entries of `source` to the blank file system at `rootfs`.
     pub(crate) async fn fill(
         &self,
         rootfs: &Path,
@@ -86,16 +89,14 @@ async fn stream(
     };
     let sink = GuestSink { writer, handle: Handle::current(), buffer: vec![0; CONTENT_BYTES], failed: None };
     let progress = progress.clone();
-    let streaming = tokio::task::spawn_blocking(move || {
+    let (sink, streamed) = off_thread(move || {
         let (mut source, mut sink) = (source, sink);
         let streamed = source.stream(&mut sink, progress.as_ref(), limits);
         (sink, streamed)
-    });
-    let (sink, streamed) = streaming
-        .await
-        .map_err(|error| Failure::new(Code::Internal, format!("reading the image: {error}")))?;
+    })
+    .await;
     match (streamed, sink.failed) {
-        // What the source saw as a failed write is the guest's doing, and the guest says it better.
+        // The source only saw a failed write; the guest's error says why.
         (_, Some(error)) => Err(machine.explain(error).await.into()),
         (Err(error), None) => Err(error.into()),
         (Ok(summary), None) => match sink.writer.finish().await {
@@ -105,7 +106,7 @@ async fn stream(
     }
 }
 
-/// Sends entries to the agent. Lives on a thread of its own, where waiting for the guest is no harm.
+/// Sends entries to the agent. Used on a blocking thread, which waits for the guest.
 struct GuestSink {
     writer: TreeWriter,
     handle: Handle,
@@ -164,13 +165,14 @@ fn tree_entry(entry: &RootfsEntry) -> TreeEntry {
     }
 }
 
-/// A file that QEMU's user may write for a while.
+/// A file that belongs to QEMU's user until this is dropped.
 struct HandedOver<'a>(Option<&'a Path>);
 
 impl<'a> HandedOver<'a> {
     fn to(file: &'a Path, user: Option<&User>) -> io::Result<Self> {
         let Some((uid, gid)) = user.map(User::owner) else { return Ok(Self(None)) };
-        std::os::unix::fs::chown(file, Some(uid), Some(gid))?;
+        #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
+        in_place(|| std::os::unix::fs::chown(file, Some(uid), Some(gid)))?;
         Ok(Self(Some(file)))
     }
 }
@@ -179,8 +181,9 @@ impl Drop for HandedOver<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.0 {
             let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-            // An image that stays with the other user can still be read, which is all it is for.
-            let _ = std::os::unix::fs::chown(file, Some(uid), Some(gid));
+            // An image that still belongs to the other user can be read, and nobody writes to it any more.
+            #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
+            let _ = in_place(|| std::os::unix::fs::chown(file, Some(uid), Some(gid)));
         }
     }
 }

@@ -1,56 +1,25 @@
-//! Making images: from Debian packages, from files, from registries.
+//! Making and removing images.
+//!
+//! A new image has a partial name until it is complete, so a failed or cancelled operation leaves no image behind.
+//! Workspaces read through the image they were created from, so an image in use is neither replaced nor removed. If
+//! that cannot be determined, the image stays.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_core::ports::host::ImageOrigin;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, ImageName};
-use agentiso_images::source::{ImportLimits, OciSource, RootfsSource, open, pull};
-use agentiso_images::store::{Image, ImageMeta, ImageSource, PendingImage, SourceKind};
-use agentiso_images::{debian, ext4};
+use agentiso_images::source::{ImportLimits, RootfsSource, docker_config};
+use agentiso_images::store::{Image, ImageMeta, PendingImage};
+use agentiso_images::{ext4, open_origin};
 use agentiso_meta::Meta;
 
 use crate::Installation;
 
-/// The name an image gets if the user gives none.
-pub fn default_image_name(origin: &ImageOrigin) -> Result<ImageName, Failure> {
-    let raw = match origin {
-        ImageOrigin::Recipe(recipe) => recipe.clone(),
-        ImageOrigin::Path(path) | ImageOrigin::Open { path, .. } => stem(path),
-        ImageOrigin::Reference(reference) => {
-            let name = reference.split('@').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
-            name.strip_suffix(":latest").unwrap_or(name).replace(':', "-")
-        }
-    };
-    let nameless = |_| {
-        Failure::new(Code::InvalidArgument, format!("no image name can be made from {raw:?}"))
-            .with_remedy("give one with --name")
-    };
-    raw.parse().map_err(nameless)
-}
-
-/// A file's name without the endings that say how it is packed.
-fn stem(path: &Path) -> String {
-    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = full.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    for ending in [".gz", ".xz", ".zst", ".tgz", ".txz", ".tar"] {
-        if let Some(shorter) = name.strip_suffix(ending) {
-            name = shorter.to_owned();
-        }
-    }
-    name
-}
-
-/// The recipes images can be built from: name and summary of each.
-pub fn recipes() -> impl Iterator<Item = (&'static str, &'static str)> {
-    debian::Recipe::ALL.into_iter().map(|recipe| (recipe.name(), recipe.summary()))
-}
-
 impl Installation {
-    /// Makes an image. On failure, or when dropped half way, nothing of it is left. `login` says whether the user's own
-    /// logins for registries are used.
+    /// Makes an image. On failure, or when dropped, nothing of it is left. `login` says whether the user's own logins for
+    /// registries are used.
     pub async fn make_image(
         &self,
         name: &ImageName,
@@ -62,16 +31,17 @@ impl Installation {
         let pending = self.begin_image(name, replace)?;
         let fs_bytes = self.config.defaults.resources().disk_bytes();
         let docker_config = login.then(docker_config).flatten();
-        let source = self.open_origin(origin, &pending, docker_config, fs_bytes, progress).await?;
+        let scratch = in_place(|| pending.scratch())?;
+        let source = open_origin(origin, scratch, docker_config, fs_bytes, progress).await?;
         self.finish_image(pending, source, fs_bytes, replace, progress).await
     }
 
-    /// Starts a new image, which is refused if it has the name of one that is to stay.
+    /// Starts a new image. Fails if the name is taken and the image must not be replaced, or is in use.
     pub(crate) fn begin_image(&self, name: &ImageName, replace: bool) -> Result<PendingImage, Failure> {
         if replace {
             self.require_unused_image(name)?;
         }
-        Ok(self.images()?.begin(name, replace)?)
+        in_place(|| Ok(self.images()?.begin(name, replace)?))
     }
 
     /// Fills a new image from a source and makes it visible.
@@ -86,17 +56,16 @@ impl Installation {
         let name = pending.name().clone();
         let kind = source.describe();
         let rootfs = pending.rootfs();
-        blocking({
+        off_thread({
             let rootfs = rootfs.clone();
             move || ext4::make_blank(&rootfs, fs_bytes)
         })
-        .await??;
+        .await?;
         let limits = ImportLimits::for_content(fs_bytes);
         let summary = self.fill(&rootfs, source, limits, progress).await?;
         progress.step("Checking the file system", None);
-        let checked = rootfs.clone();
-        let superblock =
-            blocking(move || ext4::check(&checked).and_then(|()| ext4::superblock(&checked))).await??;
+        let check = move || ext4::check(&rootfs).and_then(|()| ext4::superblock(&rootfs));
+        let superblock = off_thread(check).await?;
         let meta = ImageMeta {
             name: name.clone(),
             source: kind,
@@ -109,41 +78,35 @@ impl Installation {
             defaults: summary.defaults,
         };
         if replace {
-            // Somebody may have made a workspace of the old one meanwhile.
+            // A workspace may have been created from the old image in the meantime.
             self.require_unused_image(&name)?;
         }
-        let image = blocking(move || pending.commit(&meta)).await??;
+        let image = off_thread(move || pending.commit(&meta)).await?;
         progress.done(&format!("{} files", image.meta.entries));
         Ok(image)
     }
 
-    /// Removes images: all of them, or none if one is needed or not there.
+    /// Removes images: all of them, or none if one does not exist or is in use.
     pub fn remove_images(&self, names: &[ImageName]) -> Result<(), Failure> {
         self.make_room();
-        let store = self.images()?;
-        for name in names {
-            store.get(name)?;
-            self.require_unused_image(name)?;
-        }
-        for name in names {
-            store.remove(name)?;
-        }
+        in_place(|| {
+            let store = self.images()?;
+            for name in names {
+                store.get(name)?;
+                self.require_unused_image(name)?;
+            }
+            for name in names {
+                store.remove(name)?;
+            }
+            Ok::<_, Failure>(())
+        })?;
         self.keep_reserve();
         Ok(())
     }
 
-    /// Refuses an image that workspaces were made of: their disks stand on it, so it has to stay as it is.
+    /// Fails if workspaces were created from an image: their disks read through it, so it must not change.
     pub fn require_unused_image(&self, name: &ImageName) -> Result<(), Failure> {
-        if !self.paths.state_file().exists() {
-            return Ok(());
-        }
-        let meta = Meta::open(&self.paths.state_file())?;
-        let users = meta.read(|read| read.workspaces())?;
-        let users: Vec<&str> = users
-            .iter()
-            .filter(|workspace| workspace.image == *name)
-            .map(|user| user.name.as_str())
-            .collect();
+        let users = in_place(|| self.users_of_image(name))?;
         if users.is_empty() {
             return Ok(());
         }
@@ -152,113 +115,15 @@ impl Installation {
             .with_remedy("remove those workspaces first, or give the new image another name"))
     }
 
-    async fn open_origin(
-        &self,
-        origin: &ImageOrigin,
-        pending: &PendingImage,
-        docker_config: Option<PathBuf>,
-        max_bytes: u64,
-        progress: &Arc<dyn Progress>,
-    ) -> Result<Box<dyn RootfsSource>, Failure> {
-        let scratch = pending.scratch()?;
-        match origin {
-            ImageOrigin::Reference(reference) => {
-                let source: OciSource =
-                    pull(reference, &scratch, docker_config.as_deref(), max_bytes, progress.as_ref()).await?;
-                Ok(Box::new(source))
-            }
-            ImageOrigin::Path(path) => {
-                let path = path.clone();
-                Ok(blocking(move || open(&path, &scratch)).await??)
-            }
-            ImageOrigin::Open { file, path } => {
-                let (file, reference) = (file.clone(), path.display().to_string());
-                let source = blocking(move || open(&file, &scratch)).await??;
-                let origin = ImageSource { reference, ..source.describe() };
-                Ok(Box::new(Described { source, origin }))
-            }
-            ImageOrigin::Recipe(recipe) => {
-                let recipe: debian::Recipe = recipe.parse()?;
-                let (tar, progress) = (scratch.join("rootfs.tar"), progress.clone());
-                let built = tar.clone();
-                let cancel = CancelOnDrop::default();
-                let cancelled = cancel.0.clone();
-                blocking(move || debian::build(recipe, &built, &cancelled, progress.as_ref())).await??;
-                let source = blocking(move || open(&tar, &scratch)).await??;
-                let origin = ImageSource { kind: SourceKind::Debian, reference: recipe.to_string() };
-                Ok(Box::new(Described { source, origin }))
-            }
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
+    fn users_of_image(&self, name: &ImageName) -> Result<Vec<String>, Failure> {
+        let state = self.paths.state_file();
+        // An installation without a database has no workspaces. One whose database cannot be looked at may have some.
+        if !state.try_exists().map_err(|error| self.io("look for the database", error))? {
+            return Ok(Vec::new());
         }
-    }
-}
-
-/// Tells a thread that nobody waits for it any more.
-#[derive(Default)]
-pub(crate) struct CancelOnDrop(pub(crate) Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A source that came from elsewhere than it says.
-struct Described {
-    source: Box<dyn RootfsSource>,
-    origin: ImageSource,
-}
-
-impl RootfsSource for Described {
-    fn describe(&self) -> ImageSource {
-        self.origin.clone()
-    }
-
-    fn size_hint(&self) -> u64 {
-        self.source.size_hint()
-    }
-
-    fn stream(
-        &mut self,
-        sink: &mut dyn agentiso_core::ports::RootfsSink,
-        progress: &dyn Progress,
-        limits: ImportLimits,
-    ) -> Result<agentiso_images::source::Summary, agentiso_images::source::SourceError> {
-        self.source.stream(sink, progress, limits)
-    }
-}
-
-fn docker_config() -> Option<PathBuf> {
-    let dir = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-    let dir = dir.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;
-    Some(dir.join("config.json")).filter(|file| file.is_file())
-}
-
-/// Runs something that blocks where blocking is no harm.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::new(Code::Internal, format!("a background task failed: {error}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn images_are_named_after_where_they_come_from() {
-        let name = |origin: ImageOrigin| default_image_name(&origin).unwrap().to_string();
-        assert_eq!(name(ImageOrigin::Recipe("debian-dev".to_owned())), "debian-dev");
-        assert_eq!(name(ImageOrigin::Path("/x/alpine-3.20.tar.gz".into())), "alpine-3.20");
-        assert_eq!(name(ImageOrigin::Path("/x/rootfs.tgz".into())), "rootfs");
-        assert_eq!(name(ImageOrigin::Reference("127.0.0.1:5000/team/app:1.2".to_owned())), "app-1.2");
-        assert_eq!(name(ImageOrigin::Reference("alpine:latest".to_owned())), "alpine");
-        assert_eq!(name(ImageOrigin::Reference("busybox@sha256:00".to_owned())), "busybox");
-    }
-
-    #[test]
-    fn a_name_that_cannot_be_made_asks_for_one() {
-        let failure = default_image_name(&ImageOrigin::Path("/x/my image.tar".into())).unwrap_err();
-        assert_eq!(failure.remedy(), Some("give one with --name"));
+        let workspaces = Meta::open(&state)?.read(|read| read.workspaces())?;
+        let users = workspaces.into_iter().filter(|workspace| workspace.image == *name);
+        Ok(users.map(|user| user.name.to_string()).collect())
     }
 }

@@ -1,13 +1,15 @@
-//! Preparing everything in one go.
+//! `agentiso init`: preparing configuration, kernel, image and template.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use agentiso_blocking::in_place;
 use agentiso_core::progress::Progress;
-use agentiso_core::{Failure, ImageName, WorkspaceId};
+use agentiso_core::{Code, Failure, ImageName, WorkspaceId};
 use agentiso_images::debian::{self, DebianError, Recipe};
+use agentiso_images::store::Image;
 use agentiso_images::tools::Tool;
 use agentiso_vmm::Acceleration;
 use serde::Serialize;
@@ -17,7 +19,7 @@ use crate::{Installation, StartRequest, Tier};
 use agentiso_config::{Config, with_keys};
 use agentiso_core::ports::host::ImageOrigin;
 
-/// What there is after `init`.
+/// The result of `init`.
 #[derive(Debug, Serialize)]
 pub struct Prepared {
     /// The data directory.
@@ -43,10 +45,10 @@ impl Installation {
     pub async fn init(&self, image: &ImageName, progress: &Arc<dyn Progress>) -> Result<Prepared, Failure> {
         progress.step("Finding QEMU", None);
         let host = self.host()?;
-        self.require_tools(image)?;
+        in_place(|| self.require_tools(image))?;
         progress.done(&format!("{} at {}", host.qemu.version, host.qemu.path.display()));
-        // Not before the image is known to be one: it may become the default.
-        let written = self.write_config(image, progress)?;
+        // After the check that the image exists or can be built, because it may become the default.
+        let written = in_place(|| self.write_config(image, progress))?;
         let kernel = self.prepare_kernel(progress).await?;
         progress.step("Finding out how guests run here", None);
         let acceleration = self.acceleration(&host, &kernel).await;
@@ -72,8 +74,9 @@ impl Installation {
         })
     }
 
-    /// Writes a configuration file in which everything is explained and nothing is set, unless another image than the
-    /// usual one is to be the default. Says whether it did: a file that is there is left as it is.
+    /// Writes a commented configuration file in which nothing is set, except the default image if it is not the usual
+    /// one. An existing file is not changed. Returns whether a file was written.
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn write_config(&self, image: &ImageName, progress: &Arc<dyn Progress>) -> Result<bool, Failure> {
         let path = &self.paths.config_file;
         progress.step("Configuration", None);
@@ -100,14 +103,9 @@ impl Installation {
         }
     }
 
-    /// Refuses to begin without what will be needed: nothing is downloaded in vain.
+    /// Fails if a program is missing that will be needed, before anything is downloaded.
     fn require_tools(&self, image: &ImageName) -> Result<(), Failure> {
-        let found = self.images()?.get(image);
-        let builds = match found {
-            Ok(_) => false,
-            Err(_) if image.as_str().parse::<Recipe>().is_ok() => true,
-            Err(missing) => return Err(missing.into()),
-        };
+        let builds = self.find_image_or_recipe(image)?.is_none();
         let tools = ["mke2fs", "e2fsck", "resize2fs"].map(|name| Tool::find(name, "e2fsprogs"));
         let mut missing: Vec<Failure> =
             tools.into_iter().filter_map(|tool| Some(tool.err()?.into())).collect();
@@ -119,23 +117,34 @@ impl Installation {
     }
 
     async fn have_image(&self, image: &ImageName, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
-        match self.images()?.get(image) {
-            Ok(found) => {
+        match self.find_image_or_recipe(image)? {
+            Some(found) => {
                 progress.step(&format!("Image {image}"), None);
                 progress.done(&format!("{} files", found.meta.entries));
                 Ok(())
             }
-            // Only recipes can be made from nothing.
-            Err(_) if image.as_str().parse::<Recipe>().is_ok() => {
+            None => {
                 let origin = ImageOrigin::Recipe(image.to_string());
                 self.make_image(image, &origin, false, true, progress).await.map(drop)
             }
-            Err(missing) => Err(missing.into()),
+        }
+    }
+
+    /// The image; `None` if it does not exist and is the name of a recipe. Anything else is an error.
+    fn find_image_or_recipe(&self, image: &ImageName) -> Result<Option<Image>, Failure> {
+        match self.image(image) {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.code() == Code::ImageNotFound && is_recipe(image) => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 }
 
-/// The configuration of a new installation that starts from an image.
+fn is_recipe(image: &ImageName) -> bool {
+    image.as_str().parse::<Recipe>().is_ok()
+}
+
+/// The configuration of a new installation whose default is this image.
 fn new_config(image: &ImageName) -> String {
     let commented = Config::commented();
     match image.as_str() == Config::default().defaults.image {
@@ -144,7 +153,7 @@ fn new_config(image: &ImageName) -> String {
     }
 }
 
-/// Several failures as one: it is told at once what is missing.
+/// Combines several failures into one, so that everything missing is reported at once.
 fn all_of(failures: Vec<Failure>) -> Result<(), Failure> {
     let Some(first) = failures.first() else { return Ok(()) };
     let said = |words: Vec<&str>| {
@@ -159,8 +168,6 @@ fn all_of(failures: Vec<Failure>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use agentiso_core::Code;
-
     use super::*;
 
     #[test]

@@ -1,28 +1,31 @@
-//! One installation: its configuration, its directories, and what was found on this host.
+//! One installation: its configuration, its directories, and what was detected on this host.
+//!
+//! Opening one creates and secures its directories and picks the disk back end; it starts no machine. The probes for
+//! KVM, vsock and isolation run when a machine first needs them, and their results are cached on disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_core::ports::Disks;
-use agentiso_core::{Code, Explain, Failure, chain};
-use agentiso_disks::Choice;
+use agentiso_core::{Code, Explain, Failure, ImageName, chain};
 use agentiso_images::store::{Image, ImageStore};
 use agentiso_vmm::qemu::{Credentials, Qemu, find, lookup_user};
 use agentiso_vmm::template::Templates;
 use agentiso_vmm::{
-    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LinkChoice, LinkKind,
-    NotIsolated, Policy, REGISTRY, Users, choose_link, ids_exist, last_known, probe,
+    Accel, Acceleration, Confinement, GuestKernel, Hardware, Host, Isolation, LimitSettings, LinkChoice,
+    LinkKind, NotIsolated, REGISTRY, Users, choose_link, ids_exist, last_known, probe,
 };
 
 use crate::disk_store;
-use crate::image_ops::blocking;
+use crate::in_place_disks::InPlaceDisks;
 use crate::reach::first_closed;
 use agentiso_config::modes;
 use agentiso_config::paths::Paths;
 use agentiso_config::{self as config, Config, Holding};
 
-/// Everything a verb needs to know about where it runs.
+/// An open installation. Clones share their state.
 #[derive(Clone)]
 pub struct Installation {
     /// The configuration.
@@ -30,7 +33,8 @@ pub struct Installation {
     /// The directories.
     pub paths: Paths,
     templates: Templates,
-    disks: Choice,
+    disks: Arc<InPlaceDisks>,
+    why_disks: String,
     confinement: Option<Arc<Confinement>>,
     isolation: Arc<OnceLock<Result<Arc<Isolation>, NotIsolated>>>,
 }
@@ -38,24 +42,43 @@ pub struct Installation {
 impl Installation {
     /// Reads the configuration and opens the data directory, creating it if it is missing.
     pub fn open(paths: Paths) -> Result<Self, Failure> {
+        in_place(|| Self::open_blocking(paths))
+    }
+
+    fn open_blocking(paths: Paths) -> Result<Self, Failure> {
         let mut config = config::load(&paths.config_file, paths.config_named)?;
         config.suit(known(last_known(wanted(&config), &paths.cache_dir())));
         modes::restrict();
-        // Root's QEMU runs as another user, whose group may read what it needs. Without that user nothing starts.
+        // As root, QEMU runs as another user, whose group may read the files it needs.
         let is_root = rustix::process::geteuid().is_root();
         let group = is_root.then(|| lookup_user(&config.vm.user)).flatten().map(|user| user.gid);
         modes::secure(&paths, group).map_err(|(dir, error)| home_failure(&paths, &dir, &error))?;
         let templates = Templates::open(&paths.templates_dir())
             .map_err(|error| home_failure(&paths, &paths.templates_dir(), &error))?;
-        let disks = disk_store::backend(&paths, &config.disks)?;
-        let policy = policy(&config.resources);
-        let confinement = policy.map(|policy| Arc::new(Confinement::new(&paths.home, policy)));
-        Ok(Self { config, paths, templates, disks, confinement, isolation: Arc::default() })
+        let choice = disk_store::backend(&paths, &config.disks)?;
+        let (disks, why_disks) = (Arc::new(InPlaceDisks(choice.disks)), choice.why);
+        let limits = limit_settings(&config.resources);
+        let confinement = limits.map(|limits| Arc::new(Confinement::new(&paths.home, limits)));
+        Ok(Self { config, paths, templates, disks, why_disks, confinement, isolation: Arc::default() })
     }
 
-    /// The images.
+    /// The image store. Its methods block, so async callers use `in_place`.
     pub fn images(&self) -> Result<ImageStore, Failure> {
-        Ok(ImageStore::open(self.paths.images_dir())?)
+        in_place(|| Ok(ImageStore::open(self.paths.images_dir())?))
+    }
+
+    /// One image.
+    pub fn image(&self, name: &ImageName) -> Result<Image, Failure> {
+        in_place(|| Ok(self.images()?.get(name)?))
+    }
+
+    /// One image; `None` if it does not exist.
+    pub(crate) fn image_if_known(&self, name: &ImageName) -> Result<Option<Image>, Failure> {
+        match self.image(name) {
+            Ok(image) => Ok(Some(image)),
+            Err(failure) if failure.code() == Code::ImageNotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// The templates.
@@ -63,19 +86,19 @@ impl Installation {
         self.templates.clone()
     }
 
-    /// The back end that makes disks.
+    /// The disk back end.
     pub fn disks(&self) -> &dyn Disks {
-        self.disks.disks.as_ref()
+        self.disks.as_ref()
     }
 
-    /// The back end that makes disks, for another thread.
+    /// The disk back end, for another thread.
     pub(crate) fn shared_disks(&self) -> Arc<dyn Disks> {
-        self.disks.disks.clone()
+        self.disks.clone()
     }
 
-    /// Why that back end makes the disks.
+    /// Why this disk back end was chosen.
     pub fn why_those_disks(&self) -> &str {
-        &self.disks.why
+        &self.why_disks
     }
 
     /// The QEMU in use.
@@ -83,8 +106,12 @@ impl Installation {
         Ok(find(self.config.vm.qemu.as_deref(), &self.paths.cache_dir().join("qemu.json"))?)
     }
 
-    /// What all machines here have in common.
+    /// What all machines of this installation share: QEMU, users, limits, isolation.
     pub fn host(&self) -> Result<Host, Failure> {
+        in_place(|| self.host_blocking())
+    }
+
+    fn host_blocking(&self) -> Result<Host, Failure> {
         let qemu = self.qemu()?;
         let isolation = match self.isolation(&qemu) {
             Some(Err(failure)) if self.config.vm.isolation == config::QemuIsolation::Required => {
@@ -102,15 +129,14 @@ impl Installation {
         })
     }
 
-    /// What isolates QEMU from the host, or why nothing does; `None` if the configuration says that nothing shall.
+    /// What isolates QEMU from the host, or why nothing does; `None` if the configuration turns isolation off.
     pub(crate) fn isolation(&self, qemu: &Qemu) -> Option<Result<Arc<Isolation>, Failure>> {
         if self.config.vm.isolation == config::QemuIsolation::Off {
             return None;
         }
         let find = || {
-            let found = agentiso_blocking::in_place(|| {
-                Isolation::find(qemu, &self.paths.cache_dir().join("isolation.json"))
-            });
+            let cache = self.paths.cache_dir().join("isolation.json");
+            let found = in_place(|| Isolation::find(qemu, &cache));
             found.map(Arc::new).inspect_err(|error| {
                 tracing::warn!("machines run without being isolated from the host: {}", chain(error));
             })
@@ -128,7 +154,7 @@ impl Installation {
         self.users_if(isolation.is_some_and(|isolation| isolation.is_ok()))
     }
 
-    /// An isolated QEMU is shown what it opens; any other has to get there by itself.
+    /// Without isolation, QEMU's user needs access to every directory above the files it opens.
     fn users_if(&self, isolated: bool) -> Result<Option<Users>, Failure> {
         let Some(like) = self.shared_user()? else { return Ok(None) };
         if !isolated {
@@ -138,19 +164,20 @@ impl Installation {
         Ok(Some(Users::new(Path::new(REGISTRY), self.config.vm.first_uid, count, like)))
     }
 
-    /// Whether the ids that machines are to have exist: in a container there may be few.
+    /// Whether the configured user ids exist: in a container there may be few.
     pub(crate) fn uids_exist(&self) -> bool {
+        #[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
         let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         ids_exist(&map, self.config.vm.first_uid, self.config.vm.uids)
     }
 
-    /// What holds machines to their limits; `None` if the configuration says that nothing does.
+    /// The cgroup limits of machines; `None` if the configuration turns them off.
     pub(crate) fn confinement(&self) -> Option<&Confinement> {
         self.confinement.as_deref()
     }
 
-    /// The user whose group all machines have, and who they run as if they have no users of their own: root never runs
-    /// QEMU as itself.
+    /// The user whose group all machines have, and whom they run as if they have no user ids of their own. `None` unless
+    /// agentiso runs as root: root never runs QEMU as itself.
     pub(crate) fn shared_user(&self) -> Result<Option<Credentials>, Failure> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -163,10 +190,10 @@ impl Installation {
             )
             .with_remedy("set vm.user in the configuration to an existing, unprivileged user")
         };
-        lookup_user(name).ok_or_else(missing).map(Some)
+        in_place(|| lookup_user(name)).ok_or_else(missing).map(Some)
     }
 
-    /// What QEMU opens must lie where its user can get to.
+    /// Fails if QEMU's user cannot enter the directories of the files it opens.
     fn check_reach(&self, user: Credentials) -> Result<(), Failure> {
         let Paths { home, .. } = &self.paths;
         let opened = [self.paths.images_dir(), self.paths.kernel_dir(), self.paths.templates_dir()];
@@ -179,19 +206,19 @@ impl Installation {
         Err(Failure::new(Code::PermissionDenied, message).with_remedy(remedy))
     }
 
-    /// How guests run here, by a probe whose answer is remembered.
+    /// How guests run here: KVM or emulation. Probed once and cached.
     pub async fn acceleration(&self, host: &Host, kernel: &GuestKernel) -> Acceleration {
         probe(host, kernel, wanted(&self.config), &self.paths.cache_dir()).await
     }
 
-    /// The shape of a machine on this host.
+    /// The hardware of a machine of this size on this host.
     pub async fn hardware(&self, host: &Host, kernel: &GuestKernel, vcpus: u32, memory_mb: u32) -> Hardware {
         let accel = self.acceleration(host, kernel).await.accel;
         let link = self.link(host, kernel, accel).await.link;
         Hardware { accel, link, vcpus, memory_mb }
     }
 
-    /// How host and guest talk here, by a probe whose answer is remembered.
+    /// How host and guest communicate here: vsock or serial. Probed once and cached.
     pub async fn link(&self, host: &Host, kernel: &GuestKernel, accel: Accel) -> LinkChoice {
         let wanted = match self.config.vm.link {
             config::Link::Auto => None,
@@ -201,16 +228,16 @@ impl Installation {
         choose_link(host, kernel, accel, wanted, &self.paths.cache_dir()).await
     }
 
-    /// The raw disk of an image at a size.
+    /// The raw disk of an image, resized with `resize2fs` if necessary. Each size is made once and cached.
     pub async fn sized_base(&self, image: &Image, bytes: u64) -> Result<PathBuf, Failure> {
         if image.meta.fs_bytes == bytes {
             return Ok(image.rootfs());
         }
         let (store, name) = (self.images()?, image.meta.name.clone());
-        Ok(blocking(move || store.sized_base(&name, bytes)).await??)
+        Ok(off_thread(move || store.sized_base(&name, bytes)).await?)
     }
 
-    /// Removes the templates that were not used for longest when they take more space than allowed.
+    /// Removes the least recently used templates if all of them take more space than allowed.
     pub(crate) fn keep_templates_in_bounds(&self, keep: &[&str]) {
         let max_bytes = u64::from(self.config.templates.max_mb) << 20;
         if let Err(error) = self.templates.collect(max_bytes, keep) {
@@ -218,7 +245,7 @@ impl Installation {
         }
     }
 
-    /// A failed file operation in the data directory, as a failure: `doing` says what was tried, after "could not".
+    /// The failure of a file operation in the data directory. `doing` completes "could not ...".
     pub fn io(&self, doing: &str, error: io::Error) -> Failure {
         Failure::new(
             Code::of_io(&error),
@@ -229,9 +256,9 @@ impl Installation {
 }
 
 /// The limits set on every machine; `None` if the configuration turns them off.
-fn policy(holding: &Holding) -> Option<Policy> {
+fn limit_settings(holding: &Holding) -> Option<LimitSettings> {
     let per_second = |mb: u32| (mb > 0).then(|| u64::from(mb) << 20);
-    (holding.cgroup == config::Cgroup::Auto).then(|| Policy {
+    (holding.cgroup == config::Cgroup::Auto).then(|| LimitSettings {
         required: holding.cgroup_required,
         overhead_bytes: u64::from(holding.overhead_mb) << 20,
         io_read: per_second(holding.io_read_mb_per_sec),
@@ -239,7 +266,7 @@ fn policy(holding: &Holding) -> Option<Policy> {
     })
 }
 
-/// The acceleration that was found, as the configuration calls it.
+/// The acceleration in the terms of the configuration.
 pub(crate) fn known(accel: Accel) -> config::Accel {
     match accel {
         Accel::Kvm => config::Accel::Kvm,
@@ -247,7 +274,7 @@ pub(crate) fn known(accel: Accel) -> config::Accel {
     }
 }
 
-/// The acceleration that the configuration insists on.
+/// The acceleration that the configuration demands, if any.
 fn wanted(config: &Config) -> Option<Accel> {
     match config.vm.accel {
         config::Accel::Auto => None,

@@ -1,9 +1,10 @@
-//! The directory of one machine, and the lock that says its owner lives.
+//! The directory of a one-shot machine, and the lock that shows that its owner is alive.
 //!
 //! ```text
-//! machines/<id>.lock   held for as long as the owner lives; the kernel lets go of it when the owner dies
+//! machines/<id>.lock   locked while the owner lives; the kernel releases the lock when the owner dies
 //! machines/<id>/       disk, sockets, logs
 //! ```
+#![expect(clippy::disallowed_methods, reason = "the public functions and `drop` run `in_place`")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use agentiso_blocking::in_place;
 use agentiso_core::WorkspaceId;
 use agentiso_core::ports::Disks;
 use agentiso_vmm::User;
@@ -26,8 +28,12 @@ pub struct MachineDir {
 }
 
 impl MachineDir {
-    /// Makes the directory of a new machine, for `user` if QEMU runs as another one.
+    /// Creates the directory of a new machine, owned by `user` if QEMU runs as another user.
     pub fn create(machines: &Path, id: WorkspaceId, user: Option<User>) -> io::Result<Self> {
+        in_place(|| Self::create_blocking(machines, id, user))
+    }
+
+    fn create_blocking(machines: &Path, id: WorkspaceId, user: Option<User>) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(machines)?;
         let lock_path = machines.join(format!("{id}.lock"));
         let lock = lock_new(&lock_path)?;
@@ -40,7 +46,7 @@ impl MachineDir {
         Ok(dir)
     }
 
-    /// Says who makes the disks in it, and removes what is left of them.
+    /// Sets the back end of the disks in it, which cleans up after them when the directory is removed.
     pub fn with_disks(mut self, disks: Arc<dyn Disks>) -> Self {
         self.disks = Some(disks);
         self
@@ -51,45 +57,45 @@ impl MachineDir {
         &self.path
     }
 
-    /// The user its QEMU runs as, if not ours.
+    /// The user its QEMU runs as, if not the user of this process.
     pub fn user(&self) -> Option<&User> {
         self.user.as_ref()
-    }
-
-    /// Removes everything in it, for another attempt to start the machine.
-    pub fn clear(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.path)? {
-            fs::remove_file(entry?.path())?;
-        }
-        Ok(())
     }
 }
 
 impl Drop for MachineDir {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by the next process that starts a machine.
-        let _ = fs::remove_dir_all(&self.path);
-        let _ = fs::remove_file(&self.lock_path);
-        if let Some(disks) = &self.disks {
-            let _ = disks.sweep();
-        }
+        in_place(|| {
+            // Whatever cannot be removed is removed by the next process that starts a machine.
+            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_file(&self.lock_path);
+            if let Some(disks) = &self.disks {
+                let _ = disks.sweep();
+            }
+        });
     }
 }
 
-/// Takes a lock that no sweeper has taken in between.
+/// Creates and locks a lock file. A sweep may remove the file between the two steps; then it starts over.
 fn lock_new(path: &Path) -> io::Result<File> {
     loop {
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
         flock(&file, FlockOperation::LockExclusive)?;
         match fs::metadata(path) {
             Ok(named) if named.ino() == file.metadata()?.ino() => return Ok(file),
-            _ => {}
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
 }
 
 /// Removes the directories of machines whose owner is dead. Returns how many there were.
 pub fn sweep(machines: &Path) -> io::Result<usize> {
+    in_place(|| sweep_blocking(machines))
+}
+
+fn sweep_blocking(machines: &Path) -> io::Result<usize> {
     let entries = match fs::read_dir(machines) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),

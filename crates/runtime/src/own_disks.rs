@@ -1,9 +1,9 @@
-//! The disks one machine sees.
+//! The disks that one machine can see.
 //!
-//! A machine that stays gets new disks while it runs: a snapshot freezes the one it writes to, and it goes on with
-//! another. Its QEMU does not see the directory of all disks, but one of its own in the same place, with a second name
-//! (a hard link) for each file it reads or writes. What is linked there later, it can open; what was replaced or removed
-//! among all disks is replaced or removed there too, so that nothing takes space for longer than it is needed.
+//! A workspace's machine gets new disks while it runs: a snapshot freezes the disk it writes to and gives it another.
+//! Its QEMU does not see the directory of all disks. In its place it sees a private directory with a hard link to each
+//! disk it reads or writes. A disk that is linked there later can be opened; a disk that is replaced or removed in the
+//! common directory is replaced or removed there too, so that its space is freed.
 //!
 //! ```text
 //!   disks/A.qcow2   disks/B.qcow2   disks/C.qcow2          on the host
@@ -11,6 +11,10 @@
 //!   workspaces/W/M/disks/A.qcow2   workspaces/W/N/disks/B.qcow2
 //!        └── QEMU of M: disks/A.qcow2        └── QEMU of N: disks/B.qcow2
 //! ```
+#![expect(
+    clippy::disallowed_methods,
+    reason = "called `in_place`, by the start of a machine and by `ownership`"
+)]
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -19,32 +23,32 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The directory in a machine's own.
+/// The name of the private directory, in the machine's directory.
 const NAME: &str = "disks";
 
-/// The disks one machine sees.
+/// The private disk directory of one machine.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnDisks {
     dir: PathBuf,
 }
 
 impl OwnDisks {
-    /// Those of the machine with this directory.
+    /// Of the machine with this directory.
     pub fn of(machine: &Path) -> Self {
         Self { dir: machine.join(NAME) }
     }
 
-    /// Where they are on the host.
+    /// Its path on the host.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Whether there are any: a machine of an earlier version sees all disks.
-    pub fn exist(&self) -> bool {
-        self.dir.is_dir()
+    /// Whether the directory exists. Machines started by earlier versions have none and see all disks.
+    pub fn exist(&self) -> io::Result<bool> {
+        self.dir.try_exists()
     }
 
-    /// Makes the directory, which `group` may pass through.
+    /// Creates the directory, which `group` may enter.
     pub fn make(&self, group: Option<u32>) -> io::Result<()> {
         match DirBuilder::new().mode(0o700).create(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -57,7 +61,7 @@ impl OwnDisks {
         Ok(())
     }
 
-    /// Lets the machine see a disk, as it is now.
+    /// Links a disk, replacing an older file of the same name.
     pub fn add(&self, disk: &Path) -> io::Result<()> {
         let name = disk.file_name().ok_or_else(|| io::Error::other("a disk without a name"))?;
         let at = self.dir.join(name);
@@ -70,7 +74,7 @@ impl OwnDisks {
         fs::rename(partial, at)
     }
 
-    /// Whether one of them was replaced or removed among `all`.
+    /// Whether a linked disk was replaced or removed in `all`, the common directory.
     pub fn is_behind(&self, all: &Path) -> io::Result<bool> {
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
@@ -84,7 +88,7 @@ impl OwnDisks {
         Ok(false)
     }
 
-    /// Lets the machine see those disks of `all`, and no others. `needed` are names.
+    /// Links exactly the disks of `all` whose names are in `needed`.
     pub fn keep_up(&self, all: &Path, needed: &BTreeSet<OsString>) -> io::Result<()> {
         for name in needed {
             self.add(&all.join(name))?;
@@ -105,7 +109,7 @@ fn partial_name(name: &OsStr) -> OsString {
     partial
 }
 
-/// Whether two names are of one file; links are not followed.
+/// Whether two paths are the same file. Symbolic links are not followed.
 fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
     let about = one.symlink_metadata()?;
     match other.symlink_metadata() {
@@ -149,7 +153,7 @@ mod tests {
             fs::write(all.join(name), name).unwrap();
         }
         let own = OwnDisks::of(&machine);
-        assert!(!own.exist());
+        assert!(!own.exist().unwrap());
         own.make(None).unwrap();
         own.add(&all.join("a")).unwrap();
         own.add(&all.join("b")).unwrap();

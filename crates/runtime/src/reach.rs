@@ -1,4 +1,5 @@
-//! Whether another user can get to a directory.
+//! Whether another user can enter a directory.
+#![expect(clippy::disallowed_methods, reason = "called by `Installation::host`, which runs `in_place`")]
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -6,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use agentiso_vmm::qemu::Credentials;
 
-/// The outermost directory on the way to `path`, itself included, that `user` may not enter.
+/// The outermost directory on the path, `path` included, that `user` may not enter.
 ///
-/// What does not exist yet is no obstacle: whoever makes it sees to that.
+/// A directory that does not exist yet is no obstacle: it is created with suitable permissions.
 pub(crate) fn first_closed(path: &Path, user: Credentials) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
     let mut way: Vec<&Path> = path.ancestors().collect();
@@ -25,7 +26,7 @@ fn may_enter(dir: &Path, meta: &Metadata, user: Credentials) -> bool {
     } else {
         0o001
     };
-    // An access control list can allow what the mode does not; then only the attempt can tell.
+    // An access control list may allow more than the mode shows, so a directory with one counts as open.
     meta.mode() & bit != 0 || rustix::fs::getxattr(dir, "system.posix_acl_access", &mut [0u8; 0]).is_ok()
 }
 

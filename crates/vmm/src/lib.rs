@@ -19,14 +19,14 @@ mod transport;
 mod tsc;
 mod users;
 
-pub use confine::{ConfineError, Confinement, Group, IoLimits, Limits, Policy, Trial};
+pub use confine::{ConfineError, Confinement, Group, IoLimits, LimitSettings, Limits, Trial};
 pub use console::Console;
 pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
 pub use isolation::{Access, Isolation, NotIsolated, Shown};
 pub use machine::{
-    Capture, CaptureFailure, Captured, DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine,
-    MachineRecord, Prepared, RestoreFrom, Standby, Standstill, TakeMemory, TakenMemory, root_disk,
+    DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine, MachineRecord, Prepared, RestoreFrom,
+    SaveFailure, SaveRequest, SavedState, Standby, Standstill, TakeMemory, TakenMemory, root_disk,
 };
 pub use probe::{Acceleration, LinkChoice, choose_link, last_known, missing_device, probe};
 pub use qmp::{Event, Qmp, QmpError};

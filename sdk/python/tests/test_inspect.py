@@ -1,4 +1,4 @@
-"""Inspect's own checks of a sandbox, all of them."""
+"""All of Inspect's own sandbox checks."""
 
 import pytest_asyncio
 from inspect_ai.util._sandbox.self_check import *  # noqa: F403

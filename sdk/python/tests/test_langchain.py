@@ -1,4 +1,4 @@
-"""LangChain's standard tests of a sandbox, all of them."""
+"""All of LangChain's standard sandbox tests."""
 
 import pytest
 from langchain_tests.integration_tests import SandboxIntegrationTests

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use agentiso_core::action::{JobPoll, WaitFor};
 use agentiso_core::progress::Silent;
 use agentiso_core::wire::{ErrorBody, JobOutput};
-use agentiso_engine::Caller;
+use agentiso_engine::{Caller, Delivered};
 use axum::extract::{Path, State as Extracted};
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
 use futures_util::Stream;
 use serde_json::json;
-use tokio::sync::broadcast::error::RecvError;
 
 use super::auth::Asking;
 use super::progress::event;
@@ -21,25 +20,23 @@ use super::router::State;
 /// Seconds one look at a job waits for news.
 const PATIENCE: u64 = 30;
 
-/// What happens to workspaces: to all of them for the operator, to its own for a session. A watcher that is too slow is told how much it missed.
+/// The events that the caller may see. A client that is too slow is told how many it missed.
 pub(super) async fn watch(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let mut events = state.engine.events();
+    let mut events = state.engine.subscribe(&caller);
     let stream = async_stream::stream! {
         let end = state.end();
         tokio::pin!(end);
         loop {
             let next = tokio::select! {
-                next = events.recv() => next,
+                next = events.next() => next,
                 () = &mut end => break,
             };
             match next {
-                Ok(happened) if !state.engine.may_see(&caller, &happened) => {}
-                Ok(happened) => yield Ok(event(happened.kind.as_str(), &json!(happened))),
-                Err(RecvError::Lagged(missed)) => yield Ok(event("missed", &json!({ "missed": missed }))),
-                Err(RecvError::Closed) => break,
+                Delivered::Event(happened) => yield Ok(event(happened.kind.as_str(), &json!(happened))),
+                Delivered::Missed(missed) => yield Ok(event("missed", &json!({ "missed": missed }))),
             }
         }
     };

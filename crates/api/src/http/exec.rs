@@ -127,7 +127,7 @@ async fn run(
             break;
         }
     }
-    Ok(Some(ended(running, &exit)))
+    Ok(Some(ended(running, &exit).await?))
 }
 
 fn output(channel: u8, bytes: &[u8]) -> Message {
@@ -219,15 +219,15 @@ async fn feed(
     }
 }
 
-fn ended(running: Interactive, exit: &Exit) -> ExecWord {
-    running.ended(exit);
+async fn ended(running: Interactive, exit: &Exit) -> Result<ExecWord, Failure> {
+    running.ended(exit).await?;
     let (code, signal) = match exit.status {
         ExitStatus::Code(code) => (Some(code), None),
         ExitStatus::Signal(signal) => (None, Some(signal)),
     };
     let Usage { wall_us, user_us, system_us, max_rss_kib } = exit.usage;
     let usage = ExecUsage { wall_us, user_us, system_us, max_rss_kib };
-    ExecWord::Exit(ExecExit { code, signal, timed_out: exit.timed_out, usage })
+    Ok(ExecWord::Exit(ExecExit { code, signal, timed_out: exit.timed_out, usage }))
 }
 
 fn text(word: &ExecWord) -> Message {

@@ -175,7 +175,7 @@ const IMAGE: Bundle = Bundle {
     title: "Use images",
     description: "Images are what new workspaces start from (base_image of workspace_create). list shows them and the \
                   recipes that can be built; info shows one. pull fetches one from a registry, import reads an archive \
-                  in the host's transfer directory, build makes one from Debian packages, commit makes one of a \
+                  in the host's transfer directory, build creates one from Debian packages, commit creates one from a \
                   workspace's disk, remove deletes one that no workspace needs: these need the operator's permission \
                   and may take minutes.",
     words: &[
@@ -193,9 +193,9 @@ const IMAGE: Bundle = Bundle {
 const BATCH_FORK: Form = Form {
     about: Some((
         "Fork a workspace many times",
-        "Makes several independent copies of a workspace from a snapshot, `golden` unless another is named. They are \
-         called PREFIX-1, PREFIX-2 and so on, run at once, and each uses memory of its own. Those that cannot be \
-         made are reported, unless all_or_nothing.",
+        "Creates several independent copies of a workspace from a snapshot (default: `golden`), named PREFIX-1, \
+         PREFIX-2 and so on. All of them run, and each uses its own memory. Failed forks are reported; with \
+         all_or_nothing one failure undoes all.",
     )),
     described: &[
         ("count", "How many forks, 1 to 100."),
@@ -212,7 +212,7 @@ const CREATE: Form = Form { unlisted: &["cold", "no_pool", "allow_internet"], ..
 const ADOPT_ALL: Form = Form {
     about: Some((
         "Take over all workspaces",
-        "Makes this session the owner of every workspace that nobody owns. With force also of those whose owner has \
+        "Makes this session the owner of all workspaces without an owner. With force also of those whose owner has \
          been idle; never of those in use. Counts against this session's quota.",
     )),
     without: &["workspace_id"],
@@ -231,8 +231,8 @@ static ALIASES: [(&str, Form); 5] = [
         "file_upload",
         in_direction(
             "Copy files from the host",
-            "Copies a file, or a directory with all in it, from the host's transfer directory into a workspace, \
-             streamed, of any size. What is at guest_path is replaced.",
+            "Copies a file or directory of any size from the host's transfer directory into a workspace. \
+             An existing file or directory at guest_path is replaced.",
             &[("direction", "upload")],
         ),
     ),
@@ -240,8 +240,8 @@ static ALIASES: [(&str, Form); 5] = [
         "file_download",
         in_direction(
             "Copy files to the host",
-            "Copies a file, or a directory with all in it, from a workspace into the host's transfer directory, \
-             streamed, of any size. What is at host_path is replaced.",
+            "Copies a file or directory of any size from a workspace into the host's transfer directory. \
+             An existing file or directory at host_path is replaced.",
             &[("direction", "download")],
         ),
     ),

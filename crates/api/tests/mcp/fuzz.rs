@@ -1,4 +1,4 @@
-//! Whatever a tool is given: either a call with arguments that fit, or a failure that says so.
+//! Arbitrary arguments: a tool call is either valid or rejected with a reason.
 
 use std::cell::Cell;
 
@@ -40,7 +40,7 @@ fn hostile() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Anything JSON can say.
+/// Any JSON value.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -111,7 +111,7 @@ fn arguments(tool: &Tool, case: &Case) -> Map<String, Value> {
 }
 
 #[test]
-fn whatever_a_tool_is_given_it_is_called_well_or_refused_by_name() {
+fn arbitrary_arguments_are_valid_or_rejected_by_name() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fake = Fake::default();
     let mode = ClientLifecycleMode::Initialize;
@@ -144,7 +144,7 @@ fn whatever_a_tool_is_given_it_is_called_well_or_refused_by_name() {
 }
 
 #[tokio::test]
-async fn every_tool_that_is_one_action_takes_all_of_its_parameters_at_once() {
+async fn every_single_action_tool_accepts_all_its_parameters_together() {
     let mode = ClientLifecycleMode::Initialize;
     let client = connect(Client::default(), Fake::default(), ToolSet::Full, mode).await;
     for tool in client.list_all_tools().await.unwrap() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agentiso_core::Failure;
 use agentiso_core::progress::Progress;
-use agentiso_runtime::{Installation, PoolRequest, use_pool};
+use agentiso_runtime::{Installation, ZpoolRequest, use_zpool};
 
 use crate::args;
 use crate::output::Output;
@@ -17,12 +17,12 @@ pub async fn init(installation: &Installation, flags: args::Init, output: Output
         None => installation.config.defaults.image_name()?,
     };
     let progress: Arc<dyn Progress> = output.progress();
-    let request = PoolRequest { pool: flags.zfs_pool, path: flags.pool_path, size_gb: flags.pool_size };
+    let request = ZpoolRequest { pool: flags.zfs_pool, path: flags.pool_path, size_gb: flags.pool_size };
     let installation = match request.is_empty() {
         true => installation.clone(),
         false => {
             progress.step("Pool", None);
-            let dataset = use_pool(&installation.paths, &request)?;
+            let dataset = use_zpool(&installation.paths, &request)?;
             progress.done(&format!("disks are kept in {dataset}"));
             Installation::open(installation.paths.clone())?
         }

@@ -1,4 +1,5 @@
 //! One daemon per data directory.
+#![expect(clippy::disallowed_methods, reason = "before the daemon serves, and in commands")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -1,4 +1,5 @@
 //! Where the daemon writes what it has to say.
+#![expect(clippy::disallowed_methods, reason = "when the daemon starts, and once per 8 MiB of log")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -9,6 +9,7 @@
 //!
 //! It has a lock in the data directory, which the kernel takes back when it dies, and a socket that only its user can
 //! open. Whoever needs it starts it; it stays until it is stopped.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anteroom;
 mod doors;

@@ -1,4 +1,5 @@
 //! Reaching the daemon, which is started if it does not run.
+#![expect(clippy::disallowed_methods, reason = "in commands, which do one thing at a time")]
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
 //! The token of those who come over the network.
+#![expect(clippy::disallowed_methods, reason = "before the daemon serves")]
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

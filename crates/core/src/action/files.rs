@@ -110,7 +110,10 @@ impl Outcome for FileContent {
         if self.truncated {
             let next = self.offset + self.bytes;
             let dots = if self.content.ends_with('\n') { "" } else { "\n" };
-            format!("{}{dots}[{} of {} bytes; continue with offset {next}]", self.content, self.bytes, self.size)
+            format!(
+                "{}{dots}[{} of {} bytes; continue with offset {next}]",
+                self.content, self.bytes, self.size
+            )
         } else {
             self.content.clone()
         }

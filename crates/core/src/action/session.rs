@@ -63,7 +63,7 @@ pub struct TimelineEvent {
     pub detail: serde_json::Value,
     /// Duration in milliseconds.
     pub duration_ms: f64,
-    /// `ok` or a stable error code.
+    /// `ok`, a stable error code, `running`, or `interrupted` if the daemon ended first.
     pub outcome: String,
     /// What it changed.
     pub changed: Option<String>,

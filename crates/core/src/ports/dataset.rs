@@ -1,6 +1,6 @@
 //! The ZFS dataset that holds the disks: what it may be called.
 
-use super::PoolError;
+use super::ZpoolError;
 
 /// ZFS allows 255 bytes. The names of volumes and snapshots below the dataset need the rest.
 const LONGEST_DATASET: usize = 100;
@@ -11,8 +11,8 @@ pub struct Dataset(String);
 
 impl Dataset {
     /// Checks a name from the configuration or the command line.
-    pub fn parse(name: &str) -> Result<Self, PoolError> {
-        let bad = |reason| Err(PoolError::BadName { name: name.to_owned(), reason });
+    pub fn parse(name: &str) -> Result<Self, ZpoolError> {
+        let bad = |reason| Err(ZpoolError::BadName { name: name.to_owned(), reason });
         let parts: Vec<&str> = name.split('/').collect();
         if name.len() > LONGEST_DATASET {
             return bad("the name is too long");
@@ -32,10 +32,10 @@ impl Dataset {
     }
 
     /// The dataset `agentiso init` makes in a pool.
-    pub fn in_pool(pool: &str) -> Result<Self, PoolError> {
+    pub fn in_pool(pool: &str) -> Result<Self, ZpoolError> {
         if pool.contains('/') {
             let reason = "a pool's name has no '/'";
-            return Err(PoolError::BadName { name: pool.to_owned(), reason });
+            return Err(ZpoolError::BadName { name: pool.to_owned(), reason });
         }
         Self::parse(&format!("{pool}/agentiso"))
     }

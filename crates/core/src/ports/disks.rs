@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::{DiskView, PoolError};
+use super::{DiskView, ZpoolError};
 use crate::{Code, Explain};
 
 /// What a new disk starts from.
@@ -158,7 +158,7 @@ pub trait Disks: Send + Sync {
     }
 
     /// The state of the storage, if it is not the directory of the disks.
-    fn keeping(&self) -> Result<Option<Keeping>, DiskError> {
+    fn storage_status(&self) -> Result<Option<StorageStatus>, DiskError> {
         Ok(None)
     }
 
@@ -188,7 +188,7 @@ pub struct DiskUsage {
 
 /// The state of the storage of disks.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Keeping {
+pub struct StorageStatus {
     /// Name, health and free space, for display.
     pub detail: String,
     /// What should be done about it, if anything.
@@ -243,7 +243,7 @@ pub enum DiskError {
     },
     /// The pool that keeps the disks could not be used.
     #[error(transparent)]
-    Pool(#[from] PoolError),
+    Pool(#[from] ZpoolError),
     /// The disk is not one this back end made or understands, or it is damaged.
     #[error("the disk {} cannot be used: {reason}", path.display())]
     BadDisk {

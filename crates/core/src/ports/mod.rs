@@ -9,16 +9,16 @@ mod disks;
 pub mod host;
 pub mod link;
 mod policy;
-mod pool_error;
 pub mod records;
 mod rootfs;
+mod zpool_error;
 
 pub use clock::Clock;
 pub use dataset::{Dataset, is_dataset_component};
 pub use disk_view::{DiskView, Extent, Origin};
 pub use disks::{
-    DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, Keeping, is_partial_name, partial_name,
+    DiskCopy, DiskError, DiskSource, DiskUsage, Disks, Freezing, StorageStatus, is_partial_name, partial_name,
 };
 pub use policy::{AllowAll, CommandPolicy};
-pub use pool_error::PoolError;
 pub use rootfs::{EntryKind, RootfsEntry, RootfsSink, Timestamp};
+pub use zpool_error::ZpoolError;

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use agentiso_core::ports::{
-    Dataset, DiskCopy, DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, Keeping, PoolError,
+    Dataset, DiskCopy, DiskError, DiskSource, DiskUsage, DiskView, Disks, Freezing, StorageStatus, ZpoolError,
 };
 
 use super::listing::Listing;
@@ -55,7 +55,7 @@ impl Zvols {
     }
 
     /// Makes sure that the dataset is ours and has room for so many bytes.
-    pub(super) fn ready(&self, needed: u64) -> Result<(), PoolError> {
+    pub(super) fn ready(&self, needed: u64) -> Result<(), ZpoolError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let free = match *seen {
             Some((at, free)) if at.elapsed() < FRESH => free,
@@ -68,11 +68,11 @@ impl Zvols {
         if free >= needed {
             return Ok(());
         }
-        Err(PoolError::Full { name: self.dataset.as_str().to_owned(), free, needed })
+        Err(ZpoolError::Full { name: self.dataset.as_str().to_owned(), free, needed })
     }
 
     /// Looks whether the dataset is ours, makes our part of it, and returns what is free.
-    fn look(&self) -> Result<u64, PoolError> {
+    fn look(&self) -> Result<u64, ZpoolError> {
         let (name, part) = (self.dataset.as_str(), self.dataset.part(&self.home));
         let columns = format!("name,available,{MARK}");
         let printed =
@@ -80,10 +80,10 @@ impl Zvols {
         let rows: Vec<Vec<&str>> = printed.lines().map(|line| line.split('\t').collect()).collect();
         let row = rows.iter().find(|row| row.first() == Some(&name));
         let Some([_, free, mark]) = row.map(Vec::as_slice) else {
-            return Err(PoolError::NotOurs(name.to_owned()));
+            return Err(ZpoolError::NotOurs(name.to_owned()));
         };
         if *mark != name {
-            return Err(PoolError::NotOurs(name.to_owned()));
+            return Err(ZpoolError::NotOurs(name.to_owned()));
         }
         if !rows.iter().any(|row| row.first() == Some(&part.as_str())) {
             zfs("make", &part).run(&["create", "-o", "canmount=off", &part])?;
@@ -171,8 +171,8 @@ impl Zvols {
         for step in tree::plan(&listing, &self.home, &doomed) {
             match perform(&step) {
                 // Somebody reads it, or what was cloned from it could not be removed: the next sweep sees to it.
-                Err(PoolError::Busy { .. }) => {}
-                Err(PoolError::Failed { .. }) if matches!(step, Step::DestroySnapshot(_)) => {}
+                Err(ZpoolError::Busy { .. }) => {}
+                Err(ZpoolError::Failed { .. }) if matches!(step, Step::DestroySnapshot(_)) => {}
                 other => other?,
             }
         }
@@ -232,7 +232,7 @@ impl Disks for Zvols {
         let listing = Listing::read(&self.dataset)?;
         let one = |volume: &Volume| {
             let found = listing.freed_by_removal(volume).zip(listing.referenced(volume));
-            let (freed_by_removal, referenced) = found.ok_or_else(|| PoolError::Unavailable {
+            let (freed_by_removal, referenced) = found.ok_or_else(|| ZpoolError::Unavailable {
                 doing: "find",
                 name: volume.as_str().to_owned(),
                 said: "the volume is gone".to_owned(),
@@ -277,7 +277,7 @@ impl Disks for Zvols {
         self.remove_nameless()
     }
 
-    fn keeping(&self) -> Result<Option<Keeping>, DiskError> {
+    fn storage_status(&self) -> Result<Option<StorageStatus>, DiskError> {
         let (pool, free) = (self.dataset.pool(), self.look()?);
         let health = zpool("look at", pool).run(&["list", "-Hp", "-o", "health", pool])?;
         let (health, name) = (health.trim(), self.dataset.as_str());
@@ -289,7 +289,7 @@ impl Disks for Zvols {
         } else {
             None
         };
-        Ok(Some(Keeping { detail, advice }))
+        Ok(Some(StorageStatus { detail, advice }))
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError> {

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use agentiso_core::ports::{DiskError, PoolError};
+use agentiso_core::ports::{DiskError, ZpoolError};
 use rustix::fs::FlockOperation;
 
 use super::backend::{BLOCK, Zvols};
@@ -58,7 +58,7 @@ impl Zvols {
         self.ready(metadata.blocks() * 512)?;
         let failed = |cause: io::Error| match cause.kind() {
             // A device has no other word for a pool that is full.
-            io::ErrorKind::StorageFull => PoolError::Full {
+            io::ErrorKind::StorageFull => ZpoolError::Full {
                 name: self.dataset.as_str().to_owned(),
                 free: 0,
                 needed: metadata.blocks() * 512,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agentiso_core::ports::{Dataset, PoolError};
+use agentiso_core::ports::{Dataset, ZpoolError};
 
 use super::name::{Snapshot, Volume, Volumes};
 use super::tool::zfs;
@@ -45,11 +45,11 @@ pub(super) struct SnapshotRow {
 
 impl Listing {
     /// Asks for everything.
-    pub(super) fn read(dataset: &Dataset) -> Result<Self, PoolError> {
+    pub(super) fn read(dataset: &Dataset) -> Result<Self, ZpoolError> {
         let name = dataset.as_str();
         let printed =
             zfs("list", name).run(&["list", "-Hpr", "-t", "volume,snapshot", "-o", COLUMNS, name])?;
-        Self::parse(dataset, &printed).ok_or_else(|| PoolError::Failed {
+        Self::parse(dataset, &printed).ok_or_else(|| ZpoolError::Failed {
             doing: "list",
             name: name.to_owned(),
             said: "it printed something else than was asked for".to_owned(),

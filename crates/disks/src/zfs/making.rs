@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use agentiso_core::ports::{DiskCopy, DiskError, PoolError};
+use agentiso_core::ports::{DiskCopy, DiskError, ZpoolError};
 
 use super::backend::Zvols;
 use super::listing::LINK;
@@ -51,14 +51,14 @@ impl New {
     }
 
     /// Makes it, empty.
-    pub(super) fn make(&self, size: u64, block: u64) -> Result<(), PoolError> {
+    pub(super) fn make(&self, size: u64, block: u64) -> Result<(), ZpoolError> {
         let (size, block, link) = (size.to_string(), format!("volblocksize={block}"), self.note());
         let name = self.volume.as_str();
         zfs("make", name).run(&["create", "-s", "-V", &size, "-o", &block, "-o", &link, name]).map(drop)
     }
 
     /// Holds on to what a volume has now.
-    pub(super) fn snapshot(&mut self, source: &Volume) -> Result<(), PoolError> {
+    pub(super) fn snapshot(&mut self, source: &Volume) -> Result<(), ZpoolError> {
         let leaf = self.volume.as_str().rsplit('/').next().unwrap_or_default();
         let snapshot = Snapshot { volume: source.clone(), tag: format!("{}.{leaf}", self.home.as_str()) };
         zfs("take a snapshot of", source.as_str()).run(&["snapshot", &snapshot.to_string()])?;
@@ -67,7 +67,7 @@ impl New {
     }
 
     /// Makes it as a clone of what is held, larger if a size is given.
-    pub(super) fn clone_held(&self, size: Option<u64>) -> Result<(), PoolError> {
+    pub(super) fn clone_held(&self, size: Option<u64>) -> Result<(), ZpoolError> {
         let (name, origin) = (self.volume.as_str(), self.snapshot.as_ref().map(Snapshot::to_string));
         let (link, size) = (self.note(), size.map(|size| format!("volsize={size}")));
         let mut arguments = vec!["clone", "-o", &link];
@@ -137,7 +137,7 @@ impl DiskCopy for VolumeCopy {
 }
 
 /// Has `zfs` do one thing.
-pub(super) fn perform(step: &Step) -> Result<(), PoolError> {
+pub(super) fn perform(step: &Step) -> Result<(), ZpoolError> {
     match step {
         Step::Promote(volume) => zfs("promote", volume.as_str()).run(&["promote", volume.as_str()]),
         Step::Destroy(volume) => zfs("remove", volume.as_str()).run(&["destroy", "-r", volume.as_str()]),

@@ -13,4 +13,4 @@ mod tool;
 mod tree;
 
 pub use backend::Zvols;
-pub use setup::{NewPool, PreparedPool, prepare};
+pub use setup::{NewZpool, PreparedZpool, prepare};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use agentiso_core::ports::{Dataset, DiskError, DiskView, Extent, Origin, PoolError};
+use agentiso_core::ports::{Dataset, DiskError, DiskView, Extent, Origin, ZpoolError};
 use rustix::fs::SeekFrom;
 
 use super::name::Volume;
@@ -39,7 +39,7 @@ pub(super) fn wait(volume: &Volume) -> Result<(), DiskError> {
             zfs("find", volume.as_str()).run(&["list", "-H", "-o", "name", volume.as_str()])?;
         }
         if began.elapsed() > PATIENCE {
-            return Err(PoolError::NoNode { node, seconds: PATIENCE.as_secs() }.into());
+            return Err(ZpoolError::NoNode { node, seconds: PATIENCE.as_secs() }.into());
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LAST_LOOK);
@@ -52,7 +52,7 @@ pub(super) fn open(dataset: &Dataset, volume: &Volume, options: &OpenOptions) ->
     let node = volume.node();
     options.open(&node).map_err(|cause| match cause.kind() {
         io::ErrorKind::PermissionDenied => {
-            PoolError::NodeClosed { node, dataset: dataset.as_str().to_owned() }.into()
+            ZpoolError::NodeClosed { node, dataset: dataset.as_str().to_owned() }.into()
         }
         _ => DiskError::Io { action: "open the disk", path: node, cause },
     })

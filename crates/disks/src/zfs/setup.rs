@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use agentiso_core::ports::{Dataset, DiskError, PoolError};
+use agentiso_core::ports::{Dataset, DiskError, ZpoolError};
 
 use super::node;
 use super::tool::{zfs, zpool};
@@ -22,7 +22,7 @@ const ENDS: u64 = 1 << 20;
 
 /// A pool to make.
 #[derive(Clone, Debug)]
-pub struct NewPool {
+pub struct NewZpool {
     /// A device, or a file, which is made if it is not there.
     pub path: PathBuf,
     /// How large a new file becomes.
@@ -31,7 +31,7 @@ pub struct NewPool {
 
 /// A dataset that is ours. What was made for it goes again unless it is kept.
 #[derive(Debug)]
-pub struct PreparedPool {
+pub struct PreparedZpool {
     dataset: Dataset,
     /// What was made, in that order.
     made: Vec<Made>,
@@ -46,7 +46,7 @@ enum Made {
     Dataset(Dataset),
 }
 
-impl PreparedPool {
+impl PreparedZpool {
     /// Keeps what was made. Returns the dataset.
     pub fn keep(mut self) -> Dataset {
         self.made.clear();
@@ -59,7 +59,7 @@ impl PreparedPool {
     }
 }
 
-impl Drop for PreparedPool {
+impl Drop for PreparedZpool {
     fn drop(&mut self) {
         for made in self.made.drain(..).rev() {
             // Whatever failed before is what matters.
@@ -73,22 +73,22 @@ impl Drop for PreparedPool {
     }
 }
 
-fn undo(done: Result<String, PoolError>) -> Result<(), String> {
+fn undo(done: Result<String, ZpoolError>) -> Result<(), String> {
     done.map(drop).map_err(|error| error.to_string())
 }
 
 /// Makes the dataset `agentiso` in a pool, and the pool first if that is asked for. What is there and ours is left as
 /// it is; what is somebody else's is refused.
-pub fn prepare(pool: &str, new: Option<&NewPool>) -> Result<PreparedPool, DiskError> {
-    let mut prepared = PreparedPool { dataset: Dataset::in_pool(pool)?, made: Vec::new() };
+pub fn prepare(pool: &str, new: Option<&NewZpool>) -> Result<PreparedZpool, DiskError> {
+    let mut prepared = PreparedZpool { dataset: Dataset::in_pool(pool)?, made: Vec::new() };
     if let Some(new) = new {
         make_pool(pool, new, &mut prepared.made)?;
     }
     let name = prepared.dataset.as_str();
     match zfs("use", name).run(&["list", "-H", "-o", MARK, name]) {
         Ok(mark) if mark.trim() == name => {}
-        Ok(_) => return Err(PoolError::NotOurs(name.to_owned()).into()),
-        Err(PoolError::Unavailable { .. }) => {
+        Ok(_) => return Err(ZpoolError::NotOurs(name.to_owned()).into()),
+        Err(ZpoolError::Unavailable { .. }) => {
             // A pool that is not there is no reason to make a dataset.
             zpool("use", pool).run(&["list", "-H", "-o", "name", pool])?;
             let mark = format!("{MARK}={name}");
@@ -96,7 +96,7 @@ pub fn prepare(pool: &str, new: Option<&NewPool>) -> Result<PreparedPool, DiskEr
             let options = properties.iter().flat_map(|property| ["-o", property]);
             let arguments: Vec<&str> = ["create"].into_iter().chain(options).chain([name]).collect();
             zfs("make", name).run(&arguments).map_err(|error| match error {
-                PoolError::NotPermitted { .. } => PoolError::NotMade {
+                ZpoolError::NotPermitted { .. } => ZpoolError::NotMade {
                     name: name.to_owned(),
                     command: format!("zfs {}", arguments.join(" ")),
                 },
@@ -110,9 +110,9 @@ pub fn prepare(pool: &str, new: Option<&NewPool>) -> Result<PreparedPool, DiskEr
     Ok(prepared)
 }
 
-fn make_pool(pool: &str, new: &NewPool, made: &mut Vec<Made>) -> Result<(), DiskError> {
+fn make_pool(pool: &str, new: &NewZpool, made: &mut Vec<Made>) -> Result<(), DiskError> {
     let io = |action, cause| DiskError::Io { action, path: new.path.clone(), cause };
-    let occupied = |reason: String| PoolError::Occupied { path: new.path.clone(), reason };
+    let occupied = |reason: String| ZpoolError::Occupied { path: new.path.clone(), reason };
     let path = std::path::absolute(&new.path).map_err(|cause| io("find", cause))?;
     let path = path.canonicalize().unwrap_or(path);
     match zpool("look at", pool).run(&["list", "-vHP", pool]) {
@@ -124,7 +124,7 @@ fn make_pool(pool: &str, new: &NewPool, made: &mut Vec<Made>) -> Result<(), Disk
                 false => Err(occupied(format!("a pool called {pool:?} is there and does not use it")).into()),
             };
         }
-        Err(PoolError::Unavailable { .. }) => {}
+        Err(ZpoolError::Unavailable { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     match fs::metadata(&path) {
@@ -195,7 +195,7 @@ mod tests {
     fn hostile_pools_are_refused_before_anything_is_run() {
         for pool in ["", "-f", "tank/x", "tank x", "..", "tank@a"] {
             let refused = prepare(pool, None).unwrap_err();
-            assert!(matches!(refused, DiskError::Pool(PoolError::BadName { .. })), "{pool:?}: {refused}");
+            assert!(matches!(refused, DiskError::Pool(ZpoolError::BadName { .. })), "{pool:?}: {refused}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use agentiso_core::ports::PoolError;
+use agentiso_core::ports::ZpoolError;
 
 use super::name::dataset_of;
 
@@ -32,8 +32,8 @@ pub(super) fn zpool<'a>(doing: &'static str, name: &'a str) -> Call<'a> {
 
 impl Call<'_> {
     /// Runs it and returns what it printed.
-    pub(super) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, PoolError> {
-        let program = find(self.tool).ok_or(PoolError::ToolMissing(self.tool))?;
+    pub(super) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, ZpoolError> {
+        let program = find(self.tool).ok_or(ZpoolError::ToolMissing(self.tool))?;
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("LC_ALL", "C").stdin(Stdio::null());
         let output = command.output().map_err(|error| self.failed(error.to_string()))?;
@@ -43,21 +43,21 @@ impl Call<'_> {
         Err(self.explain(&String::from_utf8_lossy(&output.stderr)))
     }
 
-    fn failed(&self, said: String) -> PoolError {
-        PoolError::Failed { doing: self.doing, name: self.name.to_owned(), said }
+    fn failed(&self, said: String) -> ZpoolError {
+        ZpoolError::Failed { doing: self.doing, name: self.name.to_owned(), said }
     }
 
     /// The tools have one exit code for everything; only their words differ.
-    fn explain(&self, said: &str) -> PoolError {
+    fn explain(&self, said: &str) -> ZpoolError {
         let (doing, name) = (self.doing, self.name.to_owned());
         let said = said.trim().lines().collect::<Vec<_>>().join("; ");
         let says = |words: &[&str]| words.iter().any(|words| said.contains(words));
         if says(&["out of space", "No space left", "quota exceeded"]) {
-            PoolError::Full { name, free: 0, needed: 1 }
+            ZpoolError::Full { name, free: 0, needed: 1 }
         } else if says(&["busy", "in use"]) {
-            PoolError::Busy { doing, name }
+            ZpoolError::Busy { doing, name }
         } else if says(&["ermission denied", "not permitted"]) {
-            PoolError::NotPermitted { doing, dataset: dataset_of(&name).to_owned(), name, said }
+            ZpoolError::NotPermitted { doing, dataset: dataset_of(&name).to_owned(), name, said }
         } else if says(&[
             "does not exist",
             "no such pool",
@@ -68,9 +68,9 @@ impl Call<'_> {
             "module is not loaded",
             "/dev/zfs",
         ]) {
-            PoolError::Unavailable { doing, name, said }
+            ZpoolError::Unavailable { doing, name, said }
         } else {
-            PoolError::Failed { doing, name, said }
+            ZpoolError::Failed { doing, name, said }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Making and destroying workspaces.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::forms::MAX_LIFETIME_SECS;
 use agentiso_core::action::{
-    State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
+    Action, State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
 };
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
@@ -16,13 +17,15 @@ use agentiso_core::{
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::act::Context;
 use crate::admission::not_owner;
 use crate::events::EventKind;
+use crate::record::Record;
+use crate::upkeep::ITSELF;
 use crate::views::{shown, size, tier, took_ms};
-use crate::{Access, Engine, Perform};
+use crate::{Access, Caller, Engine, Perform};
 
 impl Perform for WorkspaceCreate {
     const ACCESS: Access = Access::Changes;
@@ -38,14 +41,10 @@ impl Perform for WorkspaceCreate {
     }
 
     async fn undo(outcome: WorkspaceCreated, context: &Context) {
-        let (engine, Some(id)) = (&context.engine, Self::made(&outcome)) else { return };
-        let remove = RemoveRequest { workspace: id, force: true };
-        if let Err(failure) = engine.host.remove(&remove).await {
-            return tracing::warn!(%failure, "a workspace that nobody waited for could not be removed");
+        let Some(id) = Self::made(&outcome) else { return };
+        if let Err(failure) = context.engine.remove_abandoned(id).await {
+            tracing::warn!(%failure, "could not remove a workspace whose client disconnected");
         }
-        engine.forget(id).await;
-        let audience = context.caller.session.into();
-        engine.events.tell_to(audience, EventKind::Destroyed, id, &outcome.name, None);
     }
 
     fn made(outcome: &WorkspaceCreated) -> Option<WorkspaceId> {
@@ -127,6 +126,23 @@ impl Make for WorkspaceCreate {
 }
 
 impl Engine {
+    /// Removes a workspace whose client disconnected before it was created, with a timeline entry of its own.
+    async fn remove_abandoned(self: &Arc<Self>, id: WorkspaceId) -> Result<(), Failure> {
+        let workspace = self.records.workspace(id).await?;
+        let audience = self.events.audience_of(id).await;
+        let detail = json!({ "reason": "its client disconnected before it was created" });
+        let mut record = Record::begin(self, &Caller::operator(ITSELF), WorkspaceDestroy::ABOUT.name, detail);
+        record.about(&workspace);
+        record.store().await?;
+        let removed = self.host.remove(&RemoveRequest { workspace: id, force: true }).await;
+        let end = removed.as_ref().map(|()| Some("destroyed".to_owned())).map_err(Failure::code);
+        record.end(end).await?;
+        removed?;
+        self.forget(id).await;
+        self.events.tell_to(audience, EventKind::Destroyed, id, workspace.name.as_str(), None);
+        Ok(())
+    }
+
     async fn settle(
         &self,
         owner: Option<SessionId>,

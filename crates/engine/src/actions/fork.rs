@@ -5,7 +5,7 @@ use std::time::Instant;
 use agentiso_core::action::forms::MAX_FORKS;
 use agentiso_core::action::{ForkFailure, ForkedFrom, State, Worker, WorkspaceFork, WorkspaceForked};
 use agentiso_core::admission::Amounts;
-use agentiso_core::ports::host::{ForkOutcome, ForkRequest, ForkSource, RemoveRequest};
+use agentiso_core::ports::host::{ForkRequest, ForkSource, Forked, RemoveRequest};
 use agentiso_core::ports::records::Workspace;
 use agentiso_core::{Code, Failure, WorkspaceName};
 use jiff::Timestamp;
@@ -74,7 +74,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         (Some(_), _) => Had::Past,
         (None, _) => Had::Present,
     };
-    let made = settle(context, source, &outcome, had).await;
+    let made = settle(context, source, outcome.forks, had).await;
     let from = ForkedFrom {
         source_workspace_id: source.id.to_string(),
         source_workspace_name: source.name.to_string(),
@@ -86,34 +86,43 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
 }
 
 /// What became of each fork.
+#[derive(Default)]
 struct Made {
     workers: Vec<Worker>,
     failures: Vec<ForkFailure>,
+    /// The first failure, whose cause is reported if no fork could be made.
+    cause: Option<Failure>,
+}
+
+impl Made {
+    fn fail(&mut self, index: u32, name: &WorkspaceName, failure: Failure) {
+        self.failures.push(ForkFailure {
+            index,
+            name: name.to_string(),
+            code: failure.code(),
+            error: failure.message().to_owned(),
+        });
+        self.cause.get_or_insert(failure);
+    }
 }
 
 /// Gives the forks the variables of their source.
-async fn settle(context: &Context, source: &Workspace, outcome: &ForkOutcome, had: Had) -> Made {
+async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: Had) -> Made {
     let engine = &context.engine;
-    let mut made = Made { workers: Vec::new(), failures: Vec::new() };
-    for (index, fork) in (1..).zip(&outcome.forks) {
-        let failed = |failure: &Failure| ForkFailure {
-            index,
-            name: fork.name.to_string(),
-            code: failure.code(),
-            error: failure.message().to_owned(),
-        };
-        let (view, _) = match &fork.result {
-            Ok(born) => born,
+    let mut made = Made::default();
+    for (index, fork) in (1..).zip(forks) {
+        let view = match fork.result {
+            Ok((view, _)) => view,
             Err(failure) => {
-                made.failures.push(failed(failure));
+                made.fail(index, &fork.name, failure);
                 continue;
             }
         };
         if let Err(failure) = engine.bequeath(source.id, view.id, had).await {
-            made.failures.push(failed(&failure));
+            made.fail(index, &fork.name, failure);
             let remove = RemoveRequest { workspace: view.id, force: true };
             if let Err(failure) = engine.host.remove(&remove).await {
-                tracing::warn!(%failure, "a fork that failed could not be removed");
+                tracing::warn!(%failure, "could not remove a fork that failed");
             }
             continue;
         }
@@ -136,10 +145,13 @@ fn report(
     source_pause_ms: f64,
     began: Instant,
 ) -> Result<WorkspaceForked, Failure> {
-    let Made { workers, failures } = made;
-    if let (true, Some(failure)) = (workers.is_empty(), failures.first()) {
-        let message = format!("no fork could be made: {}", failure.error);
-        return Err(Failure::new(Code::GuestFailed, message));
+    let Made { workers, failures, cause } = made;
+    if let (true, Some(cause)) = (workers.is_empty(), cause) {
+        let failure = Failure::new(cause.code(), format!("no fork could be made: {}", cause.message()));
+        return Err(match cause.remedy() {
+            Some(remedy) => failure.with_remedy(remedy),
+            None => failure,
+        });
     }
     let only = if requested == 1 { workers.first().cloned() } else { None };
     Ok(WorkspaceForked {

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
+use agentiso_blocking::in_place;
 use agentiso_core::{Code, Failure, SessionId};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -30,9 +31,10 @@ pub(super) struct Transfers {
 
 impl Transfers {
     /// What a session reaches of a transfer directory. Its own directory is there when this returns.
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     pub fn of(shared: PathBuf, session: SessionId) -> Result<Self, Failure> {
         let own = shared.join(SESSIONS).join(session.to_string());
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        let made = in_place(|| std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&own));
         made.map_err(|error| trouble(&own, &error))?;
         Ok(Self { shared, own })
     }
@@ -90,6 +92,7 @@ impl Transfers {
 }
 
 /// Removes a session's own directory with all in it. No link is followed, neither on the way to it nor in it.
+#[expect(clippy::disallowed_methods, reason = "called off the async threads, after a session has ended")]
 pub(super) fn remove(shared: &Path, session: SessionId) -> Result<(), Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let all = shared.join(SESSIONS);

@@ -22,7 +22,7 @@ pub use intake::ImportLimits;
 pub use oci::{LayerName, OciSource, layer_name};
 pub use open::{RootfsSource, Summary, open};
 pub use path::{PathFault, normalise};
-pub use registry::pull;
+pub use registry::{docker_config, pull};
 pub use tar::{TarSource, parse_pax};
 
 pub(crate) use tar::{Member, MemberKind, TarReader, stream_tar};

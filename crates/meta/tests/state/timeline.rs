@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use agentiso_core::ports::records::{EventEnd, INTERRUPTED, RUNNING, TimelineRecords};
 use agentiso_core::{Code, Explain, WorkspaceId};
 use agentiso_meta::{By, Event, EventFilter, MAX_DETAIL, MetaError, NewEvent};
 use proptest::prelude::*;
@@ -130,4 +131,37 @@ proptest! {
         let id = state.meta.write(|tx| tx.append_event(&done)).unwrap();
         prop_assert_eq!(events(&state, ALL), [Event { id, done }]);
     }
+}
+
+#[tokio::test]
+async fn an_event_that_was_begun_is_completed_once_and_one_that_was_not_is_interrupted() {
+    let state = State::new();
+    let records: &dyn TimelineRecords = &state.meta;
+    let begun = records.begin_event(&event("workspace_create", None)).await.unwrap();
+    let left = records.begin_event(&event("exec", None)).await.unwrap();
+    assert_eq!(events(&state, ALL)[0].done.outcome, RUNNING);
+    let newest = records.newest_event().await.unwrap();
+    assert_eq!(newest, left);
+    // Of the daemon that looks: not its business.
+    let own = records.begin_event(&event("exec", None)).await.unwrap();
+    let web = state.add("web");
+    let end = EventEnd {
+        id: begun,
+        workspace: Some((web.id, web.name.clone())),
+        duration: Duration::from_millis(7),
+        outcome: "ok".to_owned(),
+        changed: Some("created web".to_owned()),
+    };
+    let forgotten = EventEnd { id: 1_000_000, ..end.clone() };
+    records.complete_events(&[end, forgotten]).await.unwrap();
+    records.interrupt_events(newest).await.unwrap();
+    let all = events(&state, ALL);
+    let outcomes: Vec<_> = all.iter().map(|event| (event.id, event.done.outcome.as_str())).collect();
+    assert_eq!(outcomes, [(own, RUNNING), (left, INTERRUPTED), (begun, "ok")]);
+    let created = &all[2].done;
+    assert_eq!((created.workspace, &created.workspace_name), (Some(web.id), &Some(web.name)));
+    assert_eq!(
+        (created.duration, created.changed.as_deref()),
+        (Duration::from_millis(7), Some("created web"))
+    );
 }

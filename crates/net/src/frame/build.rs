@@ -12,6 +12,8 @@ use smoltcp::wire::{
 use super::{Card, ETHERNET_HEADER};
 use crate::plan::GATEWAY_MAC;
 
+/// An IP header without options; packets with options are dropped.
+const IPV4_HEADER: usize = 20;
 const HOP_LIMIT: u8 = 64;
 /// As much of a refused packet as its sender gets back: the IP header and the ports.
 const QUOTED: usize = 8;
@@ -100,11 +102,17 @@ impl Framer {
         (repr.buffer_len() + 20 <= self.card.mtu).then(|| self.icmp(from, &repr))
     }
 
-    /// Tells the machine that a packet of its own was not delivered.
+    /// Tells the machine that a packet of its own, of which the start is enough, was not delivered.
     pub fn unreachable(&self, packet: &[u8], why: Unreachable) -> Option<Vec<u8>> {
-        let ip = Ipv4Packet::new_checked(packet).ok()?;
-        let header = Ipv4Repr::parse(&ip, &ChecksumCapabilities::ignored()).ok()?;
-        let body = ip.payload();
+        let (header, body) = packet.split_at_checked(IPV4_HEADER)?;
+        let ip = Ipv4Packet::new_unchecked(header);
+        let header = Ipv4Repr {
+            src_addr: ip.src_addr(),
+            dst_addr: ip.dst_addr(),
+            next_header: ip.next_header(),
+            payload_len: usize::from(ip.total_len()).saturating_sub(IPV4_HEADER),
+            hop_limit: ip.hop_limit(),
+        };
         let reason = match why {
             Unreachable::Prohibited => Icmpv4DstUnreachable::CommProhibited,
             Unreachable::Port => Icmpv4DstUnreachable::PortUnreachable,

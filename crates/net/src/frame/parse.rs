@@ -64,6 +64,8 @@ pub struct Segment {
     pub is_syn: bool,
     /// Is itself a reset, which is never answered.
     pub is_reset: bool,
+    /// Ends the sender's direction.
+    pub is_fin: bool,
 }
 
 /// A frame that may be acted on. Its source is the machine.
@@ -200,6 +202,7 @@ fn parse_tcp<'a>(to: Ipv4Addr, packet: &'a [u8], body: &[u8]) -> Result<Inbound<
         port: tcp.dst_port(),
         is_syn: tcp.syn() && !tcp.ack() && !tcp.fin() && !tcp.rst(),
         is_reset: tcp.rst(),
+        is_fin: tcp.fin(),
     };
     Ok(Inbound::Tcp { to, segment, packet })
 }

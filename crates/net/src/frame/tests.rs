@@ -74,7 +74,7 @@ fn honest_frames_are_understood() {
 
     let packet = ip(6, &tcp(40000, 443, 0x02), |_| ());
     let frame = from_guest(0x0800, &packet);
-    let segment = Segment { source: 40000, port: 443, is_syn: true, is_reset: false };
+    let segment = Segment { source: 40000, port: 443, is_syn: true, is_reset: false, is_fin: false };
     assert_eq!(parse(&card(), &frame), Ok(Inbound::Tcp { to: SERVER, segment, packet: &packet }));
 
     let packet = ip(17, &udp(5000, 123, b"time"), |_| ());

@@ -3,24 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_core::ports::host::{ImageHost, ImageRequest, ImageView, OpenArchive, RecipeView};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Failure, ImageName, WorkspaceId};
 use agentiso_images::store::ImageMeta;
+use agentiso_images::{default_image_name, recipes};
 use async_trait::async_trait;
 
 use super::archives::Archive;
-use crate::image_ops::{blocking, default_image_name, recipes};
 use crate::workspaces::Workspaces;
 
 #[async_trait]
 impl ImageHost for Workspaces {
     async fn image(&self, name: &ImageName) -> Result<ImageView, Failure> {
-        Ok(image_view(self.installation.images()?.get(name)?.meta))
+        Ok(image_view(self.installation.image(name)?.meta))
     }
 
     async fn images(&self) -> Result<Vec<ImageView>, Failure> {
-        let images = self.installation.images()?.list()?;
+        let images = in_place(|| Ok::<_, Failure>(self.installation.images()?.list()?))?;
         Ok(images.into_iter().map(|image| image_view(image.meta)).collect())
     }
 
@@ -53,7 +54,7 @@ impl ImageHost for Workspaces {
 
     async fn remove_image(&self, name: &ImageName) -> Result<(), Failure> {
         let (installation, name) = (self.installation.clone(), name.clone());
-        blocking(move || installation.remove_images(&[name])).await?
+        off_thread(move || installation.remove_images(&[name])).await
     }
 
     async fn open_archive(&self, path: &Path, origin: &str) -> Result<Box<dyn OpenArchive>, Failure> {

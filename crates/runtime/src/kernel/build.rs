@@ -1,15 +1,16 @@
-//! Building a kernel, proving it and putting it to use.
+//! Building a kernel, testing it and selecting it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use agentiso_blocking::off_thread;
 use agentiso_core::Failure;
 use agentiso_core::progress::Progress;
+use agentiso_images::CancelOnDrop;
+use agentiso_images::kernel::KernelInfo;
 use agentiso_images::kernel::build::{BuildRequest, Outcome, build};
 
-use super::KernelInfo;
 use crate::Installation;
-use crate::image_ops::{CancelOnDrop, blocking};
 
 /// How a kernel is to be built.
 #[derive(Clone, Debug)]
@@ -21,14 +22,14 @@ pub struct KernelBuild {
 }
 
 impl Installation {
-    /// Builds a kernel, boots it, and uses it from then on. If that fails, or when dropped half way, the kernel in use
-    /// stays the same; what was compiled is kept for the next attempt.
+    /// Builds a kernel, boots it, and selects it. On failure, or when dropped, the selected kernel does not change;
+    /// compiled files are kept for the next attempt.
     pub async fn build_kernel(
         &self,
         wanted: KernelBuild,
         progress: &Arc<dyn Progress>,
     ) -> Result<KernelInfo, Failure> {
-        // Without it the kernel could not be proved, and that is better known before the long part.
+        // The test at the end needs QEMU; fail before the long build if it is missing.
         self.host()?;
         let request = BuildRequest {
             source: wanted.source,
@@ -37,8 +38,8 @@ impl Installation {
             cache: self.paths.kernel_build_dir(),
         };
         let cancel = CancelOnDrop::default();
-        let (cancelled, watched) = (cancel.0.clone(), progress.clone());
-        let kernel = match blocking(move || build(&request, &cancelled, watched.as_ref())).await?? {
+        let (cancelled, watched) = (cancel.flag(), progress.clone());
+        let kernel = match off_thread(move || build(&request, &cancelled, watched.as_ref())).await? {
             Outcome::Known(kernel) => {
                 progress.step("building", None);
                 progress.done("this very kernel was built before");
@@ -46,7 +47,7 @@ impl Installation {
             }
             Outcome::New(candidate) => {
                 self.prove(candidate.kernel(), progress).await?;
-                blocking(move || candidate.accept()).await??
+                off_thread(move || candidate.accept()).await?
             }
         };
         Ok(self.now_in_use(&kernel))

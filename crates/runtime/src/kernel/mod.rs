@@ -1,4 +1,4 @@
-//! The guest kernel: which one is used, and how one of our own is built and proved.
+//! The guest kernel: choosing it, pairing it with an initramfs, building and testing one.
 
 mod build;
 mod choose;
@@ -6,4 +6,3 @@ mod prepare;
 mod prove;
 
 pub use build::KernelBuild;
-pub use choose::{KernelInfo, KernelKind, Kernels};

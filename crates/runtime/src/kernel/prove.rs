@@ -1,9 +1,10 @@
-//! Proving that a kernel works: by starting a machine with it and using what every machine needs.
+//! Testing a kernel by starting a machine with it and using what every machine needs.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_blocking::{in_place, off_thread};
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_images::ext4;
@@ -15,7 +16,6 @@ use agentiso_vmm::{Accel, GuestKernel, Hardware, Host, Launch, LinkKind, Machine
 use uuid::Uuid;
 
 use crate::Installation;
-use crate::image_ops::blocking;
 
 const MEMORY_MB: u32 = 256;
 const VCPUS: u32 = 2;
@@ -27,8 +27,8 @@ const PROOF: &[u8] = b"/newroot/proof";
 const RELEASE: &[u8] = b"/proc/sys/kernel/osrelease";
 
 impl Installation {
-    /// Starts a machine with the kernel, mounts a disk, writes to it and stops it again. An error shows the console's
-    /// last lines.
+    /// Starts a machine with the kernel, mounts a disk, writes to it and stops the machine. An error includes the last
+    /// console lines.
     pub(super) async fn prove(&self, kernel: &Kernel, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
         let host = self.host()?;
         let before = self.hardware_before(&host, progress).await?;
@@ -43,7 +43,7 @@ impl Installation {
         Ok(())
     }
 
-    /// How machines run with the kernel that is in use, if there is one.
+    /// How machines run with the kernel selected so far; `None` if there is none.
     async fn hardware_before(
         &self,
         host: &Host,
@@ -56,7 +56,7 @@ impl Installation {
         Ok(Some(self.hardware(host, &guest, VCPUS, MEMORY_MB).await))
     }
 
-    /// A kernel that is quicker to boot but makes machines slower is no gain.
+    /// Rejects a kernel that boots, but without KVM or vsock where the selected one has them.
     async fn require_no_loss(
         &self,
         host: &Host,
@@ -85,10 +85,10 @@ impl Installation {
         let dir = self.machine_dir(WorkspaceId::from_uuid(Uuid::now_v7()), host)?;
         let disk = dir.path().join("disk.raw");
         let blank = disk.clone();
-        blocking(move || ext4::make_blank(&blank, DISK_BYTES)).await??;
-        if let Some((uid, gid)) = dir.user().map(User::owner) {
-            std::os::unix::fs::chown(&disk, Some(uid), Some(gid))
-                .map_err(|error| self.io("hand over a disk", error))?;
+        let owner = dir.user().map(User::owner);
+        off_thread(move || ext4::make_blank(&blank, DISK_BYTES)).await?;
+        if let Some(owner) = owner {
+            in_place(|| hand_over(&disk, owner)).map_err(|error| self.io("hand over a disk", error))?;
         }
         let launch = Launch {
             dir: dir.path(),
@@ -102,7 +102,7 @@ impl Installation {
         let machine = Machine::boot(host, launch, guest).await?;
         let says = use_disk(&machine).await?;
         if says != version {
-            let message = format!("it says that it is {says:?}, but {version:?} was built");
+            let message = format!("it reports version {says:?}, but {version:?} was built");
             return Err(Failure::new(Code::BootFailed, message));
         }
         if !machine.stop(STOP_LIMIT).await {
@@ -112,7 +112,7 @@ impl Installation {
     }
 }
 
-/// Mounts the disk and writes to it. Returns the kernel's version, as it says itself.
+/// Mounts the disk and writes to it. Returns the version that the running kernel reports.
 async fn use_disk(machine: &Machine) -> Result<String, VmError> {
     let guest = machine.guest();
     let configure = Configure { root: Some(root_disk(false)), ..Configure::default() };
@@ -134,7 +134,12 @@ async fn use_disk(machine: &Machine) -> Result<String, VmError> {
 
 async fn require_proof(disk: &Path) -> Result<(), Failure> {
     let disk = disk.to_owned();
-    Ok(blocking(move || ext4::check(&disk)).await??)
+    Ok(off_thread(move || ext4::check(&disk)).await?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
+fn hand_over(disk: &Path, (uid, gid): (u32, u32)) -> std::io::Result<()> {
+    std::os::unix::fs::chown(disk, Some(uid), Some(gid))
 }
 
 fn useless(why: Failure) -> Failure {

@@ -1,4 +1,4 @@
-//! The clocks of guests.
+//! Setting the clocks of guests.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,11 +6,11 @@ use agentiso_proto::Configure;
 use agentiso_vmm::link::{Guest, LinkError};
 use agentiso_vmm::{Machine, VmError};
 
-/// A clock that may be off by more than this is set again.
+/// A clock that may be off by more than this is corrected.
 const TOLERANCE: Duration = Duration::from_millis(2);
-/// A guest that took this long is waited for, until its clock is off by less.
+/// A guest that took longer than this is corrected before the start is reported; others in the background.
 const SLOW: Duration = Duration::from_secs(1);
-/// How often a guest is asked at most for an answer that is good enough.
+/// How many exchanges are made at most to reach the wanted precision.
 const QUESTIONS: u32 = 4;
 
 /// The present, in nanoseconds since the epoch.
@@ -19,8 +19,8 @@ pub(crate) fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sets the clock of a machine again whose setting took since `told`: it is late by up to as much, because what is said
-/// in a message has passed when it is heard.
+/// Corrects the clock of a machine that was told the time at `told`: the message took up to the time since then, so the
+/// clock is late by up to as much.
 pub(crate) async fn set_again(machine: &Machine, told: Instant) -> Result<(), VmError> {
     let late = told.elapsed();
     if late <= TOLERANCE {
@@ -45,7 +45,7 @@ pub(crate) async fn set_again(machine: &Machine, told: Instant) -> Result<(), Vm
     }
 }
 
-/// How far the time is ahead of the clock that nobody sets in a guest, if possible to within `precision`.
+/// The offset between the time and the guest's monotonic clock, if possible to within `precision`.
 async fn best_offset(guest: &Guest, precision: Duration) -> Result<u64, LinkError> {
     let mut bounds = Bounds::default();
     for _ in 0..QUESTIONS {
@@ -59,7 +59,7 @@ async fn best_offset(guest: &Guest, precision: Duration) -> Result<u64, LinkErro
     Ok(bounds.middle())
 }
 
-/// What every exchange so far allows an offset to be: a clock was read after it was asked for and before it answered.
+/// Bounds on the offset: in each exchange, the guest read its clock after the request and before the answer.
 #[derive(Debug)]
 struct Bounds {
     least: u64,

@@ -1,4 +1,7 @@
-//! Cloning templates, and booting where there is none.
+//! Starting machines: from a warm template, else a base template, else by a cold boot.
+//!
+//! A template that turns out to be damaged is removed and made again once. Errors that the next, slower way would meet
+//! too (a full disk, missing limits, a kernel that does not boot) end the start at once.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,46 +15,46 @@ use agentiso_vmm::qemu::Memory;
 use agentiso_vmm::template::{Template, base_key, make_base, make_warm};
 use agentiso_vmm::{GuestKernel, Hardware, Host, Machine, RestoreFrom, VmError, root_disk};
 
-use super::{Berth, BerthDisk, Ingredients, Tier};
+use super::{Ingredients, PendingStart, StartDisk, Tier};
 use crate::Installation;
 
-/// The warm templates that are being made in the background by this process.
+/// The warm templates that this process is making in the background.
 static WARMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// A machine that runs and is not anybody yet.
+/// A running machine without an identity.
 pub(crate) struct Started {
     pub machine: Machine,
     pub tier: Tier,
-    /// What the machine must be told once it has its identity.
+    /// The disk size to announce once the machine has its identity, if its kernel still assumes the template's.
     pub disk_bytes: Option<u64>,
 }
 
 impl Installation {
-    /// Starts a machine in a berth, the quickest way there is.
+    /// Starts a machine the fastest way available.
     pub(crate) async fn start_in(
         &self,
         with: &Ingredients,
-        berth: &Berth,
+        pending: &PendingStart,
         cold: bool,
         progress: &Arc<dyn Progress>,
     ) -> Result<Started, Failure> {
         let (machine, tier) = if cold {
-            (self.boot(with, berth, progress).await?, Tier::Cold)
+            (self.boot(with, pending, progress).await?, Tier::Cold)
         } else {
-            self.clone_or_boot(with, berth, progress).await?
+            self.clone_or_boot(with, pending, progress).await?
         };
         Ok(Started { machine, tier, disk_bytes: (tier == Tier::Template).then_some(with.image.bytes) })
     }
 
-    /// Clones the best template there is or can be made, and boots if there is none.
+    /// Clones the best template that exists or can be made, and boots if there is none.
     async fn clone_or_boot(
         &self,
         with: &Ingredients,
-        berth: &Berth,
+        pending: &PendingStart,
         progress: &Arc<dyn Progress>,
     ) -> Result<(Machine, Tier), Failure> {
-        if berth.disk_is == BerthDisk::Fresh && !self.warms_later(with, berth) {
-            match self.clone_warm(with, berth, progress).await {
+        if pending.disk_is == StartDisk::Fresh && !self.warms_later(with, pending) {
+            match self.clone_warm(with, pending, progress).await {
                 Ok(machine) => return Ok((machine, Tier::WarmTemplate)),
                 Err(error) if is_final(&error) => return Err(error.into()),
                 Err(error) => {
@@ -59,21 +62,21 @@ impl Installation {
                 }
             }
         }
-        match self.clone_base(with, berth, progress).await {
+        match self.clone_base(with, pending, progress).await {
             Ok(machine) => return Ok((machine, Tier::Template)),
             Err(error) if is_final(&error) => return Err(error.into()),
             Err(error) => tracing::warn!(error = %agentiso_core::chain(&error), "no clone of a template"),
         }
-        Ok((self.boot(with, berth, progress).await?, Tier::Cold))
+        Ok((self.boot(with, pending, progress).await?, Tier::Cold))
     }
 
-    /// Whether a lasting machine should not wait for its warm template. If all that is missing is the template for its
-    /// disk's size, it starts from the base template, which takes a little longer than a warm one but seconds less than
-    /// making one; the warm template is made meanwhile, for the next.
-    fn warms_later(&self, with: &Ingredients, berth: &Berth) -> bool {
+    /// Whether a workspace should not wait for its warm template. If a base template exists, it starts from that, which
+    /// takes a little longer than a warm one but seconds less than making one. The warm template is made in the
+    /// background for the next start.
+    fn warms_later(&self, with: &Ingredients, pending: &PendingStart) -> bool {
         let key = with.warm_key(self.disks());
         let templates = self.templates();
-        if !berth.lasting || templates.get(&key).is_some() || templates.get(&with.base_key()).is_none() {
+        if !pending.lasting || templates.get(&key).is_some() || templates.get(&with.base_key()).is_none() {
             return false;
         }
         if WARMING.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
@@ -92,16 +95,16 @@ impl Installation {
     async fn clone_warm(
         &self,
         with: &Ingredients,
-        berth: &Berth,
+        pending: &PendingStart,
         progress: &Arc<dyn Progress>,
     ) -> Result<Machine, VmError> {
         let template = self.warm_template(with, progress).await?;
-        match self.restore_warm(with, berth, &template).await {
+        match self.restore_warm(with, pending, &template).await {
             Err(VmError::BadTemplate { path, reason }) => {
                 tracing::warn!(template = %path.display(), reason, "making the template anew");
                 self.templates().remove(&with.warm_key(self.disks()));
                 let template = self.warm_template(with, progress).await?;
-                self.restore_warm(with, berth, &template).await
+                self.restore_warm(with, pending, &template).await
             }
             other => other,
         }
@@ -111,15 +114,15 @@ impl Installation {
     pub(super) async fn restore_warm(
         &self,
         with: &Ingredients,
-        berth: &Berth,
+        pending: &PendingStart,
         template: &Template,
     ) -> Result<Machine, VmError> {
-        let (ram, source) = self.footing(berth, template)?;
-        let launch = self.launch(with, berth, &source, Memory::Private(ram))?;
+        let (ram, source) = self.template_files(pending, template)?;
+        let launch = self.launch(with, pending, &source, Memory::Private(ram))?;
         Machine::restore(&with.host, launch, RestoreFrom::template(template.device())).await
     }
 
-    /// The warm template of an image and a shape, made if there is none.
+    /// The warm template of an image and a machine size, made if there is none.
     pub(crate) async fn warm_template(
         &self,
         with: &Ingredients,
@@ -140,7 +143,7 @@ impl Installation {
         Ok(made)
     }
 
-    /// The base template of a shape, made if there is none.
+    /// The base template of a machine size, made if there is none.
     pub(crate) async fn base_template(
         &self,
         host: &Host,
@@ -160,18 +163,13 @@ impl Installation {
     async fn clone_base(
         &self,
         with: &Ingredients,
-        berth: &Berth,
+        pending: &PendingStart,
         progress: &Arc<dyn Progress>,
     ) -> Result<Machine, VmError> {
         let template = self.base_template(&with.host, &with.kernel, with.hardware, progress).await?;
-        let ram = if berth.lasting {
-            let doing = VmError::io("keep the template for as long as the machine needs it");
-            self.hold_memory(&template).map_err(doing)?
-        } else {
-            template.ram()
-        };
+        let ram = self.template_memory(pending, &template)?;
         let source = DiskSource::Raw(with.image.raw.clone());
-        let launch = self.launch(with, berth, &source, Memory::Private(ram))?;
+        let launch = self.launch(with, pending, &source, Memory::Private(ram))?;
         let machine = Machine::restore(&with.host, launch, RestoreFrom::template(template.device())).await;
         if matches!(machine, Err(VmError::BadTemplate { .. })) {
             self.templates().remove(&with.base_key());
@@ -184,12 +182,12 @@ impl Installation {
     async fn boot(
         &self,
         with: &Ingredients,
-        berth: &Berth,
+        pending: &PendingStart,
         progress: &Arc<dyn Progress>,
     ) -> Result<Machine, VmError> {
         progress.step("Booting", None);
         let source = DiskSource::Raw(with.image.raw.clone());
-        let launch = self.launch(with, berth, &source, Memory::Anonymous)?;
+        let launch = self.launch(with, pending, &source, Memory::Anonymous)?;
         let machine = Machine::boot(&with.host, launch, &with.kernel).await?;
         mount(&machine).await?;
         progress.done("");
@@ -197,17 +195,16 @@ impl Installation {
     }
 }
 
-/// Without room, a place for disks, or limits that must be, nothing else gets far either, and a slow start would hide
-/// why. A kernel that does not boot for a template does not boot for a machine.
+/// Whether every other way to start would fail too. Trying it would only be slow and hide the reason.
 fn is_final(error: &VmError) -> bool {
-    let hopeless = [
+    let codes = [
         Code::DiskFull,
         Code::StorageUnavailable,
         Code::LimitsUnavailable,
         Code::IsolationUnavailable,
         Code::BootFailed,
     ];
-    hopeless.contains(&error.code())
+    codes.contains(&error.code())
 }
 
 async fn mount(machine: &Machine) -> Result<(), VmError> {

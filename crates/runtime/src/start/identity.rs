@@ -1,4 +1,4 @@
-//! Making a machine a distinct one.
+//! Giving a machine its identity: entropy, clock, host name, machine id, MAC address.
 
 use std::time::Instant;
 
@@ -8,36 +8,36 @@ use agentiso_vmm::{Machine, VmError};
 
 use super::clock::{self, now_ns};
 
-/// How long all hooks of a machine together may take.
+/// How long all wake hooks of a machine may take in total.
 const HOOKS_MS: u32 = 10_000;
-/// Random bytes each machine's kernel is given.
+/// Random bytes given to each machine's kernel.
 const ENTROPY_BYTES: usize = 64;
 
-/// Who a machine is.
+/// The identity of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub id: WorkspaceId,
     pub hostname: String,
 }
 
-/// Why a machine gets its identity.
+/// The event after which a machine gets its identity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OnWake {
     /// It is new.
     Start,
-    /// It was another machine until now.
+    /// It is a fork of a running machine.
     Fork,
-    /// It was taken back to an earlier moment of its own.
+    /// It was restored to a snapshot with memory.
     Restore,
-    /// Its disk was taken back to an earlier moment, and it started anew.
+    /// It was started on the disk of a snapshot.
     RestoreDisk,
-    /// It started anew on the disk of another machine.
+    /// It was started on a copy of another machine's disk.
     ForkDisk,
 }
 
 impl Identity {
-    /// Gives a machine its own entropy, clock and names, runs its hooks, and lets it go on. Nothing else is asked of
-    /// it before.
+    /// Sets entropy, clock and names, runs the wake hooks and resumes the guest's processes. Must be the first request
+    /// to a restored machine.
     pub(crate) async fn give_to(&self, machine: &Machine, on: OnWake) -> Result<Vec<HookReport>, VmError> {
         let started = Instant::now();
         let wake = self.wake(on)?;
@@ -64,7 +64,7 @@ impl Identity {
             OnWake::Fork | OnWake::ForkDisk => (WakeEvent::Fork, Some(HOOKS_MS)),
             OnWake::Restore | OnWake::RestoreDisk => (WakeEvent::Restore, Some(HOOKS_MS)),
         };
-        // A machine taken back to an earlier moment is still in the same boot.
+        // A machine restored with its memory is still in the same boot.
         let boot_id = (on != OnWake::Restore).then(|| uuid::Uuid::new_v4().into_bytes());
         Ok(Wake { identity, boot_id, event, hooks_ms })
     }

@@ -11,7 +11,7 @@ use agentiso_vmm::{GuestKernel, Hardware, Host};
 
 use crate::Installation;
 
-/// What a machine is started from.
+/// Everything a machine is started from.
 #[derive(Clone)]
 pub(crate) struct Ingredients {
     pub host: Host,
@@ -21,24 +21,24 @@ pub(crate) struct Ingredients {
 }
 
 impl Ingredients {
-    /// Names the base template.
+    /// The key of the base template.
     pub(crate) fn base_key(&self) -> String {
         base_key(&self.host, &self.kernel, &self.hardware)
     }
 
-    /// Names the warm template.
+    /// The key of the warm template.
     pub(crate) fn warm_key(&self, disks: &dyn Disks) -> String {
         warm_key(&self.base_key(), &self.image.identity, self.image.bytes, disks)
     }
 
-    /// Names what a memory image must have been made with to be restored here.
+    /// The key that a memory image must have been made with to be restored here.
     pub(crate) fn restore_key(&self) -> String {
         restore_key(&self.host, &self.hardware)
     }
 }
 
 impl Installation {
-    /// Finds or prepares all that a new machine of an image and a size needs.
+    /// Finds or prepares everything that a new machine of this image and size needs.
     pub(crate) async fn ingredients(
         &self,
         image: &Image,
@@ -50,7 +50,7 @@ impl Installation {
         Ok(Ingredients { image: ImageDisk { raw, ..with.image }, ..with })
     }
 
-    /// Finds or prepares all that a machine needs that has its disk.
+    /// The same for a machine that has its disk already.
     pub(crate) async fn ingredients_but_disk(
         &self,
         image: &Image,
@@ -66,7 +66,7 @@ impl Installation {
     }
 }
 
-/// Tells the content of an image from any other's.
+/// Identifies the content of an image.
 pub(crate) fn image_identity(image: &Image) -> String {
     format!("{} {}", image.meta.fs_uuid, image.meta.created)
 }

@@ -1,4 +1,4 @@
-//! Machines for one use: they end with this process.
+//! One-shot machines: they end with this process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
 use agentiso_vmm::template::Template;
 use agentiso_vmm::{Accel, Host, Machine};
 
-use super::{Berth, BerthDisk, Identity, Ingredients, OnWake};
+use super::{Identity, Ingredients, OnWake, PendingStart, StartDisk};
 use crate::machine_dir::MachineDir;
 use crate::{Installation, sweep};
 
@@ -30,17 +30,17 @@ pub struct StartRequest {
 pub struct Running {
     /// The machine. Declared first: it must be gone before its directory is.
     pub machine: Machine,
-    /// Where it came from.
+    /// How it was started.
     pub tier: Tier,
-    /// How its instructions run.
+    /// KVM or emulation.
     pub accel: Accel,
-    /// What its image says about how it wants to be run.
+    /// The image's defaults: environment, working directory, user.
     pub defaults: agentiso_images::store::OciDefaults,
     _dir: MachineDir,
 }
 
 impl Installation {
-    /// Starts a machine and makes it a distinct one. On failure nothing of it is left.
+    /// Starts a machine and gives it an identity. On failure nothing of it is left.
     pub async fn start(
         &self,
         request: &StartRequest,
@@ -65,15 +65,15 @@ impl Installation {
         progress: &Arc<dyn Progress>,
     ) -> Result<Running, Failure> {
         request.resources.check(&self.config.limits)?;
-        let image = self.images()?.get(&request.image)?;
+        let image = self.image(&request.image)?;
         let defaults = image.meta.defaults.clone().unwrap_or_default();
         let with = self.ingredients(&image, &request.resources, progress).await?;
         sweep(&self.paths.machines_dir())
-            .map_err(|error| self.io("remove what dead machines left", error))?;
+            .map_err(|error| self.io("remove the directories of dead machines", error))?;
         let dir = self.machine_dir(request.id, &with.host)?;
         tracing::debug!(id = %request.id, "starting");
-        let berth = Berth { spare_port, ..self.oneshot_berth(&dir) };
-        let started = self.start_in(&with, &berth, request.cold, progress).await?;
+        let pending = PendingStart { spare_port, ..self.pending_oneshot(&dir) };
+        let started = self.start_in(&with, &pending, request.cold, progress).await?;
         let running = Running {
             machine: started.machine,
             tier: started.tier,
@@ -89,12 +89,12 @@ impl Installation {
         Ok(running)
     }
 
-    fn oneshot_berth(&self, dir: &MachineDir) -> Berth {
-        Berth {
+    fn pending_oneshot(&self, dir: &MachineDir) -> PendingStart {
+        PendingStart {
             dir: dir.path().to_owned(),
             user: dir.user().cloned(),
             disk: dir.path().join("disk").with_extension(self.disks().extension()),
-            disk_is: BerthDisk::Fresh,
+            disk_is: StartDisk::Fresh,
             lasting: false,
             spare_port: false,
         }
@@ -124,7 +124,7 @@ impl Running {
     }
 }
 
-/// A restore with nothing around it, for comparison.
+/// A bare restore of a template, for benchmarks.
 pub struct BareRestore<'a> {
     installation: &'a Installation,
     with: Ingredients,
@@ -138,7 +138,7 @@ impl<'a> BareRestore<'a> {
         request: &StartRequest,
         progress: &Arc<dyn Progress>,
     ) -> Result<Self, Failure> {
-        let image = installation.images()?.get(&request.image)?;
+        let image = installation.image(&request.image)?;
         let with = installation.ingredients(&image, &request.resources, progress).await?;
         let template = installation.warm_template(&with, progress).await?;
         Ok(Self { installation, with, template })
@@ -149,14 +149,14 @@ impl<'a> BareRestore<'a> {
         let Self { installation, with, template } = self;
         let dir = installation.machine_dir(WorkspaceId::from_uuid(uuid::Uuid::now_v7()), &with.host)?;
         let began = Instant::now();
-        let machine = installation.restore_warm(with, &installation.oneshot_berth(&dir), template).await?;
+        let machine = installation.restore_warm(with, &installation.pending_oneshot(&dir), template).await?;
         machine.at_start("answering", machine.guest().ready()).await?;
         let elapsed = began.elapsed();
         machine.kill().await;
         Ok(elapsed)
     }
 
-    /// How long so many take that are started together, until the last has answered.
+    /// How long it takes until the last of `count` machines, started together, has answered.
     pub async fn at_once(&self, count: u32) -> Result<Duration, Failure> {
         let began = Instant::now();
         futures_util::future::try_join_all((0..count).map(|_| self.once())).await?;

@@ -1,4 +1,4 @@
-//! Changes that were given up, and could not be noted as that because the disk was full.
+//! Operations that failed and could not be marked as abandoned, for example because the disk was full.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,18 +6,18 @@ use agentiso_meta::OperationId;
 
 use super::Workspaces;
 
-/// Nobody else sees to a change for as long as its owner lives, and this process may live long.
+/// Operations to mark as abandoned. Until then nobody recovers them, because their owner, this process, is alive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Abandoned(Arc<Mutex<Vec<OperationId>>>);
 
 impl Workspaces {
-    /// Leaves what there is still to do of changes to whoever looks next, as soon as that can be noted.
+    /// Marks operations as abandoned, now or as soon as the database can be written, so that they are recovered.
     pub(super) fn abandon(&self, ids: &[OperationId]) {
         self.abandoned.0.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
         self.note_abandoned();
     }
 
-    /// Notes what could not be noted before; what cannot be now either is the next time.
+    /// Marks the operations that could not be marked before. What fails is tried again the next time.
     pub(super) fn note_abandoned(&self) {
         let mut ids = self.abandoned.0.lock().unwrap_or_else(PoisonError::into_inner);
         if ids.is_empty() {
@@ -29,7 +29,7 @@ impl Workspaces {
         });
         match noted {
             Ok(()) => ids.clear(),
-            Err(error) => tracing::warn!(%error, "what was given up could not be noted yet"),
+            Err(error) => tracing::warn!(%error, "could not mark operations as abandoned yet"),
         }
     }
 }

@@ -1,24 +1,31 @@
-//! Writing workspaces down again from their records.
+//! Adding workspaces to the database from their records.
 //!
-//! A record is adopted when every disk its workspace stands on can be found, in `disks/` or in `lost/`. Snapshots whose
-//! disks are missing are left out; those whose memory is missing lose the memory alone. Rows are only added or moved
-//! forward: what the database knows and the record does not stays.
+//! A record is adopted if all disks its workspace reads through exist, in `disks/` or in `lost/`. Snapshots whose disks
+//! are missing are left out; snapshots whose memory is missing lose only the memory. Rows are only added or updated:
+//! what the database has and the record does not is kept.
+//!
+//! Only a file that was looked for and does not exist is missing. If a directory cannot be read, the record is not
+//! adopted and stays where it is.
 
 use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
 
+use agentiso_blocking::in_place;
 use agentiso_core::{Code, DiskId, Failure, WorkspaceName};
 use agentiso_meta::{Disk, Lineage, Memory, MetaError, Snapshot, Tx, Workspace, WorkspaceState};
 use serde::Serialize;
 
 use super::Workspaces;
+use super::files::{entries, exists, remove_file};
 use super::record::{Record, RecordedMemory, RecordedSnapshot};
-use super::recover::{end, qemus_on};
-use crate::hold::disk_id_of;
+use super::strays::{end, qemus_on};
+use crate::pinned::disk_id_of;
 
-/// What `recover` found and did.
+/// The result of `agentiso recover`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Recovery {
-    /// Whether it was done, or only looked at.
+    /// Whether the workspaces were recovered, or only listed.
     pub applied: bool,
     /// Workspaces that have a record in `lost/`.
     pub workspaces: Vec<Recovered>,
@@ -31,32 +38,32 @@ pub struct Recovery {
 pub struct Recovered {
     /// Its id.
     pub id: String,
-    /// What it was called.
+    /// Its name in the record.
     pub name: String,
-    /// What it is called now, if it was taken back; its old name may have been taken.
+    /// Its name now, if it was recovered: its old name may be taken.
     pub now: Option<String>,
-    /// The image it was made of.
+    /// The image it was created from.
     pub image: String,
-    /// Its snapshots that can be taken back.
+    /// Its snapshots that can be recovered.
     pub snapshots: Vec<String>,
     /// Snapshots whose disk is missing.
     pub lost_snapshots: Vec<String>,
-    /// Snapshots that are taken back without their memory.
+    /// Snapshots that are recovered without their memory.
     pub without_memory: Vec<String>,
-    /// Why it cannot be taken back.
+    /// Why it cannot be recovered.
     pub problem: Option<String>,
 }
 
-/// A disk and the one it stands on.
+/// A disk and its backing disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Link {
     disk: DiskId,
     parent: Option<DiskId>,
 }
 
-/// What of a record can be had.
+/// The part of a record that can be recovered.
 struct Plan<'a> {
-    /// Every disk, each after the one it stands on.
+    /// Every disk, each after its backing disk.
     links: Vec<Link>,
     snapshots: Vec<(&'a RecordedSnapshot, Option<&'a RecordedMemory>)>,
     lost_snapshots: Vec<String>,
@@ -64,25 +71,29 @@ struct Plan<'a> {
 }
 
 impl Workspaces {
-    /// Lists the workspaces whose disks are in `lost/`, and takes them back if `apply` says so.
+    /// Lists the workspaces whose disks are in `lost/`, and recovers them if `apply` is set.
     pub fn recover_lost(&self, apply: bool) -> Result<Recovery, Failure> {
+        in_place(|| self.recover_lost_blocking(apply))
+    }
+
+    fn recover_lost_blocking(&self, apply: bool) -> Result<Recovery, Failure> {
         let _disks = self.use_disks()?;
         let mut workspaces = Vec::new();
         let mut claimed = HashSet::new();
         let known: HashSet<_> =
             self.meta.read(|read| read.workspaces())?.into_iter().map(|workspace| workspace.id).collect();
         let mut records = self.records(&self.lost_disks_dir())?;
-        // Where disks cannot be moved, their records are among the others.
-        let in_place = self.records(&self.installation.paths.disks_dir())?;
-        records.extend(in_place.into_iter().filter(|record| !known.contains(&record.id)));
+        // Disks that cannot be moved have their records in `disks/`.
+        let unmoved = self.records(&self.installation.paths.disks_dir())?;
+        records.extend(unmoved.into_iter().filter(|record| !known.contains(&record.id)));
         for record in records {
             workspaces.push(self.recover_one_lost(&record, apply, &mut claimed));
         }
         if apply {
             self.write_records();
         }
-        let failed = |error| self.installation.io("look at what is in lost/", error);
-        let files = super::lost::entries(&self.lost_disks_dir()).map_err(failed)?;
+        let failed = |error| self.installation.io("list lost/", error);
+        let files = entries(&self.lost_disks_dir()).map_err(failed)?;
         let mut other_disks: Vec<String> = files
             .iter()
             .filter(|path| disk_id_of(path).is_some_and(|disk| !claimed.contains(&disk)))
@@ -119,7 +130,7 @@ impl Workspaces {
                 Ok(name) => {
                     found.now = Some(name.to_string());
                     let path = Record::path(&self.lost_disks_dir(), record.id);
-                    if let Err(error) = super::record::gone(std::fs::remove_file(&path)) {
+                    if let Err(error) = remove_file(&path) {
                         tracing::warn!(%error, path = %path.display(), "could not remove this record");
                     }
                 }
@@ -129,7 +140,7 @@ impl Workspaces {
         found
     }
 
-    /// Writes down what a record says.
+    /// Adds the workspace of a record to the database.
     pub(super) fn adopt(&self, record: &Record) -> Result<(), Failure> {
         let plan = self.adoption(record)?;
         self.carry_out(record, &plan).map(drop)
@@ -141,7 +152,10 @@ impl Workspaces {
         for snapshot in &record.snapshots {
             match self.chain_from_files(snapshot.disk) {
                 Ok(chain) => {
-                    let memory = snapshot.memory.as_ref().filter(|memory| self.has_memory(memory));
+                    let memory = match &snapshot.memory {
+                        Some(memory) if self.has_memory(memory)? => Some(memory),
+                        _ => None,
+                    };
                     if snapshot.memory.is_some() && memory.is_none() {
                         without_memory.push(snapshot.name.to_string());
                     }
@@ -154,20 +168,18 @@ impl Workspaces {
                 Err(failure) => return Err(failure),
             }
         }
-        // Chains share what they stand on; the first mention comes after everything it needs.
+        // Chains share backing disks; the first mention of each comes after everything it needs.
         let mut seen = HashSet::new();
         links.retain(|link| seen.insert(link.disk));
         Ok(Plan { links, snapshots, lost_snapshots, without_memory })
     }
 
-    /// A disk and everything it stands on, what others stand on first, wherever the files are now.
+    /// A disk and everything it reads through, backing disks first, in `disks/` or `lost/`.
     fn chain_from_files(&self, top: DiskId) -> Result<Vec<Link>, Failure> {
         let mut links = Vec::new();
         let mut next = Some(top);
         while let Some(disk) = next {
-            let here = self.installation.disk_path(disk);
-            let there = self.lost_disk_path(disk);
-            let Some(path) = [here, there].into_iter().find(|path| path.symlink_metadata().is_ok()) else {
+            let Some(path) = self.find_disk(disk)? else {
                 let message = format!("its disk {top} stands on {disk}, which is missing");
                 return Err(Failure::new(Code::DataDamaged, message));
             };
@@ -183,14 +195,41 @@ impl Workspaces {
         Ok(links)
     }
 
-    fn has_memory(&self, memory: &RecordedMemory) -> bool {
+    /// The file of a disk, in `disks/` or `lost/`; `None` if it is in neither.
+    fn find_disk(&self, disk: DiskId) -> Result<Option<PathBuf>, Failure> {
+        for path in [self.installation.disk_path(disk), self.lost_disk_path(disk)] {
+            if exists(&path).map_err(|error| self.installation.io("look for a disk", error))? {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether all files of a memory image exist, in their places or in `lost/`.
+    fn has_memory(&self, memory: &RecordedMemory) -> Result<bool, Failure> {
         let paths = &self.installation.paths;
         let images = [paths.memory_dir(), paths.lost_dir().join("memory")];
-        let is_there =
-            |id: agentiso_core::MemoryId| images.iter().any(|dir| dir.join(id.to_string()).is_dir());
         let bases = [paths.bases_dir(), paths.lost_dir().join("bases")];
-        let base = Self::is_zeros(&memory.base) || bases.iter().any(|dir| dir.join(&memory.base).is_file());
-        base && is_there(memory.id) && memory.packs.iter().all(|&pack| is_there(pack))
+        let is_in = |dirs: &[PathBuf], name: &str| -> io::Result<bool> {
+            for dir in dirs {
+                if exists(&dir.join(name))? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let look = || -> io::Result<bool> {
+            if !Self::is_zeros(&memory.base) && !is_in(&bases, &memory.base)? {
+                return Ok(false);
+            }
+            for id in memory.packs.iter().chain([&memory.id]) {
+                if !is_in(&images, &id.to_string())? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        look().map_err(|error| self.installation.io("look for the memory of a snapshot", error))
     }
 
     fn carry_out(&self, record: &Record, plan: &Plan<'_>) -> Result<WorkspaceName, Failure> {
@@ -207,13 +246,14 @@ impl Workspaces {
         Ok(self.meta.write(|tx| write_down(tx, record, plan))?)
     }
 
-    /// Ends QEMUs that write to a disk for a workspace that nobody could reach: two must not write to one disk.
+    /// Kills QEMUs that still write to the disk: no two machines may write to one disk.
     fn end_machines_on(&self, disk: DiskId) -> Result<(), Failure> {
         let known = self.known_machines()?;
-        for (pid, on) in qemus_on(&self.installation.paths.disks_dir()) {
+        let failed = |error| self.installation.io("look for QEMU processes", error);
+        for (pid, on) in qemus_on(&self.installation.paths.disks_dir()).map_err(failed)? {
             if on == disk && known.iter().all(|machine| machine.record.pid != pid) {
-                tracing::warn!(pid, "ending a machine that no workspace has");
-                end(pid);
+                tracing::warn!(pid, "killing a QEMU that belongs to no workspace");
+                end(pid).map_err(|error| self.installation.io("end a QEMU that no workspace has", error))?;
             }
         }
         Ok(())
@@ -245,7 +285,7 @@ fn write_down(tx: &Tx<'_>, record: &Record, plan: &Plan<'_>) -> Result<Workspace
         None => insert_workspace(tx, record)?,
     };
     for Link { disk, .. } in plan.links.iter().filter(|link| link.disk != record.disk) {
-        // A disk that another workspace writes to cannot be what this one stands on.
+        // A disk that another workspace writes to cannot be a backing disk.
         if let Some(writer) = tx.disk_users(*disk)?.workspaces.first() {
             return Err(MetaError::Needed { what: "disk", id: format!("{disk} of the workspace {writer}") });
         }
@@ -336,14 +376,14 @@ fn insert_snapshot(
     })
 }
 
-/// The name a workspace had, or one like it if that is taken.
+/// The name of the record, or a similar one if it is taken.
 fn free_name(tx: &Tx<'_>, wanted: &WorkspaceName) -> Result<WorkspaceName, MetaError> {
     let taken: HashSet<String> =
         tx.workspaces()?.into_iter().map(|workspace| workspace.name.to_string()).collect();
     if !taken.contains(wanted.as_str()) {
         return Ok(wanted.clone());
     }
-    // A name may have to be cut for the suffix to fit.
+    // Cut the name if necessary so that the suffix fits.
     let stem: String = wanted.as_str().chars().take(40).collect();
     let stem = stem.trim_end_matches(['-', '.', '_']);
     let candidates = (1..=1000).map(|number| match number {

@@ -1,4 +1,8 @@
-//! Coming back to the machine of a workspace.
+//! Connecting to the machine of a workspace.
+//!
+//! The daemon keeps connections open between operations; other processes reconnect by process id, start time and
+//! sockets. A machine that has ended is recorded as stopped, with the reason. A machine that cannot be reached but may
+//! still run is an error, never "stopped".
 
 use std::sync::Arc;
 
@@ -8,17 +12,17 @@ use agentiso_vmm::Machine;
 use agentiso_vmm::link::Guest;
 
 use super::Workspaces;
-use super::held::Held;
+use super::connections::Connections;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
 
-/// A running workspace that nobody else works on. Its machine goes on when this is dropped.
+/// A locked, running workspace and its machine. Dropping it unlocks the workspace; the machine continues to run.
 pub struct Attached {
-    /// The workspace, as it was found.
+    /// The workspace as it was when it was locked.
     pub workspace: Workspace,
     pub(crate) state: MachineState,
     machine: Option<Machine>,
-    held: Arc<Held>,
+    connections: Arc<Connections>,
     _lock: WorkspaceLock,
 }
 
@@ -29,12 +33,12 @@ impl Workspaces {
         self.attach_locked(workspace, lock).await
     }
 
-    /// The way to the agent of a running workspace, for calls that change nothing but what is in it.
+    /// The link to the agent of a running workspace, for commands and files. Takes no lock if the connection is open.
     ///
-    /// A machine that stands still because the host's disk was full tries again.
+    /// A machine that is paused because the host's disk was full is resumed.
     pub async fn guest(&self, id: WorkspaceId) -> Result<Guest, Failure> {
-        let stands_still = self.held.standstill(id).is_some_and(|standstill| standstill.is_there());
-        if let Some(guest) = self.held.guest(id)
+        let stands_still = self.connections.standstill(id).is_some_and(|standstill| standstill.is_there());
+        if let Some(guest) = self.connections.guest(id)
             && !stands_still
         {
             return Ok(guest);
@@ -44,9 +48,9 @@ impl Workspaces {
         Ok(attached.machine().guest().clone())
     }
 
-    /// Waits until a machine that is kept stands still because the host's disk is full.
+    /// Waits until a connected machine is paused because the host's disk is full.
     pub async fn standstill(&self, id: WorkspaceId) -> Failure {
-        match self.held.standstill(id) {
+        match self.connections.standstill(id) {
             Some(standstill) => standstill.comes().await.into(),
             None => std::future::pending().await,
         }
@@ -59,8 +63,8 @@ impl Workspaces {
     ) -> Result<Attached, Failure> {
         match self.reach(&workspace).await? {
             Some((state, machine)) => {
-                let held = Arc::clone(&self.held);
-                Ok(Attached { workspace, state, machine: Some(machine), held, _lock: lock })
+                let connections = Arc::clone(&self.connections);
+                Ok(Attached { workspace, state, machine: Some(machine), connections, _lock: lock })
             }
             None => Err(Failure::new(
                 Code::WorkspaceNotRunning,
@@ -70,16 +74,16 @@ impl Workspaces {
         }
     }
 
-    /// The machine of a workspace, if it runs. A machine that has ended is noted as such.
+    /// The machine of a workspace; `None` if it does not run. A machine that has ended is recorded as stopped.
     pub(crate) async fn reach(
         &self,
         workspace: &Workspace,
     ) -> Result<Option<(MachineState, Machine)>, Failure> {
         let Some(state) = self.machine_of(workspace)? else { return Ok(None) };
-        if let Some(machine) = self.held.take(workspace.id, &state.record) {
+        if let Some(machine) = self.connections.take(workspace.id, &state.record) {
             return Ok(Some((state, machine)));
         }
-        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
+        let dir = state.dir.path(&self.installation.paths.workspaces_dir());
         let patience = self.installation.config.vm.boot_timeout();
         if let Some(machine) = Machine::adopt(&dir, &state.record, patience).await? {
             return Ok(Some((state, machine)));
@@ -88,8 +92,8 @@ impl Workspaces {
         Ok(None)
     }
 
-    /// Notes that the machine a workspace had, or the one of that process, has ended by itself, unless that is known.
-    /// Returns the workspace if it was news.
+    /// Records that a workspace's machine has ended by itself. Does nothing if the machine runs, or if `pid` is given and
+    /// is not its process. Returns the workspace if it was recorded now.
     pub async fn note_if_ended(
         &self,
         id: WorkspaceId,
@@ -107,14 +111,14 @@ impl Workspaces {
         Ok(Some(workspace))
     }
 
-    /// Notes that a machine has ended by itself.
+    /// Records that a machine has ended by itself.
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
         let reason = self.reason_of_end(workspace);
-        self.held.forget(workspace.id);
-        // In this order: a directory that the database does not know is found by nobody.
+        self.connections.forget(workspace.id);
+        // Remove the directory before the row that refers to it.
         let dir = self.installation.paths.workspaces_dir();
         state
-            .berth
+            .dir
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
         self.own_stopped(workspace.disk);
@@ -139,7 +143,7 @@ impl Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         if let Some(machine) = self.machine.take() {
-            self.held.leave(self.workspace.id, machine);
+            self.connections.leave(self.workspace.id, machine);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the disks and memories of workspaces stand on.
+//! The backing files of disks and the bases of memory images.
 
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Tx};
@@ -6,9 +6,9 @@ use agentiso_vmm::memory::MemoryFiles;
 use agentiso_vmm::qemu::Memory;
 
 use super::Workspaces;
-use crate::hold::disk_id_of;
+use crate::pinned::disk_id_of;
 
-/// The name of what a memory image is based on, where it is nothing but zeros.
+/// The name of the base of a machine that was booted: no file, only zeros.
 const ZEROS: &str = "zeros";
 
 impl Workspaces {
@@ -17,13 +17,13 @@ impl Workspaces {
         MemoryFiles::new(self.installation.paths.memory_dir())
     }
 
-    /// The disk that another one, just made, stands on.
+    /// The backing disk of a disk.
     pub(crate) fn parent_of(&self, disk: DiskId) -> Result<Option<DiskId>, Failure> {
         let parent = self.installation.disks().parent(&self.installation.disk_path(disk))?;
         Ok(parent.and_then(|source| disk_id_of(source.path())))
     }
 
-    /// The base of a machine's memory, as the database names it.
+    /// The name of a machine's memory base, as it is stored.
     pub(crate) fn base_name(memory: &Memory) -> String {
         match memory {
             Memory::Private(path) | Memory::Shared(path) => {
@@ -33,12 +33,12 @@ impl Workspaces {
         }
     }
 
-    /// Whether the base of that name is no file.
+    /// Whether a base is only zeros and has no file.
     pub(super) fn is_zeros(name: &str) -> bool {
         name == ZEROS
     }
 
-    /// The memory to start a machine on for a base of that name.
+    /// The memory to start a machine with on a base.
     pub(crate) fn base_memory(&self, name: &str) -> Memory {
         if name == ZEROS {
             Memory::Anonymous
@@ -48,7 +48,7 @@ impl Workspaces {
     }
 }
 
-/// Notes a writable disk, and the one it stands on should the database not know that one yet.
+/// Adds a writable disk, and its backing disk if the database does not know it yet.
 pub(crate) fn insert_disk(tx: &Tx<'_>, disk: DiskId, parent: Option<DiskId>) -> Result<(), MetaError> {
     if let Some(parent) = parent
         && tx.disk_if_known(parent)?.is_none()

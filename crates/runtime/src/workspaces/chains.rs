@@ -1,15 +1,14 @@
-//! Which disks to make one of, so that reads do not slow down with every snapshot.
+//! Deciding which disks to merge, so that reads do not slow down with every snapshot.
 //!
-//! Every snapshot and fork of a running machine leaves a frozen disk under the one it writes to. Two rules keep the
+//! Every snapshot and fork of a running machine leaves a frozen disk below the one it writes to. Two rules keep the
 //! chains short:
 //!
-//! * *Merging.* A frozen disk that nothing but one other disk needs becomes a part of that disk.
-//! * *Levels.* Eight disks in a row that hold about equally much become one: the newest of them takes over what the
-//!   seven below it hold, which stay for the snapshots that need them. A disk that took over eight is of the next
-//!   level, so nothing is copied more often than there are levels, and a chain of n snapshots has at most
-//!   7 · log8(n) disks. What other machines read through as well is left where it is, lest each of them gets a copy.
-//!   Where removals and forks have left chains that the rule does not fit, a limit on the length of a chain holds
-//!   instead.
+//! * *Merging.* A frozen disk that is referenced only by one other disk is merged into that disk.
+//! * *Levels.* Eight consecutive disks of the same level become one: the newest takes over the data of the seven below
+//!   it, which stay for the snapshots that refer to them. A disk that took over eight is of the next level, so nothing
+//!   is copied more often than there are levels, and a chain of n snapshots has at most 7 · log8(n) disks. Disks that
+//!   other machines read through are left alone, so that not every machine gets its own copy. For chains that removals
+//!   and forks have left irregular, a limit on the length applies instead.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,48 +16,48 @@ use std::ops::Range;
 use agentiso_core::{DiskId, WorkspaceId};
 use agentiso_meta::{Disk, MetaError, Read};
 
-use crate::hold::is_held;
+use crate::pinned::is_pinned;
 
 /// How many disks become one.
 const GROUP: usize = 8;
 /// The most frozen disks in a chain, besides the template at its bottom.
 pub(super) const LONGEST: usize = 24;
-/// How much dearer a disk is to copy if other machines go on reading it where it is.
+/// The weight of copying a disk that other machines continue to read through.
 const SHARED_WEIGHT: u64 = 8;
 
-/// All disks, and who needs them.
+/// All disks and their references.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forest {
     disks: HashMap<DiskId, Disk>,
     children: HashMap<DiskId, Vec<DiskId>>,
-    /// Disks that a workspace, a snapshot or a machine of the pool names.
+    /// Disks that a workspace, a snapshot or a pooled machine refers to.
     named: HashSet<DiskId>,
     writers: HashMap<DiskId, WorkspaceId>,
 }
 
-/// Disks that nobody needs, each standing on the next, and the only disk that reads through them.
+/// A chain of unreferenced disks, and the only disk that reads through them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Merge {
     /// The disk that takes them over.
     pub child: DiskId,
-    /// Who writes to that disk, if it is not frozen.
+    /// The workspace that writes to that disk, if it is not frozen.
     pub writer: Option<WorkspaceId>,
     /// The disks, newest first.
     pub middles: Vec<DiskId>,
 }
 
-/// One frozen disk that takes over what is below it.
+/// A frozen disk that takes over the data of the disks below it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Rewrite {
     /// The disk.
     pub disk: DiskId,
-    /// The last of the disks it takes over: it stands on what that one stands on from then on.
+    /// The last disk it takes over, whose backing disk becomes its own.
     pub through: DiskId,
-    /// How many levels it holds then.
+    /// How many disks it contains afterwards.
     pub span: u32,
 }
 
-/// One frozen disk of a chain, as far as the rules look at it.
+/// A frozen disk of a chain, as the rules see it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Link {
     span: u32,
@@ -89,25 +88,25 @@ impl Forest {
         self.disks.insert(disk.id, disk);
     }
 
-    /// How many levels a disk holds.
+    /// How many disks were merged into a disk, itself included.
     pub fn span(&self, disk: DiskId) -> u32 {
         self.disks.get(&disk).map_or(1, |disk| disk.span)
     }
 
-    /// Everything that could be merged, what is frozen first.
+    /// All possible merges, those of frozen disks first.
     pub fn merges(&self) -> Vec<Merge> {
         let mut merges = Vec::new();
         for child in self.disks.values().filter(|disk| !self.is_spare(disk.id)) {
             let middles: Vec<DiskId> =
                 self.below(child.id).take_while(|disk| self.is_spare(disk.id)).map(|disk| disk.id).collect();
             let [first, rest @ ..] = &middles[..] else { continue };
-            // They can become one among themselves, whatever the disk above them is.
+            // They can be merged among themselves, whatever the disk above them is.
             if !rest.is_empty() {
                 merges.push(Merge { child: *first, writer: None, middles: rest.to_vec() });
             }
             match self.writers.get(&child.id) {
-                // What is written to is frozen first, and stands between the two from then on: more than the one
-                // below it would be worth it for ever.
+                // A disk that is written to is frozen first, which adds a layer. Only the disk directly below is
+                // merged, or there would always be something worth merging.
                 Some(&writer) => {
                     merges.push(Merge { child: child.id, writer: Some(writer), middles: vec![*first] });
                 }
@@ -119,7 +118,7 @@ impl Forest {
         merges
     }
 
-    /// The first chain that is to be made shorter.
+    /// The first chain to shorten.
     pub fn rewrite(&self) -> Option<Rewrite> {
         let mut tips: Vec<DiskId> =
             self.disks.keys().filter(|id| !self.children.contains_key(id)).copied().collect();
@@ -138,10 +137,10 @@ impl Forest {
         Some(Rewrite { disk: chain[window.start].id, through: chain[window.end - 1].id, span })
     }
 
-    /// The frozen disks a disk reads through, with itself if it is one, newest first, without the template.
+    /// The frozen disks that a disk reads through, itself included if it is frozen, newest first, without the template.
     fn frozen_chain(&self, tip: DiskId) -> Vec<&Disk> {
         let own = self.disks.get(&tip).into_iter();
-        own.chain(self.below(tip)).filter(|disk| disk.frozen && !is_held(disk.id)).collect()
+        own.chain(self.below(tip)).filter(|disk| disk.frozen && !is_pinned(disk.id)).collect()
     }
 
     /// How many machines read through each disk.
@@ -164,16 +163,16 @@ impl Forest {
         self.children.get(&disk).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether nothing but one other disk needs it. A template is needed by machines that are yet to come.
+    /// Whether only one other disk refers to it. A template's disk stays for future machines.
     fn is_spare(&self, disk: DiskId) -> bool {
         self.disks.get(&disk).is_some_and(|disk| disk.frozen)
             && !self.named.contains(&disk)
             && self.children_of(disk).len() == 1
-            && !is_held(disk)
+            && !is_pinned(disk)
     }
 }
 
-/// The disks of a chain, newest first, that are to become one: none if the chain is as it should be.
+/// The disks of a chain, newest first, to merge into one; `None` if the chain is short enough.
 fn next_window(links: &[Link]) -> Option<Range<usize>> {
     let windows = || (0..(links.len() + 1).saturating_sub(GROUP)).map(|start| start..start + GROUP).rev();
     let of_one_level = |window: &Range<usize>| {
@@ -192,7 +191,7 @@ fn next_window(links: &[Link]) -> Option<Range<usize>> {
         };
         disks.iter().map(weight).sum()
     };
-    // Of equally cheap ones the oldest: most chains share it.
+    // Of equally cheap windows the oldest, which most chains share.
     if links.len() > LONGEST { windows().min_by_key(cost) } else { None }
 }
 

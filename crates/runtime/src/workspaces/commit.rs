@@ -1,4 +1,4 @@
-//! Making an image of a workspace.
+//! Making an image from a workspace.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::{Point, Workspaces};
 use crate::disk_tree::DiskTree;
 
 impl Workspaces {
-    /// Makes an image of a workspace's files as they are now, running or stopped. On failure, or when dropped half way,
-    /// there is none; the workspace goes on either way.
+    /// Makes an image from the current files of a workspace, running or stopped. On failure, or when dropped, there is no
+    /// image.
     pub async fn commit_image(
         &self,
         workspace: WorkspaceId,
@@ -24,15 +24,15 @@ impl Workspaces {
         let workspace = self.meta.read(|read| read.workspace(workspace))?;
         let view = self.view_to_keep(Point::Now(workspace.id)).await?;
         let fs_bytes = view.size();
-        // An image that is gone had nothing to say about how it is run.
-        let image = installation.images()?.get(&workspace.image).ok();
+        // The workspace's image may have been removed; then the new image has no defaults.
+        let image = installation.image_if_known(&workspace.image)?;
         let source =
             ImageSource { kind: SourceKind::Workspace, reference: format!("workspace {}", workspace.name) };
         let tree = DiskTree { view, source, defaults: image.and_then(|image| image.meta.defaults) };
         installation.finish_image(pending, Box::new(tree), fs_bytes, replace, progress).await
     }
 
-    /// The disk at a point, found in a task of its own: a caller that goes away leaves no machine standing still.
+    /// The disk at a point. Runs in its own task, so that a cancelled caller leaves no machine paused.
     pub(super) async fn view_to_keep(
         &self,
         point: Point,

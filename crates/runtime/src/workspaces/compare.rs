@@ -1,5 +1,6 @@
-//! What changed between two points of workspaces, file by file.
+//! Comparing the files of two points: snapshots, or workspaces as they are now.
 
+use agentiso_blocking::off_thread;
 use agentiso_core::ports::DiskView;
 use agentiso_core::{Code, DiskId, Failure};
 use agentiso_diff::{Changes, Ext4Error, FileContent, Options, TextDiff, compare, read_file, text_diff};
@@ -7,11 +8,10 @@ use agentiso_meta::Workspace;
 use agentiso_vmm::TakeMemory;
 use uuid::Uuid;
 
-use super::capture::What;
+use super::freeze::What;
 use super::intent::Intent;
 use super::lock::WorkspaceLock;
 use super::{CompareRequest, Point, Workspaces};
-use crate::image_ops::blocking;
 
 /// The largest file whose content is compared line by line.
 const LARGEST_TEXT: u64 = 4 << 20;
@@ -23,12 +23,12 @@ impl Workspaces {
         let (before, after) = self.views(request).await?;
         let under = request.under.as_ref().map(|path| path.clone().into_bytes());
         let options = Options { under, ..Options::default() };
-        let compared = blocking(move || {
-            // Ends with the work, even if nobody waits for that any more.
+        let compared = off_thread(move || {
+            // Released when the work is done, even if the caller was cancelled.
             let _turn = turn;
             compare(before.as_ref(), after.as_ref(), &options)
         });
-        Ok(compared.await??)
+        Ok(compared.await?)
     }
 
     /// Compares the text of one file at two points.
@@ -36,22 +36,22 @@ impl Workspaces {
         let turn = self.turns.to_compare().await?;
         let (before, after) = self.views(request).await?;
         let name = path.to_owned();
-        let (before, after, turn) = blocking(move || {
+        let (before, after, turn) = off_thread(move || {
             let before = content(before.as_ref(), &name)?;
             let after = content(after.as_ref(), &name)?;
             Ok::<_, Ext4Error>((before, after, turn))
         })
-        .await??;
+        .await?;
         if before.is_none() && after.is_none() {
             let message = format!("{path:?} is at neither of the two points");
             return Err(Failure::new(Code::InvalidArgument, message)
                 .with_remedy("give the path from the root: /etc/hosts"));
         }
-        blocking(move || {
+        let compared = off_thread(move || {
             let _turn = turn;
             text_diff(before.as_deref(), after.as_deref())
-        })
-        .await
+        });
+        Ok(compared.await)
     }
 
     async fn views(
@@ -61,7 +61,7 @@ impl Workspaces {
         Ok((self.view_of(request.before).await?, self.view_of(request.after).await?))
     }
 
-    /// The disk at a point. It stays as it is, whatever becomes of the workspace.
+    /// The disk at a point. The view does not change, whatever happens to the workspace.
     pub(super) async fn view_of(&self, point: Point) -> Result<Box<dyn DiskView>, Failure> {
         match point {
             Point::Snapshot(id) => {
@@ -75,7 +75,7 @@ impl Workspaces {
         }
     }
 
-    /// The disk of a workspace as it is. The workspace goes on with a new layer, so that what is looked at stays.
+    /// The current disk of a workspace, frozen: the workspace continues on a new layer.
     async fn view_of_now(
         &self,
         workspace: Workspace,
@@ -105,11 +105,11 @@ impl Workspaces {
 
     async fn open_view(&self, disk: DiskId) -> Result<Box<dyn DiskView>, Failure> {
         let (disks, path) = (self.installation.shared_disks(), self.installation.disk_path(disk));
-        Ok(blocking(move || disks.open(&path)).await??)
+        Ok(off_thread(move || disks.open(&path)).await?)
     }
 }
 
-/// What is in a file; a link's target stands for its content. `None` if there is no such file.
+/// The content of a file, or the target of a link; `None` if there is no such file.
 fn content(view: &dyn DiskView, path: &str) -> Result<Option<Vec<u8>>, Ext4Error> {
     match read_file(view, path.as_bytes(), LARGEST_TEXT + 1) {
         Ok(FileContent::File { bytes, .. }) => Ok(Some(bytes)),

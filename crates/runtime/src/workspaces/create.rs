@@ -1,4 +1,4 @@
-//! Making a workspace.
+//! Creating a workspace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::base::insert_disk;
-use super::intent::{BerthName, Intent};
+use super::intent::{Intent, MachineDirName};
 use super::machine::MachineState;
 use super::views::view_of;
 use super::{CreateRequest, WorkspaceView, Workspaces};
-use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier, image_identity};
+use crate::start::{Identity, OnWake, PendingStart, StartDisk, Tier, image_identity};
 
 impl Workspaces {
-    /// Makes a workspace and starts it. On failure nothing of it is left.
+    /// Creates a workspace and starts it. On failure nothing of it is left.
     pub async fn create(
         &self,
         request: &CreateRequest,
@@ -29,7 +29,7 @@ impl Workspaces {
         if let Some(name) = &request.name {
             self.require_free_name(name)?;
         }
-        let image = self.installation.images()?.get(&request.image)?;
+        let image = self.installation.image(&request.image)?;
         let with = self.installation.ingredients(&image, &request.resources, progress).await?;
         if request.pool
             && !request.cold
@@ -40,17 +40,17 @@ impl Workspaces {
         let name = request.name.clone().map_or_else(|| made_up_name(id), Ok)?;
         let _disks = self.use_disks()?;
         let disk = DiskId::from_uuid(Uuid::now_v7());
-        let berth_name = BerthName::new(id);
-        let intent = Intent { disks: vec![disk], berths: vec![berth_name], ..Intent::default() };
+        let dir_name = MachineDirName::new(id);
+        let intent = Intent { disks: vec![disk], machine_dirs: vec![dir_name], ..Intent::default() };
         let undertaking = self.undertake("create", Some(id), intent)?;
-        let berth = self.berth(berth_name, disk, BerthDisk::Fresh, &with.host)?;
-        let started = self.installation.start_in(&with, &berth, request.cold, progress).await?;
+        let pending = self.pending_start(dir_name, disk, StartDisk::Fresh, &with.host)?;
+        let started = self.installation.start_in(&with, &pending, request.cold, progress).await?;
         let identity = Identity { id, hostname: name.to_string() };
         identity.give_to(&started.machine, OnWake::Start).await?;
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        let machine = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        let machine = self.lasting(&started.machine, dir_name, with.restore_key())?;
         let workspace = Workspace {
             id,
             name,
@@ -73,14 +73,14 @@ impl Workspaces {
         if request.cold || started.tier == Tier::WarmTemplate {
             undertaking.finish(write_down)?;
         } else {
-            // What a quicker start that failed was to stand on is still there.
+            // A faster start may have failed before, and left what it pinned.
             undertaking.finish_in_part(write_down)?;
         }
-        self.held.leave(id, started.machine);
+        self.connections.leave(id, started.machine);
         Ok(view_of(&workspace, Some(&machine)))
     }
 
-    /// Refuses a name that is taken before anything is made; the database decides in the end.
+    /// Fails early if a name is taken. The database enforces it.
     pub(crate) fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
         let taken = self.meta.read(|read| read.workspaces())?;
         if taken.iter().any(|workspace| workspace.name == *name) {
@@ -89,29 +89,29 @@ impl Workspaces {
         Ok(())
     }
 
-    /// A place for a machine that stays.
-    pub(crate) fn berth(
+    /// Creates the directory of a lasting machine, and prepares its start.
+    pub(crate) fn pending_start(
         &self,
-        name: BerthName,
+        name: MachineDirName,
         disk: DiskId,
-        disk_is: BerthDisk,
+        disk_is: StartDisk,
         host: &agentiso_vmm::Host,
-    ) -> Result<Berth, Failure> {
+    ) -> Result<PendingStart, Failure> {
         let user = host.user()?;
         let dir = name.create(&self.installation.paths.workspaces_dir(), user.as_ref());
         let dir = dir.map_err(|error| self.installation.io("create the machine's directory", error))?;
         let disk = self.installation.disk_path(disk);
-        Ok(Berth { dir, user, disk, disk_is, lasting: true, spare_port: false })
+        Ok(PendingStart { dir, user, disk, disk_is, lasting: true, spare_port: false })
     }
 
-    /// What is remembered of a machine that is about to be let go.
+    /// What to store about a machine, to reconnect to it later.
     pub(crate) fn lasting(
         &self,
         machine: &Machine,
-        berth: BerthName,
+        dir: MachineDirName,
         restore_key: String,
     ) -> Result<MachineState, Failure> {
-        Ok(MachineState { record: machine.record()?, berth, restore_key })
+        Ok(MachineState { record: machine.record()?, dir, restore_key })
     }
 }
 
@@ -120,23 +120,23 @@ pub(crate) fn stop_limit(workspaces: &Workspaces) -> Duration {
     workspaces.installation.config.vm.stop_timeout()
 }
 
-/// A name from the id: it is free, because the id is new.
+/// A name made from the id, which is new and therefore free.
 pub(crate) fn made_up_name(id: WorkspaceId) -> Result<WorkspaceName, Failure> {
     Ok(format!("ws-{}", id.short()).parse()?)
 }
 
-/// The present, as precisely as it is stored.
+/// The current time, in the precision of the database.
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
 }
 
-/// A tier as the database has it.
+/// A tier as it is stored.
 pub(crate) fn tier_name(tier: Tier) -> String {
     tier.as_str().to_owned()
 }
 
-/// Adds a workspace together with its owner, so that no other session can see it without one.
+/// Adds a workspace and its owner in one transaction, so that no other session can adopt it in between.
 pub(super) fn insert_owned(
     tx: &Tx<'_>,
     workspace: &Workspace,

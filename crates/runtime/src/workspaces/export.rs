@@ -1,4 +1,4 @@
-//! Workspaces in files: archives that another installation can import.
+//! Exporting workspaces as archives that another installation can import.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use agentiso_blocking::off_thread;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
+use agentiso_images::CancelOnDrop;
 use agentiso_images::archive::{ArchiveWriter, WorkspaceArchive, WorkspaceDescription};
 use agentiso_images::pack::TarSink;
 use agentiso_images::source::ImportLimits;
@@ -16,15 +18,13 @@ use agentiso_images::store::Image;
 use super::create::now;
 use super::{Exported, Point, Workspaces};
 use crate::disk_tree;
-use crate::image_export::Trouble;
-use crate::image_ops::{CancelOnDrop, blocking};
+use crate::image_export::ExportError;
 
-/// How hard files are compressed: little, because it is done while somebody waits.
+/// The compression level: low, because the caller waits for it.
 const LEVEL: i32 = 3;
 
 impl Workspaces {
-    /// Writes a workspace, running or stopped, as an archive. The workspace goes on either way; whoever called has to
-    /// remove what was written when this fails.
+    /// Writes a workspace, running or stopped, as an archive. On failure the caller removes what was written.
     pub async fn export(
         &self,
         workspace: WorkspaceId,
@@ -36,7 +36,8 @@ impl Workspaces {
         let workspace = self.meta.read(|read| read.workspace(workspace))?;
         let view = self.view_to_keep(Point::Now(workspace.id)).await?;
         let Resources { vcpus, memory_mb, disk_gb } = workspace.resources;
-        let image = self.installation.images()?.get(&workspace.image).ok();
+        // The image may have been removed; then its defaults are not exported.
+        let image = self.installation.image_if_known(&workspace.image)?;
         let description = WorkspaceDescription {
             name: workspace.name,
             image: workspace.image,
@@ -49,8 +50,8 @@ impl Workspaces {
             defaults: image.and_then(|image| image.meta.defaults),
         };
         let cancel = CancelOnDrop::default();
-        let (cancelled, progress) = (cancel.0.clone(), progress.clone());
-        let written = blocking(move || {
+        let (cancelled, progress) = (cancel.flag(), progress.clone());
+        let written = off_thread(move || {
             let out = Bounded { inner: out, left: max_bytes, max_bytes, cancelled };
             let packed = zstd::Encoder::new(ArchiveWriter::new(out, &description)?, LEVEL)?;
             let mut sink = TarSink::new(packed);
@@ -58,18 +59,18 @@ impl Workspaces {
             disk_tree::stream(view.as_ref(), &mut sink, limits.entries, progress.as_ref())?;
             let (packed, files, _) = sink.finish()?;
             let (_, bytes) = packed.finish()?.finish()?;
-            Ok::<_, Trouble>(Exported { bytes, files })
+            Ok::<_, ExportError>(Exported { bytes, files })
         });
-        written.await?.map_err(|trouble| trouble.0)
+        written.await.map_err(|error| error.0)
     }
 
-    /// Opens an archive and checks that it is whole. Errors call it `origin`.
+    /// Opens an archive and checks that it is complete. Error messages call it `origin`.
     pub async fn open_archive(&self, path: &Path, origin: &str) -> Result<WorkspaceArchive, Failure> {
         let (path, origin) = (path.to_owned(), origin.to_owned());
-        Ok(blocking(move || WorkspaceArchive::open(&path, &origin)).await??)
+        Ok(off_thread(move || WorkspaceArchive::open(&path, &origin)).await?)
     }
 
-    /// Makes an image of an archive's files. On failure, or when dropped half way, nothing of it is left.
+    /// Makes an image from an archive's files. On failure, or when dropped, nothing of it is left.
     pub async fn image_of_archive(
         &self,
         archive: WorkspaceArchive,
@@ -82,7 +83,7 @@ impl Workspaces {
     }
 }
 
-/// A file that must not become too long, and that nobody may wait for any more.
+/// A writer with a size limit, which fails once the export was cancelled.
 struct Bounded<W> {
     inner: W,
     left: u64,
@@ -93,7 +94,7 @@ struct Bounded<W> {
 impl<W: Write> Write for Bounded<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.cancelled.load(Ordering::Relaxed) {
-            return Err(std::io::Error::other("it was called off"));
+            return Err(std::io::Error::other("it was cancelled"));
         }
         let written = self.inner.write(bytes)?;
         self.left = self.left.checked_sub(written as u64).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! New workspaces from one that exists.
+//! Forking a workspace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::base::insert_disk;
 use super::create::{insert_owned, now, tier_name};
-use super::intent::{BerthName, Intent, Switch};
+use super::intent::{Intent, MachineDirName, Switch};
 use super::restore::Revived;
 use super::undertaking::Undertaking;
 use super::views::view_of;
@@ -20,17 +20,17 @@ use super::{ForkOutcome, ForkRequest, ForkSource, Forked, Workspaces};
 /// The most forks one call makes.
 pub(crate) const MOST: u32 = 100;
 
-/// A fork that is being made.
+/// A fork that is being created.
 #[derive(Clone, Debug)]
 pub(super) struct Child {
     pub id: WorkspaceId,
     pub name: WorkspaceName,
     pub disk: DiskId,
-    pub berth: BerthName,
+    pub dir: MachineDirName,
 }
 
 impl Workspaces {
-    /// Forks a workspace or one of its snapshots. The source goes on.
+    /// Forks a workspace or one of its snapshots. A running source continues to run.
     pub async fn fork(
         &self,
         request: &ForkRequest,
@@ -42,7 +42,7 @@ impl Workspaces {
         }
         let (source, lock) = self.lock(request.workspace).await?;
         let children = self.plan(&source, request)?;
-        // A source that does not run must not be started meanwhile either.
+        // A stopped source must not be started in the meantime.
         let _lock = lock.clone();
         match &request.source {
             ForkSource::Now => match self.attach_locked(source.clone(), lock).await {
@@ -59,13 +59,13 @@ impl Workspaces {
         }
     }
 
-    /// Names the forks before anything is made.
+    /// Chooses names and ids of the forks.
     fn plan(&self, source: &Workspace, request: &ForkRequest) -> Result<Vec<Child>, Failure> {
         let taken = self.meta.read(|read| read.workspaces())?;
         let is_taken = |name: &WorkspaceName| taken.iter().any(|workspace| workspace.name == *name);
         let child = |name| {
             let id = WorkspaceId::from_uuid(Uuid::now_v7());
-            Child { id, name, disk: DiskId::from_uuid(Uuid::now_v7()), berth: BerthName::new(id) }
+            Child { id, name, disk: DiskId::from_uuid(Uuid::now_v7()), dir: MachineDirName::new(id) }
         };
         if let (Some(name), 1) = (&request.name, request.count) {
             self.require_free_name(name)?;
@@ -84,17 +84,17 @@ impl Workspaces {
         Ok(names.into_iter().map(child).collect())
     }
 
-    /// What forks make, besides what freezing their source makes.
+    /// The intent of a fork: the children's disks and directories, and the new disk of the source.
     pub(super) fn fork_intent(children: &[Child], also: Option<DiskId>, switch: Option<Switch>) -> Intent {
         Intent {
             disks: children.iter().map(|child| child.disk).chain(also).collect(),
-            berths: children.iter().map(|child| child.berth).collect(),
+            machine_dirs: children.iter().map(|child| child.dir).collect(),
             switch,
             ..Intent::default()
         }
     }
 
-    /// Waits for all children and writes down those that live, in one transaction.
+    /// Waits for all children and adds those that started to the database, in one transaction.
     pub(super) async fn conclude_forks(
         &self,
         source: &Workspace,
@@ -142,7 +142,7 @@ impl Workspaces {
         }
         for ((child, revived), (row, _)) in born.into_iter().zip(&rows) {
             let view = view_of(row, Some(&revived.state));
-            self.held.leave(row.id, revived.machine);
+            self.connections.leave(row.id, revived.machine);
             forks.push(Forked { name: child.name, result: Ok((view, revived.hooks)) });
         }
         forks.sort_by(|a, b| (a.name.as_str().len(), &a.name).cmp(&(b.name.as_str().len(), &b.name)));
@@ -164,7 +164,7 @@ fn fork_row(
         forked_at: created,
         depth: source.depth() + 1,
     };
-    // The size of the machine it came from, which may differ from what its source was changed to since.
+    // The size of the machine that was forked, which may differ from the source's current size.
     let hardware = revived.state.record.hardware;
     let resources =
         Resources { vcpus: hardware.vcpus, memory_mb: hardware.memory_mb, disk_gb: source.resources.disk_gb };
@@ -184,7 +184,7 @@ fn fork_row(
     })
 }
 
-/// `stem-number`, with the stem cut to what a name may have.
+/// `stem-number`, with the stem cut to the maximum length of a name.
 fn numbered(stem: &str, number: u32) -> Result<WorkspaceName, Failure> {
     let tail = format!("-{number}");
     let room = WorkspaceName::MAX - tail.len();

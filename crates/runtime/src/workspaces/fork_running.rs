@@ -1,8 +1,7 @@
-//! Forking a machine that runs.
+//! Forking a running machine.
 //!
-//! The children's QEMUs are started first and wait; then the source stands still while its own pages are copied and
-//! its disk is frozen, and goes on; then the children are filled. So the source's pause does not grow with their
-//! number.
+//! The children's QEMUs are started first and wait. Then the source is paused while its private pages are copied and its
+//! disk is frozen. After it is resumed, the children are filled. So the pause does not grow with the number of children.
 
 use std::sync::Arc;
 
@@ -14,12 +13,12 @@ use agentiso_vmm::{DeviceState, Fill, Hardware, Host, RestoreFrom, Standby, Take
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::capture::What;
 use super::fork::Child;
+use super::freeze::What;
 use super::restore::{Revived, not_restored};
 use super::undertaking::internal;
 use super::{Attached, ForkOutcome, ForkRequest, Workspaces};
-use crate::start::{BerthDisk, Identity, OnWake, Tier};
+use crate::start::{Identity, OnWake, StartDisk, Tier};
 
 impl Workspaces {
     pub(super) async fn fork_running(
@@ -37,7 +36,7 @@ impl Workspaces {
         let host = self.installation.host()?;
         let (restore_key, hardware) = (state.restore_key.clone(), state.record.hardware);
         let base = Self::base_name(&state.record.memory);
-        // Where disks are copies there is nothing yet that a child's QEMU could open.
+        // With back ends that copy, the children's disks do not exist before the source is frozen.
         let early = self.installation.disks().freezing() == Freezing::Overlay;
         let mut waiting = Vec::new();
         for child in children {
@@ -49,7 +48,7 @@ impl Workspaces {
             waiting.push((standby, child));
         }
         let what = What::EverythingAsItIs;
-        let prepared = self.prepare_capture(attached, fresh, TakeMemory::Pages).await?;
+        let prepared = self.prepare_save(attached, fresh, TakeMemory::Pages).await?;
         for standby in waiting.iter_mut().filter_map(|(standby, _)| standby.as_mut()) {
             if let Err(error) = standby.ready().await {
                 attached.machine().give_up(prepared).await;
@@ -82,7 +81,7 @@ impl Workspaces {
         self.conclude_forks(source, None, request, undertaking, births, captured.pause).await
     }
 
-    /// A QEMU for a child, on a disk of its own that stands on another.
+    /// Starts the waiting QEMU of a child, on a new disk with `disk` as its backing disk.
     pub(super) fn standby_on(
         &self,
         source: &Workspace,
@@ -93,11 +92,11 @@ impl Workspaces {
         hardware: Hardware,
     ) -> Result<Standby, Failure> {
         self.disk_on(source, disk, child)?;
-        let berth = self.berth(child.berth, child.disk, BerthDisk::Existing, host)?;
-        self.standby(host, &berth, base, hardware)
+        let pending = self.pending_start(child.dir, child.disk, StartDisk::Existing, host)?;
+        self.standby(host, &pending, base, hardware)
     }
 
-    /// Completes a child: fills its memory, from a snapshot or from the running machine, and gives it an identity.
+    /// Completes a child: restores its memory, from a snapshot or from the running machine, and gives it an identity.
     pub(super) async fn bear(
         &self,
         child: &Child,
@@ -113,7 +112,7 @@ impl Workspaces {
         };
         let identity = Identity { id: child.id, hostname: child.name.to_string() };
         let hooks = identity.give_to(&machine, OnWake::Fork).await?;
-        let state = self.lasting(&machine, child.berth, restore_key)?;
+        let state = self.lasting(&machine, child.dir, restore_key)?;
         Ok(Revived { machine, state, tier, hooks })
     }
 }

@@ -1,4 +1,4 @@
-//! Forking a snapshot, or a workspace that does not run.
+//! Forking a snapshot, or a stopped workspace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Workspaces {
         self.fork_disk(source, (frozen, None), request, undertaking, children, progress).await
     }
 
-    /// Starts children anew on copies of a frozen disk.
+    /// Starts children on new disks with a frozen disk as their backing disk.
     async fn fork_disk(
         &self,
         source: &Workspace,
@@ -83,15 +83,15 @@ impl Workspaces {
             let (workspaces, source, progress) = (self.clone(), source.clone(), progress.clone());
             births.spawn(async move {
                 let identity = Identity { id: child.id, hostname: child.name.to_string() };
-                let (berth, disk, on) = (child.berth, child.disk, OnWake::ForkDisk);
-                let born = workspaces.revive_from_disk(&source, &identity, berth, disk, on, &progress).await;
+                let (dir, disk, on) = (child.dir, child.disk, OnWake::ForkDisk);
+                let born = workspaces.revive_from_disk(&source, &identity, dir, disk, on, &progress).await;
                 (child, born)
             });
         }
         self.conclude_forks(source, snapshot, request, undertaking, births, Duration::ZERO).await
     }
 
-    /// Makes a child's disk, standing on a frozen one or on one that will be frozen before the child lives.
+    /// Creates a child's disk. Its backing disk is frozen, or will be before the child runs.
     pub(super) fn disk_on(&self, source: &Workspace, frozen: DiskId, child: &Child) -> Result<(), Failure> {
         let (path, frozen) = (self.installation.disk_path(child.disk), self.installation.disk_path(frozen));
         let bytes = source.resources.disk_bytes();

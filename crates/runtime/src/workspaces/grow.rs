@@ -1,4 +1,4 @@
-//! Giving a workspace a larger disk.
+//! Growing the disk of a workspace.
 
 use agentiso_core::{Code, DiskId, Failure, Resources, WorkspaceId};
 use agentiso_meta::{Snapshot, Workspace};
@@ -6,8 +6,8 @@ use agentiso_meta::{Snapshot, Workspace};
 use super::{WorkspaceView, Workspaces};
 
 impl Workspaces {
-    /// Grows the disk of a running workspace and its file system with it. A disk of that size already is looked after
-    /// once more: an earlier attempt may not have come to its end.
+    /// Grows the disk of a running workspace and its file system. If the disk has that size already, the file system is
+    /// grown again: an earlier attempt may have been interrupted.
     pub async fn grow(&self, id: WorkspaceId, disk_gb: u32) -> Result<WorkspaceView, Failure> {
         let attached = self.attach(id).await?;
         let workspace = attached.workspace.clone();
@@ -20,7 +20,7 @@ impl Workspaces {
             return Err(Failure::new(Code::InvalidArgument, message)
                 .with_remedy("make a smaller workspace and copy over what it needs"));
         }
-        // Noted first: a disk smaller than noted does no harm, a larger one could not be copied.
+        // Record it first: a disk smaller than recorded does no harm, a larger one could not be copied.
         self.meta.write(|tx| tx.set_disk_gb(workspace.id, disk_gb))?;
         self.write_records();
         let path = self.installation.disk_path(workspace.disk);
@@ -36,12 +36,12 @@ impl Workspaces {
         self.info(workspace.id)
     }
 
-    /// The size a workspace had when a snapshot of it was taken.
+    /// The size of a workspace at the time of a snapshot.
     pub fn size_then(&self, workspace: &Workspace, snapshot: &Snapshot) -> Result<Resources, Failure> {
         Ok(self.as_of(workspace, snapshot.disk)?.resources)
     }
 
-    /// A workspace as it was when its disk was the given one, which may have been smaller.
+    /// A workspace with the disk size of the given disk, which may be smaller.
     pub(super) fn as_of(&self, workspace: &Workspace, disk: DiskId) -> Result<Workspace, Failure> {
         let bytes = self.installation.disks().open(&self.installation.disk_path(disk))?.size();
         let disk_gb = u32::try_from(bytes >> 30).unwrap_or(u32::MAX);

@@ -1,67 +1,68 @@
-//! What an undertaking makes, written down before it is made.
+//! The intent of an undertaking: what it will create, recorded before it does.
 
 use agentiso_core::{Code, DiskId, Failure, MemoryId, WorkspaceId};
 use agentiso_meta::Operation;
 use serde::{Deserialize, Serialize};
 
-/// Everything that must not stay if the undertaking fails.
+/// Everything that has to be removed if the undertaking fails, and changes that cannot be undone. The field names are
+/// part of the stored format.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Intent {
-    /// Disks it makes.
+    /// Disks it creates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskId>,
     /// Memory images it writes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<MemoryId>,
     /// Directories of machines it starts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub berths: Vec<BerthName>,
-    /// The disk a machine is moved to.
+    #[serde(default, rename = "berths", skip_serializing_if = "Vec::is_empty")]
+    pub machine_dirs: Vec<MachineDirName>,
+    /// The disk that a machine is switched to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Switch>,
-    /// A disk whose file is being rewritten to stand on another one.
+    /// A disk whose file is being rewritten with another backing file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collapse: Option<DiskId>,
 }
 
 impl Intent {
-    /// What an operation announced. One that cannot be understood is an error: what it has in hand must not be taken
-    /// for nobody's.
+    /// The intent of a stored operation. If it cannot be decoded that is an error: its disks must not be mistaken for
+    /// unreferenced ones.
     pub fn of(operation: &Operation) -> Result<Self, Failure> {
         serde_json::from_value(operation.intent.clone()).map_err(|error| {
-            let message = format!("what is stored about an unfinished change makes no sense: {error}");
+            let message = format!("the stored intent of an unfinished change cannot be understood: {error}");
             Failure::new(Code::DataDamaged, message)
         })
     }
 }
 
-/// A machine's directory.
+/// Identifies the directory of a machine.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct BerthName {
-    /// Whose machine.
+pub(crate) struct MachineDirName {
+    /// The machine's workspace.
     pub workspace: WorkspaceId,
-    /// Which of its machines: a restored one is started before the old one ends.
+    /// Which of its machines: a restored one is started before the old one is killed.
     pub machine: uuid::Uuid,
 }
 
-impl BerthName {
-    /// A directory that no machine had before.
+impl MachineDirName {
+    /// A new, unused name.
     pub fn new(workspace: WorkspaceId) -> Self {
         Self { workspace, machine: uuid::Uuid::now_v7() }
     }
 }
 
-/// A machine goes on with another disk, which stands on the one it had.
+/// The switch of a machine to a new disk whose backing file is the old one.
 ///
-/// Once the new disk exists the machine may have written to it, so a switch is never undone: what nobody wrote to
-/// reads the same as what it stands on.
+/// Once the new disk exists the machine may have written to it, so a switch is never undone. That is safe: a disk that
+/// was not written to reads the same as its backing file.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Switch {
-    /// Whose machine.
+    /// The machine's workspace.
     pub workspace: WorkspaceId,
-    /// The disk it had.
+    /// The old disk.
     pub from: DiskId,
-    /// The disk it gets.
+    /// The new disk.
     pub to: DiskId,
 }

@@ -8,14 +8,14 @@ use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::Workspace;
 
 use super::create::{stop_limit, tier_name};
-use super::intent::{BerthName, Intent};
+use super::intent::{Intent, MachineDirName};
 use super::machine::MachineState;
 use super::views::view_of;
 use super::{WorkspaceView, Workspaces};
-use crate::start::{BerthDisk, Identity, OnWake};
+use crate::start::{Identity, OnWake, StartDisk};
 
 impl Workspaces {
-    /// Starts a stopped workspace on its disk. One that runs is left as it is.
+    /// Starts a stopped workspace on its disk. Does nothing if it is running.
     pub async fn start(
         &self,
         id: WorkspaceId,
@@ -23,39 +23,39 @@ impl Workspaces {
     ) -> Result<WorkspaceView, Failure> {
         let (workspace, _lock) = self.lock(id).await?;
         if let Some((state, machine)) = self.reach(&workspace).await? {
-            self.held.leave(workspace.id, machine);
+            self.connections.leave(workspace.id, machine);
             return Ok(view_of(&workspace, Some(&state)));
         }
-        let image = self.installation.images()?.get(&workspace.image)?;
+        let image = self.installation.image(&workspace.image)?;
         let with = self.installation.ingredients_but_disk(&image, &workspace.resources, progress).await?;
-        // What it stands on must not be removed before the database knows that it does.
+        // Template files that it pins must not be removed before they are recorded.
         let _disks = self.use_disks()?;
-        let berth_name = BerthName::new(workspace.id);
-        let intent = Intent { berths: vec![berth_name], ..Intent::default() };
+        let dir_name = MachineDirName::new(workspace.id);
+        let intent = Intent { machine_dirs: vec![dir_name], ..Intent::default() };
         let undertaking = self.undertake("start", Some(workspace.id), intent)?;
-        let berth = self.berth(berth_name, workspace.disk, BerthDisk::Existing, &with.host)?;
-        let started = self.installation.start_in(&with, &berth, false, progress).await?;
+        let pending = self.pending_start(dir_name, workspace.disk, StartDisk::Existing, &with.host)?;
+        let started = self.installation.start_in(&with, &pending, false, progress).await?;
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
         identity.give_to(&started.machine, OnWake::Start).await?;
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        let state = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        let state = self.lasting(&started.machine, dir_name, with.restore_key())?;
         let value = state.to_value()?;
         let workspace = undertaking.finish(|tx| {
             tx.set_running(workspace.id, &value)?;
             tx.set_tier(workspace.id, &tier_name(started.tier))?;
             tx.workspace(workspace.id)
         })?;
-        self.held.leave(workspace.id, started.machine);
+        self.connections.leave(workspace.id, started.machine);
         Ok(view_of(&workspace, Some(&state)))
     }
 
-    /// Stops a workspace: cleanly, unless `force` or unless it takes longer than `limit`. Returns whether its file
-    /// system was left clean.
+    /// Stops a workspace: cleanly, unless `force` is set or it takes longer than `limit`. Returns whether it was a clean
+    /// shutdown.
     ///
-    /// With `force` QEMU is killed first: neither the guest nor another call that waits for it can delay that. Without
-    /// it, a machine that cannot be reached within the limit is killed too.
+    /// With `force` QEMU is killed first, so that neither the guest nor another call that waits for it can delay that.
+    /// Without it, a machine that cannot be reached within the limit is killed too.
     pub async fn stop(&self, id: WorkspaceId, force: bool, limit: Option<Duration>) -> Result<bool, Failure> {
         if force {
             self.switch_off(id).await?;
@@ -72,7 +72,7 @@ impl Workspaces {
                 Ok(Ok(Some((_, machine)))) => machine.stop(limit).await,
                 unreachable => {
                     let failure = unreachable.ok().and_then(Result::err).map(|failure| failure.to_string());
-                    tracing::warn!(workspace = %workspace.id, ?failure, "cannot be reached, so it is killed");
+                    tracing::warn!(workspace = %workspace.id, ?failure, "killing a machine that cannot be reached");
                     state.record.kill().await?;
                     false
                 }
@@ -85,8 +85,8 @@ impl Workspaces {
         Ok(clean)
     }
 
-    /// Kills the QEMU of a workspace at once, without its lock: whoever has that may be waiting for the guest. What is
-    /// stored about the machine stays for the one who asked for this to clear up. Says whether there was one.
+    /// Kills the QEMU of a workspace without taking its lock: the holder of the lock may be waiting for the guest. The
+    /// caller cleans up the stored record afterwards. Returns whether there was a QEMU.
     pub async fn switch_off(&self, id: WorkspaceId) -> Result<bool, Failure> {
         let workspace = self.meta.read(|read| read.workspace(id))?;
         match self.machine_of(&workspace)? {
@@ -95,11 +95,11 @@ impl Workspaces {
         }
     }
 
-    /// Removes what is left of a machine that was ended.
+    /// Removes the directory and cgroup of a machine that has ended.
     pub(crate) fn clear_up(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
-        self.held.forget(workspace.id);
+        self.connections.forget(workspace.id);
         let dir = self.installation.paths.workspaces_dir();
-        let removed = state.berth.remove(&dir);
+        let removed = state.dir.remove(&dir);
         removed.map_err(|error| self.installation.io("remove a machine's directory", error))?;
         self.own_stopped(workspace.disk);
         state.record.remove_group();

@@ -1,27 +1,28 @@
-//! Machines that run while the disks under them are rewritten.
+//! Switching running machines to disks that were rewritten.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
+use agentiso_blocking::in_place;
 use agentiso_core::{DiskId, Failure, WorkspaceId};
 use agentiso_meta::Workspace;
 use agentiso_vmm::TakeMemory;
 use uuid::Uuid;
 
 use super::Workspaces;
-use super::capture::What;
+use super::freeze::What;
 use super::intent::Intent;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
 
-/// What the kernel puts behind the name of an open file that has none any more.
+/// The suffix that `/proc/PID/fd` shows for a deleted file.
 const DELETED: &str = " (deleted)";
 
 impl Workspaces {
-    /// Moves machines that have old disks open to the new ones. Returns how many were moved, and how many were left
-    /// because somebody is at work on them.
+    /// Switches machines that have replaced disks open to the new ones. Returns how many were switched, and how many were
+    /// left because another operation has them locked.
     pub(super) async fn refresh_machines(&self) -> Result<(u32, u32), Failure> {
         let (mut moved, mut left) = (0, 0);
         for workspace in self.meta.read(|read| read.workspaces())? {
@@ -36,7 +37,7 @@ impl Workspaces {
         Ok((moved, left))
     }
 
-    /// Shows a machine the disks as they are now, and moves it there if it reads old ones.
+    /// Updates the disks that a machine can see, and switches it if it reads old ones.
     async fn show_and_move(&self, workspace: Workspace, lock: WorkspaceLock) -> Result<bool, Failure> {
         let _disks = self.use_disks()?;
         let Some(state) = self.living_machine(&workspace)? else { return Ok(false) };
@@ -55,8 +56,8 @@ impl Workspaces {
         Ok(attached.machine().reopen_below(below.path(), disks.qemu_format()).await?)
     }
 
-    /// Freezes the disk of a workspace for no snapshot, so that what is below it can be merged into it. Returns
-    /// whether it was done: not while somebody is at work on the workspace.
+    /// Freezes the disk of a workspace, so that the disks below it can be merged into it. Returns false if another
+    /// operation has the workspace locked.
     pub(super) async fn freeze_for_merging(&self, id: WorkspaceId) -> Result<bool, Failure> {
         let Some((workspace, lock)) = self.lock_if_free(id).await? else { return Ok(false) };
         let _disks = self.use_disks()?;
@@ -77,16 +78,16 @@ impl Workspaces {
         Ok(true)
     }
 
-    /// Keeps every command from a workspace, unless one is at work on it.
+    /// Locks a workspace without waiting. `None` if another operation has it locked, or if it no longer exists.
     async fn lock_if_free(&self, id: WorkspaceId) -> Result<Option<(Workspace, WorkspaceLock)>, Failure> {
         let dir = self.installation.paths.workspaces_dir();
         let taken = WorkspaceLock::take(&dir, id, Duration::ZERO).await;
         let Some(lock) = taken.map_err(|error| self.installation.io("lock the workspace", error))? else {
             return Ok(None);
         };
-        match self.meta.read(|read| read.workspace(id)) {
-            Ok(workspace) => Ok(Some((workspace, lock))),
-            Err(_) => {
+        match self.meta.read(|read| read.workspace_if_known(id))? {
+            Some(workspace) => Ok(Some((workspace, lock))),
+            None => {
                 lock.remove(&dir, id);
                 Ok(None)
             }
@@ -101,28 +102,30 @@ impl Workspaces {
         Ok(self.machine_of(workspace)?.filter(|machine| machine.record.is_alive()))
     }
 
-    /// Whether a machine sees or has open a disk that was replaced or removed.
+    /// Whether a machine can see, or has open, a disk that was replaced or removed.
     fn reads_old_disks(&self, workspace: &Workspace) -> Result<bool, Failure> {
         let Some(state) = self.living_machine(workspace)? else { return Ok(false) };
         Ok(self.sees_old(&state)? || self.has_old_open(&state)?)
     }
 
     /// Whether a machine has a disk open that was replaced or removed.
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     fn has_old_open(&self, state: &MachineState) -> Result<bool, Failure> {
         let dir = self.installation.paths.disks_dir();
-        let dir = dir.canonicalize().map_err(|error| self.installation.io("find the disks", error))?;
-        Ok(has_old(state.record.pid, &dir))
+        let look = || Ok(has_old(state.record.pid, &dir.canonicalize()?));
+        in_place(look).map_err(|error| self.installation.io("find the disks", error))
     }
 }
 
-/// Whether a process has a file open that was once in `dir`, and has been replaced or removed there. The process may see
-/// another directory in its place, in which the file still has its name.
+/// Whether a process has a file open that was in `dir` and has been replaced or removed there. The process may see another
+/// directory in its place, in which the file still has its name.
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn has_old(pid: u32, dir: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     open.filter_map(|entry| Some((fs::read_link(entry.path()).ok()?, entry.path()))).any(
         |(name, descriptor)| {
             if let Some(was) = name.to_str().and_then(|name| name.strip_suffix(DELETED)).map(Path::new) {
-                // What was mounted by itself, and is not any more, has no name at all.
+                // A file that was bind-mounted by itself, and no longer is, has the name "/".
                 return was == Path::new("/") || was.parent() == Some(dir);
             }
             name.parent() == Some(dir) && !is_same(&descriptor, &name)
@@ -130,6 +133,7 @@ fn has_old(pid: u32, dir: &Path) -> bool {
     )
 }
 
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn is_same(descriptor: &Path, name: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
     identity(descriptor) == identity(name)

@@ -1,4 +1,4 @@
-//! One command at a time on a workspace.
+//! The lock of a workspace: one operation at a time, across processes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,26 +7,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentiso_blocking::in_place;
 use agentiso_core::WorkspaceId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// Between two attempts to take a lock that another command holds.
+/// How often a lock that another operation holds is tried again.
 const RETRY: Duration = Duration::from_millis(10);
 
-/// Held while a command is at work on a workspace, by all its clones together. The kernel lets go of it when its holder
-/// dies.
+/// Locked until the last clone is dropped. The kernel releases it if the process dies.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkspaceLock {
     _file: Arc<File>,
 }
 
 impl WorkspaceLock {
-    /// Takes the lock; `None` if another command kept it for all of `patience`.
+    /// Takes the lock; `None` if another operation holds it for longer than `patience`.
     pub async fn take(dir: &Path, id: WorkspaceId, patience: Duration) -> io::Result<Option<Self>> {
-        fs::create_dir_all(dir)?;
-        let file =
-            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path(dir, id))?;
+        let file = in_place(|| open(dir, id))?;
         let deadline = Instant::now() + patience;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -38,11 +36,18 @@ impl WorkspaceLock {
         }
     }
 
-    /// Removes the lock of a workspace that is gone. Ids are never used again, so nobody waits for it in vain.
+    /// Removes the lock file of a removed workspace. Ids are not reused, so no later lock is affected.
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     pub fn remove(self, dir: &Path, id: WorkspaceId) {
-        // A name that stays takes no room worth an error.
-        let _ = fs::remove_file(path(dir, id));
+        // An empty file that stays does no harm, and is removed by the next sweep.
+        let _ = in_place(|| fs::remove_file(path(dir, id)));
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
+fn open(dir: &Path, id: WorkspaceId) -> io::Result<File> {
+    fs::create_dir_all(dir)?;
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path(dir, id))
 }
 
 fn path(dir: &Path, id: WorkspaceId) -> std::path::PathBuf {

@@ -1,41 +1,42 @@
-//! What machines and their QEMUs print.
+//! Console and QEMU logs of machines, and the reason why a machine ended.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use agentiso_blocking::in_place;
 use agentiso_core::{Code, Failure};
 use agentiso_meta::{Workspace, WorkspaceState};
 use agentiso_vmm::qemu::is_remark;
 
 use super::{Logs, Workspaces};
 
-/// No more than this is read of a log, however long its lines are.
+/// The most that is read of a log.
 const MOST: u64 = 1 << 20;
 
-/// Among so many last lines is the one that tells how a machine ended.
+/// How many of the last lines are searched for the reason why a machine ended.
 const TELLING_LINES: usize = 100;
 
-/// So many lines, of so many characters each, are told if none of them stands out.
+/// How many lines, of how many characters each, are reported if there is no kernel panic.
 const LAST_LINES: usize = 3;
 const LAST_LINE: usize = 160;
 
-/// How it is said that the kernel ended a machine.
+/// The reason of a machine that the kernel killed.
 const OUT_OF_MEMORY: &str = "it was killed because it needed more memory than its limit";
 
 impl Workspaces {
-    /// The last lines a workspace's machine and its QEMU printed. Nothing if it does not run.
+    /// The last lines of a workspace's console and QEMU logs. Empty if it is stopped.
     pub fn logs(&self, workspace: &Workspace, lines: usize) -> Result<Logs, Failure> {
         let Some(state) = self.machine_of(workspace)? else { return Ok(Logs::default()) };
-        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
+        let dir = state.dir.path(&self.installation.paths.workspaces_dir());
         let read = |name: &str| {
-            tail(&dir.join(name), lines).map_err(|error| self.installation.io("read a machine's log", error))
+            in_place(|| tail(&dir.join(name), lines))
+                .map_err(|error| self.installation.io("read a machine's log", error))
         };
         Ok(Logs { console: read("console.log")?, qemu: read("qemu.log")? })
     }
 
-    /// Why a workspace's machine may have ended: what it and its QEMU printed last, or, once that was noted, what was
-    /// noted.
+    /// Why a workspace's machine may have ended: the recorded reason, else the last lines of its logs.
     pub fn last_words(&self, workspace: &Workspace) -> Option<String> {
         let workspace = self.meta.read(|read| read.workspace(workspace.id)).ok()?;
         if let WorkspaceState::Stopped { reason } = workspace.state {
@@ -55,7 +56,7 @@ impl Workspaces {
         (!said.is_empty()).then(|| said.join("; "))
     }
 
-    /// The same for a failure that came of it.
+    /// Adds that reason to a failure that the end of the machine caused.
     pub fn explain_end(&self, workspace: &Workspace, failure: Failure) -> Failure {
         match self.last_words(workspace) {
             Some(words) if words.contains(OUT_OF_MEMORY) => Failure::new(Code::OutOfMemory, words)
@@ -68,14 +69,15 @@ impl Workspaces {
         }
     }
 
-    /// What is said of a workspace whose machine ended by itself.
+    /// The reason to record for a machine that ended by itself.
     pub(super) fn reason_of_end(&self, workspace: &Workspace) -> String {
         let words = self.last_words(workspace).map(|words| format!("; {words}"));
         format!("its machine ended unexpectedly{}", words.unwrap_or_default())
     }
 }
 
-/// What matters at the end of a log, in which a guest may have written anything.
+/// The relevant lines at the end of a log as one line. The guest may have printed anything, so control characters are
+/// removed.
 fn in_one_line(log: &str) -> Option<String> {
     let readable = |line: &str| line.chars().filter(|c| !c.is_control()).take(LAST_LINE).collect::<String>();
     let lines: Vec<String> = log
@@ -91,6 +93,7 @@ fn in_one_line(log: &str) -> Option<String> {
     (!telling.is_empty()).then(|| telling.join(" / "))
 }
 
+#[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn tail(path: &Path, lines: usize) -> io::Result<String> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),

@@ -1,15 +1,17 @@
 //! Disks and memory images that the database does not know: moved to `lost/`, never deleted.
 //!
-//! When an installation is opened its database is compared with the marker beside the disks:
+//! When an installation is opened, its database is compared with the marker in the directory of disks:
 //!
 //! ```text
-//! the same database, not behind  ──► familiar: nothing to do
-//! the same database, but older   ──► behind: workspaces are brought up to their records, which are newer
-//! another or a new database      ──► stranger: what it knows is taken back from lost/, what it does not know goes there
+//! same database, not older    ──► matching: nothing to do
+//! same database, but older    ──► behind: workspaces are updated from their records, which are newer
+//! another or a new database   ──► foreign: files it knows are moved back from lost/, files it does not know go there
 //! ```
 //!
-//! `agentiso recover` takes workspaces back from `lost/`. Disks in a ZFS pool stay where they are: what is in `disks/`
-//! is only a link, and a volume without its link would be removed.
+//! If the comparison fails (the marker, a record or a directory cannot be read), opening fails and nothing is moved.
+//! `agentiso recover` recovers workspaces from `lost/`. ZFS volumes are not moved: the file in `disks/` is only a link,
+//! and a volume without its link would be removed.
+#![expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -24,27 +26,28 @@ use rustix::io::Errno;
 use uuid::Uuid;
 
 use super::Workspaces;
+use super::files::{entries, exists};
 use super::record::{Marker, Record};
-use super::recover::{end, qemus_on};
-use crate::hold::disk_id_of;
+use super::strays::{end, qemus_on};
+use crate::pinned::disk_id_of;
 
-/// How long somebody who makes disks is waited for.
+/// How long to wait for others who create disks.
 const PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(20);
 
 /// How the database compares with the files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Standing {
-    Familiar,
+pub(super) enum Match {
+    Matching,
     Behind,
-    Stranger,
+    Foreign,
 }
 
 impl Workspaces {
-    /// Compares the database with the files, and sees to it that nothing is taken for garbage because the database is
-    /// new, older or another one.
-    pub(super) fn meet_files(&self) -> Result<(), Failure> {
-        if self.standing()? == Standing::Familiar {
+    /// Compares the database with the files. Must run before anything is removed: a database that is new, older or from
+    /// another installation does not know all files.
+    pub(super) fn match_files(&self) -> Result<(), Failure> {
+        if self.match_state()? == Match::Matching {
             return self.write_marker();
         }
         let deadline = Instant::now() + PATIENCE;
@@ -52,24 +55,25 @@ impl Workspaces {
             match self.installation.disks_at_rest()? {
                 Some(rest) => break rest,
                 None if Instant::now() > deadline => {
-                    let message = "the database does not fit the disks, which another command is at work on";
+                    let message =
+                        "the database does not match the disks, and another process is working on them";
                     return Err(
-                        Failure::new(Code::Timeout, message).with_remedy("try again when it has ended")
+                        Failure::new(Code::Timeout, message).with_remedy("try again when it has finished")
                     );
                 }
                 None => std::thread::sleep(RETRY),
             }
         };
-        // Somebody else may have seen to it while we waited.
-        match self.standing()? {
-            Standing::Familiar => return Ok(()),
-            Standing::Behind => {
-                tracing::warn!("state.db is older than the disks: workspaces are read from their records");
+        // Another process may have done it in the meantime.
+        match self.match_state()? {
+            Match::Matching => return Ok(()),
+            Match::Behind => {
+                tracing::warn!("state.db is older than the disks: updating workspaces from their records");
                 self.catch_up()?;
             }
-            Standing::Stranger => {
+            Match::Foreign => {
                 tracing::warn!(
-                    "state.db does not belong to the disks: what it does not know is kept in lost/"
+                    "state.db does not belong to the disks: moving what it does not know to lost/"
                 );
                 self.take_back_known()?;
             }
@@ -78,33 +82,33 @@ impl Workspaces {
         self.write_marker()
     }
 
-    pub(super) fn standing(&self) -> Result<Standing, Failure> {
+    pub(super) fn match_state(&self) -> Result<Match, Failure> {
         let dir = self.installation.paths.disks_dir();
         let marker = Marker::read(&dir)
-            .map_err(|error| self.installation.io("read which database the disks belong to", error))?;
+            .map_err(|error| self.installation.io("read the marker of the database", error))?;
         let (identity, knows_any) = self.meta.read(|read| {
             let knows_any = !read.disks()?.is_empty() || !read.memories()?.is_empty();
             Ok((read.identity()?, knows_any))
         })?;
         Ok(match marker {
-            Some(marker) if marker.database != identity.database => Standing::Stranger,
-            Some(marker) if marker.generation > identity.generation => Standing::Behind,
-            Some(_) => Standing::Familiar,
-            // Versions before this one wrote no marker.
-            None if knows_any => Standing::Familiar,
-            None if self.has_disks_or_memory()? => Standing::Stranger,
-            None => Standing::Familiar,
+            Some(marker) if marker.database != identity.database => Match::Foreign,
+            Some(marker) if marker.generation > identity.generation => Match::Behind,
+            Some(_) => Match::Matching,
+            // Earlier versions wrote no marker.
+            None if knows_any => Match::Matching,
+            None if self.has_disks_or_memory()? => Match::Foreign,
+            None => Match::Matching,
         })
     }
 
     fn has_disks_or_memory(&self) -> Result<bool, Failure> {
-        let failed = |error| self.installation.io("look at the disks", error);
+        let failed = |error| self.installation.io("list the disks", error);
         let disks = entries(&self.installation.paths.disks_dir()).map_err(failed)?;
         let memory = entries(&self.installation.paths.memory_dir()).map_err(failed)?;
         Ok(!memory.is_empty() || disks.iter().any(|path| disk_id_of(path).is_some()))
     }
 
-    /// Brings workspaces up to records that are newer than the database.
+    /// Updates workspaces from records that are newer than the database.
     fn catch_up(&self) -> Result<(), Failure> {
         let identity = self.meta.read(|read| read.identity())?;
         let mut newest = identity.generation;
@@ -113,20 +117,21 @@ impl Workspaces {
                 continue;
             }
             newest = newest.max(record.generation);
-            // One that cannot be brought up to date keeps its files: they are set aside.
+            // If that fails its files are kept: they are moved to `lost/`.
             if let Err(failure) = self.adopt(&record) {
-                tracing::warn!(%failure, workspace = %record.name, "could not bring it up to its record");
+                tracing::warn!(%failure, workspace = %record.name, "could not update this workspace from its record");
             }
         }
         let marker = Marker::read(&self.installation.paths.disks_dir())
-            .map_err(|error| self.installation.io("read which database the disks belong to", error))?;
+            .map_err(|error| self.installation.io("read the marker of the database", error))?;
         let newest = newest.max(marker.map_or(0, |marker| marker.generation));
         Ok(self.meta.write(|tx| tx.raise_generation(newest))?)
     }
 
-    /// The readable records of a directory.
+    /// The records in a directory. Damaged ones are skipped; one that cannot be read is an error, because going on
+    /// without it could set its workspace's newest disks aside.
     pub(super) fn records(&self, dir: &Path) -> Result<Vec<Record>, Failure> {
-        let failed = |error| self.installation.io("look for records of workspaces", error);
+        let failed = |error| self.installation.io("list the records of workspaces", error);
         let mut found = Vec::new();
         for path in entries(dir).map_err(failed)? {
             if Record::workspace_of(&path).is_none() {
@@ -134,14 +139,23 @@ impl Workspaces {
             }
             match Record::read(&path) {
                 Ok(record) => found.push(record),
-                Err(error) => tracing::warn!(%error, path = %path.display(), "this record cannot be read"),
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound) =>
+                {
+                    tracing::warn!(%error, path = %path.display(), "skipping a damaged record");
+                }
+                Err(error) => {
+                    let message = format!("could not read the record {}: {error}", path.display());
+                    return Err(Failure::new(Code::of_io(&error), message)
+                        .with_remedy("check the disk and its permissions, or move the record elsewhere"));
+                }
             }
         }
         found.sort_by_key(|record| (record.created, record.id));
         Ok(found)
     }
 
-    /// Takes back from `lost/` what the database knows: it is the right one again.
+    /// Moves files that the database knows back from `lost/`: the original database was put back.
     fn take_back_known(&self) -> Result<(), Failure> {
         let (disks, memories, packs, workspaces) = self
             .meta
@@ -162,9 +176,9 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Moves everything that the database does not know, and that nothing it knows stands on, to `lost/`.
+    /// Moves all files to `lost/` that the database does not know, except disks that known disks read through.
     fn set_aside_unknown(&self) -> Result<(), Failure> {
-        let failed = |error| self.installation.io("look at the disks", error);
+        let failed = |error| self.installation.io("list the disks", error);
         let paths = &self.installation.paths;
         let (disks, memories, packs, workspaces) = self
             .meta
@@ -173,14 +187,14 @@ impl Workspaces {
         for disk in disks {
             self.add_chain(disk.id, &mut needed)?;
         }
-        // A machine that nobody knows would go on writing to its disk, also when the disk was taken back.
-        for (pid, disk) in qemus_on(&paths.disks_dir()) {
+        // An unknown machine would continue to write to its disk, even after the disk was recovered.
+        for (pid, disk) in qemus_on(&paths.disks_dir()).map_err(failed)? {
             if !needed.contains(&disk) {
-                tracing::warn!(pid, "ending a machine whose workspace the database does not know");
-                end(pid);
+                tracing::warn!(pid, "killing a QEMU whose workspace the database does not know");
+                end(pid).map_err(|error| self.installation.io("end a QEMU that no workspace has", error))?;
             }
         }
-        self.remove_unknown_berths()?;
+        self.remove_unknown_machine_dirs()?;
         let workspaces: HashSet<WorkspaceId> = workspaces.into_iter().map(|workspace| workspace.id).collect();
         for path in entries(&paths.disks_dir()).map_err(failed)? {
             let unknown = match (disk_id_of(&path), Record::workspace_of(&path)) {
@@ -205,21 +219,19 @@ impl Workspaces {
         Ok(())
     }
 
-    /// A disk and everything it stands on, as the files say.
+    /// Adds a disk and everything it reads through, as recorded in the files.
     fn add_chain(&self, disk: DiskId, needed: &mut HashSet<DiskId>) -> Result<(), Failure> {
         let mut next = Some(disk);
         while let Some(disk) = next.filter(|&disk| needed.insert(disk)) {
-            next = match self.parent_of(disk) {
-                Ok(parent) => parent,
-                // What is missing stands on nothing, and what cannot be read is not touched.
-                Err(_) if !self.installation.disk_path(disk).exists() => None,
-                Err(failure) => return Err(failure),
-            };
+            let path = self.installation.disk_path(disk);
+            let found = exists(&path).map_err(|error| self.installation.io("look for a disk", error))?;
+            next = if found { self.parent_of(disk)? } else { None };
         }
         Ok(())
     }
 
-    /// Moves a file or directory to a directory below `lost/`. What cannot be moved there stays where it is.
+    /// Moves a file or directory to a directory below `lost/`. If the target exists or is on another file system, it stays
+    /// where it is.
     pub(super) fn set_aside(&self, path: &Path, to: &Path) -> Result<(), Failure> {
         if self.installation.disks().extension() == "zvol" && disk_id_of(path).is_some() {
             return Ok(());
@@ -228,10 +240,12 @@ impl Workspaces {
         let moved = fs::create_dir_all(to).and_then(|()| move_there(path, &to.join(name)));
         match moved {
             Ok(true) => {
-                tracing::warn!(path = %path.display(), "moved to lost/: the database does not know it")
+                tracing::warn!(path = %path.display(), "moved to lost/: the database does not know this file")
             }
-            Ok(false) => tracing::warn!(path = %path.display(), "the database does not know it; it stays"),
-            Err(error) => return Err(self.installation.io("move what nobody knows to lost/", error)),
+            Ok(false) => {
+                tracing::warn!(path = %path.display(), "the database does not know this file, and it cannot be moved")
+            }
+            Err(error) => return Err(self.installation.io("move an unknown file to lost/", error)),
         }
         Ok(())
     }
@@ -253,19 +267,18 @@ impl Workspaces {
     }
 
     fn take_back(&self, from: &Path, to: &Path) -> Result<(), Failure> {
-        let failed = |error| self.installation.io("take something back from lost/", error);
-        let is_there = |path: &Path| match fs::symlink_metadata(path) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        };
-        if is_there(to).map_err(failed)? || !is_there(from).map_err(failed)? {
+        let failed = |error| self.installation.io("move a file back from lost/", error);
+        if exists(to).map_err(failed)? || !exists(from).map_err(failed)? {
             return Ok(());
         }
         if let Some(dir) = to.parent() {
             fs::create_dir_all(dir).map_err(failed)?;
         }
-        move_there(from, to).map(drop).map_err(failed)
+        match move_there(from, to) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(failed(io::Error::other("lost/ is on another file system"))),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     pub(super) fn lost_disks_dir(&self) -> PathBuf {
@@ -276,13 +289,13 @@ impl Workspaces {
         self.lost_disks_dir().join(format!("{disk}.{}", self.installation.disks().extension()))
     }
 
-    /// The disks that files in `lost/` stand on.
+    /// The disks that files in `lost/` read through.
     pub(super) fn lost_footing(&self) -> Result<HashSet<DiskId>, Failure> {
         let mut footing = HashSet::new();
         if self.installation.disks().freezing() == Freezing::Copy {
             return Ok(footing);
         }
-        let failed = |error| self.installation.io("look at what is in lost/", error);
+        let failed = |error| self.installation.io("list lost/", error);
         for path in entries(&self.lost_disks_dir()).map_err(failed)? {
             if disk_id_of(&path).is_some() {
                 let parent = self.installation.disks().parent(&path)?;
@@ -292,7 +305,7 @@ impl Workspaces {
         Ok(footing)
     }
 
-    /// How many files are in `lost/`, by what they are.
+    /// The number of files in `lost/`, by kind.
     pub(crate) fn lost_files(home: &Path) -> io::Result<HashMap<&'static str, usize>> {
         let mut counts = HashMap::new();
         for kind in ["disks", "memory", "bases"] {
@@ -306,24 +319,16 @@ impl Workspaces {
     }
 }
 
-/// Moves something that nothing may be replaced by. Returns false if it has to stay where it is.
+/// Moves a file without replacing another. Returns false if the target exists or is on another file system.
 fn move_there(from: &Path, to: &Path) -> io::Result<bool> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST | Errno::XDEV | Errno::NOTEMPTY) => Ok(false),
-        Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(to).is_err() => {
-            fs::rename(from, to).map(|()| true)
-        }
+        // The file system does not support `RENAME_NOREPLACE`.
+        Err(Errno::INVAL | Errno::NOSYS) => match exists(to)? {
+            true => Ok(false),
+            false => fs::rename(from, to).map(|()| true),
+        },
         Err(error) => Err(error.into()),
-    }
-}
-
-/// What is in a directory; nothing if it is not there.
-pub(super) fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    match fs::read_dir(dir) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(Vec::new())
-        }
-        other => other?.map(|entry| Ok(entry?.path())).collect(),
     }
 }

@@ -1,10 +1,14 @@
-//! What is done in the background: short chains of disks, and a full pool.
+//! Background maintenance: keeps chains of disks short and the pool filled, and removes what failed operations left.
+//!
+//! One process maintains at a time, under a lock; others ask it for another round through a flag file. What has to be
+//! left for later (a busy workspace, a lock that others hold) raises another flag, so that the next check finds work.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
+use agentiso_blocking::in_place;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure};
 use rustix::fs::{FlockOperation, flock};
@@ -13,52 +17,53 @@ use serde::Serialize;
 
 use super::Workspaces;
 use super::chains::{Forest, Merge};
+use super::files::exists;
 use super::intent::Intent;
 
-/// How much less than everyone else the copying of disks asks for the processor.
+/// The nice value of the thread that copies disks.
 const NICE: i32 = 10;
-/// Disks that hold no more than this together are merged whatever it frees.
+/// Disks of at most this size in total are merged even if that frees little.
 const SMALL: u64 = 16 << 20;
-/// Beneath a disk that is written to, less than this is not worth another layer.
+/// Merging below a disk that is written to adds a layer, so it must free at least this much.
 const WORTH_A_LAYER: u64 = 1 << 20;
-/// Merging must free at least one byte for this many copied.
+/// Merging must free at least one byte per this many bytes copied.
 const COPIES_PER_FREED: u64 = 8;
 
-/// Held by the one who maintains.
+/// The lock of the process that maintains.
 const TURN: &str = "lock";
-/// Asks the one who maintains to look once more.
+/// The flag that asks for another round.
 const AGAIN: &str = "again";
-/// Says that something had to be left for another time.
+/// The flag that says that work was left for later.
 const LEFT: &str = "left";
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Maintained {
-    /// Disks that took over ones that nobody needs.
+    /// Unreferenced disks that were merged into the disk above them.
     pub merged: u32,
-    /// Disks that were rewritten to stand on fewer others.
+    /// Disks that were rewritten with fewer backing files.
     pub shortened: u32,
-    /// Running machines that were moved to rewritten disks.
+    /// Running machines that were switched to rewritten disks.
     pub moved: u32,
-    /// Machines that were put into the pool.
+    /// Machines that were added to the pool.
     pub made_ready: u32,
-    /// Machines that were taken out of the pool because nobody wants them.
+    /// Machines that were removed from the pool.
     pub dismissed: u32,
 }
 
 impl Workspaces {
-    /// Whether there is anything to do in the background. A look at the database, unless something is about to be.
+    /// Whether there is background work. Usually only reads the database.
     pub fn needs_maintenance(&self) -> bool {
         let needs = || -> Result<bool, Failure> {
             self.note_abandoned();
-            if self.flag(LEFT).exists() || !self.meta.read(|read| read.unneeded_disks())?.is_empty() {
+            if self.is_raised(LEFT)? || !self.meta.read(|read| read.unneeded_disks())?.is_empty() {
                 return Ok(true);
             }
-            // What failed is tidied up by whoever comes next; nobody else may come while one process stays.
+            // Failed operations are recovered by the next process, and while a daemon runs there may be none.
             if self.meta.read(|read| read.operations())?.iter().any(|operation| !operation.owner.is_alive()) {
                 return Ok(true);
             }
-            // A machine that ended while it was made from a template, and was booted then, has left the template's.
+            // A start that fell back from a template to a boot leaves the pinned memory of the template.
             if !self.unneeded_bases()?.is_empty() {
                 return Ok(true);
             }
@@ -67,17 +72,17 @@ impl Workspaces {
                 || forest.merges().iter().any(|merge| self.is_worth(merge))
                 || self.pool_needs_upkeep()?)
         };
-        needs().unwrap_or_else(|failure| {
-            tracing::warn!(%failure, "could not tell whether there is something to do in the background");
+        in_place(needs).unwrap_or_else(|failure| {
+            tracing::warn!(%failure, "could not determine whether there is background work");
             false
         })
     }
 
-    /// Does what is to be done in the background. Where another process is at it already that one looks once more.
+    /// Does the background work. If another process is doing it, that one is asked for another round.
     pub async fn maintain(&self, progress: &Arc<dyn Progress>) -> Result<Maintained, Failure> {
         let mut done = Maintained::default();
         self.raise(AGAIN)?;
-        while self.flag(AGAIN).exists() {
+        while self.is_raised(AGAIN)? {
             let Some(_turn) = self.take_turn()? else { return Ok(done) };
             while self.lower(AGAIN)? {
                 self.lower(LEFT)?;
@@ -96,7 +101,7 @@ impl Workspaces {
     ) -> Result<(), Failure> {
         self.recover().await?;
         let mut all = self.remove_unneeded_if_at_rest()?;
-        // A machine that cannot be made must not keep the disks from being looked after.
+        // A failure to fill the pool must not keep the disks from being maintained.
         let pool = self.keep_pool(done, progress).await;
         all &= self.keep_chains(done).await?;
         let (moved, left) = self.refresh_machines().await?;
@@ -111,7 +116,7 @@ impl Workspaces {
         pool
     }
 
-    /// Merges and shortens until there is nothing left to. Returns whether nothing had to be left for later.
+    /// Merges and shortens chains until nothing is left to do. Returns false if something was left for later.
     async fn keep_chains(&self, done: &mut Maintained) -> Result<bool, Failure> {
         let mut busy = Vec::new();
         loop {
@@ -120,7 +125,7 @@ impl Workspaces {
                 merge.writer.is_none_or(|writer| !busy.contains(&writer)) && self.is_worth(merge)
             });
             if let Some(Merge { writer: Some(writer), .. }) = merge {
-                // Nobody can rewrite a file that is written to: it is frozen, and merged in the next round.
+                // A disk that is written to cannot be rewritten: it is frozen first, and merged in the next round.
                 if !self.freeze_for_merging(writer).await? {
                     busy.push(writer);
                 }
@@ -139,7 +144,7 @@ impl Workspaces {
         }
     }
 
-    /// Rewrites a frozen disk so that it holds everything down to and with `through`.
+    /// Rewrites a frozen disk so that it contains everything down to and including `through`.
     async fn take_over(&self, disk: DiskId, through: DiskId, span: u32) -> Result<(), Failure> {
         let disks = self.installation.shared_disks();
         let path = self.installation.disk_path(disk);
@@ -147,7 +152,7 @@ impl Workspaces {
             let message = format!("the disk {through} stands on nothing, which no layer does");
             return Err(Failure::new(Code::DataDamaged, message));
         };
-        // Should the disk be removed meanwhile, what was written goes too: the database does not know it then.
+        // If the disk is removed in the meantime the new file is removed too, because it is no longer in the database.
         let intent = Intent { disks: vec![disk], collapse: Some(disk), ..Intent::default() };
         let undertaking = self.undertake("collapse", None, intent)?;
         niced(move || disks.collapse(&path, &onto)).await??;
@@ -155,7 +160,7 @@ impl Workspaces {
         undertaking.finish(|tx| tx.set_disk_parent(disk, parent, span))
     }
 
-    /// Whether merging frees enough for what it copies. The length of chains is not looked at here.
+    /// Whether merging frees enough for what it copies. Does not consider the length of chains.
     fn is_worth(&self, merge: &Merge) -> bool {
         let disks = self.installation.disks();
         let (mut freed, mut copied) = (0, 0);
@@ -169,7 +174,7 @@ impl Workspaces {
             }
             Ok::<_, agentiso_core::ports::DiskError>(())
         })();
-        // A disk that is being written to may make no sense for a moment.
+        // A disk that is being written to may be inconsistent for a moment.
         measured.is_ok()
             && match merge.writer {
                 None => copied <= SMALL || freed * COPIES_PER_FREED >= copied,
@@ -177,12 +182,14 @@ impl Workspaces {
             }
     }
 
-    /// Makes whoever is asked next say that there is something to do.
+    /// Makes the next check find background work.
     pub(super) fn leave_for_later(&self) -> Result<(), Failure> {
         self.raise(LEFT)
     }
 
+    /// Takes the lock of the maintenance; `None` if another process has it.
     fn take_turn(&self) -> Result<Option<File>, Failure> {
+        #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
         let taken = || -> io::Result<Option<File>> {
             let mut options = OpenOptions::new();
             let file = options.create(true).truncate(false).write(true).mode(0o600).open(self.flag(TURN))?;
@@ -192,22 +199,31 @@ impl Workspaces {
                 Err(error) => Err(error.into()),
             }
         };
-        taken().map_err(|error| self.installation.io("begin with the maintenance", error))
+        in_place(taken).map_err(|error| self.installation.io("lock the maintenance", error))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     fn raise(&self, flag: &str) -> Result<(), Failure> {
-        fs::create_dir_all(self.installation.paths.maintenance_dir())
-            .and_then(|()| fs::write(self.flag(flag), ""))
-            .map_err(|error| self.installation.io("note what is to be done", error))
+        let raise = || {
+            fs::create_dir_all(self.installation.paths.maintenance_dir())?;
+            fs::write(self.flag(flag), "")
+        };
+        in_place(raise).map_err(|error| self.installation.io("write a flag of the maintenance", error))
     }
 
     /// Returns whether the flag was raised.
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     fn lower(&self, flag: &str) -> Result<bool, Failure> {
-        match fs::remove_file(self.flag(flag)) {
+        match in_place(|| fs::remove_file(self.flag(flag))) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(self.installation.io("note what was done", error)),
+            Err(error) => Err(self.installation.io("remove a flag of the maintenance", error)),
         }
+    }
+
+    fn is_raised(&self, flag: &str) -> Result<bool, Failure> {
+        in_place(|| exists(&self.flag(flag)))
+            .map_err(|error| self.installation.io("look for a flag of the maintenance", error))
     }
 
     fn flag(&self, name: &str) -> std::path::PathBuf {
@@ -215,13 +231,12 @@ impl Workspaces {
     }
 }
 
-/// Does something on a thread that gives way to every other. Machines are not started on it: what starts a process
-/// hands down how nice it is, for good.
+/// Runs blocking work on a new thread with a low priority. Must not start machines: they would inherit the priority.
 async fn niced<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
     let failed = |error: String| Failure::new(Code::Internal, format!("a background task failed: {error}"));
     let (sender, done) = tokio::sync::oneshot::channel();
     let work = move || {
-        // If it must not be nice it is merely rude.
+        // A failure only means the usual priority.
         let _ = rustix::process::setpriority_process(None, NICE);
         let _ = sender.send(work());
     };

@@ -1,4 +1,4 @@
-//! Workspaces: machines and disks that stay when the command that made them has ended.
+//! Workspaces: machines and disks that outlive the process that created them.
 //!
 //! ```text
 //!            create                 stop, machine ended
@@ -9,26 +9,30 @@
 //!      └─────────────────────────── rm ──────────────────────┘
 //! ```
 //!
-//! Every change is an *undertaking*: before anything is touched the database says what will be made, afterwards one
-//! transaction says that it is done. Whoever finds an undertaking whose owner died finishes or undoes it.
+//! Every change is an *undertaking*: an intent is recorded before anything is created, and one transaction completes it.
+//! If its process dies, the next process that opens the workspaces completes or undoes it.
+//!
+//! Nothing is deleted because something could not be read: a lookup that fails is an error, and only a lookup that
+//! succeeds and finds nothing means that a disk or a memory image is unreferenced.
 
 mod abandoned;
 mod adopt;
 mod attach;
 mod base;
-mod capture;
 mod chains;
 mod commit;
 mod compare;
+mod connections;
 mod create;
 mod export;
 #[cfg(test)]
 mod faults;
+mod files;
 mod fork;
 mod fork_running;
 mod fork_snapshot;
+mod freeze;
 mod grow;
-mod held;
 mod intent;
 mod lifecycle;
 mod live_chain;
@@ -49,9 +53,12 @@ mod rename;
 mod restore;
 mod shapes;
 mod snapshot;
+mod strays;
 mod tidy;
 mod turns;
 mod undertaking;
+#[cfg(test)]
+mod unreadable;
 mod views;
 
 pub use adopt::{Recovered, Recovery};

@@ -1,13 +1,14 @@
-//! Whose the disks are, where each machine has a user of its own.
+//! The owners of disk files, when each machine runs as its own user.
 //!
 //! ```text
-//!   the disk a machine writes to      its own user, mode 0600
-//!   what is frozen                    root, for the group of all machines to read
+//!   the disk a machine writes to      the machine's user, mode 0600
+//!   frozen disks                      root, readable by the group of all machines
 //!   the disk of a stopped workspace   root, mode 0600
 //! ```
 //!
-//! An id is another machine's when the first one has ended, so nothing of a machine may stay its own. What could not be
-//! taken over at the time, because a process was killed, is when the workspaces are next opened.
+//! User ids are reused after a machine has ended, so none of its files may keep its owner. Files that a killed process
+//! did not change back are changed when the workspaces are next opened.
+#![expect(clippy::disallowed_methods, reason = "the methods run `in_place`, or are called so")]
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
+use agentiso_blocking::in_place;
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::Workspace;
 use agentiso_vmm::make_base;
@@ -25,25 +27,39 @@ use super::machine::MachineState;
 use crate::own_disks::OwnDisks;
 
 impl Workspaces {
-    /// Lets a running machine open a disk that was made for it.
+    /// Lets a running machine open a new disk.
     pub(super) fn show(&self, state: &MachineState, disk: &Path) -> Result<(), Failure> {
-        // A machine of an earlier version runs as the user that all had.
+        in_place(|| self.show_blocking(state, disk))
+    }
+
+    fn show_blocking(&self, state: &MachineState, disk: &Path) -> Result<(), Failure> {
+        // Machines started by earlier versions run as the shared user.
         let shared = || Ok::<_, Failure>(self.installation.shared_user()?.map(|user| (user.uid, user.gid)));
         let user = state.record.user.map_or_else(shared, |user| Ok(Some(user)))?;
         self.installation.disks().admit(disk, user)?;
-        let own = OwnDisks::of(&state.berth.path(&self.installation.paths.workspaces_dir()));
-        if !own.exist() {
-            return Ok(());
+        match self.private_disks(state)? {
+            Some(own) => {
+                own.add(disk).map_err(|error| self.installation.io("show the machine a disk", error))
+            }
+            None => Ok(()),
         }
-        own.add(disk).map_err(|error| self.installation.io("show the machine a disk", error))
     }
 
-    /// Lets a machine see what its disk consists of now, and nothing else.
+    /// The private disk directory of a machine; `None` if it was started by an earlier version and sees all disks.
+    fn private_disks(&self, state: &MachineState) -> Result<Option<OwnDisks>, Failure> {
+        let own = OwnDisks::of(&state.dir.path(&self.installation.paths.workspaces_dir()));
+        let exists =
+            own.exist().map_err(|error| self.installation.io("list the disks of a machine", error))?;
+        Ok(exists.then_some(own))
+    }
+
+    /// Lets a machine see exactly the files that its disk consists of now.
     pub(super) fn show_current(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
-        let own = OwnDisks::of(&state.berth.path(&self.installation.paths.workspaces_dir()));
-        if !own.exist() {
-            return Ok(());
-        }
+        in_place(|| self.show_current_blocking(workspace, state))
+    }
+
+    fn show_current_blocking(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
+        let Some(own) = self.private_disks(state)? else { return Ok(()) };
         let (all, disk) = (self.installation.paths.disks_dir(), self.installation.disk_path(workspace.disk));
         let doing = |error| self.installation.io("show the machine its disks", error);
         let real = all.canonicalize().map_err(doing)?;
@@ -55,35 +71,34 @@ impl Workspaces {
         own.keep_up(&all, &names).map_err(doing)
     }
 
-    /// Whether what a machine sees is not what there is.
+    /// Whether a machine sees disks that were replaced or removed.
     pub(super) fn sees_old(&self, state: &MachineState) -> Result<bool, Failure> {
-        let own = OwnDisks::of(&state.berth.path(&self.installation.paths.workspaces_dir()));
-        if !own.exist() {
-            return Ok(false);
-        }
-        let old = own.is_behind(&self.installation.paths.disks_dir());
-        old.map_err(|error| self.installation.io("look at the disks of a machine", error))
+        in_place(|| {
+            let Some(own) = self.private_disks(state)? else { return Ok(false) };
+            let old = own.is_behind(&self.installation.paths.disks_dir());
+            old.map_err(|error| self.installation.io("list the disks of a machine", error))
+        })
     }
 
-    /// Makes a disk that is frozen now root's. What fails is tried again when the workspaces are next opened.
+    /// Gives a frozen disk to root. What fails is tried again when the workspaces are next opened.
     pub(super) fn own_frozen(&self, frozen: DiskId) {
         let Some(group) = self.group_of_machines() else { return };
-        if let Err(error) = make_base(&self.installation.disk_path(frozen), group) {
-            tracing::warn!(%error, disk = %frozen, "could not take over a disk that is frozen");
+        if let Err(error) = in_place(|| make_base(&self.installation.disk_path(frozen), group)) {
+            tracing::warn!(%error, disk = %frozen, "could not change the owner of a frozen disk");
         }
     }
 
-    /// Makes the disk of a workspace whose machine has ended root's.
+    /// Gives the disk of a machine that has ended to root.
     pub(super) fn own_stopped(&self, disk: DiskId) {
         if self.group_of_machines().is_none() {
             return;
         }
-        if let Err(error) = make_roots(&self.installation.disk_path(disk)) {
-            tracing::warn!(%error, %disk, "could not take back the disk of a machine that has ended");
+        if let Err(error) = in_place(|| make_roots(&self.installation.disk_path(disk))) {
+            tracing::warn!(%error, %disk, "could not change the owner of a stopped workspace's disk");
         }
     }
 
-    /// Makes everything root's that belongs to no machine that runs.
+    /// Gives all disks to root that no running machine writes to.
     pub(super) fn own_disks(&self) -> Result<(), Failure> {
         let Some(group) = self.group_of_machines() else { return Ok(()) };
         let (disks, workspaces, pool) =
@@ -92,25 +107,28 @@ impl Workspaces {
         written.extend(workspaces.iter().filter(|one| one.machine().is_some()).map(|one| one.disk));
         for disk in disks.iter().filter(|disk| !written.contains(&disk.id)) {
             let path = self.installation.disk_path(disk.id);
-            match path.symlink_metadata() {
-                Ok(about) if about.is_file() && about.uid() != 0 => {
-                    if disk.frozen { make_base(&path, group) } else { make_roots(&path) }
-                        .map_err(|error| self.installation.io("take over the disk of a machine", error))?;
-                }
-                // One that is missing is noticed by who needs it.
-                _ => {}
-            }
+            let owned = match path.symlink_metadata() {
+                Ok(about) if about.is_file() && about.uid() != 0 => match disk.frozen {
+                    true => make_base(&path, group),
+                    false => make_roots(&path),
+                },
+                Ok(_) => Ok(()),
+                // A missing disk is reported by the operation that needs it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+            };
+            owned.map_err(|error| self.installation.io("change the owner of a disk", error))?;
         }
         Ok(())
     }
 
-    /// The group of all machines, if they have users of their own.
+    /// The group of all machines; `None` if they run as the user of this process.
     fn group_of_machines(&self) -> Option<u32> {
         self.installation.shared_user().ok().flatten().map(|user| user.gid)
     }
 }
 
-/// Of a volume it is the device that has been a machine's.
+/// Gives a disk to root. For a volume, this changes the owner of the device that the link names.
 fn make_roots(disk: &Path) -> io::Result<()> {
     match std::os::unix::fs::chown(disk, Some(0), Some(0)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

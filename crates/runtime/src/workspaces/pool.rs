@@ -1,7 +1,7 @@
-//! Machines that are ready before anyone asks for them.
+//! The pool: machines that are started before they are needed.
 //!
-//! A machine in the pool has its image mounted, has run commands, and stands still. A create that asks for exactly
-//! what it is gets it, wakes it and gives it an identity.
+//! A pooled machine has its image mounted, has run some commands, and is paused. A create request that matches its image
+//! and size takes it, resumes it and gives it an identity.
 
 use std::sync::Arc;
 
@@ -16,14 +16,15 @@ use uuid::Uuid;
 
 use super::base::insert_disk;
 use super::create::{insert_owned, made_up_name, now, tier_name};
-use super::intent::{BerthName, Intent};
+use super::intent::{Intent, MachineDirName};
 use super::machine::MachineState;
 use super::undertaking::Undertaking;
 use super::views::view_of;
 use super::{CreateRequest, WorkspaceView, Workspaces};
-use crate::start::{BerthDisk, Identity, Ingredients, OnWake, Tier, image_identity};
+use crate::start::{Identity, Ingredients, OnWake, StartDisk, Tier, image_identity};
 
-/// Commands a machine runs before it waits: what comes first in a workspace is then translated and in memory.
+/// Commands that a machine runs before it is paused, so that typical first commands find their code translated and in
+/// memory.
 const REHEARSAL: [&[&str]; 4] = [
     &["/bin/true"],
     &["/bin/echo", "ready"],
@@ -36,12 +37,12 @@ const REHEARSAL: [&[&str]; 4] = [
 ];
 /// The shell that runs the command lines of agents, where the image has it.
 const BASH: &str = "/bin/bash";
-/// Some paths are only taken by what is not the first of its kind.
+/// The commands are run more than once, because some code paths are only taken the second time.
 const REHEARSALS: usize = 2;
-/// How often a machine that turns out to be gone is replaced by the next one.
+/// How many pooled machines are tried if one of them has died.
 const TRIES: usize = 4;
 
-/// What the pool keeps ready.
+/// The image and size of pooled machines.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PoolShape {
     /// The image.
@@ -51,7 +52,7 @@ pub struct PoolShape {
 }
 
 impl Workspaces {
-    /// Takes a ready machine that is exactly what is asked for. `None` if there is none.
+    /// Takes a pooled machine that matches the request. `None` if there is none.
     pub(super) async fn take_from_pool(
         &self,
         request: &CreateRequest,
@@ -67,7 +68,7 @@ impl Workspaces {
                 Ok(view) => return Ok(Some(view)),
                 Err(failure) if failure.code() == Code::WorkspaceExists => return Err(failure),
                 Err(failure) => {
-                    tracing::warn!(%failure, "a machine of the pool could not be used");
+                    tracing::warn!(%failure, "could not use a pooled machine");
                     self.remove_unneeded()?;
                 }
             }
@@ -81,9 +82,12 @@ impl Workspaces {
     fn claim(&self, shape: &str) -> Result<Option<(PoolMachine, Undertaking<'_>)>, Failure> {
         let claimed = self.meta.write(|tx| {
             let Some(ready) = tx.claim(shape)? else { return Ok(None) };
-            let berth = MachineState::from_value(&ready.machine).map(|machine| machine.berth);
-            let intent =
-                Intent { disks: vec![ready.disk], berths: berth.into_iter().collect(), ..Intent::default() };
+            let dir = MachineState::from_value(&ready.machine).map(|machine| machine.dir);
+            let intent = Intent {
+                disks: vec![ready.disk],
+                machine_dirs: dir.into_iter().collect(),
+                ..Intent::default()
+            };
             let value = serde_json::to_value(&intent).unwrap_or_default();
             let operation: OperationId = tx.begin("claim", Some(ready.id), &value)?;
             Ok::<_, MetaError>(Some((ready, operation, intent)))
@@ -100,7 +104,7 @@ impl Workspaces {
         undertaking: Undertaking<'_>,
     ) -> Result<WorkspaceView, Failure> {
         let state = MachineState::from_value(&ready.machine)?;
-        let machine = self.come_back(&state).await?;
+        let machine = self.reconnect(&state).await?;
         let identity = Identity { id: ready.id, hostname: name.to_string() };
         identity.give_to(&machine, OnWake::Start).await?;
         let workspace = Workspace {
@@ -118,32 +122,32 @@ impl Workspaces {
             tier: tier_name(Tier::Pool),
         };
         undertaking.finish(|tx| insert_owned(tx, &workspace, owner))?;
-        self.held.leave(workspace.id, machine);
+        self.connections.leave(workspace.id, machine);
         Ok(view_of(&workspace, Some(&state)))
     }
 
-    /// Makes one machine ready and puts it into the pool.
+    /// Starts one machine and adds it to the pool.
     pub async fn add_to_pool(&self, shape: &PoolShape, progress: &Arc<dyn Progress>) -> Result<(), Failure> {
-        let image = self.installation.images()?.get(&shape.image)?;
+        let image = self.installation.image(&shape.image)?;
         let with = self.installation.ingredients(&image, &shape.resources, progress).await?;
-        // Nobody waits for this machine, so it can wait for its template. Without one it is made another way.
+        // Nobody waits for this machine, so it can wait for its template. Without one it is started another way.
         if let Err(error) = self.installation.warm_template(&with, progress).await {
             tracing::warn!(error = %agentiso_core::chain(&error), "no warm template");
         }
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         let _disks = self.use_disks()?;
         let disk = DiskId::from_uuid(Uuid::now_v7());
-        let berth_name = BerthName::new(id);
-        let intent = Intent { disks: vec![disk], berths: vec![berth_name], ..Intent::default() };
+        let dir_name = MachineDirName::new(id);
+        let intent = Intent { disks: vec![disk], machine_dirs: vec![dir_name], ..Intent::default() };
         let undertaking = self.undertake("pool", Some(id), intent)?;
-        let berth = self.berth(berth_name, disk, BerthDisk::Fresh, &with.host)?;
-        let started = self.installation.start_in(&with, &berth, false, progress).await?;
+        let pending = self.pending_start(dir_name, disk, StartDisk::Fresh, &with.host)?;
+        let started = self.installation.start_in(&with, &pending, false, progress).await?;
         let identity = Identity { id, hostname: made_up_name(id)?.to_string() };
         identity.give_to(&started.machine, OnWake::Start).await?;
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        let state = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        let state = self.lasting(&started.machine, dir_name, with.restore_key())?;
         let machine = self.rehearsed(started.machine, &state, &identity).await?;
         machine.qmp().execute("stop", json!({})).await.map_err(VmError::from)?;
         let ready = PoolMachine {
@@ -166,7 +170,7 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Lets a machine do once what every workspace does first, from coming back to it to the end of a command.
+    /// Runs what every workspace does first: reconnecting, setting an identity, commands.
     async fn rehearsed(
         &self,
         mut machine: Machine,
@@ -176,44 +180,44 @@ impl Workspaces {
         for _ in 0..REHEARSALS {
             rehearse(&machine).await?;
             machine.release();
-            machine = self.come_back(state).await?;
+            machine = self.reconnect(state).await?;
             identity.give_to(&machine, OnWake::Start).await?;
         }
         Ok(machine)
     }
 
-    /// Comes back to a machine that no workspace owns.
-    async fn come_back(&self, state: &MachineState) -> Result<Machine, Failure> {
-        let dir = state.berth.path(&self.installation.paths.workspaces_dir());
+    /// Reconnects to a machine that belongs to no workspace.
+    async fn reconnect(&self, state: &MachineState) -> Result<Machine, Failure> {
+        let dir = state.dir.path(&self.installation.paths.workspaces_dir());
         let patience = self.installation.config.vm.boot_timeout();
         let found = Machine::adopt(&dir, &state.record, patience).await?;
-        found.ok_or_else(|| Failure::new(Code::VmCrashed, "a machine of the pool has ended by itself"))
+        found.ok_or_else(|| Failure::new(Code::VmCrashed, "a pooled machine has ended by itself"))
     }
 
-    /// Names everything a machine depends on: one of the same name is exactly what is asked for.
+    /// A key over everything that a machine depends on: a pooled machine with the same key matches.
     pub(super) fn shape_key(&self, with: &Ingredients) -> String {
         with.warm_key(self.installation.disks())
     }
 }
 
-/// Asks what is asked before the first command, and runs the commands of the rehearsal.
+/// Sends the requests that precede a first command, and runs the commands.
 async fn rehearse(machine: &Machine) -> Result<(), VmError> {
     let ask = async {
         let guest = machine.guest();
-        // What the guest refuses was rehearsed too.
+        // Errors do not matter: the guest has run the code.
         let _ = (guest.env().await, guest.stat(BASH.as_bytes(), true).await, guest.status().await);
         Ok(())
     };
-    machine.during("its rehearsal", super::snapshot::CALM_LIMIT, ask).await?;
+    machine.during("its rehearsal", super::snapshot::HOLD_LIMIT, ask).await?;
     for argv in REHEARSAL {
         let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
         let run = async {
             let mut process = machine.guest().exec(Exec { argv, ..Exec::default() }).await?;
-            // An image without this command rehearses the others.
+            // An image may lack this command.
             while let Ok(Some(_)) = process.next().await {}
             Ok(())
         };
-        machine.during("its rehearsal", super::snapshot::CALM_LIMIT, run).await?;
+        machine.during("its rehearsal", super::snapshot::HOLD_LIMIT, run).await?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! How much memory the machines of the pool may have on this host.
+//! How much memory pooled machines may use on this host.
 //!
-//! A machine that waits costs the host far less than its size, but it grows to its size once it is used. So sizes are
-//! what is counted, and a host that is short of memory keeps nothing ready.
+//! A paused machine uses far less memory than its size, but it grows to its size once it is used. So the sizes are
+//! counted, and a host that is short of memory keeps no machines ready.
 
 use std::fs;
 use std::io;
@@ -30,6 +30,7 @@ pub(crate) struct HostMemory {
 impl HostMemory {
     /// Reads it.
     pub fn read() -> io::Result<Self> {
+        #[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
         let text = fs::read_to_string("/proc/meminfo")?;
         Self::parse(&text)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no memory in it"))

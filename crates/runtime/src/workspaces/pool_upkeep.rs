@@ -1,4 +1,4 @@
-//! Keeping the pool as it should be.
+//! Filling the pool, and removing machines from it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,18 +12,18 @@ use super::machine::MachineState;
 use super::maintain::Maintained;
 use super::pool::PoolShape;
 use super::pool_budget::Allowed;
-use super::recover::end;
+use super::strays::end;
 use super::{PoolState, Workspaces, undertaking};
 use crate::start::image_identity;
 
-/// How long a machine for the pool waits for commands that are at work.
+/// How long filling the pool waits for other operations.
 const GIVE_WAY: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(25);
-/// How long no machine is made for the pool after one could not be; twice as long each time, up to the second.
+/// How long filling the pool pauses after a failure: doubled each time, up to the second value.
 const FIRST_REST: Duration = Duration::from_secs(10);
 const LONGEST_REST: Duration = Duration::from_secs(600);
 
-/// A machine that could not be made is not tried again at once: whatever keeps it from starting may last.
+/// The pause after a failure to fill the pool: its cause is likely to last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolRest(Arc<Mutex<Option<Resting>>>);
 
@@ -39,7 +39,7 @@ impl PoolRest {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to rest, or rests longer than the last time.
+    /// Starts a pause, or a longer one than the last.
     fn begin(&self, reason: String, now: Instant) {
         let mut resting = self.lock();
         let length = resting.as_ref().map_or(FIRST_REST, |last| (last.length * 2).min(LONGEST_REST));
@@ -50,13 +50,13 @@ impl PoolRest {
         *self.lock() = None;
     }
 
-    /// Why no machine is made now, if none is.
+    /// The reason of the current pause; `None` if there is none.
     fn reason(&self, now: Instant) -> Option<String> {
         self.lock().as_ref().filter(|resting| now < resting.until).map(|resting| resting.reason.clone())
     }
 }
 
-/// A shape that is kept ready.
+/// A shape of which machines are kept ready.
 struct Kept {
     shape: PoolShape,
     key: String,
@@ -64,7 +64,7 @@ struct Kept {
 }
 
 impl Workspaces {
-    /// Whether the pool lacks machines or has some that nobody wants, as far as a glance tells.
+    /// Whether the pool lacks machines or has too many. A quick check that starts nothing.
     pub(super) fn pool_needs_upkeep(&self) -> Result<bool, Failure> {
         let pool = self.meta.read(|read| read.pool())?;
         if self.pool_budget().allowed == Allowed::Nothing {
@@ -73,10 +73,9 @@ impl Workspaces {
         if self.pool_rest.reason(Instant::now()).is_some() {
             return Ok(false);
         }
-        let images = self.installation.images()?;
         let mut wanted = 0;
         for (shape, count) in self.wanted_shapes(&pool) {
-            let identity = image_identity(&images.get(&shape.image)?);
+            let identity = image_identity(&self.installation.image(&shape.image)?);
             let fits = |one: &&PoolMachine| {
                 (&one.image, one.resources) == (&shape.image, shape.resources)
                     && one.image_identity == identity
@@ -91,7 +90,7 @@ impl Workspaces {
         Ok(wanted != pool.len())
     }
 
-    /// How the pool stands.
+    /// The state of the pool.
     pub fn pool_state(&self) -> Result<PoolState, Failure> {
         let pool = self.meta.read(|read| read.pool())?;
         let wanted = self.wanted_shapes(&pool).iter().map(|(_, count)| *count as usize).sum();
@@ -108,7 +107,7 @@ impl Workspaces {
         Ok(PoolState { ready: pool.len(), wanted, why })
     }
 
-    /// Ends every machine of the pool.
+    /// Ends all pooled machines.
     pub fn empty_pool(&self) -> Result<(), Failure> {
         for machine in self.meta.read(|read| read.pool())? {
             self.dismiss(&machine)?;
@@ -116,7 +115,7 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Ends the machines that nobody wants and makes those that are missing, one at a time.
+    /// Ends surplus machines and starts missing ones, one at a time.
     pub(super) async fn keep_pool(
         &self,
         done: &mut Maintained,
@@ -138,7 +137,7 @@ impl Workspaces {
         let pool = self.meta.read(|read| read.pool())?;
         let mut kept = Vec::new();
         for (shape, count) in self.wanted_shapes(&pool) {
-            let image = self.installation.images()?.get(&shape.image)?;
+            let image = self.installation.image(&shape.image)?;
             let with = self.installation.ingredients(&image, &shape.resources, progress).await?;
             kept.push(Kept { key: self.shape_key(&with), shape, count: count as usize });
         }
@@ -147,7 +146,7 @@ impl Workspaces {
             done.dismissed += 1;
         }
         for Kept { shape, key, count } in &kept {
-            // Whoever takes one meanwhile asks for another look, so that this ends.
+            // A create that takes one in the meantime asks for another round, so this loop is finite.
             let have = self.meta.read(|read| read.pool())?.iter().filter(|one| one.shape == *key).count();
             for _ in have..*count {
                 self.give_way().await?;
@@ -158,10 +157,10 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Ends a machine of the pool. Nobody can have it from the moment it is announced.
+    /// Ends a pooled machine. It is removed from the pool first, so that nobody can take it.
     fn dismiss(&self, machine: &PoolMachine) -> Result<(), Failure> {
         let state = MachineState::from_value(&machine.machine)?;
-        let intent = Intent { disks: vec![machine.disk], berths: vec![state.berth], ..Intent::default() };
+        let intent = Intent { disks: vec![machine.disk], machine_dirs: vec![state.dir], ..Intent::default() };
         let value = serde_json::to_value(&intent).map_err(undertaking::internal)?;
         let taken = self.meta.write(|tx| {
             if !tx.pool()?.iter().any(|one| one.id == machine.id) {
@@ -173,19 +172,19 @@ impl Workspaces {
         let Some(operation) = taken else { return Ok(()) };
         let undertaking = self.resume_undertaking(operation, intent);
         if state.record.is_alive() {
-            end(state.record.pid);
+            end(state.record.pid)
+                .map_err(|error| self.installation.io("end a machine of the pool", error))?;
         }
         let dir = self.installation.paths.workspaces_dir();
         state
-            .berth
+            .dir
             .remove(&dir)
             .map_err(|error| self.installation.io("remove a machine's directory", error))?;
-        // From then on its disk is one that nothing needs.
+        // Its disk is unreferenced now, and removed by the next sweep.
         undertaking.finish(|_| Ok(()))
     }
 
-    /// Waits a while for changes of workspaces that are under way, and for the first commands of a new one: somebody
-    /// waits for those.
+    /// Waits for other operations and for the first commands of a new workspace, because clients wait for those.
     async fn give_way(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + GIVE_WAY;
         while Instant::now() < deadline {
@@ -199,7 +198,7 @@ impl Workspaces {
     }
 }
 
-/// The machines that are dead, of no wanted shape, or more than wanted.
+/// The machines that are dead, of an unwanted shape, or more than wanted.
 fn unwanted(pool: &[PoolMachine], kept: &[Kept]) -> Vec<PoolMachine> {
     let mut room: Vec<(&str, usize)> = kept.iter().map(|one| (one.key.as_str(), one.count)).collect();
     let has_place = |one: &&PoolMachine| {

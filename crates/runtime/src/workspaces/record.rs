@@ -1,18 +1,20 @@
-//! What is written beside the disks, so that workspaces can be found again without the database.
+//! Records of workspaces beside their disks, from which they can be recovered without the database.
 //!
 //! Every workspace has a *record* in the directory of disks: its own row and those of its snapshots and their memory.
-//! What a disk stands on is not part of it, because the disk's file says so. A *marker* in the same directory names the
-//! database that the records belong to and the newest generation among them.
+//! Backing files are not recorded, because the disk files name them. A *marker* in the same directory names the database
+//! that the records belong to and the newest generation among them.
 //!
-//! The order is: rows are committed, the record is written, the note that it is behind is removed. If this is
-//! interrupted the record is older than the database, never newer, and is written by the next command. So a record that
-//! is newer than the database means that the database was replaced by an older one.
+//! The rows are committed first, then the record is written, then the note that it is stale is deleted. If this is
+//! interrupted the record is older than the database, never newer, and the next process writes it again. So a record
+//! that is newer than the database means that the database was replaced by an older one.
+#![expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
+use agentiso_blocking::in_place;
 use agentiso_core::action::SnapshotKind;
 use agentiso_core::{
     DiskId, Failure, ImageName, MemoryId, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
@@ -24,23 +26,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Workspaces;
+use super::files::remove_file;
 
-/// The newest format of records and markers. Fields may be added to a format; a change of meaning needs a new one.
-/// What the name of an unfinished record starts with.
+/// The prefix of a partial record's name.
 const PARTIAL: &str = ".record-";
+/// The newest format of records and markers. Fields may be added to a format; a change of meaning needs a new one.
 const FORMAT: u32 = 1;
 const SUFFIX: &str = ".workspace.json";
 const MARKER: &str = ".database.json";
-/// A record of a workspace with thousands of snapshots is still far smaller.
+/// The largest record that is read: far more than a workspace with thousands of snapshots needs.
 const LARGEST: u64 = 64 << 20;
 
-/// Everything needed to write down a workspace again.
+/// Everything needed to add a workspace to a database again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Record {
     format: u32,
     /// The database it was written from.
     pub database: String,
-    /// The generation of the database that it shows.
+    /// The generation of the database it was written at.
     pub generation: u64,
     pub id: WorkspaceId,
     pub name: WorkspaceName,
@@ -108,12 +111,12 @@ pub(crate) struct RecordedMemory {
 pub(crate) struct Marker {
     format: u32,
     pub database: String,
-    /// The newest generation that a record shows.
+    /// The newest generation of any record.
     pub generation: u64,
 }
 
 impl Record {
-    /// What the database says about a workspace now; `None` if it knows no such workspace.
+    /// The current record of a workspace; `None` if there is no such workspace.
     pub fn of(read: &Read<'_>, id: WorkspaceId) -> Result<Option<Self>, MetaError> {
         let Some(workspace) = read.workspace_if_known(id)? else { return Ok(None) };
         let identity = read.identity()?;
@@ -157,12 +160,12 @@ impl Record {
         }))
     }
 
-    /// Where the record of a workspace is.
+    /// The path of a workspace's record.
     pub fn path(dir: &Path, id: WorkspaceId) -> PathBuf {
         dir.join(format!("{id}{SUFFIX}"))
     }
 
-    /// The workspace whose record a file is, by its name.
+    /// The workspace of a record, by the file's name.
     pub fn workspace_of(path: &Path) -> Option<WorkspaceId> {
         let id = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
         uuid::Uuid::try_parse(id).ok().map(WorkspaceId::from_uuid)
@@ -172,12 +175,12 @@ impl Record {
     pub fn read(path: &Path) -> io::Result<Self> {
         let record: Self = read_json(path)?;
         if record.format != FORMAT || Self::workspace_of(path) != Some(record.id) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no record of this version"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a record of a known version"));
         }
         Ok(record)
     }
 
-    /// Writes it to a directory, in place of an older one.
+    /// Writes it to a directory, replacing an older one.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         write_json(&Self::path(dir, self.id), self)
     }
@@ -213,7 +216,7 @@ impl RecordedMemory {
 }
 
 impl Marker {
-    /// The marker of a directory. One that cannot be understood says nothing, like one that is not there.
+    /// The marker of a directory; `None` if it does not exist or is damaged.
     pub fn read(dir: &Path) -> io::Result<Option<Self>> {
         match read_json::<Self>(&dir.join(MARKER)) {
             Ok(marker) => Ok(Some(marker).filter(|marker| marker.format == FORMAT)),
@@ -224,7 +227,7 @@ impl Marker {
         }
     }
 
-    /// Writes it, unless a later one of the same database is there.
+    /// Writes it, unless there is a later one of the same database.
     fn write(database: &str, generation: u64, dir: &Path) -> io::Result<()> {
         match Self::read(dir)? {
             Some(there) if there.database == database && there.generation >= generation => Ok(()),
@@ -237,10 +240,10 @@ impl Marker {
 }
 
 impl Workspaces {
-    /// Writes the records that are behind the database. One that cannot be written now is by the next command.
+    /// Writes the records that are older than the database. On failure the next process writes them.
     pub(crate) fn write_records(&self) {
-        if let Err(failure) = self.try_write_records() {
-            tracing::warn!(%failure, "could not write the records of workspaces yet");
+        if let Err(failure) = in_place(|| self.try_write_records()) {
+            tracing::warn!(%failure, "could not write the records of workspaces");
         }
     }
 
@@ -254,7 +257,7 @@ impl Workspaces {
         for one in &stale {
             let written = match self.meta.read(|read| Record::of(read, one.workspace))? {
                 Some(record) => record.write(&dir),
-                None => gone(fs::remove_file(Record::path(&dir, one.workspace))),
+                None => remove_file(&Record::path(&dir, one.workspace)),
             };
             written.map_err(failed)?;
         }
@@ -262,11 +265,11 @@ impl Workspaces {
         Ok(self.meta.write(|tx| tx.settle_records(&stale))?)
     }
 
-    /// Says beside the disks which database they belong to.
+    /// Writes the marker.
     pub(super) fn write_marker(&self) -> Result<(), Failure> {
         let identity = self.meta.read(|read| read.identity())?;
         Marker::write(&identity.database, identity.generation, &self.installation.paths.disks_dir())
-            .map_err(|error| self.installation.io("say which database the disks belong to", error))
+            .map_err(|error| self.installation.io("write the marker of the database", error))
     }
 }
 
@@ -280,22 +283,15 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     serde_json::from_slice(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Whether a file is a record that was not finished.
+/// Whether a file is a partial record.
 pub(super) fn is_partial_record(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PARTIAL))
 }
 
-/// There is always a whole file of that name: the old one or the new one.
+/// Writes a file atomically.
 fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::with_prefix_in(PARTIAL, dir)?;
     file.write_all(&serde_json::to_vec_pretty(value)?)?;
     file.persist(path).map(drop).map_err(|error| error.error)
-}
-
-pub(super) fn gone(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

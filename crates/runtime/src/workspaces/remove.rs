@@ -1,4 +1,4 @@
-//! Removing a workspace and everything that was only its own.
+//! Removing a workspace and everything that only it uses.
 
 use agentiso_core::{Code, Failure};
 
@@ -6,8 +6,8 @@ use super::intent::Intent;
 use super::{RemoveRequest, Workspaces};
 
 impl Workspaces {
-    /// Removes a workspace, its snapshots and its machine. Forks of it are not disturbed. With `force` its QEMU is killed
-    /// first: nothing the guest does can delay that.
+    /// Removes a workspace, its snapshots and its machine. Forks of it are not affected. With `force` its QEMU is killed
+    /// first, so that the guest cannot delay the removal.
     pub async fn remove(&self, request: &RemoveRequest) -> Result<(), Failure> {
         self.installation.make_room();
         let mut done = self.try_remove(request).await;
@@ -31,7 +31,7 @@ impl Workspaces {
                 )
                 .with_remedy(format!("stop it first, or force it: agentiso rm --force {}", workspace.name)));
             }
-            // One may have been started while we waited for the lock.
+            // It may have been started while this waited for the lock.
             state.record.kill().await?;
             self.clear_up(&workspace, &state)?;
             self.meta.write(|tx| tx.set_stopped(workspace.id, Some("it is being removed")))?;

@@ -1,4 +1,4 @@
-//! Giving a workspace another name.
+//! Renaming a workspace.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use agentiso_proto::Configure;
 
 use super::{WorkspaceView, Workspaces};
 
-/// How long a machine may take to learn its name.
+/// How long a machine may take to change its host name.
 const LIMIT: Duration = Duration::from_secs(10);
 
 impl Workspaces {
-    /// Renames a workspace, and its machine if it runs. On failure it has the name it had.
+    /// Renames a workspace, and sets the host name of its machine if it runs. On failure the name does not change.
     pub async fn rename(&self, id: WorkspaceId, name: &WorkspaceName) -> Result<WorkspaceView, Failure> {
         let (workspace, lock) = self.lock(id).await?;
         if workspace.name != *name {
@@ -21,7 +21,9 @@ impl Workspaces {
                 Ok(attached) => {
                     let identity = Configure { hostname: Some(name.to_string()), ..Configure::default() };
                     let machine = attached.machine();
-                    machine.during("learning its name", LIMIT, machine.guest().configure(identity)).await?;
+                    machine
+                        .during("changing its host name", LIMIT, machine.guest().configure(identity))
+                        .await?;
                 }
                 Err(failure) if failure.code() == Code::WorkspaceNotRunning => {}
                 Err(failure) => return Err(failure),

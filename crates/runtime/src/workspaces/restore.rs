@@ -1,13 +1,15 @@
-//! Taking a workspace back to a snapshot.
+//! Restoring a workspace to a snapshot.
 //!
-//! The machine of the snapshot is started beside the present one, which stands still meanwhile; only when the new one
-//! has answered does the old one end. Until then any failure leaves the workspace as it was.
+//! The machine of the snapshot is started beside the current one, which is paused. The current one is killed only after
+//! the new one has answered and is recorded. If anything fails before that, the current one is resumed and the workspace
+//! does not change.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentiso_blocking::off_thread;
 use agentiso_core::ports::DiskSource;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure, SnapshotId, SnapshotName, WorkspaceId};
@@ -21,18 +23,17 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::base::insert_disk;
+use super::connections::Connections;
 use super::create::tier_name;
-use super::held::Held;
-use super::intent::{BerthName, Intent};
+use super::intent::{Intent, MachineDirName};
 use super::machine::MachineState;
 use super::snapshot::MemoryAbout;
 use super::undertaking::Undertaking;
 use super::views::view_of;
 use super::{Restored, Workspaces};
-use crate::image_ops::blocking;
-use crate::start::{Berth, BerthDisk, Identity, OnWake, Tier};
+use crate::start::{Identity, OnWake, PendingStart, StartDisk, Tier};
 
-/// A machine that has just been restored or started in place of another.
+/// A machine that was restored or started for a restore or a fork.
 pub(crate) struct Revived {
     pub machine: Machine,
     pub state: MachineState,
@@ -40,13 +41,13 @@ pub(crate) struct Revived {
     pub hooks: Vec<HookReport>,
 }
 
-/// Where a workspace is taken back to.
+/// What a workspace is restored to.
 struct Destination<'a> {
     snapshot: &'a Snapshot,
     memory: Option<&'a (Memory, MemoryAbout)>,
 }
 
-/// A restore that the database knows, with the machine from before still there.
+/// A recorded restore, before the old machine is killed.
 struct Beside<'a> {
     undertaking: Undertaking<'a>,
     revived: Option<Revived>,
@@ -54,16 +55,16 @@ struct Beside<'a> {
     away: Duration,
 }
 
-/// The machine from before. Whatever goes wrong, it is let go and not ended.
+/// The old machine. Dropping it disconnects from it and does not kill it.
 struct Present {
     state: MachineState,
     machine: Option<Machine>,
-    held: Arc<Held>,
+    connections: Arc<Connections>,
 }
 
 impl Present {
-    fn new((state, machine): (MachineState, Machine), held: &Arc<Held>) -> Self {
-        Self { state, machine: Some(machine), held: Arc::clone(held) }
+    fn new((state, machine): (MachineState, Machine), connections: &Arc<Connections>) -> Self {
+        Self { state, machine: Some(machine), connections: Arc::clone(connections) }
     }
 
     async fn stand_still(&self) -> Result<(), VmError> {
@@ -73,7 +74,7 @@ impl Present {
         Ok(())
     }
 
-    /// If it cannot go on it has ended, and whoever looks next will see that.
+    /// If this fails the machine has ended, which the next operation notices.
     async fn go_on(self) {
         if let Some(machine) = &self.machine {
             let _ = machine.qmp().execute("cont", json!({})).await;
@@ -84,20 +85,20 @@ impl Present {
         if let Some(machine) = self.machine.take() {
             machine.kill().await;
         }
-        self.state.berth.remove(workspaces_dir)
+        self.state.dir.remove(workspaces_dir)
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
         if let Some(machine) = self.machine.take() {
-            self.held.leave(self.state.berth.workspace, machine);
+            self.connections.leave(self.state.dir.workspace, machine);
         }
     }
 }
 
 impl Workspaces {
-    /// Takes a workspace back to one of its snapshots: with its memory if the snapshot has it, unless `disk_only`.
+    /// Restores a workspace to one of its snapshots: with its memory if the snapshot has it, unless `disk_only`.
     pub async fn restore(
         &self,
         id: WorkspaceId,
@@ -109,7 +110,7 @@ impl Workspaces {
         let snapshot = self.snapshot_of(&workspace, snapshot)?;
         let memory = if disk_only { None } else { self.memory_to_restore(&snapshot)? };
         let disks = self.use_disks()?;
-        let present = self.reach(&workspace).await?.map(|found| Present::new(found, &self.held));
+        let present = self.reach(&workspace).await?.map(|found| Present::new(found, &self.connections));
         let to = Destination { snapshot: &snapshot, memory: memory.as_ref() };
         let then = self.as_of(&workspace, snapshot.disk)?;
         let beside = match self.restore_beside(&then, &to, present.as_ref(), progress).await {
@@ -125,7 +126,7 @@ impl Workspaces {
         let view = view_of(&after, revived.as_ref().map(|revived| &revived.state));
         let hooks = match revived {
             Some(Revived { machine, hooks, .. }) => {
-                self.held.leave(workspace.id, machine);
+                self.connections.leave(workspace.id, machine);
                 hooks
             }
             None => Vec::new(),
@@ -141,7 +142,7 @@ impl Workspaces {
         Ok(Restored { workspace: view, memory: memory.is_some(), away, hooks })
     }
 
-    /// Starts the machine of a snapshot and makes it the workspace's.
+    /// Starts the machine of a snapshot and records it as the workspace's.
     async fn restore_beside(
         &self,
         workspace: &Workspace,
@@ -150,11 +151,11 @@ impl Workspaces {
         progress: &Arc<dyn Progress>,
     ) -> Result<Beside<'_>, Failure> {
         let disk = DiskId::from_uuid(Uuid::now_v7());
-        let berth = BerthName::new(workspace.id);
-        let intent = Intent { disks: vec![disk], berths: vec![berth], ..Intent::default() };
+        let dir = MachineDirName::new(workspace.id);
+        let intent = Intent { disks: vec![disk], machine_dirs: vec![dir], ..Intent::default() };
         let undertaking = self.undertake("restore", Some(workspace.id), intent)?;
         let began = Instant::now();
-        let revived = self.revive(workspace, to, (disk, berth), present, progress).await?;
+        let revived = self.revive(workspace, to, (disk, dir), present, progress).await?;
         let away = began.elapsed();
         let parent = self.parent_of(disk)?;
         let value = revived.as_ref().map(|revived| revived.state.to_value()).transpose()?;
@@ -166,7 +167,7 @@ impl Workspaces {
             match (&value, &revived) {
                 (Some(value), Some(revived)) => {
                     tx.set_running(workspace.id, value)?;
-                    // A memory has the size it was taken with, whatever the workspace was changed to since.
+                    // A memory image has the size of the machine it was taken from.
                     let hardware = revived.state.record.hardware;
                     tx.set_size(workspace.id, hardware.vcpus, hardware.memory_mb)?;
                     tx.set_tier(workspace.id, &tier_name(revived.tier))?;
@@ -178,12 +179,12 @@ impl Workspaces {
         Ok(Beside { undertaking, revived, after, away })
     }
 
-    /// Starts a machine at the destination. `None` if there is nothing to run: no memory, and no machine before.
+    /// Starts a machine at the destination. `None` if there is nothing to run: no memory, and the workspace was stopped.
     async fn revive(
         &self,
         workspace: &Workspace,
         to: &Destination<'_>,
-        (disk, berth_name): (DiskId, BerthName),
+        (disk, dir_name): (DiskId, MachineDirName),
         present: Option<&Present>,
         progress: &Arc<dyn Progress>,
     ) -> Result<Option<Revived>, Failure> {
@@ -193,48 +194,48 @@ impl Workspaces {
         self.installation.create_disk(&self.installation.disk_path(disk), &source, bytes)?;
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
         if let Some((memory, about)) = to.memory {
-            let berth = self.berth(berth_name, disk, BerthDisk::Existing, &host)?;
+            let pending = self.pending_start(dir_name, disk, StartDisk::Existing, &host)?;
             let from = self.state_of(to.snapshot, memory, about).await?;
-            let standby = self.standby(&host, &berth, &memory.base, about.hardware)?;
+            let standby = self.standby(&host, &pending, &memory.base, about.hardware)?;
             if let Some(present) = present {
                 present.stand_still().await?;
             }
             let restored = standby.restore(from).await;
             let machine = restored.map_err(|error| not_restored(&to.snapshot.name, error))?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
-            let state = self.lasting(&machine, berth_name, about.restore_key.clone())?;
+            let state = self.lasting(&machine, dir_name, about.restore_key.clone())?;
             return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
         }
         let Some(present) = present else { return Ok(None) };
         present.stand_still().await?;
-        self.revive_from_disk(workspace, &identity, berth_name, disk, OnWake::RestoreDisk, progress)
+        self.revive_from_disk(workspace, &identity, dir_name, disk, OnWake::RestoreDisk, progress)
             .await
             .map(Some)
     }
 
-    /// Starts a machine on a disk that somebody has written to.
+    /// Starts a machine on an existing disk.
     pub(crate) async fn revive_from_disk(
         &self,
         workspace: &Workspace,
         identity: &Identity,
-        berth_name: BerthName,
+        dir_name: MachineDirName,
         disk: DiskId,
         on: OnWake,
         progress: &Arc<dyn Progress>,
     ) -> Result<Revived, Failure> {
-        let image = self.installation.images()?.get(&workspace.image)?;
+        let image = self.installation.image(&workspace.image)?;
         let with = self.installation.ingredients_but_disk(&image, &workspace.resources, progress).await?;
-        let berth = self.berth(berth_name, disk, BerthDisk::Existing, &with.host)?;
-        let started = self.installation.start_in(&with, &berth, false, progress).await?;
+        let pending = self.pending_start(dir_name, disk, StartDisk::Existing, &with.host)?;
+        let started = self.installation.start_in(&with, &pending, false, progress).await?;
         let hooks = identity.give_to(&started.machine, on).await?;
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        let state = self.lasting(&started.machine, berth_name, with.restore_key())?;
+        let state = self.lasting(&started.machine, dir_name, with.restore_key())?;
         Ok(Revived { machine: started.machine, state, tier: started.tier, hooks })
     }
 
-    /// The memory of a snapshot, if it has one; refused if this host cannot restore it.
+    /// The memory of a snapshot, if it has one. Fails if this host cannot restore it.
     pub(crate) fn memory_to_restore(
         &self,
         snapshot: &Snapshot,
@@ -244,7 +245,7 @@ impl Workspaces {
         let about: MemoryAbout = serde_json::from_value(memory.about.clone()).map_err(|error| {
             Failure::new(
                 Code::DataDamaged,
-                format!("what is stored about a snapshot's memory makes no sense: {error}"),
+                format!("the stored record of a snapshot's memory cannot be understood: {error}"),
             )
         })?;
         let here = restore_key(&self.installation.host()?, &about.hardware);
@@ -269,19 +270,19 @@ impl Workspaces {
         Ok(Some((memory, about)))
     }
 
-    /// A QEMU that waits for a state on a base.
+    /// Starts a QEMU that waits for a state to restore.
     pub(crate) fn standby(
         &self,
         host: &Host,
-        berth: &Berth,
+        pending: &PendingStart,
         base: &str,
         hardware: Hardware,
     ) -> Result<Standby, Failure> {
         let launch = Launch {
-            dir: &berth.dir,
+            dir: &pending.dir,
             hardware,
-            user: berth.user.clone(),
-            disk: self.installation.hand_over(berth)?,
+            user: pending.user.clone(),
+            disk: self.installation.hand_over(pending)?,
             memory: self.base_memory(base),
             ephemeral: false,
             spare_port: false,
@@ -289,7 +290,7 @@ impl Workspaces {
         Ok(Standby::spawn(host, &launch)?)
     }
 
-    /// The state in a memory image. What is wrong with its device state is found here, the rest when it is restored.
+    /// Opens the state in a memory image. Damage of the device state is found here, damage of pages by the restore.
     pub(crate) async fn state_of(
         &self,
         snapshot: &Snapshot,
@@ -297,13 +298,13 @@ impl Workspaces {
         about: &MemoryAbout,
     ) -> Result<RestoreFrom, Failure> {
         let (files, id, resync) = (self.memory(), memory.id, about.resync);
-        let opened = blocking(move || {
+        let opened = off_thread(move || {
             let image = files.open(id)?;
             let device = image.device()?;
             Ok((files, image, device))
         });
         let (files, image, device) =
-            opened.await?.map_err(|error: io::Error| damaged(&snapshot.name, &error.to_string()))?;
+            opened.await.map_err(|error: io::Error| damaged(&snapshot.name, &error.to_string()))?;
         if !image.is_verifiable() {
             tracing::warn!(
                 snapshot = snapshot.name.as_str(),
@@ -319,8 +320,8 @@ impl Workspaces {
     }
 }
 
-/// Why a stored state could not be restored. A QEMU that refuses it, pages that are missing and checksums that do not
-/// match all mean that the files were damaged.
+/// Why a stored state could not be restored. A QEMU that rejects it, missing pages and wrong checksums all mean that the
+/// files are damaged.
 pub(super) fn not_restored(snapshot: &SnapshotName, error: VmError) -> Failure {
     use std::io::ErrorKind;
     match error {

@@ -1,4 +1,4 @@
-//! Which machines the pool should have ready.
+//! Which machines the pool keeps ready.
 
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,18 +14,18 @@ use super::pool::PoolShape;
 use super::pool_budget::{Allowed, Budget, HostMemory, budget};
 use super::{CreateRequest, Workspaces};
 
-/// The file with what was asked for lately.
+/// The file with the shapes that were requested recently.
 const FILE: &str = "shapes.json";
-/// How many shapes besides the configured one are kept ready.
+/// How many shapes besides the default are kept ready.
 const RECENT: usize = 4;
-/// What nobody has asked for in this time is not kept ready.
+/// A shape that was not requested in this time is not kept ready.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
-/// How long after an agent has come machines of the default shape are kept ready.
+/// How long machines of the default shape are kept ready after an agent connects.
 const EXPECTED: Duration = Duration::from_secs(24 * 3600);
-/// How long after a create its workspace has the processors for itself.
+/// How long after a create the pool is not filled, so that the new workspace has the processors to itself.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A shape that was asked for.
+/// A shape that was requested.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Asked {
     image: ImageName,
@@ -33,7 +33,7 @@ struct Asked {
     at: Timestamp,
 }
 
-/// When somebody came who is likely to create workspaces, and when somebody last did.
+/// When a client connected that is likely to create workspaces, and when one was last created.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Demand(Arc<Mutex<Times>>);
 
@@ -52,19 +52,19 @@ impl Demand {
         self.times().expected.is_some_and(|at| at.elapsed() < EXPECTED)
     }
 
-    /// Whether somebody created a workspace so short a time ago that its first commands are likely to run now.
+    /// Whether a workspace was created so recently that its first commands are likely to be running.
     pub(super) fn is_fresh(&self) -> bool {
         self.times().created.is_some_and(|at| at.elapsed() < FRESH)
     }
 }
 
 impl Workspaces {
-    /// Notes that somebody came who is likely to create workspaces: machines of the default shape are made ready.
+    /// Records that a client connected that is likely to create workspaces, so that the pool is filled.
     pub fn expect_creates(&self) {
         self.demand.times().expected = Some(Instant::now());
     }
 
-    /// Notes that a machine of this shape was asked for.
+    /// Records that a machine of this shape was requested.
     pub(super) fn remember_shape(&self, request: &CreateRequest) {
         self.demand.times().created = Some(Instant::now());
         if self.installation.config.pool.size > 0 {
@@ -72,6 +72,7 @@ impl Workspaces {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
     fn write_shape(&self, image: ImageName, resources: Resources) {
         let asked = remembered(self.asked(), Asked { image, resources, at: Timestamp::now() });
         let dir = self.installation.paths.maintenance_dir();
@@ -80,19 +81,18 @@ impl Workspaces {
             .and_then(|()| Ok(serde_json::to_vec(&asked)?))
             .and_then(|text| fs::write(&partial, text))
             .and_then(|()| fs::rename(&partial, &path));
-        // A create must not fail because the next one might be slower.
+        // Not worth failing the create for.
         if let Err(error) = written {
-            tracing::warn!(%error, "could not remember what was asked for");
+            tracing::warn!(%error, "could not record the requested shape");
         }
     }
 
-    /// What the pool may do on this host now.
+    /// The memory budget of the pool on this host now.
     pub(crate) fn pool_budget(&self) -> Budget {
         budget(&self.installation.config.pool, HostMemory::read().ok())
     }
 
-    /// The shapes to keep ready, each with how many: the configured one, if anyone is likely to ask for it, and what
-    /// was asked for lately.
+    /// The shapes to keep ready and how many of each: the default, if a create is likely, and recently requested ones.
     pub(super) fn wanted_shapes(&self, pool: &[PoolMachine]) -> Vec<(PoolShape, u32)> {
         let config = &self.installation.config;
         let (memory_mb, grows) = match self.pool_budget().allowed {
@@ -115,9 +115,8 @@ impl Workspaces {
                 shapes.push(shape);
             }
         }
-        // Without its image a machine cannot be made.
-        shapes
-            .retain(|shape| self.installation.images().is_ok_and(|images| images.get(&shape.image).is_ok()));
+        // A machine needs its image.
+        shapes.retain(|shape| self.installation.image(&shape.image).is_ok());
         let memory: Vec<u32> = shapes.iter().map(|shape| shape.resources.memory_mb).collect();
         let counts = allot(&memory, config.pool.size, memory_mb);
         let there = |shape: &PoolShape| {
@@ -131,14 +130,16 @@ impl Workspaces {
         shapes.into_iter().zip(counts).map(allowed).filter(|(_, count)| *count > 0).collect()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "run `in_place`")]
     fn asked(&self) -> Vec<Asked> {
-        // What cannot be read was not asked for.
-        let text = fs::read(self.installation.paths.maintenance_dir().join(FILE)).unwrap_or_default();
+        // The file is only a hint: if it cannot be read, the pool is smaller.
+        let path = self.installation.paths.maintenance_dir().join(FILE);
+        let text = in_place(|| fs::read(path)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 }
 
-/// The latest first, each shape once.
+/// Adds a request: latest first, each shape once.
 fn remembered(mut asked: Vec<Asked>, new: Asked) -> Vec<Asked> {
     asked.retain(|one| (&one.image, one.resources) != (&new.image, new.resources));
     asked.insert(0, new);
@@ -146,7 +147,7 @@ fn remembered(mut asked: Vec<Asked>, new: Asked) -> Vec<Asked> {
     asked
 }
 
-/// How many machines of each shape may be ready: one of each first, as far as their memory goes, then the next.
+/// How many machines of each shape fit into the budget: one of each first, then a second of each, and so on.
 fn allot(memory_mb: &[u32], size: u32, budget_mb: u32) -> Vec<u32> {
     let mut counts = vec![0; memory_mb.len()];
     let mut left = budget_mb;

@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
+use agentiso_blocking::off_thread;
 use agentiso_core::ports::host::MemoryWritten;
 use agentiso_core::{Code, DiskId, Failure, MemoryId, SnapshotId, SnapshotName, WorkspaceId};
 use agentiso_meta::{Memory, MetaError, Snapshot, Workspace};
 use agentiso_vmm::link::Resync;
 use agentiso_vmm::memory::{ImageWriter, MemoryImage, Written};
-use agentiso_vmm::{Captured, TakeMemory, TakenMemory};
+use agentiso_vmm::{SavedState, TakeMemory, TakenMemory};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::capture::What;
 use super::create::now;
+use super::freeze::What;
 use super::intent::Intent;
 use super::undertaking::{Undertaking, internal};
 use super::{Attached, SnapshotRequest, Snapshotted, Workspaces};
-use crate::image_ops::blocking;
 
-/// How long a guest may take to come to rest, or to go on.
-pub(crate) const CALM_LIMIT: Duration = Duration::from_secs(30);
+/// How long a guest may take to hold or resume its processes.
+pub(crate) const HOLD_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is remembered of a memory image.
+/// What is stored about a memory image.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct MemoryAbout {
-    /// What a host must be like to restore it.
+    /// The key that a host must have to restore it.
     pub restore_key: String,
-    /// The shape of the machine.
+    /// The machine's hardware.
     pub hardware: agentiso_vmm::Hardware,
-    /// What is known of its agent's place in the stream of frames.
+    /// Whether the agent's link was at a frame boundary.
     pub resync: Resync,
 }
 
@@ -37,12 +37,12 @@ fn memory_written(written: &Written) -> MemoryWritten {
 }
 
 impl Workspaces {
-    /// Takes a snapshot of a workspace, running or stopped. On failure there is none, and the workspace goes on.
+    /// Takes a snapshot of a workspace, running or stopped. On failure there is none, and the workspace is not affected.
     pub async fn snapshot(&self, request: &SnapshotRequest) -> Result<Snapshotted, Failure> {
         let (workspace, lock) = self.lock(request.workspace).await?;
         self.require_free_snapshot_name(&workspace, &request.name)?;
         let _disks = self.use_disks()?;
-        // One that does not run must not be started meanwhile either.
+        // A stopped workspace must not be started in the meantime.
         let _lock = lock.clone();
         let attached = match self.attach_locked(workspace.clone(), lock).await {
             Err(failure) if failure.code() == Code::WorkspaceNotRunning && !request.memory => None,
@@ -109,35 +109,35 @@ impl Workspaces {
         Ok(Snapshotted { snapshot, pause, memory: stored.map(|(.., written)| memory_written(&written)) })
     }
 
-    /// Starts a memory image. It gets only what the snapshot the workspace stands on does not have.
+    /// Starts a memory image. It stores only pages that the parent snapshot does not have.
     async fn start_image(&self, attached: &Attached, id: MemoryId) -> Result<ImageWriter, Failure> {
         let base = Self::base_name(&attached.state.record.memory);
         let bytes = attached.state.record.hardware.memory_bytes();
         let parent = self.parent_memory(&attached.workspace, &base)?;
         let files = self.memory();
-        blocking(move || {
+        off_thread(move || {
             let parent = parent.map(|parent| files.open(parent)).transpose()?;
             ImageWriter::create(&files, id, bytes, parent)
         })
-        .await?
+        .await
         .map_err(|error: std::io::Error| self.installation.io("write the memory of the snapshot", error))
     }
 
-    /// Completes the memory image of a machine that was captured.
+    /// Completes a memory image with the state that was saved.
     async fn finish_image(
         &self,
         attached: &Attached,
         id: MemoryId,
-        captured: Captured,
+        captured: SavedState,
     ) -> Result<(Memory, MemoryImage, Written), Failure> {
         let base = Self::base_name(&attached.state.record.memory);
         let hardware = attached.state.record.hardware;
-        let Captured { device, memory, resync, .. } = captured;
+        let SavedState { device, memory, resync, .. } = captured;
         let TakenMemory::Image(copied) = memory else {
             return Err(internal("the memory of the machine was not taken"));
         };
-        let (image, written) = blocking(move || copied.finish(&device))
-            .await?
+        let (image, written) = off_thread(move || copied.finish(&device))
+            .await
             .map_err(|error| self.installation.io("write the memory of the snapshot", error))?;
         let about = MemoryAbout { restore_key: attached.state.restore_key.clone(), hardware, resync };
         let about =
@@ -146,7 +146,7 @@ impl Workspaces {
         Ok((memory, image, written))
     }
 
-    /// The memory of the snapshot a workspace stands on, if the two have the same base.
+    /// The memory of the parent snapshot, if it has the same base.
     fn parent_memory(&self, workspace: &Workspace, base: &str) -> Result<Option<MemoryId>, Failure> {
         let Some(position) = workspace.position else { return Ok(None) };
         let found = self.meta.read(|read| {
@@ -164,7 +164,7 @@ impl Workspaces {
         Ok(())
     }
 
-    /// A snapshot, which must be one of the workspace's.
+    /// A snapshot, which must belong to the workspace.
     pub(super) fn snapshot_of(&self, workspace: &Workspace, id: SnapshotId) -> Result<Snapshot, Failure> {
         let snapshot = self.meta.read(|read| read.snapshot(id))?;
         if snapshot.workspace == workspace.id {
@@ -173,7 +173,7 @@ impl Workspaces {
         Err(MetaError::SnapshotNotFound { asked: id.to_string(), nearest: None }.into())
     }
 
-    /// Removes a snapshot, whichever it is. Refused while forks need it.
+    /// Removes a snapshot. Fails if forks depend on it.
     pub async fn remove_snapshot(&self, workspace: WorkspaceId, id: SnapshotId) -> Result<(), Failure> {
         self.installation.make_room();
         let mut done = self.try_remove_snapshot(workspace, id).await;
@@ -203,7 +203,7 @@ impl Workspaces {
         undertaking.finish(|_| Ok(()))
     }
 
-    /// The names of workspaces, other than its own, whose disks read through a snapshot's.
+    /// The names of other workspaces whose disks read through a snapshot's disk.
     pub(crate) fn forks_needing(&self, snapshot: &Snapshot) -> Result<Vec<String>, Failure> {
         let names = self.meta.read(|read| {
             let mut names = Vec::new();

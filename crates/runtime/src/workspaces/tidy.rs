@@ -1,8 +1,12 @@
-//! Removing what nobody needs any more.
+//! Removing unreferenced disks, memory images, bases and machine directories.
+//!
+//! Removal takes the exclusive lock on the disks, so that nobody creates files at the same time. Files are listed before
+//! the database is read: a file that is created later was announced before, and is found there. Unknown files that may
+//! contain a workspace's data are moved to `lost/` and never deleted.
+#![expect(clippy::disallowed_methods, reason = "waits while others create disks, `in_place`")]
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,25 +19,24 @@ use agentiso_vmm::memory::PageMap;
 use uuid::Uuid;
 
 use super::Workspaces;
-use super::intent::{BerthName, Intent};
-use super::lost::entries;
+use super::files::{entries, remove_file};
+use super::intent::{Intent, MachineDirName};
 use super::machine::MachineState;
-use super::record::{gone, is_partial_record};
+use super::record::is_partial_record;
 use crate::disk_store::DisksAtRest;
-use crate::hold::{disk_id_of, is_held};
+use crate::pinned::{disk_id_of, is_pinned};
 
-/// How long somebody who makes disks is waited for. A fork takes longer: nobody waits for that.
+/// How long to wait for others who create disks. A fork takes longer, and is not waited for.
 const PATIENCE: Duration = Duration::from_millis(50);
 const RETRY: Duration = Duration::from_millis(5);
 
 impl Workspaces {
-    /// Removes disks, memory images and bases that nothing needs. While others make disks that is left to the
-    /// maintenance.
+    /// Removes unreferenced disks, memory images and bases. If others are creating disks, it is left to the maintenance.
     pub(crate) fn remove_unneeded(&self) -> Result<(), Failure> {
         self.remove_unneeded_after(&[])
     }
 
-    /// The same for whoever has cleaned up after some operations, which need nothing any more.
+    /// The same after recovering `done`: what only those operations refer to is removed too.
     pub(super) fn remove_unneeded_after(&self, done: &[OperationId]) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
         in_place(|| {
@@ -47,7 +50,7 @@ impl Workspaces {
         })
     }
 
-    /// The same without waiting. Returns whether it could be done.
+    /// The same without waiting. Returns false if others are creating disks.
     pub(super) fn remove_unneeded_if_at_rest(&self) -> Result<bool, Failure> {
         in_place(|| match self.installation.disks_at_rest()? {
             Some(rest) => self.remove_at_rest(&rest, &[]).map(|()| true),
@@ -59,40 +62,39 @@ impl Workspaces {
         self.remove_unneeded_disks(done)?;
         self.remove_unneeded_memories()?;
         for base in self.unneeded_bases()? {
-            gone(fs::remove_file(base))
-                .map_err(|error| self.installation.io("remove what memory images stood on", error))?;
+            remove_file(&base).map_err(|error| self.installation.io("remove a memory base", error))?;
         }
         self.remove_unknown_disks(done)?;
         self.installation.sweep_disks();
         self.remove_unknown_memories()
     }
 
-    /// What the operations of living processes make or have in hand.
+    /// The intents of living processes' operations.
     fn in_hand(operations: &[Operation], done: &[OperationId]) -> Result<Vec<Intent>, Failure> {
         let living = operations.iter().filter(|one| one.owner.is_alive() && !done.contains(&one.id));
         living.map(Intent::of).collect()
     }
 
-    /// The disks that living processes make or have in hand.
+    /// The disks that living processes create or work on.
     pub(super) fn in_hand_of_the_living(&self) -> Result<HashSet<DiskId>, Failure> {
         let operations = self.meta.read(|read| read.operations())?;
         Ok(Self::in_hand(&operations, &[])?.into_iter().flat_map(|intent| intent.disks).collect())
     }
 
-    /// Sees to files of disks that nobody has announced. Unfinished ones, and what was kept of templates, hold nothing
-    /// of anybody's and are removed. Any other has been a workspace's: it is moved to `lost/`.
+    /// Removes or moves disk files that the database does not know. Partial disks and pinned template disks contain no
+    /// user data and are removed. Any other belonged to a workspace and is moved to `lost/`.
     fn remove_unknown_disks(&self, done: &[OperationId]) -> Result<(), Failure> {
-        // The files first: whatever is made later was announced before it was made.
+        // List the files first: whatever is created later was announced before.
         let files = entries(&self.installation.paths.disks_dir())
-            .map_err(|error| self.installation.io("look at the disks", error))?;
+            .map_err(|error| self.installation.io("list the disks", error))?;
         let (disks, operations) = self.meta.read(|read| Ok((read.disks()?, read.operations()?)))?;
         let busy: HashSet<DiskId> =
             Self::in_hand(&operations, done)?.into_iter().flat_map(|intent| intent.disks).collect();
         let known: HashSet<DiskId> = disks.into_iter().map(|disk| disk.id).collect();
         for path in files {
-            // A process that was killed while it wrote a record leaves this. One that still writes tries again later.
+            // Left by a process that was killed while it wrote a record. One that is still writing tries again later.
             if is_partial_record(&path) {
-                gone(fs::remove_file(&path))
+                remove_file(&path)
                     .map_err(|error| self.installation.io("remove an unfinished record", error))?;
                 continue;
             }
@@ -101,16 +103,16 @@ impl Workspaces {
             if needed {
                 continue;
             }
-            if is_whole && (!is_held(id) || self.lost_footing()?.contains(&id)) {
+            if is_whole && (!is_pinned(id) || self.lost_footing()?.contains(&id)) {
                 self.set_aside(&path, &self.lost_disks_dir())?;
             } else {
-                gone(fs::remove_file(&path)).map_err(|error| self.installation.io("remove a disk", error))?;
+                remove_file(&path).map_err(|error| self.installation.io("remove a disk", error))?;
             }
         }
         Ok(())
     }
 
-    /// The same for memory images. Whoever writes one keeps the disks from rest.
+    /// The same for memory images. A process that writes one has the shared lock.
     fn remove_unknown_memories(&self) -> Result<(), Failure> {
         let failed = |error| self.installation.io("remove a memory image", error);
         let found = self.memory().list().map_err(failed)?;
@@ -119,33 +121,38 @@ impl Workspaces {
         found.into_iter().filter(|id| !known.contains(id)).try_for_each(|pack| self.settle_pack(pack))
     }
 
-    /// The same for the directories of machines, and the locks of workspaces that are gone.
-    pub(super) fn remove_unknown_berths(&self) -> Result<(), Failure> {
+    /// The same for machine directories and the lock files of removed workspaces.
+    pub(super) fn remove_unknown_machine_dirs(&self) -> Result<(), Failure> {
+        in_place(|| self.remove_unknown_machine_dirs_blocking())
+    }
+
+    fn remove_unknown_machine_dirs_blocking(&self) -> Result<(), Failure> {
         let dir = self.installation.paths.workspaces_dir();
         let failed = |error| self.installation.io("remove a machine's directory", error);
-        let mut found: Vec<BerthName> = Vec::new();
+        let mut found: Vec<MachineDirName> = Vec::new();
         for workspace in entries(&dir).map_err(failed)? {
             let Some(id) = workspace.file_stem().and_then(uuid_of) else { continue };
             if workspace.extension().is_some_and(|extension| extension == "lock") {
                 let id = WorkspaceId::from_uuid(id);
                 if self.meta.read(|read| read.workspace_if_known(id))?.is_none() {
-                    gone(fs::remove_file(&workspace)).map_err(failed)?;
+                    remove_file(&workspace).map_err(failed)?;
                 }
                 continue;
             }
             let machines = entries(&workspace).map_err(failed)?;
             let machines = machines.iter().filter_map(|path| path.file_name().and_then(uuid_of));
-            found
-                .extend(machines.map(|machine| BerthName { workspace: WorkspaceId::from_uuid(id), machine }));
+            found.extend(
+                machines.map(|machine| MachineDirName { workspace: WorkspaceId::from_uuid(id), machine }),
+            );
         }
         let operations = self.meta.read(|read| read.operations())?;
-        let busy = Self::in_hand(&operations, &[])?.into_iter().flat_map(|intent| intent.berths);
-        let known: Vec<BerthName> =
-            self.known_machines()?.into_iter().map(|machine| machine.berth).chain(busy).collect();
+        let busy = Self::in_hand(&operations, &[])?.into_iter().flat_map(|intent| intent.machine_dirs);
+        let known: Vec<MachineDirName> =
+            self.known_machines()?.into_iter().map(|machine| machine.dir).chain(busy).collect();
         found
             .iter()
-            .filter(|berth| !known.contains(berth))
-            .try_for_each(|berth| berth.remove(&dir))
+            .filter(|name| !known.contains(name))
+            .try_for_each(|name| name.remove(&dir))
             .map_err(failed)
     }
 
@@ -153,16 +160,15 @@ impl Workspaces {
         loop {
             let (mut unneeded, operations) =
                 self.meta.read(|read| Ok((read.unneeded_disks()?, read.operations()?)))?;
-            // A machine that was just taken from the pool is nobody's for a moment.
+            // A machine that was just taken from the pool is not referenced for a moment.
             let busy = Self::in_hand(&operations, done)?;
             unneeded.retain(|disk| !busy.iter().any(|intent| intent.disks.contains(&disk.id)));
             if unneeded.is_empty() {
                 return Ok(());
             }
             for disk in unneeded {
-                // The file first: a row without a file is removed by whoever comes next, a file without a row by
-                // nobody.
-                gone(fs::remove_file(self.installation.disk_path(disk.id)))
+                // The file first: a row without a file is removed by the next sweep, a file without a row is kept.
+                remove_file(&self.installation.disk_path(disk.id))
                     .map_err(|error| self.installation.io("remove a disk", error))?;
                 self.meta.write(|tx| tx.remove_disk(disk.id))?;
             }
@@ -180,7 +186,7 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Keeps of a pack what images refer to, and the image it was written with.
+    /// Removes a pack's unreferenced pages, unless the image it was written with still exists.
     fn settle_pack(&self, pack: MemoryId) -> Result<(), Failure> {
         if self.meta.read(|read| read.memory_if_known(pack))?.is_some() {
             return Ok(());
@@ -201,11 +207,11 @@ impl Workspaces {
         maps.map_err(|error| self.installation.io("read a memory image", error))
     }
 
-    /// The bases that no machine and no memory image needs.
+    /// The memory bases that no machine and no memory image refers to.
     pub(super) fn unneeded_bases(&self) -> Result<Vec<PathBuf>, Failure> {
-        // The files first: one that is made later is known to a machine later still, and is not meant.
-        let mut bases = entries(&self.installation.paths.bases_dir())
-            .map_err(|error| self.installation.io("look at what memory images stand on", error))?;
+        // List the files first, so that a base that is created later is not among them.
+        let mut bases = in_place(|| entries(&self.installation.paths.bases_dir()))
+            .map_err(|error| self.installation.io("list the memory bases", error))?;
         if !bases.is_empty() {
             let needed = self.needed_bases()?;
             bases.retain(|base| {
@@ -230,7 +236,7 @@ impl Workspaces {
     }
 }
 
-/// The disk a file is, and whether it was finished. `None` if it is something else.
+/// The disk of a file, and whether the file is complete. `None` if it is not a disk.
 fn disk_of(path: &Path) -> Option<(DiskId, bool)> {
     let name = path.file_name()?;
     if is_partial_name(name) {

@@ -17,7 +17,7 @@ const COMPARISONS: u64 = 256 << 20;
 /// The share of the host's memory they may hold, if that is less.
 const SHARE: u64 = 16;
 
-/// Turns at expensive work, shared by all calls.
+/// Limits on concurrent expensive work, shared by all calls.
 #[derive(Clone)]
 pub(crate) struct Turns {
     filling: Arc<Semaphore>,
@@ -25,7 +25,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// As many as this host can have.
+    /// Limits for this host.
     pub fn of_host() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let system = rustix::system::sysinfo();
@@ -46,7 +46,7 @@ impl Turns {
     }
 }
 
-/// How many comparisons a host with so much memory does at once.
+/// How many comparisons may run at once on a host with this much memory.
 fn comparisons(memory: u64) -> usize {
     let budget = (memory / SHARE).min(COMPARISONS);
     usize::try_from(budget / COMPARISON).unwrap_or(1).max(1)

@@ -1,17 +1,24 @@
-//! One change, from its announcement to its end.
-
-use std::fs;
+//! Undertakings: changes that are completed or undone as a whole.
+//!
+//! ```text
+//!   undertake ─► intent recorded ─► work ─► finish: rows written and intent deleted in one transaction
+//!                       │              └──► dropped: unreferenced files removed, operation marked as abandoned
+//!                       └ process dies: the next process recovers it (see `recover`)
+//! ```
+//!
+//! Undoing removes only what the database was read successfully and does not refer to. If the database cannot be read,
+//! nothing is removed and the operation stays recorded for the next recovery.
 
 use agentiso_blocking::in_place;
 use agentiso_core::{Failure, WorkspaceId};
 use agentiso_meta::{MetaError, OperationId, Tx};
 
 use super::Workspaces;
+use super::files::remove_file;
 use super::intent::Intent;
-use super::record::gone;
 
-/// A change that was announced. Dropped before it is finished, it is undone; what cannot be undone at once is left to
-/// the next command.
+/// A change whose intent is recorded. Dropped before it is finished, it is undone; what fails to be undone is left to the
+/// next recovery.
 pub(crate) struct Undertaking<'a> {
     workspaces: &'a Workspaces,
     id: Option<OperationId>,
@@ -19,7 +26,7 @@ pub(crate) struct Undertaking<'a> {
 }
 
 impl Workspaces {
-    /// Announces a change.
+    /// Records the intent of a change.
     pub(crate) fn undertake(
         &self,
         kind: &str,
@@ -31,17 +38,16 @@ impl Workspaces {
         Ok(Undertaking { workspaces: self, id: Some(id), intent })
     }
 
-    /// Carries on with a change that was announced in a transaction of the caller's.
+    /// Continues a change whose intent the caller recorded in its own transaction.
     pub(crate) fn resume_undertaking(&self, id: OperationId, intent: Intent) -> Undertaking<'_> {
         Undertaking { workspaces: self, id: Some(id), intent }
     }
 
-    /// Removes everything of an intent that the database does not know.
+    /// Removes everything in an intent that the database does not refer to.
     pub(crate) fn remove_unknown(&self, intent: &Intent) -> Result<(), Failure> {
         for &disk in &intent.disks {
-            // An error is not absence: nothing is removed because the database could not be read.
             if self.meta.read(|read| read.disk_if_known(disk))?.is_none() {
-                gone(fs::remove_file(self.installation.disk_path(disk)))
+                remove_file(&self.installation.disk_path(disk))
                     .map_err(|error| self.installation.io("remove a disk", error))?;
             }
         }
@@ -52,14 +58,13 @@ impl Workspaces {
                     .map_err(|error| self.installation.io("remove a memory image", error))?;
             }
         }
-        if intent.berths.is_empty() {
+        if intent.machine_dirs.is_empty() {
             return Ok(());
         }
         let known = self.known_machines()?;
-        for berth in &intent.berths {
-            if known.iter().all(|machine| machine.berth != *berth) {
-                berth
-                    .remove(&self.installation.paths.workspaces_dir())
+        for dir in &intent.machine_dirs {
+            if known.iter().all(|machine| machine.dir != *dir) {
+                dir.remove(&self.installation.paths.workspaces_dir())
                     .map_err(|error| self.installation.io("remove a machine's directory", error))?;
             }
         }
@@ -68,9 +73,9 @@ impl Workspaces {
 }
 
 impl Undertaking<'_> {
-    /// Ends the change: what `change` writes and its end are one transaction.
+    /// Completes the change: runs `change` and deletes the intent in one transaction.
     pub fn finish<T>(mut self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
-        let Some(id) = self.id else { return Err(internal("an undertaking ended twice")) };
+        let Some(id) = self.id else { return Err(internal("an undertaking was finished twice")) };
         let done = in_place(|| {
             self.workspaces.meta.write(|tx| {
                 let done = change(tx)?;
@@ -83,12 +88,12 @@ impl Undertaking<'_> {
         Ok(done)
     }
 
-    /// Ends a change of which only a part was done: the rest is undone.
+    /// Completes a change of which a part failed: that part is undone.
     pub fn finish_in_part<T>(
         mut self,
         change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>,
     ) -> Result<T, Failure> {
-        let Some(id) = self.id else { return Err(internal("an undertaking ended twice")) };
+        let Some(id) = self.id else { return Err(internal("an undertaking was finished twice")) };
         let done = in_place(|| {
             self.workspaces.meta.write(|tx| {
                 let done = change(tx)?;
@@ -99,12 +104,12 @@ impl Undertaking<'_> {
         self.id = None;
         self.workspaces.write_records();
         if let Err(failure) = in_place(|| self.workspaces.remove_unknown(&self.intent)) {
-            tracing::warn!(%failure, "what failed could not be undone yet");
+            tracing::warn!(%failure, "could not undo the failed part yet");
         }
         Ok(done)
     }
 
-    /// Writes a part of the change that stays even if the rest fails.
+    /// Commits a part of the change that stays even if the rest fails.
     pub fn settle<T>(&self, change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError>) -> Result<T, Failure> {
         let done = in_place(|| self.workspaces.meta.write(change))?;
         self.workspaces.write_records();
@@ -117,14 +122,14 @@ impl Drop for Undertaking<'_> {
         let Some(id) = self.id.take() else { return };
         let mut undo = self.intent.clone();
         if let Some(switch) = undo.switch {
-            // Only QEMU knows whether the machine writes to it by now; whoever comes next asks.
+            // Only QEMU knows whether the machine has switched; the recovery asks it.
             undo.disks.retain(|&disk| disk != switch.to);
         }
         let undone = in_place(|| self.workspaces.remove_unknown(&undo));
-        // It stays announced: whoever comes next removes what stayed, and what was only needed for it.
+        // The operation stays recorded, so that the next recovery removes what is left.
         self.workspaces.abandon(&[id]);
         if let Err(failure) = undone {
-            tracing::warn!(%failure, "a failed change could not be undone yet");
+            tracing::warn!(%failure, "could not undo a failed change yet");
         }
     }
 }

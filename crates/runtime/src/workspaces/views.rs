@@ -1,5 +1,6 @@
 //! Workspaces and snapshots as users see them.
 
+use agentiso_blocking::in_place;
 use agentiso_core::action::{MachineLimits, SnapshotKind, State};
 use agentiso_core::ports::DiskUsage;
 use agentiso_core::{Failure, SnapshotName, WorkspaceId};
@@ -76,13 +77,13 @@ impl Workspaces {
         Ok(view)
     }
 
-    /// A workspace as it is: one whose machine has ended is noted as stopped.
+    /// A workspace with its current state: if its machine has ended it is shown as stopped.
     fn view(&self, workspace: &Workspace, snapshot: Option<SnapshotName>) -> Result<WorkspaceView, Failure> {
         let machine = self.machine_of(workspace)?;
         let mut view = match &machine {
             Some(state) if !state.record.is_alive() => {
-                // Nobody is to be sent there from now on, even if its connections are still to break.
-                self.held.forget_ended(workspace.id, state.record.pid);
+                // Its connections may not be closed yet, but must not be used any more.
+                self.connections.forget_ended(workspace.id, state.record.pid);
                 let mut view = view_of(workspace, None);
                 view.stop_reason = Some(self.reason_of_end(workspace));
                 view
@@ -112,7 +113,7 @@ impl Workspaces {
         snapshots.iter().zip(usage).map(view).collect()
     }
 
-    /// Bytes a workspace's own disk takes on the host, without what it stands on.
+    /// Bytes that a workspace's own disk takes on the host, without its backing files.
     pub fn disk_used_bytes(&self, workspace: &Workspace) -> Result<u64, Failure> {
         Ok(self.installation.disks().own_bytes(&self.installation.disk_path(workspace.disk))?)
     }
@@ -136,7 +137,7 @@ impl Workspaces {
                 Ok((own, self.memory().open(memory)?.referenced_bytes()))
             };
             // One damaged snapshot must not hide the others.
-            match sizes() {
+            match in_place(sizes) {
                 Ok((own, all)) => {
                     used_bytes += own;
                     referenced_bytes += all;
@@ -162,7 +163,7 @@ impl Workspaces {
     }
 }
 
-/// The snapshot a workspace was forked from, if it was one.
+/// The snapshot that a workspace was forked from, if any.
 fn fork_point(read: &Read<'_>, workspace: &Workspace) -> Result<Option<SnapshotName>, MetaError> {
     let snapshot = workspace.lineage.as_ref().and_then(|lineage| lineage.snapshot);
     let snapshot = snapshot.map(|id| read.snapshot(id)).transpose()?;

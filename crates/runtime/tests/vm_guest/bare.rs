@@ -81,6 +81,7 @@ impl BareMachine {
             stderr: dir.path().join("qemu.log"),
             run_as: user.as_ref().map(User::credentials),
             isolate: None,
+            read_only: None,
             confine: None,
             ephemeral: true,
         })

@@ -12,7 +12,7 @@ use agentiso_testing::TestHome;
 use agentiso_vmm::link::Resync;
 use agentiso_vmm::qemu::DiskFile;
 use agentiso_vmm::{
-    Capture, DeviceState, DiskFreeze, Fill, Launch, RestoreFrom, Standby, TakeMemory, TakenMemory,
+    DeviceState, DiskFreeze, Fill, Launch, RestoreFrom, SaveRequest, Standby, TakeMemory, TakenMemory,
 };
 
 use crate::common::{paths, silent};
@@ -57,7 +57,7 @@ async fn a_partial_frame_in_flight_does_not_break_a_copy() {
     }
     let format = installation.disks().qemu_format();
     let disk = Some(DiskFreeze::Switch { from, to, format });
-    let prepared = machine.prepare(Capture { memory: TakeMemory::Pages, disk }).await.unwrap();
+    let prepared = machine.prepare(SaveRequest { memory: TakeMemory::Pages, disk }).await.unwrap();
     let captured = machine.take(prepared).await.unwrap_or_else(|failed| panic!("{failed:?}"));
     assert_eq!(captured.resync, Resync::Unknown);
     let TakenMemory::Pages(pages) = captured.memory else { panic!("{:?}", captured.memory) };

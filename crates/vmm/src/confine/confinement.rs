@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What machines are held to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Policy {
+pub struct LimitSettings {
     /// A machine that cannot be limited does not start.
     pub required: bool,
     /// Bytes QEMU may need beside the guest's memory.
@@ -34,7 +34,7 @@ pub struct Policy {
 /// Holds the machines of an installation to their limits.
 #[derive(Debug)]
 pub struct Confinement {
-    policy: Policy,
+    policy: LimitSettings,
     /// The data directory: the disk under it is the one that is limited.
     home: PathBuf,
     /// Systemd's name of the scope all machines of this installation are in.
@@ -46,7 +46,7 @@ pub struct Confinement {
 
 impl Confinement {
     /// For the machines of the installation in `home`.
-    pub fn new(home: &Path, policy: Policy) -> Self {
+    pub fn new(home: &Path, policy: LimitSettings) -> Self {
         let named = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
         let digest = blake3::hash(named.as_os_str().as_encoded_bytes()).to_hex();
         let scope = format!("agentiso-{}.scope", &digest[..8]);
@@ -223,7 +223,7 @@ impl Confinement {
     }
 
     fn io_limits(&self) -> Result<Option<IoLimits>, ConfineError> {
-        let Policy { io_read, io_write, .. } = self.policy;
+        let LimitSettings { io_read, io_write, .. } = self.policy;
         if io_read.is_none() && io_write.is_none() {
             return Ok(None);
         }
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     fn confinement(home: &Path) -> Confinement {
-        let policy = Policy { required: false, overhead_bytes: 0, io_read: None, io_write: None };
+        let policy = LimitSettings { required: false, overhead_bytes: 0, io_read: None, io_write: None };
         Confinement::new(home, policy)
     }
 

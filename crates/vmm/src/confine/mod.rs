@@ -24,7 +24,7 @@ mod limits;
 mod manager;
 mod trial;
 
-pub use confinement::{Confinement, Policy};
+pub use confinement::{Confinement, LimitSettings};
 pub use error::ConfineError;
 pub use group::Group;
 pub use limits::{IoLimits, Limits};

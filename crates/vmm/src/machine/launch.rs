@@ -70,10 +70,7 @@ pub struct Launch<'a> {
 impl Launch<'_> {
     /// Files of ours that other machines may read too: what its memory and its disk stand on.
     pub(super) fn bases(&self) -> impl Iterator<Item = &Path> {
-        let memory = match &self.memory {
-            Memory::Private(base) => Some(base.as_path()),
-            Memory::Anonymous | Memory::Shared(_) => None,
-        };
+        let memory = self.memory.base();
         let disks = match &self.disk {
             DiskFile::File { below, .. } => below.as_slice(),
             DiskFile::Blank => &[],

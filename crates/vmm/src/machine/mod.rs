@@ -13,17 +13,17 @@
 //! A machine that is dropped, whatever the reason, takes its process with it, unless it is released.
 
 mod backing;
-mod capture;
 mod devices;
 mod freeze;
 mod launch;
 mod record;
 mod running;
+mod save;
 mod standby;
 mod started;
 
-pub use capture::{Capture, CaptureFailure, Captured, DiskFreeze, Prepared, TakeMemory, TakenMemory};
 pub use launch::{GuestKernel, Host, Launch, root_disk};
 pub use record::MachineRecord;
 pub use running::{Machine, Standstill};
+pub use save::{DiskFreeze, Prepared, SaveFailure, SaveRequest, SavedState, TakeMemory, TakenMemory};
 pub use standby::{DeviceState, Fill, RestoreFrom, Standby};

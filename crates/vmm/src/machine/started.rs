@@ -75,6 +75,7 @@ impl Started {
             stderr: launch.dir.join("qemu.log"),
             run_as: user,
             isolate,
+            read_only: launch.memory.base().filter(|_| !host.qemu.opens_memory_read_only()),
             ephemeral: launch.ephemeral,
             confine: host.confinement.as_deref().map(|by| Confine {
                 by,

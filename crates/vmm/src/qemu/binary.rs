@@ -35,6 +35,13 @@ pub struct Qemu {
     pub identity: String,
 }
 
+impl Qemu {
+    /// Whether it can be told to open the file behind private memory for reading only.
+    pub fn opens_memory_read_only(&self) -> bool {
+        self.release >= (9, 0)
+    }
+}
+
 /// Finds QEMU and checks that it can be used. The result is cached in `cache` until the program file changes, because
 /// running QEMU for its version takes as long as starting a machine.
 pub fn find(configured: Option<&Path>, cache: &Path) -> Result<Qemu, VmError> {

@@ -32,6 +32,16 @@ pub enum Memory {
     Private(PathBuf),
 }
 
+impl Memory {
+    /// The file that it is copied from on write.
+    pub fn base(&self) -> Option<&Path> {
+        match self {
+            Self::Private(base) => Some(base),
+            Self::Anonymous | Self::Shared(_) => None,
+        }
+    }
+}
+
 /// How the guest comes to life.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BootSource {
@@ -143,8 +153,8 @@ impl CommandLine<'_> {
                 line.path_option("-object", &format!("memory-backend-file,{size},share=on,mem-path="), file);
             }
             Memory::Private(file) => {
-                // Newer QEMUs can open the file for reading only, which keeps a broken one from spoiling it.
-                let open = if self.qemu.release >= (9, 0) { ",readonly=on,rom=off" } else { "" };
+                // The file belongs to several machines and is read-only to all of them.
+                let open = if self.qemu.opens_memory_read_only() { ",readonly=on,rom=off" } else { "" };
                 let options = format!("memory-backend-file,{size},share=off{open},mem-path=");
                 line.path_option("-object", &options, file);
             }

@@ -6,6 +6,7 @@ mod credentials;
 mod gate;
 mod log;
 mod process;
+mod read_only;
 mod short_log;
 pub(crate) mod spawner;
 mod status;

@@ -3,9 +3,11 @@
 //! A [`Process`] owns the QEMU it names: dropping it kills QEMU and removes its cgroup, unless it was released. A
 //! process of an earlier owner is adopted only if its start time matches, so a reused process id is never touched.
 
+use std::ffi::CString;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use tokio::io::unix::AsyncFd;
 use super::credentials::Credentials;
 use super::gate::{Gate, Gatekeeper};
 use super::log::{is_remark, read_tail};
+use super::read_only::ask_for_tracing;
 use super::spawner;
 use super::status::{process_end, start_time, watch};
 use super::way_in::{Traveller, WayIn};
@@ -45,6 +48,8 @@ pub struct Spawn<'a> {
     pub run_as: Option<Credentials>,
     /// The files of the host that it may see, besides the program's own.
     pub isolate: Option<Isolate<'a>>,
+    /// A file that it must open for reading, though it asks to write to it too.
+    pub read_only: Option<&'a Path>,
     /// Killed by the kernel when this process ends.
     pub ephemeral: bool,
     /// The cgroup it is put into.
@@ -104,10 +109,14 @@ impl Process {
                 (Some(way_in), Some(traveller))
             }
         };
+        let read_only = spawn.read_only.map(|file| CString::new(file.as_os_str().as_bytes())).transpose();
+        let read_only = read_only.map_err(io::Error::other).map_err(starting())?;
         prepare(&mut command, &spawn, gate, traveller);
         let started = match (&spawn.confine, gatekeeper) {
-            (Some(confine), Some(gatekeeper)) => start_confined(command, confine, gatekeeper),
-            _ => spawner::spawn(command).wait().map(|child| (child, None)).map_err(starting()),
+            (Some(confine), Some(gatekeeper)) => start_confined(command, read_only, confine, gatekeeper),
+            _ => {
+                spawner::spawn_with(command, read_only).wait().map(|child| (child, None)).map_err(starting())
+            }
         };
         let (child, group) = started.map_err(|error| match (error, way_in.and_then(WayIn::failed_to)) {
             (VmError::Io { cause, .. }, Some(step)) => isolating(Some(step))(cause),
@@ -231,12 +240,13 @@ impl Process {
 /// Starts a process that waits between fork and exec until it is in its cgroup.
 fn start_confined(
     command: Command,
+    read_only: Option<CString>,
     confine: &Confine<'_>,
     gatekeeper: Gatekeeper,
 ) -> Result<(Child, Option<Group>), VmError> {
     let Confine { by, name, hardware } = confine;
     by.prepare();
-    let spawning = spawner::spawn(command);
+    let spawning = spawner::spawn_with(command, read_only);
     let admitted = gatekeeper.let_in(|pid| by.admit(name, *hardware, pid));
     let started = spawning.wait();
     let failed = VmError::io("start QEMU");
@@ -281,7 +291,7 @@ fn isolating(step: Option<String>) -> impl FnOnce(io::Error) -> VmError {
 
 fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, traveller: Option<Traveller>) {
     let inherited: Vec<RawFd> = spawn.inherited.iter().map(AsRawFd::as_raw_fd).collect();
-    let (run_as, ephemeral) = (spawn.run_as, spawn.ephemeral);
+    let (run_as, ephemeral, traced) = (spawn.run_as, spawn.ephemeral, spawn.read_only.is_some());
     let parent = rustix::process::getpid();
     let in_child = move || {
         if let Some(gate) = &gate {
@@ -321,7 +331,7 @@ fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, travell
                 return Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()));
             }
         }
-        Ok(())
+        if traced { ask_for_tracing() } else { Ok(()) }
     };
     // SAFETY: between fork and exec the closure only makes system calls on data it owns; it neither allocates nor
     // takes a lock.

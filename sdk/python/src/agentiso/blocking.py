@@ -1,4 +1,4 @@
-"""The same client for programs without an event loop."""
+"""A synchronous client, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Agentiso:
-    """A client of one daemon, which is started if it does not run. Use it with `with`, or call `close`."""
+    """A client of one daemon, which is started if it is not running. Use it with `with`, or call `close`."""
 
     def __init__(
         self, client: str = "agentiso-python", *, address: Address | None = None, session: bool = True
@@ -53,11 +53,11 @@ class Agentiso:
         return Workspace(self._portal, self._portal.call(self._client.get, workspace))
 
     def list(self) -> list[dict[str, Any]]:
-        """All workspaces this client can see, in short."""
+        """Lists all workspaces that this client can see."""
         return self._portal.call(self._client.list)
 
     def close(self) -> None:
-        """Closes the connection. Workspaces go on."""
+        """Closes the connection. Workspaces keep running."""
         self._portal.call(self._client.close)
         self._stack.close()
 
@@ -90,7 +90,7 @@ class Workspace:
         timeout: float | None = None,
         on_output: Callable[[int, bytes], None] | None = None,
     ) -> ExecResult:
-        """Runs a command to its end. A string goes through the shell. See `AsyncWorkspace.exec`."""
+        """Runs a command to completion. A string is run by the shell. See `AsyncWorkspace.exec`."""
         run = partial(
             self._inner.exec,
             command,
@@ -104,7 +104,7 @@ class Workspace:
         return self._portal.call(run)
 
     def call(self, function: Callable[[AsyncWorkspace], Awaitable[T]]) -> T:
-        """Runs a function that is written for `AsyncWorkspace`."""
+        """Runs a function that takes an `AsyncWorkspace`."""
         return self._portal.call(function, self._inner)
 
     def read_file(self, path: str, *, user: str | None = None, limit: int | None = None) -> bytes:
@@ -112,11 +112,11 @@ class Workspace:
         return self._portal.call(partial(self._inner.read_file, path, user=user, limit=limit))
 
     def write_file(self, path: str, content: bytes | str, *, user: str | None = None) -> None:
-        """Writes a file as `user`; missing directories are made."""
+        """Writes a file as `user`. Creates missing directories."""
         self._portal.call(partial(self._inner.write_file, path, content, user=user))
 
     def snapshot(self, name: str, *, memory: bool = False) -> dict[str, Any]:
-        """Creates a snapshot of the disk and, if asked, of memory."""
+        """Creates a snapshot of the disk and, with `memory`, of the running processes."""
         return self._portal.call(partial(self._inner.snapshot, name, memory=memory))
 
     def restore(self, snapshot: str) -> dict[str, Any]:
@@ -124,16 +124,16 @@ class Workspace:
         return self._portal.call(self._inner.restore, snapshot)
 
     def fork(self, *, name: str | None = None, snapshot: str | None = None) -> Workspace:
-        """Forks the workspace as it is now, or one of its snapshots."""
+        """Forks the current state of the workspace, or one of its snapshots."""
         fork = partial(self._inner.fork, name=name, snapshot=snapshot)
         return Workspace(self._portal, self._portal.call(fork))
 
     def info(self) -> dict[str, Any]:
-        """Everything that is known of the workspace."""
+        """Returns all details of the workspace."""
         return self._portal.call(self._inner.info)
 
     def stop(self) -> None:
-        """Stops the machine; its disk stays."""
+        """Stops the machine and keeps its disk."""
         self._portal.call(self._inner.stop)
 
     def start(self) -> None:
@@ -141,5 +141,5 @@ class Workspace:
         self._portal.call(self._inner.start)
 
     def destroy(self) -> None:
-        """Removes the workspace with its snapshots."""
+        """Destroys the workspace with its snapshots."""
         self._portal.call(self._inner.destroy)

@@ -1,4 +1,4 @@
-"""A daemon and its workspaces."""
+"""The asynchronous client of a daemon."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class AsyncAgentiso:
         return AsyncWorkspace(self._transport, await self._transport.request("GET", f"/v1/workspaces/{workspace}"))
 
     async def list(self) -> list[dict[str, Any]]:
-        """All workspaces this client can see, in short."""
+        """Lists all workspaces that this client can see."""
         answer = await self._transport.request("GET", "/v1/workspaces")
         if not isinstance(answer, dict) or "workspaces" not in answer:
-            raise AgentisoError("internal", "the daemon's answer has no list of workspaces")
+            raise AgentisoError("internal", "the daemon's response has no list of workspaces")
         return answer["workspaces"]
 
     async def close(self) -> None:
-        """Closes the connection. Workspaces go on."""
+        """Closes the connection. Workspaces keep running."""
         await self._transport.close()
 
     async def __aenter__(self) -> AsyncAgentiso:

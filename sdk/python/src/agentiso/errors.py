@@ -1,4 +1,4 @@
-"""What can go wrong."""
+"""Errors of the client and the daemon."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class CommandNotStarted(AgentisoError):
 
 
 class CommandTimeout(AgentisoError):
-    """A command ran out of time and was ended with everything it started."""
+    """A command timed out and was killed with all its child processes."""
 
     def __init__(self, seconds: float, stdout: bytes, stderr: bytes) -> None:
-        super().__init__("timeout", f"the command did not end within {seconds:g} s")
+        super().__init__("timeout", f"the command did not exit within {seconds:g} s")
         self.stdout = stdout
         self.stderr = stderr
 
 
 def from_body(status: int, body: object) -> AgentisoError:
-    """The error in the body of an HTTP response."""
+    """Parses the error in the body of an HTTP response."""
     fields = body.get("error") if isinstance(body, dict) else None
     if not isinstance(fields, dict):
-        return AgentisoError("internal", f"the daemon answered with HTTP status {status}")
+        return AgentisoError("internal", f"the daemon responded with HTTP status {status}")
     return AgentisoError(
         str(fields.get("code", "internal")), str(fields.get("message", "no message")), fields.get("remedy")
     )

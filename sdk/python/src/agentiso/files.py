@@ -1,4 +1,4 @@
-"""Files, read and written by a command in the guest, so that the user's permissions decide."""
+"""Reads and writes files with a command in the guest, so that the user's permissions apply."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOT_FOUND = 92
 DENIED = 93
 TOO_LARGE = 94
 
-# Arguments: the path, and the most bytes to read or 0.
+# Arguments: the path, and the maximum number of bytes to read, or 0 for no limit.
 READ = f"""
 if [ -d "$1" ]; then exit {IS_DIRECTORY}; fi
 if [ ! -e "$1" ]; then exit {NOT_FOUND}; fi
@@ -19,7 +19,7 @@ if [ "$2" -gt 0 ] && [ "$(wc -c <"$1")" -gt "$2" ]; then exit {TOO_LARGE}; fi
 exec cat -- "$1"
 """
 
-# Arguments: the path, and its directory. The file is opened, not replaced, so that its own mode and owner count.
+# Arguments: the path, and its directory. The file is opened, not replaced, so that it keeps its mode and owner.
 WRITE = f"""
 if [ -d "$1" ]; then exit {IS_DIRECTORY}; fi
 mkdir -p -- "$2" 2>/dev/null || exit {DENIED}
@@ -30,11 +30,11 @@ exec cat >"$1"
 
 
 class FileTooLarge(OSError):
-    """A file is larger than the caller wants to read."""
+    """A file is larger than the caller's limit."""
 
 
 def file_error(exit_code: int, path: str) -> OSError:
-    """The error behind an exit code of `READ` or `WRITE`."""
+    """Converts an exit code of `READ` or `WRITE` to an error."""
 
     def of(number: int) -> OSError:
         return OSError(number, os.strerror(number), path)

@@ -26,12 +26,12 @@ from agentiso.files import FileTooLarge
 from agentiso.users import make_user
 from agentiso.workspace import AsyncWorkspace
 
-# Exit codes of a shell for commands that do not start.
+# Shell exit codes for commands that do not start.
 NOT_FOUND = 127
 
 
 class AgentisoConfig(BaseModel):
-    """What a sample's workspace is made of; agentiso's defaults for what is absent."""
+    """Settings of a sample's workspace. Absent values mean agentiso's defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +44,7 @@ class AgentisoConfig(BaseModel):
 
 @sandboxenv(name="agentiso")
 class AgentisoSandbox(SandboxEnvironment):
-    """One workspace, used by one sample."""
+    """The workspace of one sample."""
 
     def __init__(self, client: AsyncAgentiso, workspace: AsyncWorkspace, user: str, home: str) -> None:
         super().__init__()

@@ -13,12 +13,12 @@ from agentiso.blocking import Agentiso, Workspace
 from agentiso.errors import CommandNotStarted, CommandTimeout
 from agentiso.users import make_user
 
-# How long a command may run unless its caller says otherwise.
+# Default timeout of a command, in seconds.
 DEFAULT_TIMEOUT = 30 * 60
 
 
 class AgentisoSandbox(BaseSandbox):
-    """One workspace, in which commands run as an ordinary user."""
+    """A workspace in which commands run as an ordinary user."""
 
     def __init__(self, client: Agentiso, workspace: Workspace, user: str, home: str) -> None:
         self._client = client
@@ -101,7 +101,7 @@ class AgentisoSandbox(BaseSandbox):
 
 
 def _word(error: OSError) -> str:
-    """The name deepagents has for an error."""
+    """Converts an error to its name in deepagents."""
     if isinstance(error, FileNotFoundError):
         return "file_not_found"
     if isinstance(error, IsADirectoryError):

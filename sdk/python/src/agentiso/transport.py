@@ -17,13 +17,13 @@ from websockets.asyncio.client import ClientConnection
 
 from agentiso.errors import AgentisoError, from_body
 
-# Large enough for any message of the daemon; it sends output in pieces far below this.
+# Larger than any message of the daemon, which sends output in much smaller chunks.
 MAX_MESSAGE = 16 << 20
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a daemon listens: a unix socket, or a URL that needs a token."""
+    """The address of a daemon: a Unix socket, or a URL with a token."""
 
     socket: str | None = None
     url: str | None = None
@@ -31,9 +31,9 @@ class Address:
 
 
 async def find_daemon(binary: str = "agentiso") -> Address:
-    """The address of this user's daemon, which is started if it does not run.
+    """Returns the address of this user's daemon, and starts it if it is not running.
 
-    `AGENTISO_URL` with `AGENTISO_TOKEN`, or `AGENTISO_SOCKET`, name another one.
+    `AGENTISO_URL` with `AGENTISO_TOKEN`, or `AGENTISO_SOCKET`, select another daemon.
     """
     if url := os.environ.get("AGENTISO_URL"):
         return Address(url=url, token=os.environ.get("AGENTISO_TOKEN"))
@@ -56,13 +56,13 @@ async def find_daemon(binary: str = "agentiso") -> Address:
 
 
 class Transport:
-    """One daemon, as one session."""
+    """A connection to a daemon, as one session."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._base = (address.url or "http://localhost").rstrip("/")
         self._token = address.token
-        # The daemon answers when an operation has ended, so only connecting has a time limit.
+        # The daemon responds when an operation has finished, so only connecting has a timeout.
         self._http = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=address.socket) if address.socket else None,
             base_url=self._base,
@@ -71,12 +71,12 @@ class Transport:
         )
 
     async def begin_session(self, client: str) -> None:
-        """Begins a session, so that what is created belongs to this client."""
+        """Creates a session, which owns the workspaces that this client creates."""
         answer = await self.request("POST", "/v1/sessions", {"client": client})
         self._token = answer["token"]
 
     async def request(self, method: str, path: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """Carries out one action."""
+        """Performs one action."""
         in_query = method in ("GET", "DELETE")
         query = {name: _plain(value) for name, value in (arguments or {}).items()} if in_query else None
         try:
@@ -84,7 +84,7 @@ class Transport:
                 method, path, params=query, json=None if in_query else dict(arguments or {}), headers=self._headers()
             )
         except httpx.HTTPError as error:
-            raise AgentisoError("io", f"no answer from the daemon: {error}", "run `agentiso daemon status`") from error
+            raise AgentisoError("io", f"no response from the daemon: {error}", "run `agentiso daemon status`") from error
         try:
             body = response.json() if response.content else None
         except ValueError:

@@ -18,10 +18,10 @@ getent passwd "$1" 2>/dev/null | cut -d: -f6 || awk -F: -v name="$1" '$1 == name
 
 
 async def make_user(workspace: AsyncWorkspace, name: str) -> str:
-    """Makes a user unless there is one; returns its home directory."""
+    """Creates a user unless it exists. Returns its home directory."""
     done = await workspace.exec(["/bin/sh", "-c", MAKE_USER, "make-user", name], user="root")
     home = done.text.strip()
     if not done.ok or not home.startswith("/"):
         reason = done.stderr.decode(errors="replace").strip()
-        raise AgentisoError("guest_failed", f"the user {name!r} could not be made: {reason}")
+        raise AgentisoError("guest_failed", f"the user {name!r} could not be created: {reason}")
     return home

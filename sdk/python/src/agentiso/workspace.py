@@ -19,14 +19,14 @@ from agentiso.transport import Transport
 
 STDOUT = 1
 STDERR = 2
-# How the daemon takes input: in pieces, and no more of them than it has room for.
+# Chunk size and initial window of the daemon's flow control for input.
 INPUT_PIECE = 64 * 1024
 INPUT_WINDOW = 16 * INPUT_PIECE
 
 
 @dataclass(frozen=True)
 class ExecResult:
-    """How a command ended. A signal counts as exit code 128 + its number, as in a shell."""
+    """The result of a command. If a signal killed it, the exit code is 128 plus the signal number, as in a shell."""
 
     exit_code: int
     stdout: bytes
@@ -34,12 +34,12 @@ class ExecResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Whether the exit code is 0."""
         return self.exit_code == 0
 
     @property
     def text(self) -> str:
-        """Its output as text; what is not UTF-8 is replaced."""
+        """Standard output as text, with invalid UTF-8 replaced."""
         return self.stdout.decode(errors="replace")
 
 
@@ -62,11 +62,11 @@ class AsyncWorkspace:
         timeout: float | None = None,
         on_output: Callable[[int, bytes], None] | None = None,
     ) -> ExecResult:
-        """Runs a command to its end. A string goes through the shell.
+        """Runs a command to completion. A string is run by the shell.
 
-        Output is returned whole; `on_output` also gets it as it comes, with 1 for stdout and 2 for stderr. After
-        `timeout` seconds the command is ended with everything it started, and `CommandTimeout` is raised. A
-        cancelled call ends the command.
+        All output is returned; `on_output` also receives it as it arrives, with 1 for stdout and 2 for stderr. After
+        `timeout` seconds the command is killed with all its child processes, and `CommandTimeout` is raised.
+        Cancelling the call kills the command.
         """
         data = input.encode() if isinstance(input, str) else input
         spec = {
@@ -94,21 +94,21 @@ class AsyncWorkspace:
         return ExecResult(end["code"] if end["code"] is not None else 128 + end["signal"], stdout, stderr)
 
     async def read_file(self, path: str, *, user: str | None = None, limit: int | None = None) -> bytes:
-        """Reads a file as `user`. With `limit`, a longer one raises `file_too_large`."""
+        """Reads a file as `user`. A file longer than `limit` raises `FileTooLarge`."""
         done = await self.exec(["/bin/sh", "-c", READ, "read", path, str(limit or 0)], user=user)
         if not done.ok:
             raise file_error(done.exit_code, path)
         return done.stdout
 
     async def write_file(self, path: str, content: bytes | str, *, user: str | None = None) -> None:
-        """Writes a file as `user`; missing directories are made."""
+        """Writes a file as `user`. Creates missing directories."""
         argv = ["/bin/sh", "-c", WRITE, "write", path, posixpath.dirname(path) or "."]
         done = await self.exec(argv, input=content, user=user)
         if not done.ok:
             raise file_error(done.exit_code, path)
 
     async def snapshot(self, name: str, *, memory: bool = False) -> dict[str, Any]:
-        """Creates a snapshot of the disk and, if asked, of memory."""
+        """Creates a snapshot of the disk and, with `memory`, of the running processes."""
         return await self._post("snapshots", {"name": name, "include_memory": memory})
 
     async def restore(self, snapshot: str) -> dict[str, Any]:
@@ -116,17 +116,17 @@ class AsyncWorkspace:
         return await self._post(f"snapshots/{quote(snapshot, safe='')}/restore", {})
 
     async def fork(self, *, name: str | None = None, snapshot: str | None = None) -> AsyncWorkspace:
-        """Forks the workspace as it is now, or one of its snapshots."""
+        """Forks the current state of the workspace, or one of its snapshots."""
         asked = {"new_name": name, "snapshot_name": snapshot}
         made = await self._post("fork", {key: value for key, value in asked.items() if value is not None})
         return AsyncWorkspace(self._transport, made)
 
     async def info(self) -> dict[str, Any]:
-        """Everything that is known of the workspace."""
+        """Returns all details of the workspace."""
         return await self._transport.request("GET", f"/v1/workspaces/{self.id}")
 
     async def stop(self) -> None:
-        """Stops the machine; its disk stays."""
+        """Stops the machine and keeps its disk."""
         await self._post("stop", {})
 
     async def start(self) -> None:
@@ -134,7 +134,7 @@ class AsyncWorkspace:
         await self._post("start", {})
 
     async def destroy(self) -> None:
-        """Removes the workspace with its snapshots."""
+        """Destroys the workspace with its snapshots."""
         await self._transport.request("DELETE", f"/v1/workspaces/{self.id}")
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class AsyncWorkspace:
 
 
 class _Window:
-    """How much more input the daemon has room for."""
+    """How much more input the daemon accepts."""
 
     def __init__(self) -> None:
         self._room = INPUT_WINDOW
@@ -165,7 +165,7 @@ async def _follow(
     outputs: dict[int, bytearray],
     on_output: Callable[[int, bytes], None] | None,
 ) -> dict[str, Any] | AgentisoError:
-    """Collects output until the command has ended; returns how, or why it did not start."""
+    """Collects output until the command exits. Returns its exit status, or the error if it did not start."""
     async for message in socket:
         if isinstance(message, bytes):
             channel, piece = message[0], message[1:]
@@ -180,7 +180,7 @@ async def _follow(
             return word["exit"]
         elif "error" in word:
             return _not_started(word["error"])
-    return AgentisoError("io", "the connection ended before the command did", "run `agentiso daemon status`")
+    return AgentisoError("io", "the connection was lost while the command was running", "run `agentiso daemon status`")
 
 
 async def _feed(socket: ClientConnection, data: bytes, window: _Window) -> None:
@@ -191,7 +191,7 @@ async def _feed(socket: ClientConnection, data: bytes, window: _Window) -> None:
             await socket.send(piece)
         await socket.send(json.dumps({"eof": True}))
     except ConnectionClosed:
-        # The command has ended without reading everything; the reader of its output learns how.
+        # The command exited without reading all input; `_follow` gets its exit status.
         return
 
 

@@ -13,7 +13,9 @@ mod workspaces;
 pub use forwards::{Forward, ForwardRecords};
 pub use keys::{Claim, KeyRecords, MAX_KEY};
 pub use sessions::{MAX_CLIENT, Session, SessionKind, SessionRecords};
-pub use timeline::{By, Event, EventFilter, MAX_DETAIL, NewEvent, TimelineRecords};
+pub use timeline::{
+    By, Event, EventEnd, EventFilter, INTERRUPTED, MAX_DETAIL, NewEvent, RUNNING, TimelineRecords,
+};
 pub use variables::{Variable, VariableRecords, VariablesChange};
 pub use workspaces::{
     Lineage, NextSize, Settings, SettingsChange, Snapshot, Usage, Workspace, WorkspaceRecords, WorkspaceState,

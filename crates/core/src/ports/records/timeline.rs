@@ -11,6 +11,11 @@ use crate::{Failure, SessionId, WorkspaceId, WorkspaceName};
 /// The longest detail of an event that is kept, in bytes of JSON.
 pub const MAX_DETAIL: usize = 4096;
 
+/// The outcome of an action that is being carried out.
+pub const RUNNING: &str = "running";
+/// The outcome of an action that never ended, because the daemon did before.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// A call to add to the timeline, without secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
@@ -30,7 +35,7 @@ pub struct NewEvent {
     pub detail: Value,
     /// Duration, to the microsecond.
     pub duration: Duration,
-    /// `ok`, or the code of the error.
+    /// `ok`, the code of the error, [`RUNNING`] or [`INTERRUPTED`].
     pub outcome: String,
     /// What it changed, in a few words.
     pub changed: Option<String>,
@@ -43,6 +48,21 @@ pub struct Event {
     pub id: i64,
     /// The call.
     pub done: NewEvent,
+}
+
+/// How an action ended whose event was stored before it was carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventEnd {
+    /// The number of its event.
+    pub id: i64,
+    /// The workspace it created, if it created one.
+    pub workspace: Option<(WorkspaceId, WorkspaceName)>,
+    /// Duration, to the microsecond.
+    pub duration: Duration,
+    /// `ok`, or the code of the error.
+    pub outcome: String,
+    /// What it changed, in a few words.
+    pub changed: Option<String>,
 }
 
 /// A selection of events.
@@ -74,6 +94,18 @@ pub enum By {
 pub trait TimelineRecords: Send + Sync {
     /// Appends events in the order given: all of them or none.
     async fn append_events(&self, events: &[NewEvent]) -> Result<(), Failure>;
+
+    /// Appends the event of an action that is about to be carried out, as [`RUNNING`], and returns its place.
+    async fn begin_event(&self, event: &NewEvent) -> Result<i64, Failure>;
+
+    /// Completes events that were begun: all of them or none. Those that are no longer kept are skipped.
+    async fn complete_events(&self, ends: &[EventEnd]) -> Result<(), Failure>;
+
+    /// The place of the newest event; 0 if there is none.
+    async fn newest_event(&self) -> Result<i64, Failure>;
+
+    /// Marks every event up to a place that is still [`RUNNING`] as [`INTERRUPTED`].
+    async fn interrupt_events(&self, up_to: i64) -> Result<(), Failure>;
 
     /// Events, newest first.
     async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, Failure>;

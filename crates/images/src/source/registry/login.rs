@@ -1,6 +1,6 @@
 //! The user's own login for a registry.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use serde::Deserialize;
@@ -21,6 +21,14 @@ struct DockerConfig {
 #[derive(Deserialize)]
 struct DockerAuth {
     auth: Option<String>,
+}
+
+/// The user's docker configuration, if there is one: `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`.
+#[expect(clippy::disallowed_methods, reason = "one stat, before a pull that takes seconds")]
+pub fn docker_config() -> Option<PathBuf> {
+    let dir = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let dir = dir.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;
+    Some(dir.join("config.json")).filter(|file| file.is_file())
 }
 
 /// The login that a docker configuration contains for a registry, if any. Credential helpers are not supported.

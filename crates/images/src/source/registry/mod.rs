@@ -10,4 +10,5 @@ mod client;
 mod login;
 mod pull;
 
+pub use login::docker_config;
 pub use pull::pull;

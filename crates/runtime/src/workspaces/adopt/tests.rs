@@ -35,7 +35,13 @@ impl World {
         self.workspaces = open(self.dir.path()).await;
     }
 
-    fn disk(&self, on: Option<DiskId>) -> DiskId {
+    /// The data directory.
+    pub fn home(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Creates a disk that the database does not know.
+    pub fn disk(&self, on: Option<DiskId>) -> DiskId {
         let id = DiskId::from_uuid(Uuid::now_v7());
         let installation = &self.workspaces.installation;
         let source = match on {
@@ -117,7 +123,7 @@ impl World {
     }
 
     /// Everything the database knows, less what a recovery says about itself.
-    fn rows(&self) -> String {
+    pub fn rows(&self) -> String {
         let meta = &self.workspaces.meta;
         let rows = meta.read(|read| {
             let mut rows = Vec::new();
@@ -164,7 +170,7 @@ impl World {
     }
 
     /// Files of disks and memory images, by name.
-    fn files(&self, below: &str) -> Vec<String> {
+    pub fn files(&self, below: &str) -> Vec<String> {
         let dirs = ["disks", "memory"].map(|dir| self.dir.path().join(below).join(dir));
         let entries = dirs.iter().flat_map(|dir| fs::read_dir(dir).into_iter().flatten());
         let mut names: Vec<String> =
@@ -181,26 +187,30 @@ impl World {
 }
 
 async fn open(home: &Path) -> Workspaces {
-    let environment = Environment { agentiso_home: Some(home.to_owned()), ..Environment::default() };
-    let paths = Paths::resolve(&environment, None, &|path| path.exists()).unwrap();
-    Workspaces::open(&Installation::open(paths).unwrap()).await.unwrap()
+    try_open(home).await.unwrap()
 }
 
-fn remove_database(home: &Path) {
+pub(crate) async fn try_open(home: &Path) -> Result<Workspaces, Failure> {
+    let environment = Environment { agentiso_home: Some(home.to_owned()), ..Environment::default() };
+    let paths = Paths::resolve(&environment, None, &|path| path.exists()).unwrap();
+    Workspaces::open(&Installation::open(paths).unwrap()).await
+}
+
+pub(crate) fn remove_database(home: &Path) {
     for file in ["state.db", "state.db-wal", "state.db-shm"] {
-        super::super::record::gone(fs::remove_file(home.join(file))).unwrap();
+        remove_file(&home.join(file)).unwrap();
     }
 }
 
 /// A copy of the database, with its log.
-fn copy_database(world: &World, to: &Path) {
+pub(crate) fn copy_database(world: &World, to: &Path) {
     fs::create_dir(to).unwrap();
     for file in ["state.db", "state.db-wal"] {
         fs::copy(world.dir.path().join(file), to.join(file)).unwrap();
     }
 }
 
-fn restore_database(world: &World, from: &Path) {
+pub(crate) fn restore_database(world: &World, from: &Path) {
     remove_database(world.dir.path());
     for file in ["state.db", "state.db-wal"] {
         fs::copy(from.join(file), world.dir.path().join(file)).unwrap();

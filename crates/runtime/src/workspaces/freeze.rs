@@ -1,4 +1,4 @@
-//! Freezing what a workspace holds at one instant.
+//! Freezing a workspace's disk and memory at one instant, for snapshots, forks and comparisons.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use agentiso_core::ports::{DiskCopy, DiskError, DiskSource, Disks, Freezing};
 use agentiso_core::{DiskId, Failure};
 use agentiso_meta::{Disk, MetaError, Tx, Workspace};
 use agentiso_proto::{Configure, Wake};
-use agentiso_vmm::{Capture, Captured, DiskFreeze, Prepared, TakeMemory, VmError};
+use agentiso_vmm::{DiskFreeze, Prepared, SaveRequest, SavedState, TakeMemory, VmError};
 
 use super::base::insert_disk;
 use super::intent::Switch;
@@ -16,28 +16,28 @@ use super::undertaking::Undertaking;
 use super::{Attached, Workspaces};
 use crate::start::{now_ns, set_again};
 
-/// What to freeze of a running workspace.
+/// What to freeze of a running workspace, and how consistent it must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum What {
-    /// Its disk, with everything the guest has written to it.
+    /// The disk, with the guest's file system flushed and frozen.
     Disk,
-    /// Its disk between any two writes.
+    /// The disk between two writes, without flushing.
     DiskAsItIs,
-    /// Its memory, and its disk with everything the guest has written to it.
+    /// Memory and disk, with the guest's file system flushed.
     Everything,
-    /// Its memory and its disk as the two are: what is not on the disk yet is in the memory.
+    /// Memory and disk without flushing: unwritten data is in the memory.
     EverythingAsItIs,
 }
 
 impl Workspaces {
-    /// The switch of disks that freezing a workspace brings with it, if it brings one.
+    /// The switch of disks that freezing a workspace involves; `None` for back ends that copy.
     pub(crate) fn switch(&self, workspace: &Workspace, fresh: DiskId) -> Option<Switch> {
         let switch = Switch { workspace: workspace.id, from: workspace.disk, to: fresh };
         (self.installation.disks().freezing() == Freezing::Overlay).then_some(switch)
     }
 
-    /// Freezes a running workspace. `fresh` is the id of the disk that is made for it. Returns the frozen disk, which
-    /// the database knows from then on, and what was taken.
+    /// Freezes a running workspace. `fresh` is the id of the new disk. Returns the frozen disk, which is in the database
+    /// then, and the saved state.
     pub(crate) async fn freeze_running(
         &self,
         attached: &Attached,
@@ -45,24 +45,24 @@ impl Workspaces {
         what: What,
         fresh: DiskId,
         memory: TakeMemory,
-    ) -> Result<(DiskId, Captured), Failure> {
-        let prepared = self.prepare_capture(attached, fresh, memory).await?;
+    ) -> Result<(DiskId, SavedState), Failure> {
+        let prepared = self.prepare_save(attached, fresh, memory).await?;
         self.freeze_prepared(attached, undertaking, what, fresh, prepared).await
     }
 
-    /// Does what can be done before the guest is brought to rest.
-    pub(crate) async fn prepare_capture(
+    /// Does everything that does not need the guest to be paused.
+    pub(crate) async fn prepare_save(
         &self,
         attached: &Attached,
         fresh: DiskId,
         memory: TakeMemory,
     ) -> Result<Prepared, Failure> {
         let disk = self.prepare_freeze(attached, fresh)?;
-        let capture = Capture { memory, disk: Some(disk) };
-        Ok(attached.machine().prepare(capture).await?)
+        let request = SaveRequest { memory, disk: Some(disk) };
+        Ok(attached.machine().prepare(request).await?)
     }
 
-    /// Freezes a running workspace for which everything is prepared.
+    /// Freezes a running workspace after [`Self::prepare_save`].
     pub(crate) async fn freeze_prepared(
         &self,
         attached: &Attached,
@@ -70,14 +70,14 @@ impl Workspaces {
         what: What,
         fresh: DiskId,
         prepared: Prepared,
-    ) -> Result<(DiskId, Captured), Failure> {
+    ) -> Result<(DiskId, SavedState), Failure> {
         let workspace = &attached.workspace;
-        if let Err(error) = self.calm(attached, what).await {
+        if let Err(error) = self.hold_guest(attached, what).await {
             attached.machine().give_up(prepared).await;
             return Err(error.into());
         }
         let captured = attached.machine().take(prepared).await;
-        let calmed = self.uncalm(attached, what).await;
+        let resumed = self.resume_guest(attached, what).await;
         let switched = captured.as_ref().map_or_else(|failed| failed.switched, |done| done.switched);
         let copied = captured.is_ok() && !switched;
         let frozen = undertaking.settle(|tx| match (switched, copied) {
@@ -89,11 +89,11 @@ impl Workspaces {
             self.own_frozen(frozen);
         }
         let captured = captured.map_err(|failed| failed.error)?;
-        calmed?;
+        resumed?;
         Ok((frozen, captured))
     }
 
-    /// Freezes the disk of a workspace that does not run.
+    /// Freezes the disk of a stopped workspace.
     pub(crate) fn freeze_stopped(
         &self,
         workspace: &Workspace,
@@ -131,41 +131,41 @@ impl Workspaces {
         }
     }
 
-    /// Brings the guest to rest as far as what is taken needs it.
-    async fn calm(&self, attached: &Attached, what: What) -> Result<(), VmError> {
+    /// Holds the guest's processes or freezes its file system, as needed.
+    async fn hold_guest(&self, attached: &Attached, what: What) -> Result<(), VmError> {
         let (machine, guest) = (attached.machine(), attached.machine().guest());
-        let limit = super::snapshot::CALM_LIMIT;
+        let limit = super::snapshot::HOLD_LIMIT;
         match what {
-            What::Disk => machine.during("coming to rest", limit, guest.freeze()).await,
+            What::Disk => machine.during("holding its processes", limit, guest.freeze()).await,
             What::DiskAsItIs => Ok(()),
-            What::Everything => machine.during("coming to rest", limit, guest.hold(true)).await,
-            What::EverythingAsItIs => machine.during("coming to rest", limit, guest.hold(false)).await,
+            What::Everything => machine.during("holding its processes", limit, guest.hold(true)).await,
+            What::EverythingAsItIs => machine.during("holding its processes", limit, guest.hold(false)).await,
         }
     }
 
-    /// Lets the guest go on, with the clock it would have had without the pause.
-    async fn uncalm(&self, attached: &Attached, what: What) -> Result<(), VmError> {
+    /// Resumes the guest and corrects its clock.
+    async fn resume_guest(&self, attached: &Attached, what: What) -> Result<(), VmError> {
         let (machine, guest) = (attached.machine(), attached.machine().guest());
-        let limit = super::snapshot::CALM_LIMIT;
+        let limit = super::snapshot::HOLD_LIMIT;
         if what == What::Disk {
-            machine.during("going on", limit, guest.thaw()).await?;
+            machine.during("resuming", limit, guest.thaw()).await?;
         }
         let told = Instant::now();
         let clock = Configure { unix_nanos: Some(now_ns()), ..Configure::default() };
         match what {
             What::Disk | What::DiskAsItIs => {
-                machine.during("going on", limit, guest.configure(clock)).await?;
+                machine.during("resuming", limit, guest.configure(clock)).await?;
             }
             What::Everything | What::EverythingAsItIs => {
                 let wake = Wake { identity: clock, ..Wake::default() };
-                machine.during("going on", limit, guest.wake(wake)).await?;
+                machine.during("resuming", limit, guest.wake(wake)).await?;
             }
         }
         set_again(machine, told).await
     }
 }
 
-/// A copy that is made while the machine stands still.
+/// A copy that is made while the machine is paused.
 struct AtOnce {
     disks: Arc<dyn Disks>,
     to: PathBuf,
@@ -183,7 +183,7 @@ impl DiskCopy for AtOnce {
     }
 }
 
-/// The workspace writes to `fresh` from now on; the disk it had is frozen.
+/// Records that the workspace writes to `fresh` now and that its old disk is frozen.
 pub(crate) fn commit_switch(tx: &Tx<'_>, workspace: &Workspace, fresh: DiskId) -> Result<DiskId, MetaError> {
     insert_disk(tx, fresh, Some(workspace.disk))?;
     tx.set_disk(workspace.id, fresh)?;
@@ -191,7 +191,7 @@ pub(crate) fn commit_switch(tx: &Tx<'_>, workspace: &Workspace, fresh: DiskId) -
     Ok(workspace.disk)
 }
 
-/// `fresh` is a copy that nobody writes to.
+/// Records `fresh` as a frozen copy.
 fn commit_copy(tx: &Tx<'_>, fresh: DiskId) -> Result<DiskId, MetaError> {
     tx.insert_disk(&Disk { id: fresh, parent: None, frozen: true, span: 1, workspace: None })?;
     Ok(fresh)

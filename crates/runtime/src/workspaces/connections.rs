@@ -1,9 +1,8 @@
-//! Machines a process stays with.
+//! Open connections to machines.
 //!
-//! A command comes back to a machine, works on it and leaves it. A daemon stays: its connections to the monitor and the
-//! agent are kept here between two changes, so that a call costs one round trip and nothing else. Whoever changes a
-//! workspace takes its machine from here and puts it, or its successor, back; the way to its agent stays open to
-//! everyone meanwhile.
+//! A command connects to a machine, works on it and disconnects. The daemon keeps the connections to the monitor and the
+//! agent here between operations, so that a call costs one round trip. An operation that changes a workspace takes its
+//! machine from here and puts it, or its successor, back; meanwhile other calls can still use the link to the agent.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,8 +11,8 @@ use agentiso_core::WorkspaceId;
 use agentiso_vmm::link::Guest;
 use agentiso_vmm::{Machine, MachineRecord, Standstill};
 
-/// The machines that are kept, if any are.
-pub(crate) struct Held {
+/// The open connections of a daemon; none are kept in other processes.
+pub(crate) struct Connections {
     machines: Option<Mutex<HashMap<WorkspaceId, Place>>>,
 }
 
@@ -21,22 +20,22 @@ struct Place {
     pid: u32,
     guest: Guest,
     standstill: Standstill,
-    /// Absent while somebody changes the workspace.
+    /// Absent while an operation has it.
     machine: Option<Machine>,
 }
 
-impl Held {
-    /// Lets every machine go at once.
+impl Connections {
+    /// Disconnects from every machine after each operation.
     pub fn none() -> Self {
         Self { machines: None }
     }
 
-    /// Keeps every machine.
+    /// Keeps every connection.
     pub fn all() -> Self {
         Self { machines: Some(Mutex::default()) }
     }
 
-    /// Takes the machine of a workspace, to change it.
+    /// Takes the machine of a workspace for an operation.
     pub fn take(&self, id: WorkspaceId, record: &MachineRecord) -> Option<Machine> {
         let mut machines = self.machines()?;
         let place = machines.get_mut(&id)?;
@@ -45,11 +44,11 @@ impl Held {
             return Some(machine);
         }
         machines.remove(&id);
-        part(machine);
+        machine.release();
         None
     }
 
-    /// Leaves a machine to itself, or keeps it for the next one.
+    /// Puts a machine back after an operation: keeps the connection, or disconnects.
     pub fn leave(&self, id: WorkspaceId, machine: Machine) {
         match self.machines() {
             None => machine.release(),
@@ -67,30 +66,30 @@ impl Held {
         }
     }
 
-    /// The way to the agent of a workspace's machine.
+    /// The link to the agent of a workspace's machine.
     pub fn guest(&self, id: WorkspaceId) -> Option<Guest> {
         let machines = self.machines()?;
         machines.get(&id).map(|place| place.guest.clone()).filter(|guest| !guest.is_closed())
     }
 
-    /// What tells whether a workspace's machine stands still because the host's disk is full.
+    /// Tells whether a workspace's machine is paused because the host's disk is full.
     pub fn standstill(&self, id: WorkspaceId) -> Option<Standstill> {
         Some(self.machines()?.get(&id)?.standstill.clone())
     }
 
-    /// Forgets a machine that was seen to have ended, unless it has been replaced.
+    /// Drops the connection to a machine that has ended, unless it has been replaced.
     pub fn forget_ended(&self, id: WorkspaceId, pid: u32) {
         if self.machines().is_some_and(|machines| machines.get(&id).is_some_and(|place| place.pid == pid)) {
             self.forget(id);
         }
     }
 
-    /// Forgets a machine that is not the workspace's any more.
+    /// Drops the connection to a machine that no longer belongs to the workspace.
     pub fn forget(&self, id: WorkspaceId) {
         if let Some(Place { machine: Some(machine), .. }) =
             self.machines().and_then(|mut machines| machines.remove(&id))
         {
-            part(machine);
+            machine.release();
         }
     }
 
@@ -99,8 +98,8 @@ impl Held {
     }
 }
 
-impl Drop for Held {
-    /// Whoever stayed goes, and the machines go on.
+impl Drop for Connections {
+    /// Disconnects; the machines continue to run.
     fn drop(&mut self) {
         let machines = self
             .machines
@@ -108,13 +107,8 @@ impl Drop for Held {
             .map(|machines| machines.into_inner().unwrap_or_else(PoisonError::into_inner));
         for place in machines.into_iter().flat_map(HashMap::into_values) {
             if let Some(machine) = place.machine {
-                part(machine);
+                machine.release();
             }
         }
     }
-}
-
-/// Leaves a machine. How one has ended is still to be read in its group.
-fn part(machine: Machine) {
-    machine.release();
 }

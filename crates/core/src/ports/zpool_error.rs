@@ -6,7 +6,7 @@ use crate::{Code, Explain};
 
 /// Why a pool, or a dataset in it, could not be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PoolError {
+pub enum ZpoolError {
     /// The program that manages pools is not there.
     #[error("the program {0} is not installed")]
     ToolMissing(&'static str),
@@ -105,7 +105,7 @@ pub enum PoolError {
     },
 }
 
-impl Explain for PoolError {
+impl Explain for ZpoolError {
     fn code(&self) -> Code {
         match self {
             Self::ToolMissing(_) => Code::ToolMissing,

@@ -1,47 +1,53 @@
-//! Moving an installation's disks into a ZFS pool, before there are any.
+//! Putting an installation's disks into a ZFS pool. Only possible while there are no disks.
+#![expect(clippy::disallowed_methods, reason = "`use_zpool` runs `in_place`")]
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use agentiso_blocking::in_place;
 use agentiso_core::{Code, Failure};
-use agentiso_disks::{NewPool, prepare};
+use agentiso_disks::{NewZpool, prepare};
 
 use crate::disk_store::made_with;
 use agentiso_config::paths::Paths;
 use agentiso_config::{self, Config, parse, with_keys};
 
-/// The pool that is made where none is named.
-const POOL: &str = "agentiso";
+/// The name of a new zpool, unless another one is given.
+const DEFAULT_NAME: &str = "agentiso";
 
-/// A pool to keep disks in.
+/// A zpool to keep disks in.
 #[derive(Clone, Debug, Default)]
-pub struct PoolRequest {
+pub struct ZpoolRequest {
     /// Its name.
     pub pool: Option<String>,
-    /// A device or file to make it of.
+    /// The device or file to create it on. Absent: it must exist.
     pub path: Option<PathBuf>,
-    /// How many GiB a file becomes.
+    /// The size of that file, in GiB.
     pub size_gb: Option<u32>,
 }
 
-impl PoolRequest {
-    /// Whether nothing is asked for.
+impl ZpoolRequest {
+    /// Whether neither a name nor a device was given.
     pub fn is_empty(&self) -> bool {
         self.pool.is_none() && self.path.is_none()
     }
 }
 
-/// Has disks be kept in a pool from now on, and writes that into the configuration. On failure nothing is left. What
-/// was done already is left as it is. Returns the dataset.
-pub fn use_pool(paths: &Paths, request: &PoolRequest) -> Result<String, Failure> {
-    let pool = request.pool.as_deref().unwrap_or(POOL);
+/// Creates a zpool if necessary and a dataset in it, and writes the dataset into the configuration, from which it is used
+/// for all new disks. Safe to repeat. On failure nothing is changed. Returns the dataset.
+pub fn use_zpool(paths: &Paths, request: &ZpoolRequest) -> Result<String, Failure> {
+    in_place(|| use_zpool_blocking(paths, request))
+}
+
+fn use_zpool_blocking(paths: &Paths, request: &ZpoolRequest) -> Result<String, Failure> {
+    let pool = request.pool.as_deref().unwrap_or(DEFAULT_NAME);
     let before = agentiso_config::load(&paths.config_file, false)?;
-    let disks = made_with(&paths.disks_dir());
+    let disks = made_with(&paths.disks_dir())?;
     let is_elsewhere =
         |dataset: &str| before.disks.zfs_dataset.as_deref().is_some_and(|other| other != dataset);
     let bytes = request.size_gb.map(|size| u64::from(size) << 30);
-    let new = request.path.clone().map(|path| NewPool { path, bytes });
+    let new = request.path.clone().map(|path| NewZpool { path, bytes });
     if disks.as_deref().is_some_and(|disks| disks != "zfs" || is_elsewhere(&format!("{pool}/agentiso"))) {
         let message = format!("there are workspaces in {} whose disks are elsewhere", paths.home.display());
         return Err(Failure::new(Code::InvalidConfig, message)
@@ -64,7 +70,7 @@ fn write_down(path: &Path, dataset: &str) -> Result<(), Failure> {
         other => other.map_err(failed)?,
     };
     let edited = with_keys(&text, "disks", &[("backend", "zfs"), ("zfs_dataset", dataset)]);
-    // What cannot be read back is not written.
+    // Never write a configuration that cannot be read back.
     parse(&edited, path)?;
     if edited == text {
         return Ok(());

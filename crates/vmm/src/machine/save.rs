@@ -69,7 +69,7 @@ pub enum TakenMemory {
 }
 
 /// What to take.
-pub struct Capture {
+pub struct SaveRequest {
     /// Memory, processor and devices.
     pub memory: TakeMemory,
     /// The disk.
@@ -78,7 +78,7 @@ pub struct Capture {
 
 /// What was taken.
 #[derive(Debug)]
-pub struct Captured {
+pub struct SavedState {
     /// The state of processor and devices, if memory was asked for.
     pub device: Vec<u8>,
     /// Its memory.
@@ -93,7 +93,7 @@ pub struct Captured {
 
 /// A capture that failed.
 #[derive(Debug)]
-pub struct CaptureFailure {
+pub struct SaveFailure {
     /// Why.
     pub error: VmError,
     /// Whether it writes to the new disk nevertheless.
@@ -108,7 +108,7 @@ pub struct Prepared {
 
 impl Machine {
     /// Gets ready to take what is asked for, while the machine runs.
-    pub async fn prepare(&self, capture: Capture) -> Result<Prepared, VmError> {
+    pub async fn prepare(&self, capture: SaveRequest) -> Result<Prepared, VmError> {
         let memory = self.prepare_memory(capture.memory).await?;
         if let Some(DiskFreeze::Switch { to, format, .. }) = &capture.disk {
             self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
@@ -125,7 +125,7 @@ impl Machine {
 
     /// Takes everything in one pause. The machine runs again afterwards, whatever happens; only the end of this
     /// process in the middle leaves it paused, and [`Machine::adopt`] wakes it then.
-    pub async fn take(&self, prepared: Prepared) -> Result<Captured, CaptureFailure> {
+    pub async fn take(&self, prepared: Prepared) -> Result<SavedState, SaveFailure> {
         let mut switched = false;
         let resync = if self.guest.is_quiet() { Resync::Clean } else { Resync::Unknown };
         let work = self.take_in_pause(prepared, &mut switched);
@@ -136,11 +136,11 @@ impl Machine {
             crash = self.crashed() => Err(crash),
         };
         match done {
-            Ok((device, memory, pause)) => Ok(Captured { device, memory, pause, switched, resync }),
+            Ok((device, memory, pause)) => Ok(SavedState { device, memory, pause, switched, resync }),
             Err(error) => {
                 // It must not stand still for ever; if it cannot be woken it has ended, which the error says.
                 let _ = self.qmp.execute("cont", json!({})).await;
-                Err(CaptureFailure { error, switched })
+                Err(SaveFailure { error, switched })
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Keeping what lasting machines stand on for as long as they need it.
+//! Pinning the template files that workspaces depend on.
 //!
-//! Templates come and go; a machine that was cloned from one, and every snapshot of it, needs the template's memory
-//! and disk for ever. A second name for the same file costs nothing and outlives the template.
+//! A workspace cloned from a template, and every snapshot of it, reads through the template's memory and disk for as
+//! long as it exists, while the template itself may be replaced or removed. A hard link keeps the files at no cost.
+#![expect(clippy::disallowed_methods, reason = "called `in_place`, by the start of a machine")]
 
 use std::fs;
 use std::io;
@@ -16,16 +17,16 @@ use uuid::Uuid;
 use crate::Installation;
 
 impl Installation {
-    /// Keeps a template's memory, and returns its lasting name.
-    pub(crate) fn hold_memory(&self, template: &Template) -> io::Result<PathBuf> {
+    /// Pins a template's memory and returns the link.
+    pub(crate) fn pin_memory(&self, template: &Template) -> io::Result<PathBuf> {
         let ram = template.ram();
         let name = self.paths.bases_dir().join(stamp(&ram)?);
         keep(&ram, &name)?;
         Ok(name)
     }
 
-    /// Keeps a template's disk, and returns its lasting name. Where disks are copies nothing needs to be kept.
-    pub(crate) fn hold_disk(&self, template: &Template) -> io::Result<PathBuf> {
+    /// Pins a template's disk and returns the link. Back ends that copy disks need no pin.
+    pub(crate) fn pin_disk(&self, template: &Template) -> io::Result<PathBuf> {
         let disk = template.disk();
         if self.disks().freezing() == Freezing::Copy {
             return Ok(disk);
@@ -41,18 +42,18 @@ impl Installation {
     }
 }
 
-/// The id of the disk a file is called after.
+/// The disk that a file is named after.
 pub(crate) fn disk_id_of(path: &Path) -> Option<DiskId> {
     let stem = path.file_stem()?.to_str()?;
     Uuid::try_parse(stem).ok().map(DiskId::from_uuid)
 }
 
-/// Whether a disk is a template's, kept for the machines that stand on it.
-pub(crate) fn is_held(disk: DiskId) -> bool {
+/// Whether a disk is the pinned disk of a template.
+pub(crate) fn is_pinned(disk: DiskId) -> bool {
     disk.as_uuid().get_version() == Some(uuid::Version::Custom)
 }
 
-/// Names a file's content: the same template gives the same id, a template made anew another one.
+/// An id for a template's disk: stable for one template, different for one that was made again.
 fn disk_id(path: &Path) -> io::Result<DiskId> {
     let digest = blake3::hash(stamp(path)?.as_bytes());
     let mut bytes = [0; 16];

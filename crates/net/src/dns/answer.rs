@@ -1,0 +1,229 @@
+//! Answers one query of one workspace.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
+use hickory_proto::rr::{DNSClass, RData, Record, RecordType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::cache::Lookup;
+use super::names;
+use crate::machine::Machine;
+use crate::policy::{Destination, Policy, Protocol, Rule};
+
+/// Names in a row that point to another name.
+const MAX_ALIASES: usize = 8;
+/// A datagram that every client accepts, and the largest we send.
+const MIN_DATAGRAM: u16 = 512;
+const MAX_DATAGRAM: u16 = 4096;
+/// A connection to the resolver on which nothing is asked for this long is closed.
+const STREAM_IDLE: Duration = Duration::from_secs(30);
+
+/// Parses a query. Nothing if the bytes are not one standard query with one question.
+pub fn parse_query(bytes: &[u8]) -> Option<(Message, Query)> {
+    let message = Message::from_vec(bytes).ok()?;
+    let is_query =
+        message.metadata.message_type == MessageType::Query && message.metadata.op_code == OpCode::Query;
+    match message.queries.as_slice() {
+        [query] if is_query => {
+            let query = query.clone();
+            Some((message, query))
+        }
+        _ => None,
+    }
+}
+
+/// Answers a query that came in a datagram. If the answer does not fit into one, the guest is told to use TCP.
+pub(crate) async fn answer_datagram(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Vec<u8>> {
+    let answer = answer(machine, bytes).await?;
+    let offered =
+        answer.edns.as_ref().map_or(MIN_DATAGRAM, Edns::max_payload).clamp(MIN_DATAGRAM, MAX_DATAGRAM);
+    let limit = usize::from(offered).min(machine.card.mtu - 28);
+    let bytes = answer.to_vec().ok()?;
+    if bytes.len() <= limit { Some(bytes) } else { answer.truncate().to_vec().ok() }
+}
+
+/// Answers the queries of a TCP connection, one after the other.
+pub(crate) async fn serve_stream(machine: Arc<Machine>, mut stream: DuplexStream) {
+    while let Ok(Ok(length)) = tokio::time::timeout(STREAM_IDLE, stream.read_u16()).await {
+        let mut query = vec![0; usize::from(length)];
+        let read = tokio::time::timeout(STREAM_IDLE, stream.read_exact(&mut query)).await;
+        if !matches!(read, Ok(Ok(_))) || !machine.take_query() {
+            return;
+        }
+        let Some(answer) = answer(&machine, &query).await.and_then(|answer| answer.to_vec().ok()) else {
+            return;
+        };
+        let Ok(length) = u16::try_from(answer.len()) else { return };
+        if stream.write_all(&[&length.to_be_bytes(), &answer[..]].concat()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers a query. A message that is not a query has no answer.
+async fn answer(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Message> {
+    let (request, query) = parse_query(bytes)?;
+    machine.count_query();
+    let (code, answers) = match resolve(machine, &query).await {
+        Ok(answers) => (ResponseCode::NoError, answers),
+        Err(code) => (code, Vec::new()),
+    };
+    let mut response = Message::response(request.metadata.id, OpCode::Query);
+    response.metadata.recursion_desired = request.metadata.recursion_desired;
+    response.metadata.recursion_available = true;
+    response.metadata.response_code = code;
+    response.add_query(query);
+    response.insert_answers(answers);
+    if let Some(edns) = &request.edns {
+        let mut own = Edns::new();
+        own.set_max_payload(edns.max_payload().clamp(MIN_DATAGRAM, MAX_DATAGRAM));
+        response.set_edns(own);
+    }
+    Some(response)
+}
+
+async fn resolve(machine: &Arc<Machine>, query: &Query) -> Result<Vec<Record>, ResponseCode> {
+    let name = names::text(query.name()).ok_or(ResponseCode::Refused)?;
+    let policy = machine.policy().ok_or(ResponseCode::Refused)?;
+    let verdict = policy.name_verdict(&name);
+    if !verdict.allowed {
+        return Err(refuse(machine, name, &verdict.rule));
+    }
+    match query.query_type() {
+        _ if query.query_class() != DNSClass::IN => Err(ResponseCode::NotImp),
+        // IPv6 is off. Service bindings carry addresses and keys that would get around the policy.
+        RecordType::AAAA | RecordType::HTTPS | RecordType::SVCB => Ok(Vec::new()),
+        RecordType::ANY | RecordType::AXFR | RecordType::IXFR | RecordType::ZERO => Err(ResponseCode::NotImp),
+        RecordType::PTR => resolve_address(machine, &policy, name).await,
+        kind => follow(machine, &policy, name, kind, query).await,
+    }
+}
+
+/// Asks the host's resolvers; a name that does not exist, and a resolver that fails, end the query.
+async fn lookup(machine: &Machine, name: &str, kind: RecordType) -> Result<Arc<Lookup>, ResponseCode> {
+    match machine.resolver().lookup(name, kind).await {
+        Ok(lookup) if lookup.code == ResponseCode::NoError => Ok(lookup),
+        Ok(lookup) => Err(lookup.code),
+        Err(error) => {
+            tracing::debug!(name, %error, "no resolver answered");
+            Err(ResponseCode::ServFail)
+        }
+    }
+}
+
+/// Logs a refused name.
+fn refuse(machine: &Machine, name: String, rule: &Rule) -> ResponseCode {
+    machine.log_refused(Protocol::Udp, Some(name), None, rule);
+    ResponseCode::Refused
+}
+
+/// The name of an address: only of addresses that can be reached, because the host's resolver also knows private ones.
+async fn resolve_address(
+    machine: &Machine,
+    policy: &Policy,
+    name: String,
+) -> Result<Vec<Record>, ResponseCode> {
+    let Some(address) = names::reverse_address(&name) else {
+        return Err(ResponseCode::NXDomain);
+    };
+    if let Some(rule) = closed(machine, policy, address) {
+        return Err(refuse(machine, name, &rule));
+    }
+    let found = lookup(machine, &name, RecordType::PTR).await?;
+    Ok(found.answers.iter().filter(|record| record.record_type() == RecordType::PTR).cloned().collect())
+}
+
+/// Resolves a name, following aliases, and pins the addresses.
+async fn follow(
+    machine: &Arc<Machine>,
+    policy: &Policy,
+    name: String,
+    kind: RecordType,
+    query: &Query,
+) -> Result<Vec<Record>, ResponseCode> {
+    let mut found = Vec::new();
+    let mut current = query.name().clone();
+    let mut current_text = name.clone();
+    let mut answer = lookup(machine, &name, kind).await?;
+    for _ in 0..=MAX_ALIASES {
+        let of_current = |record: &&Record| record.name.eq_ignore_root(&current);
+        let wanted: Vec<Record> = answer
+            .answers
+            .iter()
+            .filter(of_current)
+            .filter(|record| record.record_type() == kind)
+            .cloned()
+            .collect();
+        let alias = answer.answers.iter().filter(of_current).find_map(|record| match &record.data {
+            RData::CNAME(target) if kind != RecordType::CNAME => Some((record.clone(), target.0.clone())),
+            _ => None,
+        });
+        match alias {
+            None if wanted.is_empty() && current_text != name && !answers_for(&answer.answers, &current) => {
+                // The resolver gave the alias alone.
+                let next = lookup(machine, &current_text, kind).await?;
+                if !answers_for(&next.answers, &current) {
+                    return Ok(found);
+                }
+                answer = next;
+            }
+            None => {
+                found.extend(allowed(machine, policy, &name, wanted)?);
+                return Ok(found);
+            }
+            Some((record, target)) => {
+                let text = names::text(&target).ok_or(ResponseCode::Refused)?;
+                if let Rule::DenyDomain(pattern) = policy.name_verdict(&text).rule {
+                    return Err(refuse(machine, name, &Rule::DenyDomain(pattern)));
+                }
+                found.push(record);
+                (current, current_text) = (target, text);
+            }
+        }
+    }
+    Err(ResponseCode::ServFail)
+}
+
+fn answers_for(answers: &[Record], name: &hickory_proto::rr::Name) -> bool {
+    answers.iter().any(|record| record.name.eq_ignore_root(name))
+}
+
+/// Drops closed addresses from an answer and pins the others. If none is left, the name is refused.
+fn allowed(
+    machine: &Machine,
+    policy: &Policy,
+    name: &str,
+    records: Vec<Record>,
+) -> Result<Vec<Record>, ResponseCode> {
+    let mut open = Vec::new();
+    let mut refused_by = None;
+    for record in records {
+        let RData::A(address) = &record.data else {
+            open.push(record);
+            continue;
+        };
+        match closed(machine, policy, address.0) {
+            Some(rule) => refused_by = Some(rule),
+            None => {
+                let lifetime = Duration::from_secs(record.ttl.into());
+                machine.pins().pin(address.0, name, lifetime, Instant::now());
+                open.push(record);
+            }
+        }
+    }
+    match refused_by {
+        Some(rule) if open.is_empty() => Err(refuse(machine, name.to_owned(), &rule)),
+        _ => Ok(open),
+    }
+}
+
+/// Why an address must not be in an answer.
+fn closed(machine: &Machine, policy: &Policy, address: Ipv4Addr) -> Option<Rule> {
+    let is_host = machine.is_own_address(address);
+    let verdict = policy.answer_verdict(&Destination { address: address.into(), is_host, names: &[] });
+    let in_pool = machine.is_in_pool(address);
+    if in_pool { Some(Rule::NoSuchWorkspace) } else { (!verdict.allowed).then_some(verdict.rule) }
+}

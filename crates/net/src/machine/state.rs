@@ -1,0 +1,265 @@
+//! What the router knows of one machine.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use agentiso_core::WorkspaceId;
+use tokio::task::JoinSet;
+
+use super::flow::{Flow, FlowKey};
+use crate::counters::{Counters, Counting};
+use crate::dns::{Pins, Resolver};
+use crate::frame::{Card, Dropped, Framer};
+use crate::limits::{Bucket, Limits};
+use crate::link::Link;
+use crate::log::{LogEntry, LogEvent};
+use crate::policy::{self, Destination, Policy, Protocol, Rule, Verdict};
+use crate::router::Shared;
+
+/// Log entries per second, and how many at once: a guest that scans ports must not push everybody else out of the log.
+const LOG_RATE: u64 = 100;
+const LOG_BURST: u64 = 500;
+
+/// An attached machine.
+pub(crate) struct Machine {
+    pub(crate) id: WorkspaceId,
+    pub(crate) card: Card,
+    pub(crate) limits: Limits,
+    pub(super) framer: Framer,
+    pub(super) link: Arc<Link>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) counting: Counting,
+    pub(super) flows: Mutex<HashMap<FlowKey, Flow>>,
+    /// Flows of every kind that count against the limit on connections.
+    pub(super) open: AtomicUsize,
+    pub(super) buckets: Mutex<Buckets>,
+    pins: Mutex<Pins>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+pub(super) struct Buckets {
+    pub(super) packets: Bucket,
+    pub(super) bytes: Bucket,
+    pub(super) queries: Bucket,
+    log: Bucket,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        id: WorkspaceId,
+        card: Card,
+        limits: Limits,
+        link: Link,
+        shared: Arc<Shared>,
+    ) -> Arc<Self> {
+        let now = Instant::now();
+        let buckets = Buckets {
+            packets: Bucket::new(limits.packets_per_second, limits.packets_per_second / 10 + 64, now),
+            // At least one frame of the largest size must pass.
+            bytes: Bucket::new(limits.bytes_per_second, limits.bytes_per_second / 20 + 65_536, now),
+            queries: Bucket::new(limits.queries_per_second, limits.queries_per_second, now),
+            log: Bucket::new(LOG_RATE, LOG_BURST, now),
+        };
+        Arc::new(Self {
+            id,
+            card,
+            limits,
+            framer: Framer::new(card),
+            link: Arc::new(link),
+            shared,
+            counting: Counting::default(),
+            flows: Mutex::default(),
+            open: AtomicUsize::new(0),
+            buckets: Mutex::new(buckets),
+            pins: Mutex::default(),
+            tasks: Mutex::new(JoinSet::new()),
+        })
+    }
+
+    /// Starts receiving frames.
+    pub(crate) fn start(self: &Arc<Self>) {
+        let link = Arc::clone(&self.link);
+        self.spawn(async move { link.wake_waiting().await });
+        let machine = Arc::clone(self);
+        self.spawn(async move { machine.receive().await });
+    }
+
+    /// Ends every task and flow of the machine.
+    pub(crate) fn stop(&self) {
+        lock(&self.flows).drain().for_each(|(_, flow)| flow.cut());
+        lock(&self.tasks).abort_all();
+        self.link.remove();
+    }
+
+    /// Runs a task until it ends or the machine is detached.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.counting.read(self.open.load(Relaxed) as u64)
+    }
+
+    pub(crate) fn pins(&self) -> MutexGuard<'_, Pins> {
+        lock(&self.pins)
+    }
+
+    pub(crate) fn policy(&self) -> Option<Arc<Policy>> {
+        self.shared.policy(self.id)
+    }
+
+    pub(crate) fn resolver(&self) -> &Resolver {
+        &self.shared.resolver
+    }
+
+    /// Whether an address is the host's. A host that cannot tell has no route there either, and it stays closed.
+    pub(crate) fn is_own_address(&self, address: Ipv4Addr) -> bool {
+        self.shared.uplink.is_own_address(address).unwrap_or(true)
+    }
+
+    pub(crate) fn is_in_pool(&self, address: Ipv4Addr) -> bool {
+        self.shared.pool.range().contains(&address)
+    }
+
+    /// Sends a frame that may be lost.
+    pub(crate) fn send(&self, frame: Option<Vec<u8>>) {
+        let Some(frame) = frame else { return };
+        if self.link.send_or_queue(frame) {
+            Counting::add(&self.counting.frames_to_guest, 1);
+        } else {
+            self.counting.dropped(Dropped::Backlog);
+        }
+    }
+
+    /// Decides about a flow to an address outside the pool, and returns the name it was resolved by.
+    pub(super) fn decide(&self, to: Ipv4Addr, port: u16, protocol: Protocol) -> (Verdict, Option<String>) {
+        let names = self.pins().names(to, Instant::now());
+        let verdict = self.decide_named(to, port, protocol, &names);
+        (verdict, names.into_iter().next())
+    }
+
+    pub(super) fn decide_named(
+        &self,
+        to: Ipv4Addr,
+        port: u16,
+        protocol: Protocol,
+        names: &[String],
+    ) -> Verdict {
+        let Some(policy) = self.policy() else {
+            return Verdict::refuse(Rule::InternetOff);
+        };
+        let destination = Destination { address: to.into(), is_host: self.is_own_address(to), names };
+        policy.verdict(&policy::Flow { destination, port, protocol })
+    }
+
+    /// Whether a machine may send or receive this much now; what does not fit is dropped.
+    pub(super) fn take_bandwidth(&self, bytes: usize) -> bool {
+        let taken = lock(&self.buckets).bytes.take(bytes as u64, Instant::now());
+        if !taken {
+            self.counting.dropped(Dropped::Bandwidth);
+        }
+        taken
+    }
+
+    /// Takes one query from the limit on queries.
+    pub(crate) fn take_query(&self) -> bool {
+        let taken = lock(&self.buckets).queries.take(1, Instant::now());
+        if !taken {
+            self.counting.dropped(Dropped::QueryRate);
+        }
+        taken
+    }
+
+    pub(crate) fn count_query(&self) {
+        Counting::add(&self.counting.queries, 1);
+    }
+
+    /// Logs a refused flow or name.
+    pub(crate) fn log_refused(
+        &self,
+        protocol: Protocol,
+        name: Option<String>,
+        to: Option<(Ipv4Addr, u16)>,
+        rule: &Rule,
+    ) {
+        Counting::add(&self.counting.refused, 1);
+        let mut entry = self.entry(LogEvent::Refused, protocol, rule.to_string());
+        entry.name = name;
+        entry.address = to.map(|(address, _)| address);
+        entry.port = to.map_or(53, |(_, port)| port);
+        self.append(entry);
+    }
+
+    pub(super) fn entry(&self, event: LogEvent, protocol: Protocol, rule: String) -> LogEntry {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        LogEntry {
+            sequence: 0,
+            at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            workspace: self.id,
+            event,
+            protocol,
+            name: None,
+            address: None,
+            port: 0,
+            rule,
+            bytes_sent: 0,
+            bytes_received: 0,
+            duration_ms: 0,
+        }
+    }
+
+    pub(super) fn append(&self, entry: LogEntry) {
+        if lock(&self.buckets).log.take(1, Instant::now()) {
+            self.shared.log.append(entry);
+        } else {
+            Counting::add(&self.counting.log_suppressed, 1);
+        }
+    }
+
+    /// Counts a flow against the limit on connections, until the returned permit is dropped.
+    pub(super) fn permit(self: &Arc<Self>) -> Option<Permit> {
+        let open = self.open.fetch_add(1, Relaxed);
+        let permit = Permit(Arc::downgrade(self));
+        (open < self.limits.connections).then_some(permit)
+    }
+
+    /// Ends the flows that the policy no longer allows.
+    pub(crate) fn enforce(&self) {
+        let refused: Vec<(FlowKey, Flow)> = {
+            let flows = lock(&self.flows);
+            let is_refused = |(_, flow): &(&FlowKey, &Flow)| match flow.record() {
+                Some(record) => {
+                    let names: Vec<String> = record.name.iter().cloned().collect();
+                    !self.decide_named(record.address, record.port, record.protocol, &names).allowed
+                }
+                None => false,
+            };
+            flows.iter().filter(is_refused).map(|(key, flow)| (*key, flow.clone())).collect()
+        };
+        for (key, flow) in refused {
+            flow.cut();
+            lock(&self.flows).remove(&key);
+        }
+    }
+}
+
+/// A place among the open flows of a machine.
+pub(super) struct Permit(Weak<Machine>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(machine) = self.0.upgrade() {
+            machine.open.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
