@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Failure, Resources, WorkspaceId, WorkspaceName};
 use agentiso_proto::Exec;
@@ -101,6 +102,7 @@ impl Aside {
         let request = SnapshotRequest {
             workspace: self.id_of(workspace)?,
             name: name.parse()?,
+            kind: SnapshotKind::User,
             description: String::new(),
             memory,
         };

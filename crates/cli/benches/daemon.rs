@@ -109,7 +109,7 @@ async fn make(client: &Client, name: &str) -> Result<(), Failure> {
     let write = FileWrite {
         workspace_id: name.to_owned(),
         path: "/root/file".to_owned(),
-        content: "x".repeat(CONTENT),
+        content: "x".repeat(CONTENT).into(),
         ..FileWrite::default()
     };
     client.act(&write).await?;

@@ -22,7 +22,7 @@ pub fn workspace_names(current: &OsStr) -> Vec<CompletionCandidate> {
 /// The names of the snapshots, beginning like this, of the workspace that was named before.
 pub fn snapshot_names(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(workspace_id) = workspace_before(&words_before()) else { return Vec::new() };
-    let listed = asked(async |client| act(&client, &SnapshotList { workspace_id }).await);
+    let listed = asked(async |client| act(&client, &SnapshotList { workspace_id, kind: None }).await);
     let names =
         listed.map(|listed| listed.snapshots.into_iter().map(|snapshot| snapshot.brief.name).collect());
     candidates(current, names)

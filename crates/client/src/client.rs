@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use agentiso_core::Failure;
 use agentiso_core::action::Action;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::wire::{
     ErrorBody, ExecSpec, ProgressWord, SessionRequest, SessionStarted, body_limit, body_too_long,
 };
+use agentiso_core::{Failure, in_clear};
 use futures_util::{Stream, StreamExt};
 use hyper::Method;
 use serde_json::{Map, Value};
@@ -61,7 +61,7 @@ impl Client {
         action: &A,
         progress: &dyn Progress,
     ) -> Result<A::Outcome, Failure> {
-        let arguments = serde_json::to_vec(action).map_err(|error| unwritable(&error))?;
+        let arguments = in_clear(|| serde_json::to_vec(action)).map_err(|error| unwritable(&error))?;
         let outcome = self.post_action(A::ABOUT.name, arguments, progress).await?;
         serde_json::from_value(outcome).map_err(unintelligible)
     }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use agentiso_core::Failure;
 use agentiso_core::wire::{ExecControl, ExecWord, STDERR, STDOUT};
+use agentiso_core::{Failure, in_clear};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use hyper::body::Bytes;
@@ -56,7 +56,7 @@ pub enum ExecEvent {
 
 /// Opens a stream and sends its first message.
 pub(crate) async fn open(http: &Http, path: &str, spec: &impl Serialize) -> Result<ExecStream, Failure> {
-    let first = serde_json::to_string(spec).map_err(|error| unwritable(&error))?;
+    let first = in_clear(|| serde_json::to_string(spec)).map_err(|error| unwritable(&error))?;
     let connection = http.connect().await?;
     let mut request = format!("ws://localhost{path}").into_client_request().map_err(broken)?;
     let headers = request.headers_mut();

@@ -1,10 +1,10 @@
-//! Keeping what a command printed, within bounds.
+//! Bounded capture of the output of a command.
 
 use std::collections::VecDeque;
 
 /// The beginning and the end of a byte stream of any length.
 ///
-/// What a command says first and last is what a reader needs; the middle of a flood is not worth its memory.
+/// The beginning and the end of an output are what readers need; the middle is dropped to bound memory.
 #[derive(Clone, Debug)]
 pub struct Capture {
     limit: usize,
@@ -32,24 +32,24 @@ impl Capture {
         self.tail.extend(rest);
     }
 
-    /// All bytes that were added, kept or not.
+    /// The number of bytes added, kept or not.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Bytes that were left out between beginning and end.
+    /// The number of bytes dropped between the beginning and the end.
     pub fn omitted(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// Everything that was added, while nothing was left out.
+    /// Everything that was added, if nothing was dropped.
     pub fn whole(&self) -> Option<Vec<u8>> {
         let all = || self.head.iter().chain(&self.tail).copied().collect();
         (self.omitted() == 0).then(all)
     }
 
-    /// The text within a limit: the beginning and the end, cut at lines where that is possible, and between them what
-    /// `remark` says about so many missing bytes. Bytes that are not UTF-8 are replaced and count as what replaces them.
+    /// The text within a limit: the beginning and the end, cut at line ends where possible, with the text of `remark`
+    /// for the number of missing bytes between them. Bytes that are not UTF-8 are replaced; the replacement counts.
     pub fn text_within(&self, limit: usize, remark: impl FnOnce(u64) -> String) -> String {
         if self.omitted() == 0 && self.total <= limit as u64 {
             let text = self.text();
@@ -69,12 +69,12 @@ impl Capture {
         format!("{}{newline}{}\n{}", head.0, remark(left_out), tail.0)
     }
 
-    /// What was kept: the beginning and, right behind it, the end.
+    /// The bytes that were kept: the beginning, directly followed by the end.
     pub fn bytes(&self) -> Vec<u8> {
         self.head.iter().chain(&self.tail).copied().collect()
     }
 
-    /// Whether what was kept is UTF-8. A character that was cut in two where something was left out does not count.
+    /// Whether the kept bytes are UTF-8. Characters that were split by dropping bytes do not count.
     pub fn is_text(&self) -> bool {
         if self.omitted() == 0 {
             return std::str::from_utf8(&self.bytes()).is_ok();
@@ -86,7 +86,7 @@ impl Capture {
         head && std::str::from_utf8(&tail[begun..]).is_ok()
     }
 
-    /// The text, with a remark where something was left out. Bytes that are not UTF-8 are replaced.
+    /// The text, with a remark where bytes were dropped. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> String {
         let (mut bytes, tail): (Vec<u8>, Vec<u8>) = (self.head.clone(), self.tail.iter().copied().collect());
         if self.omitted() == 0 {
@@ -98,10 +98,10 @@ impl Capture {
     }
 }
 
-/// How far from the limit a line may end to be cut at.
+/// How far before the limit a line may end for the text to be cut there.
 const LINE: usize = 2000;
 
-/// The beginning of some bytes as text of at most `limit` bytes, and how many bytes that were.
+/// The beginning as text of at most `limit` bytes, and the number of bytes it was made from.
 fn first_lines(bytes: &[u8], limit: usize) -> (String, u64) {
     let (mut text, mut taken) = (String::new(), 0);
     for chunk in bytes.utf8_chunks() {
@@ -120,7 +120,7 @@ fn first_lines(bytes: &[u8], limit: usize) -> (String, u64) {
     if taken < bytes.len()
         && let Some(end) = text.rfind('\n')
         && text.len() - end <= LINE.min(limit / 4)
-        // What was replaced is not as long as what replaced it.
+        // A replacement character is longer than what it replaces, so the count would be wrong.
         && !text[end..].contains('\u{fffd}')
     {
         taken -= text.len() - end - 1;
@@ -129,11 +129,11 @@ fn first_lines(bytes: &[u8], limit: usize) -> (String, u64) {
     (text, taken as u64)
 }
 
-/// As [`first_lines`], of the end.
+/// Like [`first_lines`], for the end.
 fn last_lines(bytes: &[u8], limit: usize) -> (String, u64) {
     let mut start = bytes.len().saturating_sub(limit);
     loop {
-        // Replaced bytes take more room than they had.
+        // Replacement characters are longer than what they replace.
         while start < bytes.len() && bytes[start] & 0xc0 == 0x80 {
             start += 1;
         }

@@ -5,11 +5,11 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Declares the codes. A line says all that is known of a code: what it means, how it is written, the status of an HTTP
-/// response that carries it and, if it is not that of any other failure, the exit status of a command that ends with it.
+/// Declares the codes: meaning, name, HTTP status and, if it differs from that of other failures, the exit status of a
+/// command.
 macro_rules! codes {
     ($($(#[doc = $meaning:literal])+ $code:ident = $text:literal, $status:literal $(, exit $exit:literal)?;)+) => {
-        /// What went wrong, for programs: the text of a message may change, its code does not.
+        /// The stable code of an error. Messages may change, codes do not.
         #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
         pub enum Code {
             $($(#[doc = $meaning])+ #[serde(rename = $text)] $code,)+
@@ -64,9 +64,9 @@ codes! {
     ImageExists = "image_exists", 409;
     /// Workspaces need the image.
     ImageInUse = "image_in_use", 409;
-    /// An archive, registry answer or directory is not what it claims to be, or is hostile.
+    /// An archive, registry response or directory is malformed or hostile.
     ImageRejected = "image_rejected", 500;
-    /// A registry or package source could not be reached or refused us.
+    /// A registry or package source could not be reached, or refused the request.
     FetchFailed = "fetch_failed", 500;
     /// No usable guest kernel was found.
     KernelNotFound = "kernel_not_found", 500;
@@ -78,7 +78,7 @@ codes! {
     ToolTooOld = "tool_too_old", 500;
     /// A program agentiso ran failed.
     ToolFailed = "tool_failed", 500;
-    /// The virtual machine ended when it should not have.
+    /// The virtual machine ended unexpectedly.
     VmCrashed = "vm_crashed", 502;
     /// The virtual machine was killed because it needed more memory than its limit.
     OutOfMemory = "out_of_memory", 502;
@@ -90,7 +90,7 @@ codes! {
     Timeout = "timeout", 504;
     /// The agent in the guest refused or failed a request.
     GuestFailed = "guest_failed", 502;
-    /// What came over the guest link made no sense.
+    /// The guest sent data that violates the protocol.
     ProtocolViolation = "protocol_violation", 500;
     /// A template is damaged or does not fit.
     TemplateInvalid = "template_invalid", 500;
@@ -98,11 +98,11 @@ codes! {
     WorkspaceNotFound = "workspace_not_found", 404;
     /// A workspace of that name exists already.
     WorkspaceExists = "workspace_exists", 409;
-    /// Another command is at work on the workspace.
+    /// Another operation on the workspace is in progress.
     WorkspaceBusy = "workspace_busy", 409;
-    /// The workspace must be running for this, and is not.
+    /// The operation needs a running workspace, and it is not running.
     WorkspaceNotRunning = "workspace_not_running", 409;
-    /// The workspace must be stopped for this, and is running.
+    /// The operation needs a stopped workspace, and it is running.
     WorkspaceRunning = "workspace_running", 409;
     /// No snapshot of the workspace has that name.
     SnapshotNotFound = "snapshot_not_found", 404;
@@ -116,13 +116,13 @@ codes! {
     SessionNotFound = "session_not_found", 404;
     /// Another session owns the workspace.
     NotOwner = "not_owner", 403;
-    /// The session, or the installation, would have more than it may.
+    /// The quota of the session or of the installation would be exceeded.
     QuotaExceeded = "quota_exceeded", 429;
     /// Too many calls in too short a time.
     RateLimited = "rate_limited", 429;
-    /// Whoever asks has not said, or not proved, who it is.
+    /// The request has no valid token.
     Unauthorized = "unauthorized", 401;
-    /// The key was used for another request, or for one that has not ended.
+    /// The idempotency key was used for another request, or its request is still running.
     IdempotencyConflict = "idempotency_conflict", 409;
     /// No background command of the workspace has that number.
     JobNotFound = "job_not_found", 404;
@@ -130,23 +130,23 @@ codes! {
     FileNotFound = "file_not_found", 404;
     /// The path, or a part of it, is not a directory.
     NotADirectory = "not_a_directory", 400;
-    /// There is something at that path already.
+    /// The path exists already.
     FileExists = "file_exists", 409;
     /// The file is not text.
     FileNotText = "file_not_text", 400;
     /// The file, or the part of it that was asked for, is too large for this.
     FileTooLarge = "file_too_large", 413;
-    /// The text to replace is not there, or there more than once.
+    /// The text to replace was not found, or was found more than once.
     EditMismatch = "edit_mismatch", 400;
     /// The workspace has no user of that name.
     UserNotFound = "user_not_found", 404;
-    /// The path on the host is not one an agent may touch.
+    /// Agents may not use the path on the host.
     PathNotAllowed = "path_not_allowed", 403;
-    /// The operator does not let agents do this.
+    /// The operator does not allow agents to do this.
     NotPermitted = "not_permitted", 403;
     /// The operator has to approve of this first.
     ApprovalRequired = "approval_required", 403;
-    /// The port is taken, reserved or not one that may be used.
+    /// The port is in use, reserved or not allowed.
     PortUnavailable = "port_unavailable", 409;
     /// Workspaces have no network.
     NetworkUnavailable = "network_unavailable", 400;
@@ -156,21 +156,21 @@ codes! {
     NotARepository = "not_a_repository", 400;
     /// The daemon could not be reached or started.
     DaemonUnavailable = "daemon_unavailable", 503;
-    /// This cannot be done here.
+    /// The operation is not supported here.
     Unsupported = "unsupported", 400;
-    /// What is stored is not what was stored.
+    /// Stored data is damaged.
     DataDamaged = "data_damaged", 500;
     /// The disk is full.
     DiskFull = "disk_full", 507;
-    /// What keeps the disks is not there: a pool that was exported, a device that did not appear.
+    /// The storage of the disks is unavailable: a pool was exported, or a device did not appear.
     StorageUnavailable = "storage_unavailable", 500;
     /// The operating system refused.
     PermissionDenied = "permission_denied", 403;
     /// A file could not be read or written.
     Io = "io", 500;
-    /// The user or caller ended it.
+    /// The operation was cancelled.
     Cancelled = "cancelled", 500, exit 130;
-    /// A fault of ours.
+    /// A bug in agentiso.
     Internal = "internal", 500;
 }
 

@@ -1,15 +1,15 @@
-//! The settings of the engine, without how and where they are configured.
+//! The settings of the engine, independent of the configuration file.
 
 use std::path::PathBuf;
 
 use crate::{Limits, Resources};
 
-/// Everything the engine has to be told.
+/// All settings of the engine.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
-    /// The data directory, for people to read.
+    /// The data directory, for display.
     pub home: PathBuf,
-    /// The configuration file, for people to read.
+    /// The configuration file, for display.
     pub config_file: PathBuf,
     /// The size of a workspace that was created without one.
     pub default_resources: Resources,

@@ -1,4 +1,4 @@
-//! The one shape in which errors reach a user.
+//! Errors as users see them.
 
 use std::error::Error;
 use std::fmt;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::Code;
 
-/// An error that can say which code it carries and what to do about it.
+/// An error with a stable code and, if the user can do something about it, a remedy.
 ///
-/// Each crate's error type implements this; its `Display` says what failed, its `source` says why.
+/// Each crate's error type implements this. `Display` tells what failed, `source` tells why.
 pub trait Explain: Error + Send + Sync + 'static {
     /// The stable code.
     fn code(&self) -> Code;
 
-    /// What the user can do next, if there is anything to do.
+    /// What the user can do next.
     fn remedy(&self) -> Option<String> {
         None
     }
@@ -34,28 +34,28 @@ impl Failure {
         Self { code, message: message.into(), remedy: None, retry_after: None }
     }
 
-    /// Adds what to do next.
+    /// Adds a remedy.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// Takes what to do next back.
+    /// Removes the remedy.
     #[must_use]
     pub fn without_remedy(mut self) -> Self {
         self.remedy = None;
         self
     }
 
-    /// Adds after what time the same may work.
+    /// Sets after what time the request may succeed.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// Adds what else is known of the cause.
+    /// Appends a cause to the message.
     #[must_use]
     pub fn because(mut self, cause: &str) -> Self {
         self.message = format!("{}: {cause}", self.message);
@@ -67,7 +67,7 @@ impl Failure {
         self.code
     }
 
-    /// After what time the same may work, if that is known.
+    /// After what time the request may succeed, if known.
     pub fn wait(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -95,7 +95,7 @@ impl<E: Explain> From<E> for Failure {
     }
 }
 
-/// Joins an error and its causes into one line, leaving out causes that only repeat what was said.
+/// Joins an error and its causes into one line, without causes that the text already ends with.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

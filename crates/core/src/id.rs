@@ -15,7 +15,7 @@ macro_rules! id {
         pub struct $type(Uuid);
 
         impl $type {
-            /// Wraps an identifier that was made elsewhere.
+            /// Wraps a UUID.
             pub fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
@@ -43,7 +43,7 @@ macro_rules! id {
 }
 
 id! {
-    /// Identifies one workspace for its whole life. Time-ordered, so a listing sorts by age.
+    /// Identifies a workspace; never changes. Time-ordered, so lists sort by age.
     WorkspaceId
 }
 
@@ -63,7 +63,7 @@ id! {
 }
 
 id! {
-    /// Identifies one client's session. Random, so that nobody can guess another's.
+    /// Identifies a client's session. Random, so that it cannot be guessed.
     SessionId
 }
 
@@ -74,12 +74,12 @@ impl WorkspaceId {
         digits[digits.len() - 8..].to_owned()
     }
 
-    /// A machine-id (32 hex digits) as `/etc/machine-id` wants it.
+    /// The machine-id (32 hex digits) for `/etc/machine-id`.
     pub fn machine_id(&self) -> String {
         self.0.simple().to_string()
     }
 
-    /// A locally administered unicast MAC address of this workspace's own.
+    /// A locally administered unicast MAC address derived from the id.
     pub fn mac(&self) -> [u8; 6] {
         let bytes = self.0.as_bytes();
         [0x52, 0x54, bytes[12], bytes[13], bytes[14], bytes[15]]

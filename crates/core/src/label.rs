@@ -1,4 +1,4 @@
-//! Labels: what users note on their workspaces, to tell them apart later.
+//! Labels: names and values that users attach to workspaces.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{Code, Explain};
 
-/// The most labels one thing may have.
+/// The maximum number of labels of a workspace.
 pub const MAX_LABELS: usize = 32;
 
 /// The longest key, in characters.
@@ -26,7 +26,7 @@ pub enum LabelError {
         /// How many there are.
         found: usize,
     },
-    /// A key is not as it must be.
+    /// A key is not valid.
     #[error("{key:?} is not a valid label: {reason}")]
     Key {
         /// The key, or its beginning.
@@ -34,10 +34,10 @@ pub enum LabelError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A value is not as it must be.
+    /// A value is not valid.
     #[error("the value of the label {key:?} is not valid: {reason}")]
     Value {
-        /// Whose value it is.
+        /// The key of the value.
         key: String,
         /// What is wrong with it.
         reason: &'static str,

@@ -1,6 +1,6 @@
-//! Words, limits, errors and traits the whole of agentiso agrees on.
+//! The types that all crates share: ids, names, limits, errors, actions, and the ports of the engine.
 //!
-//! Nothing here reads a clock, a file or the environment: what comes in decides what goes out.
+//! Nothing here reads a clock, a file or the environment: results depend only on arguments.
 
 pub mod action;
 pub mod admission;
@@ -15,6 +15,7 @@ pub mod ports;
 pub mod progress;
 mod reference;
 mod resources;
+mod secret;
 mod suggest;
 pub mod wire;
 
@@ -29,4 +30,5 @@ pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
 pub use reference::{WorkspaceRef, resembles_id};
 pub use resources::{Limits, MIN_MEMORY_MB, Resources, ResourcesError};
+pub use secret::{AsText, Secret, Sensitive, in_clear, summary_of};
 pub use suggest::nearest;

@@ -1,4 +1,4 @@
-//! Names users give to things.
+//! Names of images, snapshots and workspaces.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Code, Explain, resembles_id};
 
-/// Declares a name: checked when it is made, plain text from then on.
+/// Declares a type of names. Names are checked when they are created.
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $max:literal, $check:path, $pattern:expr, $but:expr, $example:literal) => {
         $(#[$doc])*
@@ -17,7 +17,7 @@ macro_rules! name {
         pub struct $type(String);
 
         impl $type {
-            /// The longest name accepted.
+            /// The maximum length.
             pub const MAX: usize = $max;
 
             /// The name as text.
@@ -99,7 +99,7 @@ name! {
     WorkspaceName, "workspace", 63, check_label, HOST_NAME, LIKE_ID, "web"
 }
 
-/// Such a name could be meant as a reference to another workspace.
+/// Such a name could be mistaken for a reference to another workspace.
 const ID_LIKE: &str = "it looks like a workspace id or the beginning of one";
 
 /// Why a name was refused.

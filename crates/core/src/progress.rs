@@ -1,6 +1,6 @@
-//! Telling whoever waits how far a long piece of work has come.
+//! Progress of long operations.
 
-/// Receives progress. The terminal draws bars from it, a server sends events; work itself never prints.
+/// Receives the progress of an operation: the CLI draws bars, the daemon sends events.
 pub trait Progress: Send + Sync {
     /// A new step begins; `total` is its size in bytes or items, if known.
     fn step(&self, what: &str, total: Option<u64>);
@@ -8,14 +8,14 @@ pub trait Progress: Send + Sync {
     /// The current step has done `amount` more.
     fn advance(&self, amount: u64);
 
-    /// Says how the current step stands, where amounts cannot ("612 of about 1700 files").
+    /// Describes the current step where amounts cannot ("612 of about 1700 files").
     fn note(&self, _remark: &str) {}
 
-    /// The current step is over, with an optional remark ("already there", "297 MiB").
+    /// The current step ended, with an optional remark ("already there", "297 MiB").
     fn done(&self, remark: &str);
 }
 
-/// Tells nobody.
+/// Discards all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! What a user's reference to a workspace means, decided by its form alone.
+//! References to workspaces. The form of a reference alone decides what it means.
 //!
 //! | form | means |
 //! |---|---|
@@ -6,22 +6,21 @@
 //! | 6 to 8 hex digits | the workspace whose short id begins with these digits |
 //! | anything else | the workspace with this name |
 //!
-//! The three forms never overlap, because a name that has one of the first two, or that could be the beginning of an
-//! id, is refused when it is given ([`resembles_id`]). So no workspace can be named in a way that makes it receive
-//! calls meant for another one, whichever workspaces exist.
+//! The three forms never overlap, because names that look like an id or the beginning of one are refused
+//! ([`resembles_id`]). So no name can make a workspace receive calls that are meant for another one.
 
 use crate::WorkspaceId;
 
-/// The fewest hex digits that are taken for the beginning of a short id.
+/// The minimum number of hex digits of the beginning of a short id.
 const MIN_SHORT: usize = 6;
 /// The digits of a short id.
 const SHORT: usize = 8;
-/// Where a written UUID has its hyphens.
+/// The positions of the hyphens in a UUID.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-/// The length of a written UUID.
+/// The length of a UUID with hyphens.
 const WRITTEN: usize = 36;
 
-/// What a user's reference to a workspace means.
+/// The meaning of a reference to a workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WorkspaceRef<'a> {
     /// The workspace with this id.
@@ -33,7 +32,7 @@ pub enum WorkspaceRef<'a> {
 }
 
 impl<'a> WorkspaceRef<'a> {
-    /// Reads a reference. Every text is one: what has no other form is a name.
+    /// Parses a reference. Every text that has no other form is a name.
     pub fn parse(text: &'a str) -> Self {
         if let Ok(id) = text.parse() {
             return Self::Id(id);

@@ -1,4 +1,4 @@
-//! How large a machine is.
+//! Sizes of machines.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,21 +16,21 @@ pub struct Resources {
     pub disk_gb: u32,
 }
 
-/// The largest machine that may be asked for.
+/// The largest permitted machine, and the maximum number of workspaces.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Most virtual processors.
+    /// Maximum number of virtual processors.
     pub max_vcpus: u32,
-    /// Most memory in MiB.
+    /// Maximum memory in MiB.
     pub max_memory_mb: u32,
-    /// Largest disk in GiB.
+    /// Maximum disk size in GiB.
     pub max_disk_gb: u32,
-    /// Most workspaces of one installation.
+    /// Maximum number of workspaces of one installation.
     pub max_workspaces: u32,
 }
 
-/// The least memory a machine can boot and run a shell with, in MiB.
+/// The minimum memory for a guest that boots and runs a shell, in MiB.
 pub const MIN_MEMORY_MB: u32 = 128;
 
 impl Default for Resources {
@@ -72,7 +72,7 @@ impl Explain for ResourcesError {
 }
 
 impl Resources {
-    /// Refuses sizes no machine can have or the limits do not allow.
+    /// Checks the size against the limits.
     pub fn check(&self, limits: &Limits) -> Result<(), ResourcesError> {
         within("vcpus", self.vcpus, 1, limits.max_vcpus)?;
         within("memory_mb", self.memory_mb, MIN_MEMORY_MB, limits.max_memory_mb)?;

@@ -1,4 +1,4 @@
-//! "Did you mean …?"
+//! Suggestions for mistyped names.
 
 /// Returns the candidate most like `typed`, if any is close enough to be worth suggesting.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -10,11 +10,11 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
-/// How alike two names are, from 0 to 1: letter by letter, or as the same words in another order.
+/// The similarity of two names from 0 to 1, by letters or by words in any order.
 fn likeness(typed: &str, candidate: &str) -> f64 {
     let by_letters = strsim::jaro_winkler(typed, candidate);
     let by_words = strsim::jaro_winkler(&sorted_words(typed), &sorted_words(candidate));
-    // The order of words matters a little: of two that have the same words the one in the same order is nearer.
+    // Of two candidates with the same words, the one with the words in the same order is better.
     by_letters.max(by_words - 0.01)
 }
 

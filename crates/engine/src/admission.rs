@@ -19,10 +19,10 @@ use agentiso_core::admission::{
 };
 use agentiso_core::ports::host::Point;
 use agentiso_core::ports::records::{Snapshot, Workspace};
-use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
+use agentiso_core::{Code, Failure, WorkspaceId};
 
 use crate::act::Call;
-use crate::actions::refuse_last_moment;
+use crate::actions::refuse_suspend_snapshot;
 use crate::record::Record;
 use crate::{Caller, Engine};
 
@@ -163,11 +163,10 @@ impl Engine {
                 }
             }
             Subject::Snapshot(name) => {
-                if let Ok(name) = name.parse::<SnapshotName>() {
-                    refuse_last_moment(&name)?;
-                }
                 let workspace = main_workspace(subjects)?;
-                subjects.snapshot = Some(self.records.find_snapshot(workspace, name).await?);
+                let snapshot = self.records.find_snapshot(workspace, name).await?;
+                refuse_suspend_snapshot(&snapshot)?;
+                subjects.snapshot = Some(snapshot);
             }
             Subject::Point(text) => {
                 let (workspace, name) = match (other, text.split_once(':')) {

@@ -78,10 +78,14 @@ impl Command {
 
     /// The command that a client requests.
     pub fn of(spec: ExecSpec) -> Result<Self, Failure> {
-        for name in spec.env.keys() {
+        for name in spec.env.expose().keys() {
             variable_name(name)?;
         }
-        let env = spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.as_bytes().to_vec()));
+        let env = spec
+            .env
+            .into_exposed()
+            .into_iter()
+            .map(|(name, value)| (name.into_bytes(), value.as_bytes().to_vec()));
         Ok(Self {
             program: match spec.argv.is_empty() {
                 true => Program::Login,
@@ -212,7 +216,7 @@ mod tests {
         assert_eq!(exec.argv, [b"echo".to_vec(), vec![0xff, 1]]);
         for name in ["LD_PRELOAD", "PATH", "a b", ""] {
             let env = BTreeMap::from([(name.to_owned(), b"x".to_vec().into())]);
-            let refused = Command::of(ExecSpec { env, ..Default::default() }).unwrap_err();
+            let refused = Command::of(ExecSpec { env: env.into(), ..Default::default() }).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
         }
         let zero = ExecSpec { argv: vec![vec![b'a', 0].into()], ..Default::default() };

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::admission::{ActionFacts, Amounts, Decision, Denial, decide};
 use agentiso_core::ports::host::{OciDefaults, SnapshotRequest};
 use agentiso_core::ports::link::{Exec, FileKind, Link, LinkError, Process, ProcessEvent};
@@ -139,7 +140,8 @@ impl Context {
     async fn take_checkpoint(&self, workspace: WorkspaceId) -> Result<(), Failure> {
         let name: SnapshotName = format!("checkpoint-{}", Uuid::new_v4().simple()).parse()?;
         let description = "taken before a command, as the command policy demands".to_owned();
-        let request = SnapshotRequest { workspace, name, description, memory: false };
+        let kind = SnapshotKind::Checkpoint;
+        let request = SnapshotRequest { workspace, name, kind, description, memory: false };
         let (engine, session) = (Arc::clone(&self.engine), self.caller.session);
         let taking = tokio::spawn(async move {
             let _reserved = engine.quota.reserve(&engine, session, Amounts::snapshot()).await?;

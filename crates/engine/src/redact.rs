@@ -1,61 +1,36 @@
-//! What must not be remembered: contents, values and credentials.
+//! What is kept of a call in the timeline: secrets are left out by their type ([`agentiso_core::Secret`]), and
+//! credentials in commands and other texts by their form.
 
 use agentiso_core::action::Action;
 use agentiso_core::ports::records::MAX_DETAIL;
+use agentiso_core::summary_of;
 use serde_json::{Map, Value, json};
 
 use crate::output::cut;
 use crate::secrets::{is_secret_variable, without_credentials, without_values};
 
-/// Parameters whose values are contents.
-const CONTENTS: [&str; 7] =
-    ["content", "old_string", "new_string", "edits", "stdin", "data", "idempotency_key"];
-/// Parameters whose values are values of variables.
-const VARIABLES: [&str; 2] = ["env", "vars"];
 /// The longest text that is remembered of one parameter.
 const LONGEST: usize = 500;
 /// How much of a parameter is looked at.
 const LOOKED_AT: usize = 8 * 1024;
 
-/// What may be remembered of an action.
+/// What may be kept of an action: no secret, and no credential in its other parameters.
 pub(crate) fn redacted<A: Action>(action: &A) -> Value {
-    match serde_json::to_value(action) {
-        Ok(Value::Object(fields)) => redacted_fields(fields),
-        _ => redacted_fields(Map::new()),
-    }
+    let (kept, variables) = summary_of(action);
+    without_secrets(kept, &variables)
 }
 
 /// Apart, so that it is compiled once and not for every action.
-fn redacted_fields(mut kept: Map<String, Value>) -> Value {
-    kept.remove("workspace_id");
-    let values: Vec<String> =
-        VARIABLES.iter().filter_map(|field| kept.get(*field)).flat_map(secrets_in).collect();
-    for (name, value) in &mut kept {
-        *value = if CONTENTS.contains(&name.as_str()) {
-            size(value)
-        } else if VARIABLES.contains(&name.as_str()) {
-            value.as_object().map(|vars| json!(vars.keys().collect::<Vec<_>>())).unwrap_or_default()
-        } else {
-            harmless(value, &values)
-        };
-    }
-    let detail = Value::Object(kept);
+fn without_secrets(kept: Value, variables: &[(String, String)]) -> Value {
+    let mut detail = match kept {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    detail.remove("workspace_id");
+    let secrets = variables.iter().filter(|(name, value)| is_secret_variable(name, value));
+    let values: Vec<String> = secrets.map(|(_, value)| value.clone()).collect();
+    let detail = harmless(&Value::Object(detail), &values);
     if detail.to_string().len() > MAX_DETAIL { json!({ "cut": true }) } else { detail }
-}
-
-fn size(value: &Value) -> Value {
-    match value {
-        Value::String(text) => json!({ "bytes": text.len() }),
-        Value::Array(items) => json!({ "items": items.len() }),
-        _ => Value::Null,
-    }
-}
-
-/// The values of variables that are secrets.
-fn secrets_in(variables: &Value) -> Vec<String> {
-    let variables = variables.as_object().into_iter().flatten();
-    let texts = variables.filter_map(|(name, value)| Some((name, value.as_str()?)));
-    texts.filter(|(name, value)| is_secret_variable(name, value)).map(|(_, value)| value.to_owned()).collect()
 }
 
 fn harmless(value: &Value, values: &[String]) -> Value {
@@ -93,21 +68,28 @@ mod tests {
 
     #[test]
     fn contents_and_values_are_not_remembered() {
-        let write = FileWrite { content: "geheim".to_owned(), path: "/a".to_owned(), ..FileWrite::default() };
+        let write = FileWrite { content: "geheim".into(), path: "/a".to_owned(), ..FileWrite::default() };
         let kept = redacted(&write);
         assert_eq!(kept, json!({ "path": "/a", "content": { "bytes": 6 } }));
         let vars = BTreeMap::from([("KEY".to_owned(), Some("geheim".to_owned()))]);
-        assert_eq!(redacted(&SetEnv { workspace_id: "w".to_owned(), vars }), json!({ "vars": ["KEY"] }));
+        assert_eq!(
+            redacted(&SetEnv { workspace_id: "w".to_owned(), vars: vars.into() }),
+            json!({ "vars": ["KEY"] })
+        );
         let env = BTreeMap::from([("KEY".to_owned(), "geheim".to_owned())]);
-        let exec =
-            Exec { command: "ls".to_owned(), env, stdin: Some("geheim".to_owned()), ..Exec::default() };
+        let exec = Exec {
+            command: "ls".to_owned(),
+            env: env.into(),
+            stdin: Some("geheim".into()),
+            ..Exec::default()
+        };
         assert!(!redacted(&exec).to_string().contains("geheim"));
     }
 
     #[test]
     fn a_value_that_is_given_as_a_variable_is_not_remembered_from_the_command_either() {
         let env = BTreeMap::from([("API_TOKEN".to_owned(), "plainword".to_owned())]);
-        let exec = Exec { command: "login plainword".to_owned(), env, ..Exec::default() };
+        let exec = Exec { command: "login plainword".to_owned(), env: env.into(), ..Exec::default() };
         assert_eq!(redacted(&exec)["command"], "login [redacted]");
         let known = without_known(&json!({"command": "a plainword", "argv": ["plainword"]}), &["plainword"]);
         assert_eq!(known, json!({"command": "a [redacted]", "argv": ["[redacted]"]}));

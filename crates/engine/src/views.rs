@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{
-    ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, State, Tier, WorkspaceBrief, WorkspaceDetails,
+    ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, SnapshotKind, State, Tier, WorkspaceBrief,
+    WorkspaceDetails,
 };
 use agentiso_core::ports::host::WorkspaceView;
 use agentiso_core::ports::records::{NextSize, Settings, Snapshot, Workspace};
 use agentiso_core::{Failure, Resources};
 use jiff::Timestamp;
 
-use crate::actions::is_last_moment;
 use crate::command::Shell;
 use crate::{Caller, Engine};
 
@@ -67,7 +67,7 @@ impl Engine {
         let env_names = self.env_of(workspace.id, None).await?.names();
         let shell = self.shell_of(workspace, view.state == State::Running).await;
         let disk_used_bytes = self.host.disk_used_bytes(workspace.id).await?;
-        let visible = |snapshot: &&Snapshot| !is_last_moment(&snapshot.name);
+        let visible = |snapshot: &&Snapshot| snapshot.kind == SnapshotKind::User;
         Ok(WorkspaceDetails {
             brief: self.brief_of(workspace, caller).await?,
             stop_reason: view.stop_reason.clone(),
@@ -172,6 +172,7 @@ pub(crate) fn snapshot_brief(snapshot: &Snapshot, all: &[Snapshot]) -> SnapshotB
     SnapshotBrief {
         id: snapshot.id.to_string(),
         name: snapshot.name.to_string(),
+        kind: snapshot.kind,
         has_memory: snapshot.memory.is_some(),
         parent: parent.map(|parent| parent.name.to_string()),
         created_at: shown(snapshot.created),

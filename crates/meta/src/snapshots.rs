@@ -1,10 +1,18 @@
 //! Snapshots of workspaces.
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::{SnapshotId, WorkspaceId, nearest};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, named_params};
 
 use crate::stored::{Stored, get, get_if_any};
 use crate::{MetaError, Read, Snapshot, Tx};
+
+impl FromSql for Stored<SnapshotKind> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        SnapshotKind::named(value.as_str()?).map(Self).ok_or(FromSqlError::InvalidType)
+    }
+}
 
 impl Read<'_> {
     /// Returns a snapshot by its id.
@@ -24,7 +32,7 @@ impl Read<'_> {
         if let Some(found) = self.one(sql, (Stored(workspace), asked), read)? {
             return Ok(found);
         }
-        let sql = "SELECT name FROM snapshots WHERE workspace = ?1";
+        let sql = "SELECT name FROM snapshots WHERE workspace = ?1 AND kind = 'user'";
         let names = self.all(sql, [Stored(workspace)], |row| row.get::<_, String>(0))?;
         let nearest = nearest(asked, names.iter().map(String::as_str)).map(str::to_owned);
         Err(MetaError::SnapshotNotFound { asked: asked.to_owned(), nearest })
@@ -48,12 +56,13 @@ impl Tx<'_> {
             return Err(MetaError::SnapshotExists { name: snapshot.name.to_string() });
         }
         self.execute(
-            "INSERT INTO snapshots (id, workspace, name, description, parent, created, disk, memory)
-             VALUES (:id, :workspace, :name, :description, :parent, :created, :disk, :memory)",
+            "INSERT INTO snapshots (id, workspace, name, kind, description, parent, created, disk, memory)
+             VALUES (:id, :workspace, :name, :kind, :description, :parent, :created, :disk, :memory)",
             named_params! {
                 ":id": Stored(snapshot.id),
                 ":workspace": Stored(snapshot.workspace),
                 ":name": snapshot.name.as_str(),
+                ":kind": snapshot.kind.as_str(),
                 ":description": snapshot.description,
                 ":parent": snapshot.parent.map(Stored),
                 ":created": Stored(snapshot.created),
@@ -81,6 +90,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Snapshot> {
         id: get(row, "id")?,
         workspace: get(row, "workspace")?,
         name: get(row, "name")?,
+        kind: get(row, "kind")?,
         description: row.get("description")?,
         parent: get_if_any(row, "parent")?,
         created: get(row, "created")?,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::ports::host::{
     CreateRequest, ForkRequest, ForkSource, RemoveRequest, SnapshotRequest, Snapshotted, WorkspaceHost,
     WorkspaceView,
@@ -109,7 +110,8 @@ pub(super) fn name_of(name: &str) -> WorkspaceName {
 
 pub(super) fn snapshot_request(workspace: WorkspaceId, name: &str, memory: bool) -> SnapshotRequest {
     let name = name.parse().expect("the name of a snapshot");
-    SnapshotRequest { workspace, name, description: "to be restored".to_owned(), memory }
+    let (kind, description) = (SnapshotKind::User, "to be restored".to_owned());
+    SnapshotRequest { workspace, name, kind, description, memory }
 }
 
 pub(super) fn fork_request(

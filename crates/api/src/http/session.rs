@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use agentiso_core::ports::records::SessionKind;
 use agentiso_core::wire::{SessionRequest, SessionStarted};
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, in_clear};
 use axum::Json;
 use axum::extract::State as Extracted;
 use axum::response::Sse;
@@ -21,13 +21,15 @@ pub(super) async fn begin(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
     Json(request): Json<SessionRequest>,
-) -> Result<Json<SessionStarted>, Failed> {
+) -> Result<Json<serde_json::Value>, Failed> {
     if !caller.is_operator() {
         return Err(Failed(Failure::new(Code::PermissionDenied, "a session cannot begin another")));
     }
     let kind = if request.mcp { SessionKind::Mcp } else { SessionKind::Http };
     let begun = state.engine.begin_session(kind, &request.client).await?;
-    Ok(Json(SessionStarted { session_id: begun.id.to_string(), token: begun.token }))
+    let started = SessionStarted { session_id: begun.id.to_string(), token: begun.token.into() };
+    let body = in_clear(|| serde_json::to_value(started));
+    Ok(Json(body.map_err(|error| Failure::new(Code::Internal, error.to_string()))?))
 }
 
 /// For as long as somebody listens here the session is in use; a while after they have gone it ends.

@@ -232,7 +232,7 @@ mod tests {
         );
         assert_eq!(
             refused("snapshot", json!({"action": "list", "workspace_id": "a", "name": "b"})),
-            "`name` is not a parameter of snapshot list; it takes workspace_id"
+            "`name` is not a parameter of snapshot list; it takes kind, workspace_id"
         );
         assert_eq!(
             refused(

@@ -62,7 +62,7 @@ fn lean(property: &mut Value) {
     let Some(property) = property.as_object_mut() else { return };
     property.retain(|key, value| match key.as_str() {
         "pattern" | "not" | "maxLength" | "minLength" | "examples" | "propertyNames" | "maxProperties"
-        | "minItems" => false,
+        | "minItems" | "writeOnly" => false,
         // That a count is not negative goes without saying.
         "minimum" => *value != json!(0),
         _ => true,
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(properties["workspace_id"]["description"], "Id or name.");
         assert_eq!(
             properties["name"]["description"],
-            "For create: Name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is reserved. \
+            "For create: Name: letters, digits, hyphens, underscores and dots, at most 128, not `now`. \
              For restore, delete: The snapshot. For diff: Earlier point: a snapshot."
         );
         assert_eq!(properties.get("snapshot_name"), None);

@@ -2,7 +2,7 @@
 //! through parsing, admission and the action's own checks, in an engine without machines.
 
 mod schema;
-mod values;
+pub mod values;
 
 use agentiso_api::catalogue;
 use agentiso_core::Code;
@@ -38,7 +38,7 @@ fn usable(mut arguments: Value, workspace: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_its_schema_allows_is_never_refused_for_its_form() {
     let house = House::configured("[vm]\nstart_on_use = false").await;
-    let agent = house.session("agent");
+    let agent = house.session("agent").await;
     let mut runner = TestRunner::new(Config::default());
     let mut refused = Vec::new();
     for entry in catalogue::ALL {

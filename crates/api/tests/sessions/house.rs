@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use agentiso_api::{Answer, Backend, Call, Direct, catalogue};
 use agentiso_config::paths::Paths;
+use agentiso_core::action::SnapshotKind;
+use agentiso_core::ports::DiskSource;
 use agentiso_core::progress::Silent;
 use agentiso_core::{DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_engine::{Caller, Engine};
@@ -97,6 +99,7 @@ impl House {
             id: SnapshotId::from_uuid(Uuid::now_v7()),
             workspace: id,
             name: name.parse().unwrap(),
+            kind: SnapshotKind::User,
             description: String::new(),
             parent: None,
             created: now(),
@@ -116,6 +119,32 @@ impl House {
         });
         written.unwrap();
         workspace
+    }
+
+    /// Gives a snapshot of a workspace another kind.
+    pub fn set_kind(&self, id: WorkspaceId, snapshot: &str, kind: SnapshotKind) {
+        let changed = self.meta.write(|tx| {
+            let found = tx.find_snapshot(id, snapshot)?;
+            tx.remove_snapshot(found.id)?;
+            tx.insert_snapshot(&Snapshot { kind, ..found })
+        });
+        changed.unwrap();
+    }
+
+    /// Makes the files of a workspace's disks, so that their sizes can be told.
+    pub fn make_disk_files(&self, id: WorkspaceId) {
+        let disks = self.meta.read(|read| {
+            let of_snapshots = read.snapshots(id)?.into_iter().map(|snapshot| snapshot.disk);
+            Ok(of_snapshots.chain([read.workspace(id)?.disk]).collect::<Vec<_>>())
+        });
+        let (dir, size) = (self.installation.paths.disks_dir(), 1 << 20);
+        std::fs::create_dir_all(&dir).unwrap();
+        let base = self.installation.paths.home.join("base.raw");
+        std::fs::write(&base, vec![0; size]).unwrap();
+        for disk in disks.unwrap() {
+            let path = dir.join(format!("{disk}.{}", self.installation.disks().extension()));
+            self.installation.disks().create(&path, &DiskSource::Raw(base.clone()), size as u64).unwrap();
+        }
     }
 
     pub fn stored(&self, id: WorkspaceId) -> Stored {

@@ -9,6 +9,8 @@ mod grants;
 mod house;
 mod http;
 mod images;
+mod kinds;
 mod ownership;
+mod secrets;
 mod subjects;
 mod variables;

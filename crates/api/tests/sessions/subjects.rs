@@ -35,6 +35,7 @@ const PLAIN: &[&str] = &[
     "guest_path",
     "host_path",
     "idempotency_key",
+    "kind",
     "labels",
     "log_type",
     "message",

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use agentiso_core::Failure;
 use agentiso_core::action::FileEdit;
+use agentiso_core::{Failure, Secret};
 use agentiso_runtime::Installation;
 
 use super::Daemon;
@@ -15,12 +15,12 @@ pub async fn edit(here: &Installation, flags: args::Edit, output: Output) -> Res
     let wish = FileEdit {
         workspace_id: flags.workspace,
         path: flags.path,
-        old_string: Some(flags.old),
-        new_string: Some(flags.new),
+        old_string: Some(flags.old.into()),
+        new_string: Some(flags.new.into()),
         replace_all: flags.all,
         // A person at a terminal does not see which one was first.
         expect_unique: !flags.all,
-        edits: Vec::new(),
+        edits: Secret::default(),
     };
     let edited = Daemon::reach(here, output).await?.ask("Still editing", &wish).await?;
     output.result(&edited, |out| {

@@ -14,7 +14,7 @@ use crate::output::Output;
 /// Changes the variables of a workspace and shows the names there are.
 pub async fn env(here: &Installation, flags: args::Env, output: Output) -> Result<u8, Failure> {
     let vars = flags.changes.iter().map(|text| change(text)).collect::<Result<BTreeMap<_, _>, _>>()?;
-    let wish = SetEnv { workspace_id: flags.workspace, vars };
+    let wish = SetEnv { workspace_id: flags.workspace, vars: vars.into() };
     let set = Daemon::reach(here, output).await?.ask("Still setting variables", &wish).await?;
     output.result(&set, |out| set.names.iter().try_for_each(|name| writeln!(out, "{name}")))?;
     Ok(0)

@@ -21,7 +21,7 @@ const COME_BACK: Duration = Duration::from_secs(2);
 pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failure> {
     let daemon = client_with_metrics(&here.paths, flags.metrics_port).await?;
     let session = daemon.start_session(true).await?;
-    let daemon = daemon.with_token(session.token);
+    let daemon = daemon.with_token(session.token.into_exposed());
     let presence = tokio::spawn(stay(daemon.clone()));
     let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, flags.tools);
     let served = tokio::select! {

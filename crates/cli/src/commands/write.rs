@@ -30,7 +30,7 @@ pub async fn write(here: &Installation, flags: args::Write, output: Output) -> R
     let wish = FileWrite {
         workspace_id: flags.workspace,
         path: flags.path,
-        content: STANDARD.encode(&input),
+        content: STANDARD.encode(&input).into(),
         mode: flags.mode,
         encoding: Some(Encoding::Base64),
         append: flags.append,

@@ -1,4 +1,4 @@
-//! What every action says about itself.
+//! The metadata of actions.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,21 +6,21 @@ use serde::de::DeserializeOwned;
 
 use super::subject::Subject;
 
-/// Something that can be asked for.
+/// An operation with typed parameters and a typed outcome.
 pub trait Action: Listed + DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'static {
-    /// What comes of it.
+    /// The result of a successful call.
     type Outcome: Outcome;
 
-    /// What it says about itself.
+    /// Its metadata.
     const ABOUT: About;
 
-    /// Everything it refers to that may belong to somebody else.
+    /// Everything it refers to that may have another owner.
     fn subjects(&self) -> Vec<Subject<'_>>;
 }
 
-/// What comes of an action.
+/// The result of an action.
 pub trait Outcome: DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'static {
-    /// In words, for a reader.
+    /// The result as text for people and models.
     fn text(&self) -> String;
 }
 
@@ -28,35 +28,35 @@ pub trait Outcome: DeserializeOwned + Serialize + JsonSchema + Send + Sync + 'st
 /// not compile.
 pub trait Listed {}
 
-/// What an action says about itself: everything about it that an interface needs to know.
+/// The metadata of an action: everything an interface needs besides its types.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct About {
-    /// What it is called, by programs.
+    /// Its name, for programs.
     pub name: &'static str,
-    /// What it is called, by people.
+    /// Its title, for people.
     pub title: &'static str,
     /// What it does, its side effects, limits and defaults.
     pub description: &'static str,
-    /// Where the REST interface has it.
+    /// Its routes in the REST API.
     pub routes: &'static [Route],
-    /// The tool sets that list a tool of its name. If there is none, only a tool of several actions offers it.
+    /// The tool sets that list a tool of the same name. If empty, only a bundle of several actions offers it.
     pub tools: &'static [ToolSet],
-    /// What it does to a workspace.
+    /// Its effect on existing state.
     pub effect: Effect,
-    /// Which limit of calls per minute it counts against.
+    /// The rate limit that it counts against.
     pub rate: Rate,
-    /// How large a request for it may be.
+    /// The limit on the size of its request.
     pub body: Body,
-    /// Whether doing it twice is like doing it once.
+    /// Whether repeating it has no further effect.
     pub idempotent: bool,
-    /// Whether it may reach beyond the machine.
+    /// Whether it may access the network beyond the workspace.
     pub open_world: bool,
-    /// Whether it may take so long that a client should be able to ask for its result later.
+    /// Whether it may take so long that clients should be offered it as a task.
     pub long_running: bool,
 }
 
 impl About {
-    /// What holds unless a declaration says otherwise.
+    /// The defaults of a declaration.
     pub(crate) const DEFAULT: Self = Self {
         name: "",
         title: "",
@@ -72,7 +72,7 @@ impl About {
     };
 }
 
-/// Where the REST interface has an action.
+/// A route of the REST API.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Route {
     /// The method.
@@ -82,29 +82,29 @@ pub struct Route {
 }
 
 impl Route {
-    /// The parameters of the action that are part of the path.
+    /// The names of the path parameters.
     pub fn parameters(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
     }
 }
 
-/// A method of HTTP.
+/// An HTTP method.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Method {
-    /// Reads.
+    /// For actions that only read.
     Get,
-    /// Does something.
+    /// For everything that no other method fits.
     Post,
-    /// Sets something.
+    /// For actions that replace a value.
     Put,
-    /// Changes a part.
+    /// For actions that change some values and keep the others.
     Patch,
-    /// Removes.
+    /// For actions that remove something.
     Delete,
 }
 
 impl Method {
-    /// As it is written in a request.
+    /// The method as it is sent.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -115,25 +115,25 @@ impl Method {
         }
     }
 
-    /// Whether parameters that are not in the path are in the body. Otherwise they are in the query.
+    /// Whether the other parameters are in the body; if not, they are in the query.
     pub const fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put | Self::Patch)
     }
 }
 
-/// Which tools are listed. Every tool can be called, listed or not.
+/// A selection of MCP tools to list. Tools that are not listed can still be called.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ToolSet {
-    /// The eight that cover most of what there is to do, for small models.
+    /// Eight tools that cover the most common work, for small models.
     Core,
-    /// What agents need, with what belongs together in one tool.
+    /// The tools that agents need, with related actions bundled in one tool.
     #[default]
     Standard,
-    /// Everything, and a tool for every action as well.
+    /// All tools: the bundles, and one tool for every action.
     Full,
 }
 
-/// How large the request for an action may be.
+/// The limit on the size of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Body {
     /// Parameters only.
@@ -145,43 +145,42 @@ pub enum Body {
 }
 
 impl Body {
-    /// The most bytes of JSON.
+    /// The limit in bytes of JSON.
     pub const fn max_bytes(self) -> usize {
         match self {
             Self::Small => 1 << 20,
             Self::Command => 24 << 20,
-            // A file of 16 MiB, in base64 or with a usual share of escaped characters.
+            // A file of 16 MiB in base64, or as text with a normal share of escaped characters.
             Self::File => 48 << 20,
         }
     }
 }
 
-/// What an action does to what is there.
+/// The effect of an action on existing state.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Effect {
-    /// It only looks.
+    /// It only reads.
     Reads,
-    /// It adds or changes.
+    /// It adds or changes something.
     Changes,
-    /// It may take away what cannot be brought back.
+    /// It may remove or overwrite something for good.
     Destroys,
 }
 
-/// Which limit of calls per minute an action counts against.
+/// A rate limit, in calls per minute and session.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Rate {
-    /// What starts machines.
+    /// Actions that start machines.
     Create,
-    /// What runs commands.
+    /// Actions that run commands.
     Exec,
-    /// Everything else.
+    /// All other actions.
     Default,
 }
 
-/// Declares an action: its parameters, its outcome, and everything that an interface must know about it. `subjects` are
-/// the parameters that refer to something that may belong to somebody else, each with its kind of
-/// [`Subject`](super::Subject); a workspace that the action works on comes first. `flags` are fields of [`About`] that
-/// are true.
+/// Implements [`Action`] for a struct of parameters. `subjects` are the parameters that refer to something that may have
+/// another owner, each with its kind of [`Subject`](super::Subject); the workspace that the action works on comes first.
+/// `flags` are the fields of [`About`] that are true.
 macro_rules! action {
     ($action:ident -> $outcome:ident {
         name: $name:literal,

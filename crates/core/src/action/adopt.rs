@@ -1,4 +1,4 @@
-//! Taking workspaces over.
+//! Taking over workspaces.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::about::{Outcome, action};
 use super::forms::WorkspaceReference;
 use super::workspace::WorkspaceBrief;
 
-/// Takes workspaces over.
+/// Takes over workspaces.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceAdopt {

@@ -1,4 +1,4 @@
-//! Workspaces in files: archives that another installation can import.
+//! Export and import of workspaces as archives.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::values::State;
 use super::workspace::Size;
 use crate::WorkspaceName;
 
-/// Writes a workspace to a file.
+/// Exports a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceExport {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Absolute path of the file, in the host's transfer directory. What is there is replaced.
+    /// Absolute path of the file, in the host's transfer directory. An existing file is replaced.
     #[schemars(with = "AbsolutePath")]
     pub host_path: String,
 }
@@ -31,12 +31,12 @@ action! { WorkspaceExport -> WorkspaceExported {
     effect: Changes,
     rate: Create,
     description: "Writes a workspace's files as they are now, its size and its labels to an archive that \
-                  workspace_import reads, here or on another host. A running workspace stands still for an instant \
-                  and goes on. Memory, processes, variables, snapshots and port forwards are not exported. Needs the \
+                  workspace_import reads, here or on another host. A running workspace is paused briefly. \
+                  Memory, processes, variables, snapshots and port forwards are not exported. Needs the \
                   operator's permission.",
 }}
 
-/// A workspace that was written to a file.
+/// A workspace that was exported.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceExported {
     /// Its id.
@@ -47,13 +47,13 @@ pub struct WorkspaceExported {
     pub host_path: String,
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// How many files, directories and links it has.
+    /// Number of files, directories and links.
     pub files: u64,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
 }
 
-/// Makes a workspace from a file.
+/// Imports a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceImport {
@@ -79,7 +79,7 @@ action! { WorkspaceImport -> WorkspaceImported {
                   nothing.",
 }}
 
-/// A workspace that was made from a file.
+/// A workspace that was imported.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceImported {
     /// Its id.
@@ -88,15 +88,15 @@ pub struct WorkspaceImported {
     pub name: String,
     /// Its state.
     pub state: State,
-    /// The image that was made of its files.
+    /// The image that was created from its files.
     pub base_image: String,
     /// Its size.
     pub resources: Size,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// How many files, directories and links it has.
+    /// Number of files, directories and links.
     pub files: u64,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Everything there is to know about one workspace.
+//! The details of one workspace.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ pub struct MachineLimits {
 }
 
 impl MachineLimits {
-    /// In one line.
+    /// The limits as one line of text.
     pub fn in_words(&self) -> String {
         let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
         let words = [
@@ -60,10 +60,10 @@ impl MachineLimits {
     }
 }
 
-/// All about a workspace.
+/// The details of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceDetails {
-    /// What a list says of it.
+    /// The fields that every list shows.
     #[serde(flatten)]
     pub brief: WorkspaceBrief,
     /// Why it stopped, if that was not requested.
@@ -79,7 +79,7 @@ pub struct WorkspaceDetails {
     pub limits: Option<MachineLimits>,
     /// Whether it came from the warm pool.
     pub from_pool: bool,
-    /// What it is a fork of.
+    /// The source of a fork.
     pub forked_from: Option<ForkedFrom>,
     /// Network rules.
     pub network: NetworkRules,

@@ -1,4 +1,4 @@
-//! Commands: run and waited for, or left running.
+//! Commands: run and wait, or run in the background; environment variables.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,17 @@ use super::forms::{
 };
 use super::values::{JobStatus, WaitFor};
 use super::workspace::of_one;
+use crate::Secret;
 
-/// What is said where a command may meet what only bash knows.
+/// The remark on commands that ran in `/bin/sh`, where syntax of bash does not work.
 const SH: &str = "run by /bin/sh: this image has no bash";
 
-/// Runs a command and waits for its end.
+/// Whether no variables are given.
+fn is_empty(variables: &Secret<BTreeMap<String, String>>) -> bool {
+    variables.expose().is_empty()
+}
+
+/// Runs a command and waits for it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("anyOf" = [{"required": ["command"]}, {"required": ["job_id"]}]))]
@@ -37,16 +43,16 @@ pub struct Exec {
     #[schemars(with = "Option<AbsolutePath>")]
     pub workdir: Option<String>,
     /// Environment variables, added to those of set_env.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(with = "Variables")]
-    pub env: BTreeMap<String, String>,
+    pub env: Secret<BTreeMap<String, String>>,
     /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<UserReference>")]
     pub user: Option<String>,
     /// Standard input. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<String>,
+    pub stdin: Option<Secret<String>>,
     /// Maximum bytes of stdout and stderr together, up to 8388608. Default: 30000 for MCP tools, else 1048576.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_EXEC_OUTPUT))]
@@ -75,7 +81,7 @@ action! { Exec -> Executed {
                   the workspace with all of it (16 MiB per stream). For servers and long work use exec_background.",
 }}
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Executed {
     /// Exit code; 128 + signal number after a signal; null after a timeout.
@@ -86,13 +92,13 @@ pub struct Executed {
     pub stderr: String,
     /// Whether it timed out.
     pub timed_out: bool,
-    /// The signal that ended it.
+    /// The number of the signal that killed it.
     pub signal: Option<i32>,
-    /// How long it ran.
+    /// Run time in milliseconds.
     pub duration_ms: u64,
-    /// Bytes it printed in all.
+    /// Bytes written to standard output in total.
     pub stdout_bytes: u64,
-    /// Bytes it printed as errors in all.
+    /// Bytes written to standard error in total.
     pub stderr_bytes: u64,
     /// Whether output was truncated.
     pub truncated: bool,
@@ -108,7 +114,7 @@ pub struct Executed {
     /// The same for standard error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_file: Option<String>,
-    /// What to do next, if it still runs, its time was up, or the cause of its failure is known.
+    /// What to do next if the command still runs, timed out, or failed for a known reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -154,7 +160,7 @@ impl Outcome for Executed {
 }
 
 impl Executed {
-    /// What to do about a command that has not ended by itself. Some clients show their model no text but the fields.
+    /// What to do about a command that did not exit. Some clients show their model only the structured fields.
     pub fn what_next(&self) -> Option<String> {
         if let Some(id) = self.job_id {
             return Some(format!(
@@ -165,7 +171,7 @@ impl Executed {
     }
 }
 
-/// Starts a command and leaves it running.
+/// Starts a background command.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobStart {
@@ -180,9 +186,9 @@ pub struct JobStart {
     #[schemars(with = "Option<AbsolutePath>")]
     pub workdir: Option<String>,
     /// Environment variables, added to those of set_env.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(with = "Variables")]
-    pub env: BTreeMap<String, String>,
+    pub env: Secret<BTreeMap<String, String>>,
     /// User name or `UID[:GID]`. Default: the image's, else root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<UserReference>")]
@@ -209,10 +215,10 @@ action! { JobStart -> JobStarted {
                   and can be read while it runs.",
 }}
 
-/// A command that was started.
+/// A background command that was started.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobStarted {
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
     /// Always `started`.
     pub status: JobStatus,
@@ -230,14 +236,14 @@ impl Outcome for JobStarted {
     }
 }
 
-/// Looks at a background command.
+/// Reads the state and output of a background command.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobPoll {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
     /// Return stdout from this byte. Default: all that is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,12 +275,12 @@ action! { JobPoll -> JobPolled {
                   output, and wait to block until there is some or the command ends.",
 }}
 
-/// A background command and what it printed.
+/// The state and output of a background command.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobPolled {
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
-    /// Whether it runs.
+    /// Whether it is still running.
     pub running: bool,
     /// Exit code; 128 + signal number after a signal; null while it runs.
     pub exit_code: Option<i32>,
@@ -307,7 +313,7 @@ impl Outcome for JobPolled {
             if self.stderr.is_empty() { String::new() } else { format!("--- stderr ---\n{}", self.stderr) };
         let more = match self.more {
             true => format!(
-                "\n[there is more: go on with stdout_offset {} and stderr_offset {}]",
+                "\n[there is more output: continue with stdout_offset {} and stderr_offset {}]",
                 self.next_stdout_offset, self.next_stderr_offset
             ),
             false => String::new(),
@@ -323,7 +329,7 @@ pub struct JobKill {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
     /// Signal, 1 to 64. Default: 9, which kills it and its children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,12 +348,12 @@ action! { JobKill -> JobKilled {
                   if the command has ended.",
 }}
 
-/// A command that was signalled.
+/// A background command that received a signal.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobKilled {
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
-    /// The signal.
+    /// The number of the signal that was sent.
     pub signal: i32,
     /// `killed` for signal 9, `signalled` for others, `ended` if it had ended already.
     pub status: JobStatus,
@@ -374,29 +380,29 @@ action! { JobList -> JobListed {
     description: "Lists a workspace's background commands, running and ended, oldest first.",
 }}
 
-/// Background commands.
+/// The background commands of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobListed {
-    /// The commands.
+    /// The commands, oldest first.
     pub jobs: Vec<Job>,
 }
 
 /// A background command.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Job {
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
-    /// The command.
+    /// The command line, without credentials.
     pub command: String,
-    /// Whether it runs.
+    /// Whether it is still running.
     pub running: bool,
     /// Exit code; null while it runs.
     pub exit_code: Option<i32>,
     /// When it was started, by the machine's clock.
     pub started_at: String,
-    /// Bytes it has printed.
+    /// Bytes written to standard output so far.
     pub stdout_bytes: u64,
-    /// Bytes it has printed as errors.
+    /// Bytes written to standard error so far.
     pub stderr_bytes: u64,
 }
 
@@ -418,18 +424,18 @@ impl Outcome for JobListed {
     }
 }
 
-/// Writes to a background command.
+/// Writes to the standard input of a background command.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobWrite {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
     /// Text for its standard input.
     #[serde(default)]
-    pub data: String,
+    pub data: Secret<String>,
     /// Closes its standard input afterwards.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub close: bool,
@@ -446,12 +452,12 @@ action! { JobWrite -> JobWritten {
                   afterwards.",
 }}
 
-/// What was written.
+/// The result of a write to a background command.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct JobWritten {
-    /// Its number.
+    /// Number of the background command.
     pub job_id: u32,
-    /// Bytes.
+    /// Number of bytes written.
     pub written: usize,
 }
 
@@ -461,7 +467,7 @@ impl Outcome for JobWritten {
     }
 }
 
-/// Sets variables for every later command.
+/// Sets environment variables for all later commands.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetEnv {
@@ -470,7 +476,7 @@ pub struct SetEnv {
     pub workspace_id: String,
     /// Names and values; null removes a variable.
     #[schemars(with = "VariableChanges")]
-    pub vars: BTreeMap<String, Option<String>>,
+    pub vars: Secret<BTreeMap<String, Option<String>>>,
 }
 action! { SetEnv -> EnvSet {
     name: "set_env",
@@ -487,14 +493,14 @@ action! { SetEnv -> EnvSet {
                   PATH, IFS, ENV, BASH_ENV and LD_* are refused.",
 }}
 
-/// Variables that were set.
+/// The variables of a workspace after a change.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct EnvSet {
     /// How many of the call's variables were set or removed.
     pub count: usize,
-    /// `set`.
+    /// Always `set`.
     pub status: String,
-    /// The names of all variables there are now.
+    /// The names of all variables of the workspace.
     pub names: Vec<String>,
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{AbsolutePath, FileMode, MAX_ENTRIES, MAX_FILE_BYTES, WorkspaceReference};
 use super::values::{Encoding, PathKind};
+use crate::{Secret, Sensitive};
 
 /// Content in base64, with padding and no stray bits.
 const BASE64: &str = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
@@ -62,12 +63,12 @@ action! { FileRead -> FileContent {
                   part, to be read with offset and limit.",
 }}
 
-/// What is in a file.
+/// The content of a file, or a part of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileContent {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// What was read.
+    /// The content that was read.
     pub content: String,
     /// How content is encoded.
     pub encoding: Encoding,
@@ -75,9 +76,9 @@ pub struct FileContent {
     pub size: u64,
     /// Offset of content in bytes.
     pub offset: u64,
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// The line the content begins with, if lines were asked for.
+    /// The number of the first line, if lines were requested.
     pub start_line: Option<u64>,
     /// Whether part of the file is missing from content.
     pub truncated: bool,
@@ -89,9 +90,9 @@ pub struct FileContent {
 /// A part of a file that was not returned.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LeftOut {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
@@ -109,7 +110,10 @@ impl Outcome for FileContent {
         if self.truncated {
             let next = self.offset + self.bytes;
             let dots = if self.content.ends_with('\n') { "" } else { "\n" };
-            format!("{}{dots}[{} of {} bytes; go on with offset {next}]", self.content, self.bytes, self.size)
+            format!(
+                "{}{dots}[{} of {} bytes; continue with offset {next}]",
+                self.content, self.bytes, self.size
+            )
         } else {
             self.content.clone()
         }
@@ -128,7 +132,7 @@ pub struct FileWrite {
     #[schemars(with = "AbsolutePath")]
     pub path: String,
     /// Content, at most 16 MiB.
-    pub content: String,
+    pub content: Secret<String>,
     /// Octal mode. Default: that of the existing file, else 0644.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<FileMode>")]
@@ -136,7 +140,7 @@ pub struct FileWrite {
     /// `text` (default) or `base64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// Adds to the file instead of replacing it.
+    /// Append to the file instead of replacing its content.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
 }
@@ -156,9 +160,9 @@ action! { FileWrite -> FileWritten {
 /// A file that was written.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileWritten {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub bytes: u64,
 }
 
@@ -174,15 +178,29 @@ impl Outcome for FileWritten {
 pub struct Edit {
     /// Exact text to replace.
     #[schemars(length(min = 1))]
-    pub old_string: String,
+    pub old_string: Secret<String>,
     /// The replacement.
-    pub new_string: String,
+    pub new_string: Secret<String>,
     /// Replace every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
     /// Fail if old_string occurs more than once.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_unique: bool,
+}
+
+impl Sensitive for Edit {
+    fn summary(&self) -> serde_json::Value {
+        serde_json::json!({})
+    }
+
+    /// Its texts are secrets, which overwrite themselves.
+    fn wipe(&mut self) {}
+}
+
+/// Whether there are no edits.
+fn is_empty(edits: &Secret<Vec<Edit>>) -> bool {
+    edits.expose().is_empty()
 }
 
 /// Edits a file.
@@ -199,10 +217,10 @@ pub struct FileEdit {
     /// Exact text to replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
-    pub old_string: Option<String>,
+    pub old_string: Option<Secret<String>>,
     /// The replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub new_string: Option<String>,
+    pub new_string: Option<Secret<String>>,
     /// Replace every occurrence instead of the first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace_all: bool,
@@ -210,9 +228,9 @@ pub struct FileEdit {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expect_unique: bool,
     /// Several replacements, made in order, all or none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(length(min = 1))]
-    pub edits: Vec<Edit>,
+    pub edits: Secret<Vec<Edit>>,
 }
 action! { FileEdit -> FileEdited {
     name: "file_edit",
@@ -230,14 +248,14 @@ action! { FileEdit -> FileEdited {
 /// A file that was edited.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileEdited {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
     /// Number of replacements.
     pub replacements: usize,
     /// How often old_string occurred, in all edits together.
     #[serde(default)]
     pub matches: usize,
-    /// Its size now.
+    /// Size of the file after the edit, in bytes.
     pub size: u64,
 }
 
@@ -284,16 +302,16 @@ action! { FileList -> FileListed {
                   searches at any depth.",
 }}
 
-/// About a file.
+/// The metadata of a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileEntry {
-    /// Its name, or path.
+    /// Its name in a listing, its path in a search result.
     pub name: String,
-    /// What it is.
+    /// Type of the entry.
     pub kind: PathKind,
     /// Size in bytes.
     pub size: u64,
-    /// `rwxr-xr-x`.
+    /// Permissions as `ls` shows them, such as `rwxr-xr-x`.
     pub permissions: String,
     /// Modification time.
     pub modified: String,
@@ -302,14 +320,14 @@ pub struct FileEntry {
     pub target: Option<String>,
 }
 
-/// A directory.
+/// The entries of a directory.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileListed {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Its entries.
+    /// The entries, sorted by name.
     pub entries: Vec<FileEntry>,
-    /// How many there are in all.
+    /// Number of entries in the directory.
     pub total: usize,
     /// Whether the list is incomplete.
     pub truncated: bool,
@@ -337,7 +355,7 @@ impl Outcome for FileListed {
     }
 }
 
-/// Looks at a path.
+/// Reads the metadata of a path.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileStat {
@@ -360,14 +378,14 @@ action! { FileStat -> FileStatus {
                   missing path is a normal result with exists false.",
 }}
 
-/// What a path is.
+/// The metadata of a path.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileStatus {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Whether there is anything.
+    /// Whether the path exists.
     pub exists: bool,
-    /// About it.
+    /// Its metadata; null if the path does not exist.
     pub entry: Option<FileEntry>,
     /// Numeric user id.
     pub uid: Option<u32>,
@@ -423,13 +441,13 @@ action! { FileMove -> FileMoved {
 pub struct FileMoved {
     /// Its previous path.
     pub from: String,
-    /// Where it is.
+    /// Its new path.
     pub to: String,
 }
 
 impl Outcome for FileMoved {
     fn text(&self) -> String {
-        format!("{} is now {}", self.from, self.to)
+        format!("moved {} to {}", self.from, self.to)
     }
 }
 
@@ -443,7 +461,7 @@ pub struct FileDelete {
     /// Absolute path.
     #[schemars(with = "AbsolutePath")]
     pub path: String,
-    /// Also a directory that is not empty.
+    /// Also delete a directory that is not empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recursive: bool,
 }
@@ -458,12 +476,12 @@ action! { FileDelete -> FileDeleted {
                   directory and its contents.",
 }}
 
-/// What was deleted.
+/// A path that was deleted.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FileDeleted {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
-    /// Always true.
+    /// Always true: a failure is an error.
     pub deleted: bool,
 }
 
@@ -473,7 +491,7 @@ impl Outcome for FileDeleted {
     }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileMkdir {
@@ -499,15 +517,15 @@ action! { FileMkdir -> DirectoryMade {
     description: "Creates a directory and its missing parents. An existing directory is left unchanged.",
 }}
 
-/// A directory that is there.
+/// A directory that was created or existed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DirectoryMade {
-    /// The path.
+    /// Absolute path in the workspace.
     pub path: String,
 }
 
 impl Outcome for DirectoryMade {
     fn text(&self) -> String {
-        format!("{} is there", self.path)
+        format!("directory {} exists", self.path)
     }
 }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{IdempotencyKey, MAX_FORKS, NamePrefix, WorkspaceReference};
 use super::values::State;
-use crate::{Code, SnapshotName, WorkspaceName};
+use crate::{Code, Secret, SnapshotName, WorkspaceName};
 
-/// Where a fork came from.
+/// The source of a fork.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ForkedFrom {
     /// Id of the source, which may no longer exist.
@@ -21,7 +21,7 @@ pub struct ForkedFrom {
     pub snapshot_name: Option<String>,
     /// When it was forked.
     pub forked_at: String,
-    /// How many forks lie between it and a workspace that is none.
+    /// Number of forks from the first workspace of the line to this one.
     pub depth: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct WorkspaceFork {
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<IdempotencyKey>")]
-    pub idempotency_key: Option<String>,
+    pub idempotency_key: Option<Secret<String>>,
 }
 action! { WorkspaceFork -> WorkspaceForked {
     name: "workspace_fork",
@@ -75,22 +75,22 @@ action! { WorkspaceFork -> WorkspaceForked {
                   or port forwards.",
 }}
 
-/// Forks that were made.
+/// The result of a fork.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceForked {
     /// Id of the fork, if only one was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<String>,
-    /// Its name.
+    /// Name of a single fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its state.
+    /// State of a single fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
     /// IP address; absent without a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip: Option<String>,
-    /// The source.
+    /// The workspace or snapshot that was forked.
     pub forked_from: ForkedFrom,
     /// Number of forks requested.
     pub requested_count: u32,
@@ -98,9 +98,9 @@ pub struct WorkspaceForked {
     pub success_count: u32,
     /// Number of forks that failed.
     pub failure_count: u32,
-    /// The forks.
+    /// The forks that were created.
     pub workers: Vec<Worker>,
-    /// The failures.
+    /// The forks that could not be created, and why.
     pub failures: Vec<ForkFailure>,
     /// Pause of the source in milliseconds.
     pub source_pause_ms: f64,
@@ -108,7 +108,7 @@ pub struct WorkspaceForked {
     pub took_ms: u64,
 }
 
-/// A fork that was made.
+/// A fork that was created.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Worker {
     /// Its id.
@@ -119,7 +119,7 @@ pub struct Worker {
     pub ip: Option<String>,
 }
 
-/// A fork that could not be made.
+/// A fork that could not be created.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ForkFailure {
     /// Index, starting at 1.

@@ -163,7 +163,9 @@ form! {
 
 form! {
     /// An idempotency key.
-    IdempotencyKey { "type": "string", "minLength": 1, "maxLength": MAX_KEY, "examples": ["build-42"] }
+    IdempotencyKey {
+        "type": "string", "minLength": 1, "maxLength": MAX_KEY, "examples": ["build-42"], "writeOnly": true,
+    }
 }
 
 form! {
@@ -180,6 +182,7 @@ form! {
         "propertyNames": variable_name(),
         "additionalProperties": { "type": "string", "pattern": r"^[^\x00]*$" },
         "examples": [{"DEBUG": "1"}],
+        "writeOnly": true,
     }
 }
 
@@ -191,6 +194,7 @@ form! {
         "additionalProperties": { "type": ["string", "null"], "pattern": r"^[^\x00]*$" },
         "maxProperties": MAX_VARIABLES,
         "examples": [{"API_KEY": "value"}],
+        "writeOnly": true,
     }
 }
 

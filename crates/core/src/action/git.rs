@@ -52,9 +52,9 @@ action! { GitClone -> GitCloned {
 /// A repository that was cloned.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitCloned {
-    /// Always true.
+    /// Always true: a failure is an error.
     pub success: bool,
-    /// Where it is.
+    /// Absolute path of the clone.
     pub path: String,
     /// The commit that is checked out; null if the repository is empty.
     pub commit_sha: Option<String>,
@@ -62,7 +62,7 @@ pub struct GitCloned {
     pub url: String,
     /// The branch that is checked out.
     pub branch: Option<String>,
-    /// The depth that was asked for.
+    /// The requested depth.
     pub depth: Option<u32>,
 }
 
@@ -97,24 +97,24 @@ action! { GitStatus -> GitState {
                   untracked and conflicting files.",
 }}
 
-/// What changed in a repository.
+/// The status of a repository.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitState {
     /// The branch; null if none is checked out.
     pub branch: Option<String>,
     /// The commit; null if there is none yet.
     pub commit_sha: Option<String>,
-    /// The branch it follows.
+    /// The upstream branch.
     pub upstream: Option<String>,
-    /// Commits that the branch it follows lacks.
+    /// Number of commits that the upstream branch does not have.
     pub ahead: u32,
-    /// Commits it lacks of the branch it follows.
+    /// Number of commits of the upstream branch that this one does not have.
     pub behind: u32,
     /// Files whose changes are staged.
     pub staged: Vec<String>,
     /// Files with changes that are not staged.
     pub modified: Vec<String>,
-    /// Files git does not know.
+    /// Files that git does not track.
     pub untracked: Vec<String>,
     /// Files in conflict.
     pub conflicted: Vec<String>,
@@ -141,7 +141,7 @@ impl Outcome for GitState {
     }
 }
 
-/// Commits.
+/// Commits changes.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("dependentRequired" = {"author_name": ["author_email"], "author_email": ["author_name"]}))]
@@ -162,7 +162,7 @@ pub struct GitCommit {
     /// The author's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author_name: Option<String>,
-    /// The author's address.
+    /// The author's email address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author_email: Option<String>,
 }
@@ -178,14 +178,14 @@ action! { GitCommit -> GitCommitted {
                   is not an error.",
 }}
 
-/// A commit.
+/// The result of a commit.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitCommitted {
     /// Whether there is a new commit.
     pub status: CommitStatus,
     /// The commit.
     pub commit_sha: Option<String>,
-    /// The same, shorter.
+    /// The abbreviated commit.
     pub short_sha: Option<String>,
     /// The branch.
     pub branch: Option<String>,
@@ -204,7 +204,7 @@ impl Outcome for GitCommitted {
     }
 }
 
-/// Pushes.
+/// Pushes a branch.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitPush {
@@ -226,7 +226,7 @@ pub struct GitPush {
     /// Push with --force-with-lease.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// Follows the remote's branch from then on.
+    /// Set the remote's branch as the upstream.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub set_upstream: bool,
     /// Timeout in seconds. Default: 120.
@@ -246,16 +246,16 @@ action! { GitPush -> GitPushed {
     description: "Pushes a branch to a remote that the workspace can reach. force uses --force-with-lease.",
 }}
 
-/// What was pushed.
+/// The result of a push.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitPushed {
     /// The remote.
     pub remote: String,
     /// The branch.
     pub branch: String,
-    /// Always true.
+    /// Always true: a failure is an error.
     pub success: bool,
-    /// What git said, without credentials.
+    /// The output of git, without credentials.
     pub output: String,
 }
 
@@ -305,11 +305,11 @@ action! { GitDiff -> GitDiffed {
 /// Changes in a repository.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct GitDiffed {
-    /// The diff, or the summary if that was asked for.
+    /// The diff, or the summary if stat was set.
     pub diff: String,
     /// Whether it was truncated.
     pub truncated: bool,
-    /// The summary, if it was asked for.
+    /// The summary, if stat was set.
     pub stat: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Giving workspaces to sessions.
+//! Sessions, and changing the owner of a workspace.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct WorkspaceGrant {
     /// Id or name of the workspace.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Id of the session that gets it; server_status tells each session its own.
+    /// Id of the session that gets it. server_status returns the id of the calling session.
     pub session_id: String,
 }
 action! { WorkspaceGrant -> WorkspaceGranted {
@@ -28,7 +28,7 @@ action! { WorkspaceGrant -> WorkspaceGranted {
                   set are cleared; those of the user stay.",
 }}
 
-/// A workspace that has another owner.
+/// A workspace that was given to a session.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceGranted {
     /// Its id.
@@ -37,7 +37,7 @@ pub struct WorkspaceGranted {
     pub name: String,
     /// The session that owns it now.
     pub session_id: String,
-    /// What that session's client calls itself.
+    /// Name of that session's client.
     pub client: String,
 }
 
@@ -59,14 +59,14 @@ action! { SessionList -> SessionListed {
     tools: [Full],
     effect: Reads,
     flags: [idempotent],
-    description: "Lists the sessions there are, with what their clients call themselves and how many workspaces they \
-                  own. A session sees itself alone.",
+    description: "Lists sessions with the names of their clients and the number of workspaces they own. A session sees \
+                  only itself.",
 }}
 
-/// The sessions there are.
+/// The sessions that the caller may see.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SessionListed {
-    /// How many.
+    /// Number of sessions.
     pub count: usize,
     /// The sessions, oldest first.
     pub sessions: Vec<SessionBrief>,
@@ -77,15 +77,15 @@ pub struct SessionListed {
 pub struct SessionBrief {
     /// Its id.
     pub session_id: String,
-    /// What its client calls itself.
+    /// Name of its client.
     pub client: String,
-    /// When it began.
+    /// When it was started.
     pub created_at: String,
-    /// When it last asked for anything.
+    /// Time of its last request.
     pub last_active_at: String,
     /// Whether its client is connected.
     pub connected: bool,
-    /// How many workspaces it owns.
+    /// Number of workspaces it owns.
     pub workspaces: u64,
 }
 

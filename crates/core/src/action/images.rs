@@ -1,4 +1,4 @@
-//! Images: what workspaces start from.
+//! Images that workspaces start from.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,14 +24,14 @@ action! { ImageList -> ImageListed {
                   be built from.",
 }}
 
-/// The images there are.
+/// The images and recipes of the host.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImageListed {
     /// The image of a workspace that names none.
     pub default_image: String,
     /// The images, by name.
     pub images: Vec<ImageBrief>,
-    /// What can be built.
+    /// The recipes that images can be built from.
     pub recipes: Vec<ImageRecipe>,
     /// Whether the caller may pull, import, build, commit and remove images.
     pub may_change: bool,
@@ -44,11 +44,11 @@ pub struct ImageBrief {
     pub name: String,
     /// Where it came from: a recipe, a path, a reference or a workspace.
     pub source: String,
-    /// When it was made.
+    /// Creation time.
     pub created_at: String,
     /// Bytes of its files.
     pub content_bytes: u64,
-    /// How many files, directories and links it has.
+    /// Number of files, directories and links.
     pub files: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct ImageBrief {
 pub struct ImageRecipe {
     /// Its name, which is also the usual name of its image.
     pub name: String,
-    /// What the image has.
+    /// What the image contains.
     pub summary: String,
 }
 
@@ -81,36 +81,36 @@ action! { ImageInfo -> ImageDetails {
                   your workspaces started from it.",
 }}
 
-/// What is known about an image.
+/// The details of an image.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImageDetails {
     /// Its name.
     pub name: String,
-    /// What it was made from.
+    /// The kind of source it was made from.
     pub source_kind: ImageSource,
-    /// Where it came from.
+    /// The recipe, path, reference or workspace it was made from.
     pub source: String,
-    /// When it was made.
+    /// Creation time.
     pub created_at: String,
     /// Bytes of its files.
     pub content_bytes: u64,
-    /// How many files, directories and links it has.
+    /// Number of files, directories and links.
     pub files: u64,
     /// Size of its file system in bytes.
     pub file_system_bytes: u64,
     /// Digest of the manifest it came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Its own environment, as NAME=value.
+    /// Environment that the image defines, as NAME=value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Its own working directory.
+    /// Working directory that the image defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workdir: Option<String>,
-    /// Its own user.
+    /// User that the image defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Its own command, which nothing runs by itself.
+    /// Command that the image defines. It is never run automatically.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Names of the caller's workspaces that started from it.
@@ -129,7 +129,7 @@ pub struct ImagePull {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ImageName>")]
     pub name: Option<String>,
-    /// Replaces an image of that name.
+    /// Replace an existing image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
@@ -157,7 +157,7 @@ pub struct ImageImport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ImageName>")]
     pub name: Option<String>,
-    /// Replaces an image of that name.
+    /// Replace an existing image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
@@ -177,14 +177,14 @@ action! { ImageImport -> ImageMade {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageBuild {
-    /// What to build; list shows the recipes.
+    /// Recipe to build; list shows all.
     #[schemars(length(min = 1))]
     pub recipe: String,
     /// Name of the image; the recipe's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ImageName>")]
     pub name: Option<String>,
-    /// Replaces an image of that name.
+    /// Replace an existing image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
@@ -201,7 +201,7 @@ action! { ImageBuild -> ImageMade {
                   call that is cancelled leaves nothing.",
 }}
 
-/// Makes an image of a workspace.
+/// Creates an image from the files of a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImageCommit {
@@ -211,7 +211,7 @@ pub struct ImageCommit {
     /// Name of the image.
     #[schemars(with = "ImageName")]
     pub name: String,
-    /// Replaces an image of that name.
+    /// Replace an existing image of that name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
@@ -223,23 +223,23 @@ action! { ImageCommit -> ImageMade {
     tools: [],
     effect: Changes,
     rate: Create,
-    description: "Makes an image of a workspace's files as they are now. A running workspace stands still for an \
-                  instant and goes on; memory, processes, variables and snapshots are not part of an image. Needs \
+    description: "Makes an image of a workspace's files as they are now. A running workspace is paused \
+                  briefly; memory, processes, variables and snapshots are not part of an image. Needs \
                   the operator's permission.",
 }}
 
-/// An image that was made.
+/// An image that was created.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImageMade {
     /// Its name: base_image of workspace_create.
     pub name: String,
-    /// Where it came from.
+    /// The recipe, path, reference or workspace it was made from.
     pub source: String,
     /// Bytes of its files.
     pub content_bytes: u64,
-    /// How many files, directories and links it has.
+    /// Number of files, directories and links.
     pub files: u64,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub took_ms: u64,
 }
 
@@ -266,7 +266,7 @@ action! { ImageRemove -> ImageRemoved {
 pub struct ImageRemoved {
     /// Its name.
     pub name: String,
-    /// Always true.
+    /// Always true: a failure is an error.
     pub removed: bool,
 }
 

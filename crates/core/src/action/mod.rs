@@ -1,7 +1,7 @@
-//! What can be asked of agentiso, and what it answers.
+//! Actions and their outcomes: everything that clients can request.
 //!
-//! A tool of an agent, a route of the REST API and a verb of the command line all build the same action and get the
-//! same outcome. The types are the documentation: what is written here is what every schema says.
+//! An MCP tool, a REST route and a CLI command all build the same action and receive the same outcome. Schemas are
+//! generated from these types, so their doc comments are written for callers.
 
 mod about;
 mod adopt;
@@ -46,7 +46,7 @@ pub use transfer::*;
 pub use values::*;
 pub use workspace::*;
 
-/// Hands the type of every action, in the order in which they are shown, to a macro. This is the only list of them.
+/// Calls a macro with the types of all actions, in display order. This is the only list of actions.
 #[macro_export]
 macro_rules! for_each_action {
     ($callback:ident) => {
@@ -125,7 +125,7 @@ macro_rules! abouts {
     ($($action:ident),* $(,)?) => { &[$($action::ABOUT),*] };
 }
 
-/// What the action of a name says about itself.
+/// Looks up the metadata of an action by its name.
 pub fn about(name: &str) -> Option<&'static About> {
     static ALL: &[About] = crate::for_each_action!(abouts);
     ALL.iter().find(|about| about.name == name)

@@ -1,4 +1,4 @@
-//! Ports and networks.
+//! Port forwards and network rules.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ action! { PortForward -> PortForwarded {
 /// A port that is forwarded.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PortForwarded {
-    /// The workspace.
+    /// Id of the workspace.
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
@@ -78,10 +78,10 @@ action! { PortForwardRemove -> PortForwardRemoved {
     description: "Removes the forwards of a port, or one of them, and closes their connections.",
 }}
 
-/// A port that is forwarded no more.
+/// The result of removing a port forward.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PortForwardRemoved {
-    /// The workspace.
+    /// Id of the workspace.
     pub workspace_id: String,
     /// Port in the workspace.
     pub guest_port: u16,
@@ -129,7 +129,7 @@ impl Outcome for PortForwards {
     }
 }
 
-/// Changes what a workspace may do on a network.
+/// Changes the network rules of a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkPolicy {
@@ -161,7 +161,7 @@ action! { NetworkPolicy -> NetworkPolicySet {
 /// The network rules of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NetworkPolicySet {
-    /// The workspace.
+    /// Id of the workspace.
     pub workspace_id: String,
     /// The rules.
     pub network_policy: NetworkRules,
@@ -192,7 +192,7 @@ action! { WorkspaceIp -> WorkspaceAddress {
 /// A workspace's address.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceAddress {
-    /// The workspace.
+    /// Id of the workspace.
     pub workspace_id: String,
     /// IP address; null without a network.
     pub ip: Option<String>,

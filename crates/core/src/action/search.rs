@@ -27,7 +27,7 @@ pub struct FileGlob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_FOUND))]
     pub max_results: Option<u32>,
-    /// Also what begins with a dot.
+    /// Include names that begin with a dot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
@@ -43,7 +43,7 @@ action! { FileGlob -> FilesFound {
                   follow symbolic links.",
 }}
 
-/// Files that were found.
+/// The result of a search by name.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FilesFound {
     /// The files, sorted by path.
@@ -93,7 +93,7 @@ pub struct FileGrep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_MATCHES))]
     pub max_results: Option<u32>,
-    /// Also in files that begin with a dot.
+    /// Search files whose names begin with a dot, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
@@ -109,12 +109,12 @@ action! { FileGrep -> TextFound {
                   files over 64 MiB.",
 }}
 
-/// Text that was found.
+/// The result of a search by content.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TextFound {
-    /// The matches.
+    /// The matches, sorted by path and line.
     pub matches: Vec<TextMatch>,
-    /// Files that were looked into.
+    /// Number of files searched.
     pub files_searched: u64,
     /// Whether the list is incomplete.
     pub truncated: bool,

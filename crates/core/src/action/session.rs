@@ -1,4 +1,4 @@
-//! Who is calling, how the server is, and what has happened.
+//! The timeline and the status of the server.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{MAX_EVENTS, WorkspaceReference};
 
-/// Shows what has happened.
+/// Shows the timeline.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeline {
@@ -37,27 +37,27 @@ action! { Timeline -> TimelineShown {
                   secrets), when, how long it took, how it ended and what it changed.",
 }}
 
-/// What has happened.
+/// A page of the timeline.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TimelineShown {
     /// The events, newest first.
     pub events: Vec<TimelineEvent>,
 }
 
-/// Something that was done.
+/// A call in the timeline.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TimelineEvent {
-    /// Its number.
+    /// Its number; later calls have higher numbers.
     pub id: i64,
-    /// When it began.
+    /// Start time.
     pub at: String,
     /// The workspace's id.
     pub workspace_id: Option<String>,
     /// The workspace's name at that time.
     pub workspace_name: Option<String>,
-    /// What the client calls itself.
+    /// Name of the client.
     pub client: String,
-    /// The requested action.
+    /// Name of the action.
     pub action: String,
     /// Its parameters, without secrets and contents.
     pub detail: serde_json::Value,
@@ -69,7 +69,7 @@ pub struct TimelineEvent {
     pub changed: Option<String>,
 }
 
-/// Parameters that say what an action was about, most specific first.
+/// The parameters that best tell what a call was about, most specific first.
 const SUBJECTS: [&str; 12] = [
     "command",
     "argv",
@@ -86,7 +86,7 @@ const SUBJECTS: [&str; 12] = [
 ];
 
 impl TimelineEvent {
-    /// What the action was about: the command it ran, the path or the snapshot it changed.
+    /// The parameter that best tells what the call was about: the command, the path or the snapshot.
     pub fn subject(&self) -> Option<String> {
         let telling =
             SUBJECTS.iter().find_map(|name| self.detail.get(name).filter(|value| !value.is_null()))?;
@@ -138,9 +138,9 @@ action! { ServerStatus -> ServerState {
 /// Server status.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ServerState {
-    /// Its version.
+    /// Version of the server.
     pub version: String,
-    /// Its process.
+    /// Process id of the server.
     pub pid: u32,
     /// Seconds since it started.
     pub uptime_secs: u64,
@@ -153,10 +153,10 @@ pub struct ServerState {
     pub workspaces: BTreeMap<String, usize>,
     /// Machines in the warm pool.
     pub pool: usize,
-    /// Machines that should.
+    /// Number of machines that the pool should have.
     #[serde(default)]
     pub pool_wanted: usize,
-    /// Why so many.
+    /// The reason for that number.
     #[serde(default)]
     pub pool_why: String,
     /// This session's id.
@@ -167,7 +167,7 @@ pub struct ServerState {
     pub quota: QuotaUse,
 }
 
-/// What is used, or may be.
+/// Amounts that are used, or that are the limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct QuotaUse {
     /// Workspaces.

@@ -1,4 +1,4 @@
-//! What is kept about a workspace: labels, times, the size of its next machine.
+//! Settings of a workspace: labels, time to live, idle timeout, and its size after the next start.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::forms::{MAX_LIFETIME_SECS, WorkspaceReference};
 use super::workspace::{Size, ends, in_words};
 use crate::{LabelChanges, MIN_MEMORY_MB};
 
-/// Changes what is kept about a workspace.
+/// Changes the settings of a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceUpdate {
@@ -53,12 +53,12 @@ action! { WorkspaceUpdate -> WorkspaceUpdated {
                   start (at once if it is stopped). Omitted values stay.",
 }}
 
-/// What is kept about a workspace.
+/// The settings of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceUpdated {
     /// Its id.
     pub workspace_id: String,
-    /// Its labels.
+    /// Labels as names and values.
     pub labels: BTreeMap<String, String>,
     /// When it will be destroyed automatically.
     pub expires_at: Option<String>,

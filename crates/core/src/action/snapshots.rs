@@ -1,27 +1,34 @@
-//! Snapshots: taken, listed, gone back to, compared and removed.
+//! Snapshots: create, list, restore, compare and delete.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::forms::{MAX_CHANGES, MAX_DESCRIPTION, NewSnapshotName, WorkspaceReference};
-use super::values::{ChangeKind, State};
-use super::workspace::of_one;
+use super::values::{ChangeKind, SnapshotKind, State};
 use crate::SnapshotName;
 
-/// A snapshot, in short.
+/// A snapshot in a list.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotBrief {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
+    /// Why it was taken.
+    #[serde(default = "users")]
+    pub kind: SnapshotKind,
     /// Whether it includes memory.
     pub has_memory: bool,
     /// The snapshot that precedes it.
     pub parent: Option<String>,
-    /// When it was taken.
+    /// Creation time.
     pub created_at: String,
+}
+
+/// The kind of all snapshots that older daemons list.
+fn users() -> SnapshotKind {
+    SnapshotKind::User
 }
 
 /// Takes a snapshot.
@@ -31,7 +38,7 @@ pub struct SnapshotCreate {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Name: letters, digits, hyphens, underscores and dots, at most 128. `suspended` is reserved.
+    /// Name: letters, digits, hyphens, underscores and dots, at most 128, not `now`.
     #[schemars(with = "NewSnapshotName")]
     pub name: String,
     /// Include memory, so that processes continue after a restore.
@@ -64,22 +71,22 @@ pub struct SnapshotTaken {
     pub workspace_id: String,
     /// Whether it includes memory.
     pub has_memory: bool,
-    /// When it was taken.
+    /// Creation time.
     pub created_at: String,
-    /// For how long the machine stood still.
+    /// How long the machine was paused, in milliseconds.
     pub pause_ms: f64,
-    /// Bytes its memory took, if it has any.
+    /// Size of its memory image in bytes; null without memory.
     pub memory_bytes: Option<u64>,
 }
 
 impl Outcome for SnapshotTaken {
     fn text(&self) -> String {
         let what = if self.has_memory { "disk and memory" } else { "disk" };
-        format!("snapshot {} taken ({what}); the machine stood still for {:.1} ms", self.name, self.pause_ms)
+        format!("created snapshot {} ({what}); the machine was paused for {:.1} ms", self.name, self.pause_ms)
     }
 }
 
-/// Goes back to a snapshot.
+/// Restores a snapshot.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotRestore {
@@ -106,7 +113,7 @@ action! { SnapshotRestore -> SnapshotRestored {
                   without, the machine restarts. If it fails, the workspace is unchanged.",
 }}
 
-/// A workspace that was taken back.
+/// A workspace that was restored.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotRestored {
     /// The workspace.
@@ -115,9 +122,9 @@ pub struct SnapshotRestored {
     pub snapshot_name: String,
     /// Whether memory was restored too.
     pub memory_restored: bool,
-    /// Its state.
+    /// State of the workspace after the restore.
     pub state: State,
-    /// For how long it was away.
+    /// Downtime in milliseconds.
     pub away_ms: f64,
     /// Hooks of the workspace that failed.
     pub failed_hooks: Vec<String>,
@@ -126,13 +133,20 @@ pub struct SnapshotRestored {
 impl Outcome for SnapshotRestored {
     fn text(&self) -> String {
         let what = if self.memory_restored { "disk and memory" } else { "disk" };
-        format!("workspace is back at {} ({what}) and {}", self.snapshot_name, self.state)
+        format!("restored snapshot {} ({what}); the workspace is {}", self.snapshot_name, self.state)
     }
 }
 
-of_one! {
-    /// Lists snapshots.
-    SnapshotList
+/// Lists snapshots.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotList {
+    /// Id or name.
+    #[schemars(with = "WorkspaceReference")]
+    pub workspace_id: String,
+    /// Only snapshots of this kind. Default: `user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<SnapshotKind>,
 }
 action! { SnapshotList -> SnapshotListed {
     name: "snapshot_list",
@@ -146,24 +160,24 @@ action! { SnapshotList -> SnapshotListed {
                   deleting it would free, referenced_bytes its total.",
 }}
 
-/// Snapshots.
+/// The snapshots of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotListed {
-    /// The snapshots.
+    /// The snapshots, oldest first.
     pub snapshots: Vec<SnapshotDetails>,
 }
 
 /// A snapshot.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotDetails {
-    /// In short.
+    /// The fields that every list shows.
     #[serde(flatten)]
     pub brief: SnapshotBrief,
     /// Description.
     pub description: String,
     /// Bytes that deleting it would free.
     pub used_bytes: u64,
-    /// Bytes it holds, shared with others or not.
+    /// Bytes of disk and memory it refers to, shared or not.
     pub referenced_bytes: u64,
     /// Whether it is the workspace's current position.
     pub current: bool,
@@ -226,14 +240,14 @@ action! { SnapshotDelete -> SnapshotDeleted {
     description: "Deletes a snapshot, not only the newest. Refused while forks need it.",
 }}
 
-/// A snapshot that is gone.
+/// A snapshot that was deleted.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotDeleted {
     /// The workspace.
     pub workspace_id: String,
     /// The snapshot.
     pub snapshot_name: String,
-    /// Always true.
+    /// Always true: a failure is an error.
     pub deleted: bool,
 }
 
@@ -279,25 +293,25 @@ action! { SnapshotDiff -> SnapshotCompared {
                   with file, the changed lines of that file.",
 }}
 
-/// The differences.
+/// The differences between two points.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SnapshotCompared {
     /// Files and directories that differ, sorted by path.
     pub changes: Vec<FileChange>,
-    /// How many were added.
+    /// Number of added files and directories.
     pub added: usize,
-    /// How many were removed.
+    /// Number of removed files and directories.
     pub removed: usize,
-    /// How many were modified.
+    /// Number of modified files and directories.
     pub modified: usize,
-    /// How many were renamed.
+    /// Number of renamed files and directories.
     pub renamed: usize,
-    /// How many could not be read because the file system is damaged there.
+    /// Number of paths that could not be read because the file system is damaged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreadable: usize,
     /// Whether the list is incomplete.
     pub truncated: bool,
-    /// The changed lines of the file that was asked for.
+    /// The changed lines of the requested file.
     pub diff: Option<String>,
 }
 
@@ -314,9 +328,9 @@ pub struct FileChange {
     /// Previous path of a renamed file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Its size before.
+    /// Size at the earlier point, in bytes.
     pub old_size: Option<u64>,
-    /// Its size after.
+    /// Size at the later point, in bytes.
     pub new_size: Option<u64>,
 }
 

@@ -1,11 +1,11 @@
-//! What workspaces use of the host.
+//! Resource usage of running workspaces.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 
-/// Shows what running workspaces use.
+/// Shows the resource usage of running workspaces.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceStats {}
@@ -21,7 +21,7 @@ action! { WorkspaceStats -> WorkspaceStatistics {
                   sample, normally two seconds ago.",
 }}
 
-/// What running workspaces use.
+/// The resource usage of running workspaces.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceStatistics {
     /// When it was measured.
@@ -30,7 +30,7 @@ pub struct WorkspaceStatistics {
     pub workspaces: Vec<WorkspaceUse>,
 }
 
-/// What a workspace uses.
+/// The resource usage of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceUse {
     /// Its id.

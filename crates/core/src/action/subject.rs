@@ -1,14 +1,14 @@
-//! What actions refer to.
+//! The workspaces and snapshots that actions refer to.
 
-/// Something an action refers to and that may belong to somebody else.
+/// A reference of an action to something that may have another owner.
 ///
-/// An action declares every one of its subjects. Admission resolves each exactly once, checks that the caller may use
-/// it, and gives what it found to the code that carries the action out, which looks nothing up by a user's reference.
+/// An action declares all of its subjects. Admission resolves each of them once and checks that the caller may use it. The
+/// code that performs the action receives the resolved records and never looks up a reference itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Subject<'a> {
     /// The workspace that the action works on. It comes first, and there is at most one.
     Workspace(&'a str),
-    /// The same, of an action that removes it. One that nobody owns need not become the caller's for that.
+    /// The workspace that the action removes. A workspace without an owner is not adopted first.
     Removed(&'a str),
     /// A snapshot of that workspace, by its name.
     Snapshot(&'a str),
@@ -17,13 +17,13 @@ pub enum Subject<'a> {
     Point(&'a str),
     /// A workspace that the caller wants to own. The action itself decides whether it may.
     Claimed(&'a str),
-    /// A workspace whose past is of interest; it may have been destroyed.
+    /// A workspace whose history is requested. It may have been destroyed.
     Past(&'a str),
 }
 
-/// A parameter that refers to something.
+/// A parameter that holds a reference.
 pub(crate) trait Reference {
-    /// What it says, if it is given.
+    /// The reference, if it is given.
     fn reference(&self) -> Option<&str>;
 }
 

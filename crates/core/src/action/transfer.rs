@@ -45,14 +45,14 @@ pub struct FileTransferred {
     pub host_path: String,
     /// Path in the workspace.
     pub guest_path: String,
-    /// Bytes of content.
+    /// Number of bytes of content.
     pub bytes: u64,
-    /// Files and directories.
+    /// Number of files and directories.
     pub files: u64,
     /// Sockets, pipes and devices, which are never copied: the first 100 of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
-    /// How many of them there are.
+    /// Number of such files in total.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub skipped_count: u64,
 }

@@ -19,12 +19,12 @@ macro_rules! values {
             /// All values, in the order of their declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The value that is written like this.
+            /// The value with this name.
             pub fn named(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == text)
             }
 
-            /// As it is written on the wire.
+            /// The name on the wire.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -52,29 +52,29 @@ macro_rules! values {
 }
 
 values! {
-    /// Whether a workspace has a machine.
+    /// The state of a workspace.
     State {
         /// Its machine runs.
         Running = "running",
-        /// It has no machine.
+        /// It has no machine; its disk is kept.
         Stopped = "stopped",
-        /// Its machine's memory is on disk.
+        /// It has no machine; its disk and memory are kept.
         Suspended = "suspended",
     }
 }
 
 values! {
-    /// Where a machine came from, and so how fast it started.
+    /// How a machine was started.
     Tier {
-        /// It booted.
+        /// It booted a kernel.
         Cold = "cold",
         /// It is a clone of a booted guest that mounted its disk afterwards.
         Template = "template",
         /// It is a clone of a guest with its image already mounted.
         WarmTemplate = "warm_template",
-        /// It was ready and waiting.
+        /// It was taken from the warm pool.
         Pool = "pool",
-        /// It was split off a running machine.
+        /// It was forked from a running machine.
         Fork = "fork",
         /// Its memory came from a snapshot.
         Snapshot = "snapshot",
@@ -82,17 +82,17 @@ values! {
 }
 
 values! {
-    /// How a machine's instructions run.
+    /// How the instructions of a guest are executed.
     Accel {
-        /// By the processor, through the kernel.
+        /// By the processor, with hardware virtualisation.
         Kvm = "kvm",
-        /// By translation.
+        /// By QEMU, in software.
         Tcg = "tcg",
     }
 }
 
 values! {
-    /// Which log of a machine.
+    /// A log of a machine.
     LogType {
         /// Its serial console.
         Console = "console",
@@ -104,7 +104,7 @@ values! {
 }
 
 values! {
-    /// What was done to a background command.
+    /// The result of an operation on a background command.
     JobStatus {
         /// It was started.
         Started = "started",
@@ -118,9 +118,9 @@ values! {
 }
 
 values! {
-    /// What came of a commit.
+    /// The result of a commit.
     CommitStatus {
-        /// There is a new one.
+        /// A commit was created.
         Committed = "committed",
         /// There was nothing to commit.
         NothingToCommit = "nothing_to_commit",
@@ -146,7 +146,7 @@ values! {
 }
 
 values! {
-    /// How the content of a file is written in JSON.
+    /// How the content of a file is encoded in JSON.
     Encoding {
         /// UTF-8 text.
         Text = "text",
@@ -156,7 +156,7 @@ values! {
 }
 
 values! {
-    /// What a path is.
+    /// The type of a file.
     PathKind {
         /// A regular file.
         File = "file",
@@ -170,7 +170,7 @@ values! {
 }
 
 values! {
-    /// Where files are copied.
+    /// The direction of a file transfer.
     Direction {
         /// From the host to the workspace.
         Upload = "upload",
@@ -180,27 +180,39 @@ values! {
 }
 
 values! {
-    /// What a look at a background command waits for.
+    /// What a poll of a background command waits for.
     WaitFor {
-        /// Nothing.
+        /// Do not wait.
         Nothing = "none",
-        /// Output after the offsets.
+        /// Wait for output after the offsets.
         Output = "output",
-        /// Its end.
+        /// Wait until it exits.
         Exit = "exit",
     }
 }
 
 values! {
-    /// What happened to a file between two points.
+    /// Why a snapshot was taken.
+    SnapshotKind {
+        /// A user asked for it.
+        User = "user",
+        /// The workspace was suspended: it holds the memory and disk that resuming continues with.
+        Suspend = "suspend",
+        /// It was taken before a risky command.
+        Checkpoint = "checkpoint",
+    }
+}
+
+values! {
+    /// How a file differs between two points.
     ChangeKind {
-        /// It is new.
+        /// It exists only at the later point.
         Added = "added",
-        /// It is gone.
+        /// It exists only at the earlier point.
         Removed = "removed",
         /// Its content or attributes differ.
         Modified = "modified",
-        /// It has another path.
+        /// It was moved to another path.
         Renamed = "renamed",
         /// It could not be read.
         Unreadable = "unreadable",

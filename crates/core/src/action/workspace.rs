@@ -1,4 +1,4 @@
-//! Workspaces: made, started, stopped, found, forked and removed.
+//! Workspaces: create, start, stop, list, rename and destroy.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{IdempotencyKey, MAX_LIFETIME_SECS, MAX_LOG_LINES, WorkspaceReference};
 use super::values::{Accel, LogType, State, Tier};
-use crate::{ImageName, Labels, MIN_MEMORY_MB, WorkspaceName};
+use crate::{ImageName, Labels, MIN_MEMORY_MB, Secret, WorkspaceName};
 
-/// A size.
+/// The size of a workspace.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Size {
     /// Virtual processors.
@@ -28,19 +28,19 @@ pub struct WorkspaceBrief {
     pub workspace_id: String,
     /// Name; accepted wherever an id is.
     pub name: String,
-    /// Its state.
+    /// Whether it runs, is stopped or is suspended.
     pub state: State,
     /// IP address; null without a network.
     pub ip: Option<String>,
     /// Whether this session owns it.
     pub owned: bool,
-    /// Its image.
+    /// The image it was created from.
     pub base_image: String,
-    /// Its size.
+    /// CPUs, memory and disk.
     pub resources: Size,
     /// Creation time.
     pub created_at: String,
-    /// Its labels.
+    /// Labels as names and values.
     pub labels: BTreeMap<String, String>,
     /// What it is a fork of: a workspace, or `workspace@snapshot`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub struct WorkspaceBrief {
     pub source_id: Option<String>,
 }
 
-/// What a workspace may do on a network.
+/// The network rules of a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NetworkRules {
     /// Whether it can reach the internet.
@@ -61,7 +61,7 @@ pub struct NetworkRules {
     pub allowed_ports: Vec<u16>,
 }
 
-/// A port of this machine that leads into a workspace.
+/// A port of the host that is forwarded to a workspace.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Forward {
     /// Port on 127.0.0.1 of the host.
@@ -71,25 +71,25 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// In one line.
+    /// The forward as one line of text.
     pub fn in_words(&self) -> String {
         format!("127.0.0.1:{} -> {}", self.host_port, self.guest_port)
     }
 }
 
-/// Labels in one line.
+/// Labels as one line of text.
 pub(super) fn in_words(labels: &BTreeMap<String, String>) -> String {
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
 }
 
-/// When a workspace is destroyed or stopped by itself, if it is.
+/// When a workspace is destroyed or stopped automatically, as the end of a sentence.
 pub(super) fn ends(expires_at: Option<&str>, idle_stop_secs: Option<u64>) -> String {
     let expires = expires_at.map(|at| format!("; destroyed at {at}")).unwrap_or_default();
     let idle = idle_stop_secs.map(|seconds| format!("; stopped after {seconds} s without a call"));
     expires + &idle.unwrap_or_default()
 }
 
-/// Makes a workspace and starts it.
+/// Creates a workspace and starts it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceCreate {
@@ -137,17 +137,17 @@ pub struct WorkspaceCreate {
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<IdempotencyKey>")]
-    pub idempotency_key: Option<String>,
+    pub idempotency_key: Option<Secret<String>>,
 }
 
-/// A workspace that was made.
+/// A workspace that was created.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceCreated {
     /// Id for all other calls; the name works too.
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// Its state.
+    /// Whether it runs, is stopped or is suspended.
     pub state: State,
     /// IP address; null without a network.
     pub ip: Option<String>,
@@ -155,13 +155,13 @@ pub struct WorkspaceCreated {
     pub boot_time_ms: u64,
     /// Whether it came from the warm pool.
     pub from_pool: bool,
-    /// How its machine was started.
+    /// How the machine was started.
     pub tier: Tier,
-    /// How its instructions run.
+    /// How the guest's instructions are executed.
     pub accel: Option<Accel>,
-    /// Its image.
+    /// The image it was created from.
     pub base_image: String,
-    /// Its size.
+    /// CPUs, memory and disk.
     pub resources: Size,
     /// When it will be destroyed automatically.
     pub expires_at: Option<String>,
@@ -198,7 +198,7 @@ action! { WorkspaceCreate -> WorkspaceCreated {
                   internet.",
 }}
 
-/// One workspace and nothing else.
+/// Declares an action whose only parameter is a workspace.
 macro_rules! of_one {
     ($(#[$doc:meta])* $action:ident) => {
         $(#[$doc])*
@@ -228,14 +228,14 @@ action! { WorkspaceDestroy -> WorkspaceDestroyed {
                   affected.",
 }}
 
-/// A workspace that is gone.
+/// A workspace that was destroyed.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceDestroyed {
     /// Its id.
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// Always true.
+    /// Always true: a failure is an error.
     pub destroyed: bool,
 }
 
@@ -245,20 +245,20 @@ impl Outcome for WorkspaceDestroyed {
     }
 }
 
-/// The state a workspace is in after a change.
+/// The state of a workspace after a change.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceStateNow {
     /// Its id.
     pub workspace_id: String,
     /// Its name.
     pub name: String,
-    /// Its state.
+    /// Whether it runs, is stopped or is suspended.
     pub state: State,
     /// IP address; null without a network.
     pub ip: Option<String>,
     /// Duration in milliseconds.
     pub took_ms: u64,
-    /// A further note.
+    /// A remark on the result, such as that nothing had to be done.
     pub note: Option<String>,
 }
 
@@ -373,9 +373,9 @@ action! { WorkspaceList -> WorkspaceListed {
 /// Workspaces.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceListed {
-    /// The workspaces.
+    /// The workspaces that match, oldest first.
     pub workspaces: Vec<WorkspaceBrief>,
-    /// How many they are.
+    /// The number of workspaces in the list.
     pub count: usize,
 }
 
@@ -398,7 +398,7 @@ impl Outcome for WorkspaceListed {
     }
 }
 
-/// Shows what a machine printed.
+/// Shows the logs of a machine.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkspaceLogs {
@@ -425,7 +425,7 @@ action! { WorkspaceLogs -> WorkspaceLogged {
                   does not start or has crashed. Does not contain the output of commands.",
 }}
 
-/// What a machine printed.
+/// The logs of a machine.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WorkspaceLogged {
     /// The end of the serial console.
@@ -472,7 +472,7 @@ pub struct WorkspaceGrow {
     /// Id or name of the workspace, which must run.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// How many GiB its disk is to have.
+    /// New size of the disk in GiB, at least the present size.
     #[schemars(range(min = 1))]
     pub disk_gb: u32,
 }

@@ -6,7 +6,7 @@
 //! ```text
 //!  subjects found ──► decide ──► deny with a reason, or needs approval: nothing has happened
 //!                       │
-//!                       └──► allow: adopt what nobody owns, take the checkpoint, then carry the action out
+//!                       └──► allow: adopt workspaces without an owner, take the checkpoint, then perform the action
 //! ```
 
 mod decision;

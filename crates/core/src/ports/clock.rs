@@ -5,8 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 /// Smaller differences between the two clocks come from reading one after the other.
 const JITTER: SignedDuration = SignedDuration::from_secs(2);
 
-/// Tells the time. Time limits are counted on a clock that nobody sets, so that they are not over early, or never,
-/// because the wall clock was set.
+/// The time. Time limits use a monotonic clock, so that setting the wall clock neither shortens nor extends them.
 pub trait Clock: Send + Sync {
     /// Now, on the clock that time limits are counted on. It never goes back and also counts while the host sleeps.
     fn now(&self) -> Timestamp;

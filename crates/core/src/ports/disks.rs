@@ -285,7 +285,7 @@ pub enum DiskError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         #[source]
         cause: std::io::Error,
     },

@@ -33,16 +33,16 @@ pub enum EntryKind {
     },
     /// A character device.
     CharDevice {
-        /// Its numbers.
+        /// Its major number.
         major: u32,
-        /// Its numbers.
+        /// Its minor number.
         minor: u32,
     },
     /// A block device.
     BlockDevice {
-        /// Its numbers.
+        /// Its major number.
         major: u32,
-        /// Its numbers.
+        /// Its minor number.
         minor: u32,
     },
     /// A named pipe.
@@ -58,7 +58,7 @@ pub enum EntryKind {
 pub struct RootfsEntry {
     /// Relative path without `.` or `..`; empty for the root itself.
     pub path: Vec<u8>,
-    /// What it is.
+    /// Its type.
     pub kind: EntryKind,
     /// Permission bits, including set-uid, set-gid and sticky.
     pub mode: u32,

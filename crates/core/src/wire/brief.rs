@@ -1,4 +1,4 @@
-//! Messages of a bounded length.
+//! Error messages of bounded length.
 
 /// Longer messages are cut: an error that quotes its input must not be as long as the input.
 const LONGEST: usize = 3000;

@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 use super::error::ErrorFields;
+use crate::{AsText, Secret, Sensitive};
 
 /// The byte before standard output.
 pub const STDOUT: u8 = 1;
@@ -36,7 +38,7 @@ pub struct ExecSpec {
     pub argv: Vec<Word>,
     /// Variables on top of the workspace's.
     #[serde(default)]
-    pub env: BTreeMap<String, Word>,
+    pub env: Secret<BTreeMap<String, Word>>,
     /// Working directory.
     #[serde(default)]
     pub workdir: Option<String>,
@@ -82,13 +84,35 @@ impl Word {
     }
 }
 
+impl Sensitive for Word {
+    fn summary(&self) -> serde_json::Value {
+        serde_json::json!({ "bytes": self.as_bytes().len() })
+    }
+
+    fn wipe(&mut self) {
+        match self {
+            Self::Text(text) => text.zeroize(),
+            Self::Bytes(bytes) => bytes.zeroize(),
+        }
+    }
+}
+
+impl AsText for Word {
+    fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Bytes(_) => None,
+        }
+    }
+}
+
 impl From<Vec<u8>> for Word {
     fn from(bytes: Vec<u8>) -> Self {
         String::from_utf8(bytes).map_or_else(|error| Self::Bytes(error.into_bytes()), Self::Text)
     }
 }
 
-/// What a client says besides input.
+/// A message of the client other than input.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecControl {
@@ -100,7 +124,7 @@ pub enum ExecControl {
     Signal(i32),
 }
 
-/// What the daemon says besides output.
+/// A message of the daemon other than output.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecWord {
@@ -141,11 +165,11 @@ pub struct ExecExit {
     pub signal: Option<i32>,
     /// Whether it was ended because of its timeout.
     pub timed_out: bool,
-    /// What it used.
+    /// Its resource usage.
     pub usage: ExecUsage,
 }
 
-/// What a command used.
+/// The resource usage of a command.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ExecUsage {
     /// From start to exit, in microseconds.
@@ -177,7 +201,7 @@ mod tests {
     fn words_that_are_not_text_travel_as_they_are() {
         let spec =
             ExecSpec { argv: vec![b"echo".to_vec().into(), vec![0xff, 1].into()], ..Default::default() };
-        let sent = serde_json::to_string(&spec).unwrap();
+        let sent = crate::in_clear(|| serde_json::to_string(&spec).unwrap());
         assert!(sent.contains(r#"["echo",[255,1]]"#), "{sent}");
         assert_eq!(serde_json::from_str::<ExecSpec>(&sent).unwrap(), spec);
     }

@@ -1,8 +1,8 @@
-//! What a daemon and its clients say to each other besides actions and outcomes: errors, sessions, events, progress,
+//! The protocol between the daemon and its clients besides actions and outcomes: errors, sessions, events, progress,
 //! and the messages of command streams.
 //!
-//! Both sides use these types, so a change here changes the protocol. Clients and daemons of different versions meet:
-//! fields may be added with a default, and never removed or given another meaning.
+//! Both sides use these types, so a change here changes the protocol. Clients and daemons may have different
+//! versions: fields may be added with a default, but not removed or given another meaning.
 
 mod brief;
 mod error;

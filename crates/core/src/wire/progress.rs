@@ -29,7 +29,7 @@ pub enum ProgressWord {
 }
 
 impl ProgressWord {
-    /// Reports it to whoever shows progress.
+    /// Reports it to a receiver of progress.
     pub fn report(&self, progress: &dyn Progress) {
         match self {
             Self::Step { step, total } => progress.step(step, *total),

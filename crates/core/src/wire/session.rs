@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Secret;
+
 /// The header with a client's name, if it differs from the user agent.
 pub const CLIENT_HEADER: &str = "x-agentiso-client";
-/// The header with a client's own secret, which tells it from other clients that have the user's token.
+/// The header with a client's own secret, which distinguishes clients that share the user's token.
 pub const SESSION_HEADER: &str = "agentiso-session";
 
 /// A request for a session.
@@ -20,16 +22,11 @@ pub struct SessionRequest {
 }
 
 /// A session that was started.
-#[derive(Clone, Deserialize, JsonSchema, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct SessionStarted {
     /// Its id.
     pub session_id: String,
     /// The token to send as `Authorization: Bearer` with every request of the session. It is returned only once.
-    pub token: String,
-}
-
-impl std::fmt::Debug for SessionStarted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SessionStarted").field("session_id", &self.session_id).finish_non_exhaustive()
-    }
+    #[schemars(with = "String")]
+    pub token: Secret<String>,
 }

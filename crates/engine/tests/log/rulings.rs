@@ -1,14 +1,14 @@
 //! What becomes of a command on which the policy rules.
 
 use agentiso_core::Code;
-use agentiso_core::action::{SnapshotList, State, WorkspaceInfo, WorkspaceStop};
+use agentiso_core::action::{SnapshotKind, SnapshotList, State, WorkspaceInfo, WorkspaceStop};
 use agentiso_core::admission::Ruling;
 use agentiso_testing::fake::HostCall;
 
 use crate::lab::{Lab, operator};
 
-async fn snapshots(lab: &Lab) -> Vec<String> {
-    let list = SnapshotList { workspace_id: "web".to_owned() };
+async fn checkpoints(lab: &Lab) -> Vec<String> {
+    let list = SnapshotList { workspace_id: "web".to_owned(), kind: Some(SnapshotKind::Checkpoint) };
     let listed = lab.act(&operator(), list).await.unwrap();
     listed.snapshots.into_iter().map(|snapshot| snapshot.brief.name).collect()
 }
@@ -49,11 +49,11 @@ async fn a_checkpoint_is_a_snapshot_from_before_the_command() {
     lab.create(&agent, "web").await;
     lab.policy.set(Ruling::Checkpoint);
     lab.exec(&agent, "web", "echo hello").await.unwrap();
-    let taken = snapshots(&lab).await;
+    let taken = checkpoints(&lab).await;
     assert!(taken.len() == 1 && taken[0].starts_with("checkpoint-"), "{taken:?}");
     lab.policy.set(Ruling::Allow);
     lab.exec(&agent, "web", "echo hello").await.unwrap();
-    assert_eq!(snapshots(&lab).await, taken);
+    assert_eq!(checkpoints(&lab).await, taken);
 }
 
 #[tokio::test]

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use agentiso_core::action::*;
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Caller, Engine};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::world::silent;
@@ -27,7 +29,7 @@ macro_rules! table {
     ($($action:ident),* $(,)?) => {
         pub const ALL: &[Entry] = &[$(Entry {
             about: <$action as Action>::ABOUT,
-            schema: || schemars::schema_for!($action).to_value(),
+            schema: schema::<$action>,
             subjects: |arguments| {
                 let action: $action = serde_json::from_value(arguments.clone()).ok()?;
                 Some(action.subjects().into_iter().map(text).collect())
@@ -64,4 +66,10 @@ pub async fn call(
     let entry = ALL.iter().find(|entry| entry.about.name == action);
     let entry = entry.unwrap_or_else(|| panic!("there is no action {action}"));
     (entry.call)(engine, caller, arguments).await
+}
+
+/// The schema of an action's parameters, without references.
+fn schema<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<A>().to_value()
 }

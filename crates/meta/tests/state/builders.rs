@@ -1,5 +1,6 @@
 //! Builders of test states.
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::{DiskId, MemoryId, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_meta::{
     Disk, Lineage, Memory, Meta, MetaError, PoolMachine, Session, SessionKind, Snapshot, Workspace,
@@ -118,6 +119,7 @@ pub fn snapshot(workspace: WorkspaceId, name: &str, disk: DiskId) -> Snapshot {
         id: SnapshotId::from_uuid(Uuid::now_v7()),
         workspace,
         name: name.parse().unwrap(),
+        kind: SnapshotKind::User,
         description: "before the upgrade".to_owned(),
         parent: None,
         created: now(),

@@ -5,16 +5,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
-use agentiso_core::{Code, Explain};
-use agentiso_meta::{By, EventFilter, Meta, MetaError, Variable, WorkspaceState};
+use agentiso_core::action::SnapshotKind;
+use agentiso_core::{Code, Explain, SnapshotId};
+use agentiso_meta::{By, EventFilter, Meta, MetaError, Snapshot, Variable, WorkspaceState};
 use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use crate::builders::{State, session};
 
 /// A database of format 1 as originally written. Must never be changed.
 const FORMAT_1: &str = include_str!("../samples/state-1.sql");
+
+/// A database of format 7, with a suspended workspace. Never to be changed.
+const FORMAT_7: &str = include_str!("../samples/state-7.sql");
 
 fn database(sql: &str) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -68,10 +73,12 @@ fn a_database_of_format_1_can_be_opened() {
 /// All rows of the tables of format 1.
 fn rows(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
+    const SNAPSHOTS: &str = "id, workspace, name, description, parent, created, disk, memory";
     ["disks", "workspaces", "memories", "memory_packs", "snapshots", "pool", "operations"]
         .into_iter()
         .flat_map(|table| {
-            let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
+            let columns = if table == "snapshots" { SNAPSHOTS } else { "*" };
+            let mut statement = connection.prepare(&format!("SELECT {columns} FROM {table}")).unwrap();
             let columns = statement.column_count();
             let row = |row: &rusqlite::Row<'_>| {
                 let values: Vec<_> = (0..columns).map(|column| row.get_ref_unwrap(column)).collect();
@@ -92,7 +99,7 @@ fn a_migrated_database_of_format_1_keeps_its_rows_and_has_all_features() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 7));
+    assert_eq!((rows(&path), format_of(&path)), (before, 8));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
@@ -109,6 +116,41 @@ fn a_migrated_database_of_format_1_keeps_its_rows_and_has_all_features() {
     assert_eq!(meta.read(|state| state.owned_by(session.id)).unwrap(), [fork]);
     assert_eq!(meta.read(|state| state.usage(None)).unwrap().workspaces, 2);
     meta.verify().unwrap();
+}
+
+#[test]
+fn snapshots_of_suspended_workspaces_get_a_kind_and_free_their_names_for_users() {
+    let (_dir, path) = database(FORMAT_7);
+    let meta = Meta::open(&path).unwrap();
+    meta.verify().unwrap();
+    assert_eq!(format_of(&path), 8);
+    let source = meta.read(|state| state.find_workspace("source")).unwrap();
+    let snapshots = meta.read(|state| state.snapshots(source.id)).unwrap();
+    let found: Vec<_> = snapshots.iter().map(|one| (one.kind, one.name.as_str())).collect();
+    let first = "suspend-01900000-0000-7000-8000-0000000000e1";
+    let second = "suspend-01900000-0000-7000-8000-0000000000e2";
+    assert_eq!(
+        found,
+        [
+            (SnapshotKind::User, "s1"),
+            (SnapshotKind::User, "s2"),
+            (SnapshotKind::Suspend, first),
+            (SnapshotKind::Suspend, second),
+            (SnapshotKind::User, "suspended-by-hand"),
+            (SnapshotKind::User, "suspend"),
+        ]
+    );
+    let suspended = meta.read(|state| state.settings(source.id)).unwrap().suspended;
+    assert_eq!(suspended, Some(snapshots[3].id));
+    // The records beside the disks say so too, as soon as they are written.
+    let stale = meta.read(|state| state.stale_records()).unwrap();
+    assert!(stale.iter().any(|record| record.workspace == source.id));
+    let users = Snapshot {
+        id: SnapshotId::from_uuid(Uuid::now_v7()),
+        name: "suspended".parse().unwrap(),
+        ..snapshots[0].clone()
+    };
+    meta.write(|tx| tx.insert_snapshot(&users)).unwrap();
 }
 
 #[test]
@@ -276,7 +318,7 @@ fn a_database_of_a_newer_format_is_not_changed() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 7, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 8, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }

@@ -362,10 +362,12 @@ fn insert_snapshot(
         Some(parent) => tx.snapshot_if_known(parent)?.map(|parent| parent.id),
         None => None,
     };
+    let (kind, name) = snapshot.kind_and_name();
     tx.insert_snapshot(&Snapshot {
         id: snapshot.id,
         workspace: record.id,
-        name: snapshot.name.clone(),
+        name,
+        kind,
         description: snapshot.description.clone(),
         parent,
         created: snapshot.created,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Failure, SnapshotId, WorkspaceId};
 use agentiso_meta::Gate;
@@ -85,6 +86,7 @@ impl Operation {
                 let request = SnapshotRequest {
                     workspace: web,
                     name: "third".parse().unwrap(),
+                    kind: SnapshotKind::User,
                     description: String::new(),
                     memory: false,
                 };

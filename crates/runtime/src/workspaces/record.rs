@@ -15,6 +15,7 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use agentiso_blocking::in_place;
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::{
     DiskId, Failure, ImageName, MemoryId, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
 };
@@ -81,6 +82,9 @@ pub(crate) struct RecordedLineage {
 pub(crate) struct RecordedSnapshot {
     pub id: SnapshotId,
     pub name: SnapshotName,
+    /// Absent in records of versions that told the kind by the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<SnapshotKind>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -184,8 +188,23 @@ impl Record {
 
 impl RecordedSnapshot {
     fn of(snapshot: Snapshot, memory: Option<RecordedMemory>) -> Self {
-        let Snapshot { id, name, description, parent, created, disk, .. } = snapshot;
-        Self { id, name, description, parent, created, disk, memory }
+        let Snapshot { id, name, kind, description, parent, created, disk, .. } = snapshot;
+        Self { id, name, kind: Some(kind), description, parent, created, disk, memory }
+    }
+
+    /// Its kind and its name. Versions before kinds called snapshots of suspended workspaces `suspended` or
+    /// `suspended-NUMBER`, which are names for users now.
+    pub fn kind_and_name(&self) -> (SnapshotKind, SnapshotName) {
+        let number = |rest: &str| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_number);
+        let was_suspend = || self.name.as_str().strip_prefix("suspended").is_some_and(number);
+        match self.kind {
+            Some(kind) => (kind, self.name.clone()),
+            None if was_suspend() => {
+                let name = format!("suspend-{}", self.id).parse();
+                (SnapshotKind::Suspend, name.unwrap_or_else(|_| self.name.clone()))
+            }
+            None => (SnapshotKind::User, self.name.clone()),
+        }
     }
 }
 
@@ -252,6 +271,10 @@ impl Workspaces {
         Marker::write(&identity.database, identity.generation, &self.installation.paths.disks_dir())
             .map_err(|error| self.installation.io("write the marker of the database", error))
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {

@@ -92,6 +92,7 @@ impl Workspaces {
             id: SnapshotId::from_uuid(Uuid::now_v7()),
             workspace: workspace.id,
             name: request.name.clone(),
+            kind: request.kind,
             description: request.description.clone(),
             parent: workspace.position,
             created: now(),

@@ -1,7 +1,7 @@
 //! Workspaces and snapshots as users see them.
 
 use agentiso_blocking::in_place;
-use agentiso_core::action::{MachineLimits, State};
+use agentiso_core::action::{MachineLimits, SnapshotKind, State};
 use agentiso_core::ports::DiskUsage;
 use agentiso_core::{Failure, SnapshotName, WorkspaceId};
 use agentiso_meta::{MetaError, Read, Snapshot, Workspace, WorkspaceState};
@@ -149,6 +149,7 @@ impl Workspaces {
         Ok(SnapshotView {
             id: snapshot.id,
             name: snapshot.name.clone(),
+            kind: snapshot.kind,
             description: snapshot.description.clone(),
             parent: parent.map(|parent| parent.name.clone()),
             created: snapshot.created,
@@ -165,5 +166,7 @@ impl Workspaces {
 /// The snapshot that a workspace was forked from, if any.
 fn fork_point(read: &Read<'_>, workspace: &Workspace) -> Result<Option<SnapshotName>, MetaError> {
     let snapshot = workspace.lineage.as_ref().and_then(|lineage| lineage.snapshot);
-    snapshot.map(|id| Ok(read.snapshot(id)?.name)).transpose()
+    let snapshot = snapshot.map(|id| read.snapshot(id)).transpose()?;
+    // The present state of a suspended workspace is a snapshot that has no name of its user's.
+    Ok(snapshot.filter(|snapshot| snapshot.kind != SnapshotKind::Suspend).map(|snapshot| snapshot.name))
 }

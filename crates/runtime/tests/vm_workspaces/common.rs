@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agentiso_config::paths::Paths;
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::{Failure, Resources, SnapshotId, WorkspaceId};
 use agentiso_proto::Exec;
@@ -80,6 +81,7 @@ impl Home {
         let request = SnapshotRequest {
             workspace: self.id(workspace),
             name: name.parse().unwrap(),
+            kind: SnapshotKind::User,
             description: String::new(),
             memory,
         };

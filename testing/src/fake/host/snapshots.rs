@@ -37,6 +37,7 @@ impl FakeHost {
             id: SnapshotId::from_uuid(Uuid::now_v7()),
             workspace: workspace.id,
             name: request.name.clone(),
+            kind: request.kind,
             description: request.description.clone(),
             parent: workspace.position,
             created: now(),

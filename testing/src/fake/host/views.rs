@@ -92,6 +92,7 @@ impl FakeHost {
         Ok(SnapshotView {
             id: snapshot.id,
             name: snapshot.name.clone(),
+            kind: snapshot.kind,
             description: snapshot.description.clone(),
             parent: parent.map(|parent| parent.name.clone()),
             created: snapshot.created,

@@ -22,7 +22,7 @@ fn is_met(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
     let has = |name: &Value| value.get(name.as_str().unwrap()).is_some();
     let length = || value.as_str().map(|text| text.chars().count() as u64);
     match keyword {
-        "$schema" | "title" | "description" | "default" | "examples" | "format" => true,
+        "$schema" | "title" | "description" | "default" | "examples" | "format" | "writeOnly" => true,
         "type" => {
             rule.is_array() && rules().any(|kind| is_of(kind, value))
                 || rule.is_string() && is_of(rule, value)

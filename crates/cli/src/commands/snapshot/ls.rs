@@ -15,7 +15,7 @@ const COLUMNS: [&str; 7] = ["NAME", "MEMORY", "CREATED", "USED", "REFERENCED", "
 
 /// Lists the snapshots of a workspace.
 pub async fn ls(here: &Installation, workspace: String, only: Names, output: Output) -> Result<u8, Failure> {
-    let wish = SnapshotList { workspace_id: workspace };
+    let wish = SnapshotList { workspace_id: workspace, kind: None };
     let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
     let snapshots = &listed.snapshots;
     output.result(&listed, |out| {

@@ -69,7 +69,7 @@ async fn equip(
 ) -> Result<Vec<(u16, u16)>, Failure> {
     let workspace_id = made.workspace_id.clone();
     if !with.env.is_empty() {
-        let wish = SetEnv { workspace_id: workspace_id.clone(), vars: with.env };
+        let wish = SetEnv { workspace_id: workspace_id.clone(), vars: with.env.into() };
         daemon.change("Still setting variables", &wish).await?;
     }
     if with.restart {

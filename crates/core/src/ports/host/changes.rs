@@ -1,4 +1,4 @@
-//! What a comparison tells.
+//! The result of comparing two disks.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ pub struct Changes {
 /// How much differs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Totals {
-    /// Paths that are new.
+    /// Paths that exist only on the second disk.
     pub added: u64,
-    /// Paths that are gone.
+    /// Paths that exist only on the first disk.
     pub removed: u64,
     /// Paths in both whose content or metadata differs.
     pub modified: u64,
@@ -35,27 +35,27 @@ pub struct Totals {
 /// One difference.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Change {
-    /// Where, absolute; after a rename the new place. Any bytes but NUL. Serialised as `path`, and as
+    /// Absolute path, the new one after a rename. Any bytes except NUL. Serialised as `path`, and as
     /// `path_bytes` in hexadecimal too if it is not UTF-8.
     pub path: Vec<u8>,
     /// What happened.
     pub kind: ChangeKind,
-    /// What was there.
+    /// The entry on the first disk.
     pub before: Option<EntryInfo>,
-    /// What is there.
+    /// The entry on the second disk.
     pub after: Option<EntryInfo>,
 }
 
 /// What happened to a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// It exists only on the second disk.
     Added,
-    /// It is gone.
+    /// It exists only on the first disk.
     Removed,
     /// It is in both and differs.
     Modified {
-        /// In what.
+        /// What differs.
         aspects: BTreeSet<Aspect>,
     },
     /// It is the same inode, gone from one path and new at another. What is in a renamed directory is listed
@@ -63,7 +63,7 @@ pub enum ChangeKind {
     Renamed {
         /// The old path.
         from: Vec<u8>,
-        /// In what it differs besides.
+        /// What else differs.
         aspects: BTreeSet<Aspect>,
     },
     /// The file system is damaged here, so this path was not compared, nor what may be below it.
@@ -151,7 +151,7 @@ impl EntryKind {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum TextDiff {
-    /// There is none.
+    /// The files are equal.
     Same,
     /// In the unified format, with three lines of context and no file names.
     Text {
@@ -160,21 +160,21 @@ pub enum TextDiff {
         /// Whether lines were cut off at the end.
         truncated: bool,
     },
-    /// One of the files is no text.
+    /// At least one of the files is not text.
     Binary,
     /// The files are too large to compare line by line.
     TooLarge {
-        /// The size up to which it is done.
+        /// The size limit in bytes.
         limit: u64,
     },
 }
 
-/// A time a guest wrote down.
+/// A time as the guest stored it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Time {
     /// Seconds since 1970.
     pub seconds: i64,
-    /// And this much.
+    /// Nanoseconds beyond the whole second.
     pub nanoseconds: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Images: what workspaces start from.
+//! Images that workspaces start from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::action::ImageSource;
 use crate::progress::Progress;
 use crate::{Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
 
-/// What an OCI image says about how it wants to be run.
+/// The defaults that an OCI image defines for running it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct OciDefaults {
     /// Environment, `NAME=value`.
@@ -60,7 +60,7 @@ pub struct ImageRequest {
     pub login: bool,
 }
 
-/// What is known about an image.
+/// The details of an image.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ImageView {
     /// Its name.
@@ -69,7 +69,7 @@ pub struct ImageView {
     pub source_kind: ImageSource,
     /// The recipe, path or reference it came from.
     pub source: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
     /// The digest of the OCI manifest it came from.
     pub digest: Option<String>,
@@ -79,7 +79,7 @@ pub struct ImageView {
     pub content_bytes: u64,
     /// The number of files, directories and links.
     pub files: u64,
-    /// How it wants to be run.
+    /// Its defaults for running commands.
     pub defaults: OciDefaults,
 }
 
@@ -88,11 +88,11 @@ pub struct ImageView {
 pub struct RecipeView {
     /// Its name.
     pub name: String,
-    /// What is in it.
+    /// What its images contain.
     pub summary: String,
 }
 
-/// What an archive says about its workspace. The sizes are not checked against any limit.
+/// The workspace that an archive describes. Its sizes are not checked against any limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ArchivedWorkspace {
     /// Its name.

@@ -1,4 +1,4 @@
-//! What a host answers.
+//! Results of calls to the host.
 
 use std::time::Duration;
 
@@ -81,16 +81,16 @@ pub struct Logs {
 pub struct PoolState {
     /// Machines that are ready.
     pub ready: usize,
-    /// Machines that should be.
+    /// Number of machines that should be ready.
     pub wanted: usize,
-    /// Why so many, for a person.
+    /// The reason for that number, for display.
     pub why: String,
 }
 
-/// A machine that ended by itself.
+/// A machine that ended without a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineEnded {
-    /// Its workspace, as it was before.
+    /// The record of its workspace before the end was noted.
     pub workspace: Workspace,
     /// Why it ended, as far as that is known.
     pub reason: Option<String>,

@@ -1,5 +1,6 @@
-//! What a host can be asked for.
+//! Requests to the host.
 
+use crate::action::SnapshotKind;
 use crate::{ImageName, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 
 /// A workspace to create.
@@ -35,7 +36,9 @@ pub struct SnapshotRequest {
     pub workspace: WorkspaceId,
     /// The snapshot's name.
     pub name: SnapshotName,
-    /// What it is for.
+    /// Why it is taken.
+    pub kind: SnapshotKind,
+    /// The user's description.
     pub description: String,
     /// Includes memory, so that running processes are restored too.
     pub memory: bool,
@@ -60,7 +63,7 @@ pub enum ForkSource {
 pub struct ForkRequest {
     /// The workspace.
     pub workspace: WorkspaceId,
-    /// Which moment of it.
+    /// The state of it to fork.
     pub source: ForkSource,
     /// The name of the fork, or the prefix of the names of several, which are numbered from 1.
     pub name: Option<WorkspaceName>,
@@ -75,9 +78,9 @@ pub struct ForkRequest {
 /// Two points to compare.
 #[derive(Clone, Debug)]
 pub struct CompareRequest {
-    /// The earlier point, as a rule.
+    /// The first point, normally the earlier one.
     pub before: Point,
-    /// The later one.
+    /// The second point.
     pub after: Point,
     /// Only this path and what is below it.
     pub under: Option<String>,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::action::{Accel, MachineLimits, State};
+use crate::action::{Accel, MachineLimits, SnapshotKind, State};
 use crate::{ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 
 /// A workspace.
@@ -15,7 +15,7 @@ pub struct WorkspaceView {
     pub name: WorkspaceName,
     /// `running` or `stopped`.
     pub state: State,
-    /// Why it stopped, unless it was asked to.
+    /// Why it stopped, if that was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
     /// Its image.
@@ -23,7 +23,7 @@ pub struct WorkspaceView {
     /// Its size.
     #[serde(flatten)]
     pub resources: Resources,
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
     /// How its machine was started.
     pub tier: String,
@@ -32,13 +32,13 @@ pub struct WorkspaceView {
     pub accel: Option<Accel>,
     /// Whether it was taken from the pool.
     pub from_pool: bool,
-    /// What it is a fork of.
+    /// The source of a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
     /// Process id of its QEMU, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// What the host holds it to, while it runs and is held to anything.
+    /// The limits of its machine, while it runs and has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<MachineLimits>,
 }
@@ -48,14 +48,14 @@ pub struct WorkspaceView {
 pub struct ForkedFrom {
     /// The source's id.
     pub id: WorkspaceId,
-    /// What the source was called then.
+    /// The name of the source at that time.
     pub name: WorkspaceName,
     /// The snapshot, if it was one and is still there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotName>,
-    /// When.
+    /// Time of the fork.
     pub at: Timestamp,
-    /// How many forks lie between it and a workspace that is none.
+    /// Number of forks from the first workspace of the line to this one.
     pub depth: u32,
 }
 
@@ -66,19 +66,21 @@ pub struct SnapshotView {
     pub id: SnapshotId,
     /// Its name.
     pub name: SnapshotName,
-    /// What it is for.
+    /// Why it was taken.
+    pub kind: SnapshotKind,
+    /// The user's description.
     pub description: String,
-    /// The snapshot its workspace stood on when it was taken.
+    /// The snapshot that was the position of its workspace when it was taken.
     pub parent: Option<SnapshotName>,
     /// When it was taken.
     pub created: Timestamp,
     /// Whether it has memory.
     pub memory: bool,
-    /// Whether its workspace stands on it.
+    /// Whether it is the current position of its workspace.
     pub current: bool,
     /// Bytes that removing it would free.
     pub used_bytes: u64,
-    /// Bytes of disk and memory that it holds, its own or not.
+    /// Bytes of disk and memory it refers to, shared or not.
     pub referenced_bytes: u64,
     /// Workspaces whose disks need it.
     pub forks: Vec<String>,

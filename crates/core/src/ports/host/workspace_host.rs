@@ -17,7 +17,7 @@ use crate::ports::link::Link;
 use crate::progress::Progress;
 use crate::{Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 
-/// Where workspaces live. An operation that fails leaves everything as it was. An operation on a workspace that does not
+/// A host of workspaces. An operation that fails changes nothing. An operation on a workspace that does not
 /// exist fails with `workspace_not_found`.
 #[async_trait]
 pub trait WorkspaceHost: ImageHost {
@@ -41,8 +41,8 @@ pub trait WorkspaceHost: ImageHost {
     /// was left clean. A workspace that does not run counts as clean.
     async fn stop(&self, id: WorkspaceId, force: bool, limit: Option<Duration>) -> Result<bool, Failure>;
 
-    /// Kills the machine of a workspace at once, whoever works on it. Its records stay as they are until the caller stops
-    /// or removes the workspace. Returns whether there was a machine.
+    /// Kills the machine of a workspace at once, even while other operations use it. Its records stay unchanged until the
+    /// caller stops or removes the workspace. Returns whether there was a machine.
     async fn switch_off(&self, id: WorkspaceId) -> Result<bool, Failure>;
 
     /// Removes a workspace, its snapshots and its machine. Forks of it are not affected. One that runs is refused with
@@ -101,15 +101,15 @@ pub trait WorkspaceHost: ImageHost {
     /// The way into a running workspace; fails with `workspace_not_running` if it does not run.
     async fn link(&self, id: WorkspaceId) -> Result<Link, Failure>;
 
-    /// Waits until the machine of a workspace stands still because the host's disk is full, and says so. Never returns
-    /// otherwise.
+    /// Waits until the machine of a workspace is paused because the host's disk is full, and returns that error. Never
+    /// returns otherwise.
     async fn standstill(&self, id: WorkspaceId) -> Failure;
 
     /// Waits until the machine with this process id has ended. Waiting does not keep the host open.
     fn machine_end(&self, pid: u32) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// Notes that the machine of a workspace, or the one of that process, has ended by itself, unless that is known.
-    /// Returns what is known of it if it was news.
+    /// Records that the machine of a workspace, or the machine with this process id, has ended without a request. Returns
+    /// the end if it had not been recorded yet.
     async fn note_if_ended(&self, id: WorkspaceId, pid: Option<u32>)
     -> Result<Option<MachineEnded>, Failure>;
 

@@ -8,10 +8,10 @@ use agentiso_proto::{ErrorKind, GuestError, MAX_PAYLOAD, TreeError, VERSION_MAX,
 
 use crate::{Code, Explain};
 
-/// Why something asked of a guest did not happen. Cheap to clone: what ends a session is told to all its users.
+/// An error of a request to a guest. Cheap to clone, because the end of a session is reported to all its users.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The agent refused or failed the request; the session goes on.
+    /// The agent refused or failed the request; the session continues.
     #[error("the guest could not do this: {}", describe(.0))]
     Guest(GuestError),
     /// The byte stream ended.
@@ -39,10 +39,10 @@ pub enum LinkError {
         /// The first version that has the request.
         needed: u16,
     },
-    /// The guest said nothing about a request for as long as it may; the session goes on.
+    /// The guest did not answer a request in time; the session continues.
     #[error("the guest did not answer for {} s while {doing}", limit.as_secs())]
     Silent {
-        /// What it was asked to do.
+        /// The request.
         doing: &'static str,
         /// How long was waited.
         limit: Duration,
@@ -62,10 +62,10 @@ pub enum LinkError {
         /// The most the host takes.
         limit: usize,
     },
-    /// The command ended, so nobody takes its input any more.
+    /// The command has ended and takes no more input.
     #[error("the command ended before it took all of its input")]
     InputEnded,
-    /// The connection in the guest ended, so nobody takes what is sent on it any more.
+    /// The connection in the guest has ended and takes no more data.
     #[error("the connection in the guest ended before it took everything")]
     Disconnected,
     /// A tree entry cannot be sent.

@@ -26,7 +26,7 @@ pub trait FileReader: Send {
     async fn next(&mut self) -> Result<Option<Bytes>, LinkError>;
 }
 
-/// Takes the content of a file. Dropping it before [`Self::finish`] leaves the file as it was.
+/// Takes the content of a file. Dropping it before [`Self::finish`] leaves the file unchanged.
 #[async_trait]
 pub trait FileWriter: Send {
     /// Writes all of it, as fast as the guest takes it.

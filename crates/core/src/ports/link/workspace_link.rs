@@ -13,7 +13,7 @@ use super::{
 /// A shared handle to a running workspace.
 pub type Link = Arc<dyn WorkspaceLink>;
 
-/// The way into a running workspace. Paths are bytes, absolute, and the guest's.
+/// A connection to a running workspace. Paths are absolute paths of the guest, as bytes.
 #[async_trait]
 pub trait WorkspaceLink: Send + Sync {
     /// The agent's condition.
@@ -22,7 +22,7 @@ pub trait WorkspaceLink: Send + Sync {
     /// Runs a command. It is queued at once; [`ProcessEvent::Started`](super::ProcessEvent::Started) is its first event.
     async fn exec(&self, exec: Exec) -> Result<Box<dyn Process>, LinkError>;
 
-    /// Starts a command as a job and returns its number. It continues whatever becomes of the link. A job has no
+    /// Starts a command as a job and returns its number. It continues if the link is closed. A job has no
     /// terminal.
     async fn start_job(&self, exec: Exec) -> Result<u32, LinkError>;
 

@@ -9,16 +9,16 @@ use crate::{Failure, SessionId};
 /// The longest key that is kept, in characters.
 pub const MAX_KEY: usize = 255;
 
-/// What became of the attempt to claim a key.
+/// The result of claiming a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// Nobody had it: the request is to be carried out.
+    /// The key is new: the request is to be performed.
     New,
-    /// The same request has it and is at work.
+    /// The same request is in progress.
     InProgress,
-    /// The same request had it and this came of it.
+    /// The same request has ended with this outcome.
     Done(Value),
-    /// Another request has it.
+    /// The key was used for another request.
     Mismatch,
 }
 

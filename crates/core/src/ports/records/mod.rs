@@ -1,7 +1,7 @@
 //! The records port: everything that outlives the daemon.
 //!
 //! One trait per domain. Every method is one transaction: it happens as a whole or not at all, and what it returns was
-//! true at one moment. An error never stands for absence.
+//! true at one moment. An error never means absence.
 
 mod forwards;
 mod keys;

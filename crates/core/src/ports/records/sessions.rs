@@ -14,29 +14,29 @@ pub const MAX_CLIENT: usize = 128;
 /// One client's identity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// Who it is, for ever.
+    /// Its permanent id.
     pub id: SessionId,
-    /// By which door it came.
+    /// How its client connects.
     pub kind: SessionKind,
-    /// What the client calls itself; at most [`MAX_CLIENT`] characters.
+    /// The name of the client; at most [`MAX_CLIENT`] characters.
     pub client: String,
-    /// The hash of the token that shows it is the same client again. The token itself is not stored.
+    /// The hash of the token that identifies the client. The token itself is not stored.
     pub token_hash: [u8; 32],
-    /// When it began, to the microsecond.
+    /// Start time, to the microsecond.
     pub created: Timestamp,
-    /// When it last asked for anything, to the microsecond.
+    /// Time of its last request, to the microsecond.
     pub last_active: Timestamp,
 }
 
-/// By which door a session came.
+/// How the client of a session connects.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum SessionKind {
     /// As an MCP client.
     Mcp,
     /// Over the REST interface.
     Http,
-    /// As an MCP client over HTTP that says nothing about itself that it could say again: it ends with its
-    /// conversation, and with the daemon.
+    /// As an MCP client over HTTP without anything that would identify it later. The session ends with the conversation,
+    /// and with the daemon.
     Fleeting,
 }
 
@@ -46,7 +46,7 @@ impl SessionKind {
         match self {
             Self::Mcp => "mcp",
             Self::Http => "http",
-            // What it was called when it was first stored.
+            // The name under which the first versions stored it.
             Self::Fleeting => "local",
         }
     }
@@ -58,7 +58,7 @@ pub trait SessionRecords: Send + Sync {
     /// Adds a session.
     async fn insert_session(&self, session: &Session) -> Result<(), Failure>;
 
-    /// A session by its id, `None` if it does not exist. An error never stands for absence.
+    /// A session by its id, `None` if it does not exist. An error never means absence.
     async fn session_if_known(&self, id: SessionId) -> Result<Option<Session>, Failure>;
 
     /// The session whose token has this hash.
@@ -73,7 +73,7 @@ pub trait SessionRecords: Send + Sync {
     /// The sessions that own nothing, least recently active first.
     async fn sessions_without_workspaces(&self) -> Result<Vec<Session>, Failure>;
 
-    /// Removes a session with its idempotency keys. Returns the workspaces it owned, which now belong to nobody. Its id
+    /// Removes a session with its idempotency keys. Returns the workspaces it owned, which have no owner now. Its id
     /// is kept until [`Self::forget_ended_session`].
     async fn end_session(&self, id: SessionId) -> Result<Vec<WorkspaceId>, Failure>;
 

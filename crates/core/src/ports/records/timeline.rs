@@ -16,72 +16,72 @@ pub const RUNNING: &str = "running";
 /// The outcome of an action that never ended, because the daemon did before.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// Something that was done. What is secret has been taken out of it.
+/// A call to add to the timeline, without secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
-    /// When it began, to the microsecond.
+    /// Start time, to the microsecond.
     pub at: Timestamp,
-    /// To which workspace; it may be gone.
+    /// The workspace, which may no longer exist.
     pub workspace: Option<WorkspaceId>,
-    /// What the workspace was called then.
+    /// The name of the workspace at that time.
     pub workspace_name: Option<WorkspaceName>,
-    /// By whose order; the session may be gone.
+    /// The session of the caller, which may no longer exist; `None` for the user.
     pub session: Option<SessionId>,
-    /// What the client called itself; at most [`MAX_CLIENT`](super::MAX_CLIENT) characters.
+    /// The name of the client; at most [`MAX_CLIENT`](super::MAX_CLIENT) characters.
     pub client: String,
-    /// What was done.
+    /// The name of the action.
     pub action: String,
-    /// With what; at most [`MAX_DETAIL`] bytes.
+    /// Its parameters without secrets; at most [`MAX_DETAIL`] bytes.
     pub detail: Value,
-    /// How long it took, to the microsecond.
+    /// Duration, to the microsecond.
     pub duration: Duration,
     /// `ok`, the code of the error, [`RUNNING`] or [`INTERRUPTED`].
     pub outcome: String,
-    /// What is different since.
+    /// What it changed, in a few words.
     pub changed: Option<String>,
 }
 
-/// Something that was done, and its place in the timeline.
+/// A call in the timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its place: greater than those of all before it, and never used again.
+    /// Its number: greater than those of all earlier calls, and never reused.
     pub id: i64,
-    /// What was done.
+    /// The call.
     pub done: NewEvent,
 }
 
 /// How an action ended whose event was stored before it was carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventEnd {
-    /// The place of its event.
+    /// The number of its event.
     pub id: i64,
     /// The workspace it created, if it created one.
     pub workspace: Option<(WorkspaceId, WorkspaceName)>,
-    /// How long it took, to the microsecond.
+    /// Duration, to the microsecond.
     pub duration: Duration,
     /// `ok`, or the code of the error.
     pub outcome: String,
-    /// What is different since.
+    /// What it changed, in a few words.
     pub changed: Option<String>,
 }
 
-/// Which events are wanted.
+/// A selection of events.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct EventFilter {
     /// Only those of this workspace.
     pub workspace: Option<WorkspaceId>,
-    /// Only those before this place: the last one that was seen.
+    /// Only those with a lower number than this.
     pub before: Option<i64>,
     /// Only those of some sessions.
     pub by: By,
-    /// How many at most, of those that are wanted.
+    /// Maximum number of events after filtering.
     pub limit: u32,
 }
 
-/// Whose events are wanted.
+/// Whose events are selected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum By {
-    /// Everybody's.
+    /// Those of all callers.
     Anyone,
     /// Those of one session.
     Session(SessionId),

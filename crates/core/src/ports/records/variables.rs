@@ -8,16 +8,16 @@ use crate::{Failure, WorkspaceId};
 /// A variable of a workspace, without its value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Variable {
-    /// What it is called; [`Variable::ANY`] stands for all that the machine has.
+    /// Its name; [`Variable::ANY`] means all variables that the machine has.
     pub name: String,
-    /// Whether the user set it, and no session.
+    /// Whether the user set it, not a session.
     pub by_operator: bool,
-    /// Whether it was set while there was no machine: what a machine that comes back has under this name is older.
+    /// Whether it was set while there was no machine. If a machine is resumed, its value of this name is older.
     pub waiting: bool,
 }
 
 impl Variable {
-    /// All that the machine has: what was set before names were kept.
+    /// All variables that the machine has: those that were set before names were stored.
     pub const ANY: &str = "*";
 }
 

@@ -1,4 +1,4 @@
-//! What is known of workspaces, and what was set for them.
+//! Records of workspaces, their snapshots and their settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::action::SnapshotKind;
 use crate::{
     DiskId, Failure, ImageName, MemoryId, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId,
     WorkspaceName,
@@ -15,25 +16,25 @@ use crate::{
 /// A workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workspace {
-    /// Who it is, for ever.
+    /// Its permanent id.
     pub id: WorkspaceId,
-    /// What its user calls it. No two have the same.
+    /// Its unique name.
     pub name: WorkspaceName,
-    /// The image it was made of.
+    /// The image it was created from.
     pub image: ImageName,
-    /// Which version of the image that was.
+    /// Identifies the version of the image.
     pub image_identity: String,
-    /// How large it is.
+    /// CPUs, memory and disk.
     pub resources: Resources,
-    /// When it was made, to the microsecond.
+    /// Creation time, to the microsecond.
     pub created: Timestamp,
     /// Whether it runs.
     pub state: WorkspaceState,
-    /// The disk it writes to. No two share one.
+    /// The disk it writes to, which no other workspace uses.
     pub disk: DiskId,
-    /// The snapshot it stands on: the parent of its next one.
+    /// The snapshot it was last at, which is the parent of its next one.
     pub position: Option<SnapshotId>,
-    /// What it is a fork of.
+    /// The source of a fork.
     pub lineage: Option<Lineage>,
     /// Whether it came from the pool.
     pub from_pool: bool,
@@ -46,28 +47,28 @@ pub struct Workspace {
 pub enum WorkspaceState {
     /// It has a machine.
     Running {
-        /// The machine, in its owner's words.
+        /// The description of the machine, which only the host understands.
         machine: Value,
     },
-    /// It has none.
+    /// It has no machine.
     Stopped {
-        /// Why it stopped, unless it was asked to.
+        /// Why it stopped, if that was not requested.
         reason: Option<String>,
     },
 }
 
-/// Where a fork came from.
+/// The source of a fork.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lineage {
-    /// The source, which may be gone.
+    /// The source, which may no longer exist.
     pub workspace: WorkspaceId,
-    /// What the source was called when it was forked.
+    /// The name of the source at the time of the fork.
     pub name: WorkspaceName,
-    /// The snapshot it was forked from: none if the source was forked as it ran, or the snapshot is gone.
+    /// The snapshot it was forked from; `None` if a running workspace was forked or the snapshot no longer exists.
     pub snapshot: Option<SnapshotId>,
-    /// When, to the microsecond.
+    /// Time of the fork, to the microsecond.
     pub forked_at: Timestamp,
-    /// How many forks lie between it and a workspace that is none: at least 1.
+    /// Number of forks from the first workspace of the line to this one: at least 1.
     pub depth: u32,
 }
 
@@ -80,43 +81,45 @@ impl Workspace {
         }
     }
 
-    /// How many forks lie between it and a workspace that is none.
+    /// Number of forks from the first workspace of the line to this one; 0 if it is not a fork.
     pub fn depth(&self) -> u32 {
         self.lineage.as_ref().map_or(0, |lineage| lineage.depth)
     }
 }
 
-/// A moment of a workspace that was kept.
+/// A snapshot of a workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Which one it is.
+    /// Its permanent id.
     pub id: SnapshotId,
-    /// Whose it is.
+    /// The workspace it belongs to.
     pub workspace: WorkspaceId,
-    /// What it is called; unique in its workspace.
+    /// Its name, unique in its workspace.
     pub name: SnapshotName,
-    /// What its user said about it.
+    /// Why it was taken.
+    pub kind: SnapshotKind,
+    /// The user's description.
     pub description: String,
-    /// The snapshot the workspace stood on when it was made.
+    /// The snapshot that was the position of the workspace when it was taken.
     pub parent: Option<SnapshotId>,
-    /// When it was made, to the microsecond.
+    /// Creation time, to the microsecond.
     pub created: Timestamp,
-    /// The disk as it was then: frozen.
+    /// The frozen disk.
     pub disk: DiskId,
-    /// The memory as it was then, if that was kept.
+    /// The memory image, if it includes memory.
     pub memory: Option<MemoryId>,
 }
 
-/// What was set for a workspace.
+/// The settings of a workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Whose it is.
+    /// The session that owns it.
     pub owner: Option<SessionId>,
-    /// What its user noted on it, as [`check_labels`](crate::check_labels) allows.
+    /// Its labels, as [`check_labels`](crate::check_labels) accepts them.
     pub labels: BTreeMap<String, String>,
-    /// When its time is over, to the microsecond.
+    /// When it is destroyed, to the microsecond.
     pub expires_at: Option<Timestamp>,
-    /// After how long without use it is to be stopped. Kept in seconds: what is left of one counts as a whole.
+    /// How long it may be idle before it is stopped. Stored in seconds, rounded up.
     pub idle_stop: Option<Duration>,
     /// When it was last used, to the microsecond: when it was made, unless it was used since.
     pub last_used: Timestamp,
@@ -139,7 +142,7 @@ pub struct NextSize {
     pub memory_mb: u32,
 }
 
-/// How much workspaces use. Machines in the pool are nobody's and do not count.
+/// The resources that workspaces use. Machines in the pool do not count.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
     /// How many workspaces there are.

@@ -50,7 +50,8 @@ impl Perform for Exec {
             return Err(Failure::new(Code::InvalidArgument, "`command` is missing")
                 .with_remedy("give a command, or the job_id that an earlier exec returned"));
         }
-        let mut command = shell(&self.command, self.workdir.as_deref(), &self.env, self.user.as_deref())?;
+        let mut command =
+            shell(&self.command, self.workdir.as_deref(), self.env.expose(), self.user.as_deref())?;
         command.stdin = self.stdin.is_some();
         command.timeout_ms = Some(seconds * 1000);
         // A limit the caller did not choose is for calls, not for jobs.
@@ -60,7 +61,12 @@ impl Perform for Exec {
             .map(|patience| Handover { at: began + Duration::from_secs(patience), timeout_ms });
         let launched = context.start_command(&command).await?;
         let mut output = Output::new(launched.guest.clone(), most);
-        let run = handover::run(launched.started, self.stdin.as_deref(), &mut output, handover);
+        let run = handover::run(
+            launched.started,
+            self.stdin.as_ref().map(|stdin| stdin.expose().as_str()),
+            &mut output,
+            handover,
+        );
         let limit = Duration::from_secs(seconds) + GRACE;
         let ending = tokio::time::timeout(limit, run).await.map_err(|_| stuck())??;
         let mut executed = executed(&ending, began.elapsed(), output.finish().await, launched.shell);
@@ -179,15 +185,16 @@ impl Perform for SetEnv {
     const ACCESS: Access = Access::Works;
 
     async fn perform(self, context: &Context) -> Result<EnvSet, Failure> {
-        for name in self.vars.keys() {
+        let vars = self.vars.expose();
+        for name in vars.keys() {
             variable_name(name)?;
         }
         let id = context.workspace()?.id;
         let running = context.engine.host.info(id).await?.state == State::Running;
         let guest = if running { Some(context.guest().await?) } else { None };
         let setter = context.caller.session;
-        let names = context.engine.set_variables(id, setter, &self.vars, guest.as_ref()).await?;
-        Ok(EnvSet { count: self.vars.len(), status: "set".to_owned(), names })
+        let names = context.engine.set_variables(id, setter, vars, guest.as_ref()).await?;
+        Ok(EnvSet { count: vars.len(), status: "set".to_owned(), names })
     }
 
     fn changed(outcome: &EnvSet) -> Option<String> {

@@ -29,7 +29,8 @@ impl Perform for JobStart {
     const ACCESS: Access = Access::Works;
 
     async fn perform(self, context: &Context) -> Result<JobStarted, Failure> {
-        let mut command = shell(&self.command, self.workdir.as_deref(), &self.env, self.user.as_deref())?;
+        let mut command =
+            shell(&self.command, self.workdir.as_deref(), self.env.expose(), self.user.as_deref())?;
         command.stdin = self.stdin;
         if let Some(seconds) = self.timeout_secs {
             command.timeout_ms = Some(bounded("timeout_secs", Some(seconds), 0, 1, MAX_JOB_SECS)? * 1000);
@@ -202,9 +203,9 @@ impl Perform for JobWrite {
 
     async fn perform(self, context: &Context) -> Result<JobWritten, Failure> {
         let guest = context.running_guest().await?;
-        let written = guest.write_job(self.job_id, self.data.as_bytes(), self.close).await;
+        let written = guest.write_job(self.job_id, self.data.expose().as_bytes(), self.close).await;
         written.map_err(|error| about_job(error, self.job_id))?;
-        Ok(JobWritten { job_id: self.job_id, written: self.data.len() })
+        Ok(JobWritten { job_id: self.job_id, written: self.data.expose().len() })
     }
 }
 

@@ -25,8 +25,8 @@ impl Perform for FileWrite {
         absolute(&self.path)?;
         let mode = self.mode.as_deref().map(octal).transpose()?;
         let content = match self.encoding {
-            None | Some(Encoding::Text) => self.content.into_bytes(),
-            Some(Encoding::Base64) => STANDARD.decode(&self.content).map_err(|error| {
+            None | Some(Encoding::Text) => self.content.into_exposed().into_bytes(),
+            Some(Encoding::Base64) => STANDARD.decode(self.content.expose()).map_err(|error| {
                 Failure::new(Code::InvalidArgument, format!("content is not base64: {error}"))
             })?,
         };
@@ -81,9 +81,9 @@ fn edits(edit: &FileEdit) -> Result<Vec<Edit>, Failure> {
             return Err(Failure::new(Code::InvalidArgument, "old_string and new_string belong together"));
         }
     };
-    match (one, edit.edits.is_empty()) {
+    match (one, edit.edits.expose().is_empty()) {
         (Some(one), true) => Ok(vec![one]),
-        (None, false) => Ok(edit.edits.clone()),
+        (None, false) => Ok(edit.edits.expose().clone()),
         (Some(_), false) => Err(Failure::new(Code::InvalidArgument, "give old_string or edits, not both")),
         (None, true) => Err(Failure::new(Code::InvalidArgument, "old_string and new_string are missing")),
     }
@@ -102,17 +102,18 @@ fn apply(path: &str, mut text: String, edits: &[Edit]) -> Result<Applied, Failur
     let (mut replacements, mut matches) = (0, 0);
     for (number, edit) in (1..).zip(edits) {
         let which = if edits.len() > 1 { format!(" of edit {number}") } else { String::new() };
-        if edit.old_string.is_empty() {
+        let (old, new) = (edit.old_string.expose(), edit.new_string.expose());
+        if old.is_empty() {
             return Err(Failure::new(Code::InvalidArgument, format!("old_string{which} is empty"))
                 .with_remedy("use file_write to write a whole file"));
         }
-        if edit.old_string == edit.new_string {
+        if old == new {
             return Err(Failure::new(
                 Code::InvalidArgument,
                 format!("old_string and new_string{which} are the same"),
             ));
         }
-        let found = text.matches(&edit.old_string).count();
+        let found = text.matches(old).count();
         match found {
             0 => {
                 return Err(Failure::new(
@@ -131,11 +132,11 @@ fn apply(path: &str, mut text: String, edits: &[Edit]) -> Result<Applied, Failur
             _ => {
                 let times = if edit.replace_all { found } else { 1 };
                 // Computed before it is made: a short edit can ask for gigabytes.
-                let grown = times.saturating_mul(edit.new_string.len().saturating_sub(edit.old_string.len()));
+                let grown = times.saturating_mul(new.len().saturating_sub(old.len()));
                 if text.len().saturating_add(grown) > LARGEST {
                     return Err(too_large(path, text.len().saturating_add(grown) as u64));
                 }
-                text = text.replacen(&edit.old_string, &edit.new_string, times);
+                text = text.replacen(old, new, times);
                 replacements += times;
                 matches += found;
             }
@@ -280,7 +281,7 @@ mod tests {
     use super::*;
 
     fn edit(old: &str, new: &str, replace_all: bool) -> Edit {
-        Edit { old_string: old.to_owned(), new_string: new.to_owned(), replace_all, expect_unique: false }
+        Edit { old_string: old.into(), new_string: new.into(), replace_all, expect_unique: false }
     }
 
     fn applied(text: &str, replacements: usize, matches: usize) -> Applied {

@@ -11,7 +11,8 @@ use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
 use agentiso_core::ports::records::{Claim, Settings};
 use agentiso_core::{
-    Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    in_clear,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -31,7 +32,7 @@ impl Perform for WorkspaceCreate {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
         let key = self.idempotency_key.clone();
-        context.once(key.as_deref(), &self, self.clone().make(context)).await
+        context.once(key.as_ref(), &self, self.clone().make(context)).await
     }
 
     fn is_undone_when_abandoned(&self) -> bool {
@@ -212,17 +213,19 @@ impl Context {
     /// Runs work once per idempotency key: a repeated call returns the first outcome.
     pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
         &self,
-        key: Option<&str>,
+        key: Option<&Secret<String>>,
         request: &R,
         work: impl Future<Output = Result<O, Failure>> + Send,
     ) -> Result<O, Failure> {
-        let (Some(key), Some(session)) = (key, self.caller.session) else { return work.await };
+        let (Some(key), Some(session)) = (key.map(Secret::expose), self.caller.session) else {
+            return work.await;
+        };
         if key.is_empty() {
             return Err(Failure::new(Code::InvalidArgument, "idempotency_key is empty")
                 .with_remedy("leave it out, or give a key of your own"));
         }
         let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
-        let hash = *blake3::hash(&serde_json::to_vec(request).map_err(internal)?).as_bytes();
+        let hash = *blake3::hash(&in_clear(|| serde_json::to_vec(request)).map_err(internal)?).as_bytes();
         let records = &self.engine.records;
         match records.claim_key(session, key, &hash).await? {
             Claim::New => {}

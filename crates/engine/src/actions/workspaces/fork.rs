@@ -24,7 +24,7 @@ impl Perform for WorkspaceFork {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceForked, Failure> {
         let key = self.idempotency_key.clone();
-        context.once(key.as_deref(), &self, multiply(self.clone(), context)).await
+        context.once(key.as_ref(), &self, multiply(self.clone(), context)).await
     }
 
     fn changed(outcome: &WorkspaceForked) -> Option<String> {

@@ -10,4 +10,4 @@ mod status;
 mod suspend;
 
 pub(super) use create::refuse_internet;
-pub(crate) use suspend::{is_last_moment, refuse_last_moment};
+pub(crate) use suspend::refuse_suspend_snapshot;

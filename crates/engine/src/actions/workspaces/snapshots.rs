@@ -3,8 +3,8 @@
 use agentiso_core::action::forms::{MAX_CHANGES, MAX_DESCRIPTION};
 use agentiso_core::action::{
     ChangeKind as Changed, FileChange, SnapshotBrief, SnapshotCompared, SnapshotCreate, SnapshotDelete,
-    SnapshotDeleted, SnapshotDetails, SnapshotDiff, SnapshotList, SnapshotListed, SnapshotRestore,
-    SnapshotRestored, SnapshotTaken, State,
+    SnapshotDeleted, SnapshotDetails, SnapshotDiff, SnapshotKind, SnapshotList, SnapshotListed,
+    SnapshotRestore, SnapshotRestored, SnapshotTaken, State,
 };
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{Aspect, Change, ChangeKind, Changes, TextDiff};
@@ -12,7 +12,7 @@ use agentiso_core::ports::host::{CompareRequest, Point, SnapshotRequest};
 use agentiso_core::ports::link::{ExitStatus, HookOutcome, HookReport};
 use agentiso_core::{Code, Failure};
 
-use super::suspend::{is_last_moment, users_snapshot};
+use super::suspend::users_snapshot;
 use crate::act::Context;
 use crate::env::MachineEnv;
 use crate::events::EventKind;
@@ -34,6 +34,7 @@ impl Perform for SnapshotCreate {
         let request = SnapshotRequest {
             workspace: workspace.id,
             name: users_snapshot(&self.name)?,
+            kind: SnapshotKind::User,
             description,
             memory: self.include_memory.unwrap_or(false),
         };
@@ -103,11 +104,13 @@ impl Perform for SnapshotList {
     async fn perform(self, context: &Context) -> Result<SnapshotListed, Failure> {
         let (workspace, engine) = (context.workspace()?, &context.engine);
         let views = engine.host.snapshots(workspace.id).await?;
-        let visible = views.into_iter().filter(|view| !is_last_moment(&view.name));
+        let kind = self.kind.unwrap_or(SnapshotKind::User);
+        let visible = views.into_iter().filter(|view| view.kind == kind);
         let snapshots = visible.map(|view| SnapshotDetails {
             brief: SnapshotBrief {
                 id: view.id.to_string(),
                 name: view.name.to_string(),
+                kind: view.kind,
                 has_memory: view.memory,
                 parent: view.parent.map(|parent| parent.to_string()),
                 created_at: shown(view.created),

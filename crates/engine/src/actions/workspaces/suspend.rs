@@ -5,9 +5,11 @@
 
 use std::time::Instant;
 
-use agentiso_core::action::{State, WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
+use agentiso_core::action::{SnapshotKind, State, WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
 use agentiso_core::ports::host::SnapshotRequest;
+use agentiso_core::ports::records::Snapshot;
 use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
+use uuid::Uuid;
 
 use super::lifecycle::state_now;
 use crate::act::Context;
@@ -16,22 +18,9 @@ use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::{Access, Engine, Perform};
 
-/// What the snapshot of the last moment is called, with a number behind it if there are several: forks that were made
-/// of a suspended workspace may still need the one they were made of.
-const LAST_MOMENT: &str = "suspended";
-
-/// Whether a snapshot is of a last moment, and none of the user's.
-pub(crate) fn is_last_moment(name: &SnapshotName) -> bool {
-    name.as_str().strip_prefix(LAST_MOMENT).is_some_and(|rest| {
-        rest.is_empty()
-            || rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
-    })
-}
-
 /// The name of a snapshot that a user wants to take.
 pub(super) fn users_snapshot(name: &str) -> Result<SnapshotName, Failure> {
-    let name = name.parse()?;
-    refuse_last_moment(&name)?;
+    let name: SnapshotName = name.parse()?;
     if name.as_str() == NOW {
         let message = format!("{NOW:?} cannot be the name of a snapshot: it means the present state");
         return Err(Failure::new(Code::InvalidArgument, message).with_remedy("choose another name"));
@@ -39,14 +28,14 @@ pub(super) fn users_snapshot(name: &str) -> Result<SnapshotName, Failure> {
     Ok(name)
 }
 
-/// Refuses the names of snapshots that suspended workspaces use.
-pub(crate) fn refuse_last_moment(name: &SnapshotName) -> Result<(), Failure> {
-    if !is_last_moment(name) {
+/// Refuses a snapshot that a workspace was suspended to: only resuming uses it, and forks of it may need it.
+pub(crate) fn refuse_suspend_snapshot(snapshot: &Snapshot) -> Result<(), Failure> {
+    if snapshot.kind != SnapshotKind::Suspend {
         return Ok(());
     }
-    let message = format!("{:?} is a name that suspended workspaces use", name.as_str());
+    let message = format!("snapshot {:?} holds the state of a suspended workspace", snapshot.name.as_str());
     Err(Failure::new(Code::InvalidArgument, message)
-        .with_remedy("choose another name; workspace_resume resumes a suspended workspace"))
+        .with_remedy("workspace_resume continues from it; workspace_stop with force discards it"))
 }
 
 impl Perform for WorkspaceSuspend {
@@ -64,11 +53,11 @@ impl Perform for WorkspaceSuspend {
                 Some("it was suspended already".to_owned()),
             ));
         }
-        let taken = engine.records.snapshots(workspace.id).await?;
-        let name = free_name(|name| taken.iter().any(|snapshot| snapshot.name.as_str() == name))?;
         let request = SnapshotRequest {
             workspace: workspace.id,
-            name,
+            // Snapshots that forks still need stay, so every suspension needs a name of its own.
+            name: format!("suspend-{}", Uuid::now_v7()).parse()?,
+            kind: SnapshotKind::Suspend,
             description: "the last moment before it was suspended".to_owned(),
             memory: true,
         };
@@ -151,7 +140,7 @@ impl Engine {
         if self.records.settings(id).await?.suspended.is_some() {
             self.change_settings(id, |settings| settings.suspended = None).await?;
         }
-        for snapshot in snapshots.iter().filter(|snapshot| is_last_moment(&snapshot.name)) {
+        for snapshot in snapshots.iter().filter(|snapshot| snapshot.kind == SnapshotKind::Suspend) {
             match self.host.remove_snapshot(id, snapshot.id).await {
                 // It goes when its forks have gone.
                 Err(failure) if failure.code() == Code::SnapshotInUse => {}
@@ -160,14 +149,4 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-fn free_name(taken: impl Fn(&str) -> bool) -> Result<SnapshotName, Failure> {
-    let mut name = LAST_MOMENT.to_owned();
-    let mut number = 1;
-    while taken(&name) {
-        number += 1;
-        name = format!("{LAST_MOMENT}-{number}");
-    }
-    Ok(name.parse()?)
 }

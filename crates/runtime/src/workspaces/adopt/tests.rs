@@ -1,6 +1,7 @@
 use std::fs;
 use std::path::Path;
 
+use agentiso_core::action::SnapshotKind;
 use agentiso_core::ports::DiskSource;
 use agentiso_core::{MemoryId, Resources, SnapshotId, WorkspaceId};
 use agentiso_meta::{Gate, Meta};
@@ -89,6 +90,7 @@ impl World {
             id: SnapshotId::from_uuid(Uuid::now_v7()),
             workspace: of.id,
             name: name.parse().unwrap(),
+            kind: SnapshotKind::User,
             description: "before".to_owned(),
             parent: now.position,
             created: Timestamp::from_microsecond(1_700_000_001_000_000).unwrap(),
@@ -319,6 +321,7 @@ async fn a_name_that_is_taken_and_a_snapshot_without_its_disk_do_not_stop_a_reco
                 id: SnapshotId::from_uuid(Uuid::now_v7()),
                 workspace: web.id,
                 name: "gone".parse().unwrap(),
+                kind: SnapshotKind::User,
                 description: String::new(),
                 parent: None,
                 created: web.created,
