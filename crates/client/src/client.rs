@@ -6,7 +6,7 @@ use agentiso_core::Failure;
 use agentiso_core::action::Action;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::wire::{
-    ErrorBody, ExecSpec, ProgressWord, SessionRequest, SessionStarted, body_limit, body_too_long,
+    ErrorBody, ExecSpec, ProgressWord, RunSpec, SessionRequest, SessionStarted, body_limit, body_too_long,
 };
 use futures_util::{Stream, StreamExt};
 use hyper::Method;
@@ -125,6 +125,12 @@ impl Client {
     /// Runs a command whose input and output are streamed. Dropping the stream ends the command.
     pub async fn exec(&self, workspace: &str, spec: &ExecSpec) -> Result<ExecStream, Failure> {
         exec::open(&self.http, &format!("/v1/workspaces/{}/exec/stream", encoded(workspace)), spec).await
+    }
+
+    /// Runs a command in a workspace that is created for it and destroyed afterwards. Dropping the stream destroys the
+    /// workspace too. Before the command starts, [`ExecWord::Progress`](agentiso_core::wire::ExecWord::Progress) is sent.
+    pub async fn run(&self, spec: &RunSpec) -> Result<ExecStream, Failure> {
+        exec::open(&self.http, "/v1/run/stream", spec).await
     }
 
     async fn post_action(

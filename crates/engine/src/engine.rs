@@ -82,6 +82,7 @@ impl Engine {
             workspaces,
         });
         engine.end_fleeting_sessions()?;
+        engine.destroy_one_shots().await;
         engine.come_back().await?;
         engine.start_upkeep();
         engine.start_maintenance();
@@ -235,6 +236,7 @@ impl Engine {
     /// Ends the engine's own work.
     pub async fn shut_down(self: &Arc<Self>, how: Shutdown) {
         self.end_maintenance().await;
+        self.destroy_one_shots().await;
         if let Shutdown::StopMachines(limit) = how {
             self.stop_all(limit).await;
         }

@@ -107,16 +107,19 @@ impl Endpoint {
         bodies: &Bodies,
         request: Request<Body>,
     ) -> Response<Body> {
-        self.answer_with(bodies, request, |_| Ok(server)).await
+        self.answer_with(bodies, request, |_| std::future::ready(Ok(server))).await
     }
 
     /// The same, with a server that depends on what is asked for.
-    pub(crate) async fn answer_with<S: ServerHandler + Clone + Sync>(
+    pub(crate) async fn answer_with<S: ServerHandler + Clone + Sync, F>(
         &self,
         bodies: &Bodies,
         request: Request<Body>,
-        server: impl FnOnce(&Message) -> Result<S, Failure>,
-    ) -> Response<Body> {
+        server: impl FnOnce(&Message) -> F,
+    ) -> Response<Body>
+    where
+        F: Future<Output = Result<S, Failure>>,
+    {
         let session = session_of(request.headers());
         if let Some(session) = &session {
             self.touch(session).await;
@@ -132,7 +135,7 @@ impl Endpoint {
                     Ok(read) => read,
                     Err(refusal) => return refusal,
                 };
-                let service = match server(&message) {
+                let service = match server(&message).await {
                     Ok(server) => self.service(server),
                     Err(failure) => return refused(&failure),
                 };
@@ -166,7 +169,7 @@ impl Endpoint {
                 {
                     return refusal(StatusCode::NOT_FOUND, -32001, "there is no such session", None);
                 }
-                let service = match server(&Message::default()) {
+                let service = match server(&Message::default()).await {
                     Ok(server) => self.service(server),
                     Err(failure) => return refused(&failure),
                 };
@@ -177,7 +180,7 @@ impl Endpoint {
                 }
                 answer
             }
-            _ => match server(&Message::default()) {
+            _ => match server(&Message::default()).await {
                 Ok(server) => self.service(server).handle(request).await.map(Body::new),
                 Err(failure) => refused(&failure),
             },

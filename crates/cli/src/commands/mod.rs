@@ -30,7 +30,6 @@ pub mod run;
 pub mod serve;
 pub mod sessions;
 pub mod shell;
-mod size;
 pub mod snapshot;
 pub mod stats;
 pub mod status;

@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_api::Bodies;
 use agentiso_api::http::{Door, McpDoor, State, Token, metrics_router, router};
 use agentiso_api::mcp::ToolSet;
+use agentiso_api::{Bodies, EngineBackend};
 use agentiso_core::{Code, Failure};
 use agentiso_engine::Engine;
 use agentiso_runtime::Installation;
@@ -82,8 +82,9 @@ impl Doors {
             .into_iter()
             .collect();
         let mcp = McpDoor::new(&names, ToolSet::Standard);
+        let backend = EngineBackend::shared(engine);
         let state = State {
-            engine: Arc::clone(engine),
+            backend: Arc::clone(&backend),
             door: Door::Socket,
             mcp: mcp.clone(),
             shutdown,
@@ -102,7 +103,7 @@ impl Doors {
         let socket = Limited::new(self.socket, AT_THE_SOCKET);
         served.spawn(serve(socket, app, OWN, end));
         if let Some(listener) = self.metrics {
-            serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
+            serve_tcp(&mut served, listener, metrics_router(backend), until(ending.clone()));
         }
         let _ = ending.wait_for(|ending| *ending).await;
         mcp.close();

@@ -24,6 +24,7 @@ mod snapshots;
 mod status;
 mod suspend;
 
+pub(crate) use create::{Lifetime, Make};
 pub(crate) use exec::{code_and_signal, variable_name};
 pub(crate) use files::about_path;
 pub(crate) use suspend::{is_last_moment, refuse_last_moment};

@@ -68,7 +68,7 @@ impl Workspaces {
         let parent = self.parent_of(disk)?;
         let write_down = |tx: &Tx<'_>| {
             insert_disk(tx, disk, parent)?;
-            insert_owned(tx, &workspace, request.owner)
+            insert_created(tx, &workspace, request)
         };
         if request.cold || started.tier == Tier::WarmTemplate {
             undertaking.finish(write_down)?;
@@ -134,6 +134,16 @@ pub(crate) fn now() -> Timestamp {
 /// A tier as the database has it.
 pub(crate) fn tier_name(tier: Tier) -> String {
     tier.as_str().to_owned()
+}
+
+/// Adds a workspace as it was requested.
+pub(super) fn insert_created(
+    tx: &Tx<'_>,
+    workspace: &Workspace,
+    request: &CreateRequest,
+) -> Result<(), MetaError> {
+    insert_owned(tx, workspace, request.owner)?;
+    if request.one_shot { tx.mark_one_shot(workspace.id) } else { Ok(()) }
 }
 
 /// Adds a workspace together with its owner, so that no other session can see it without one.

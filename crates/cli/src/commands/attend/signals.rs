@@ -37,15 +37,6 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that means this process should end.
-    pub async fn ending(&mut self) -> i32 {
-        loop {
-            if let Wish::End(number) = self.next().await {
-                return number;
-            }
-        }
-    }
-
     /// Waits for any signal.
     pub async fn next(&mut self) -> Wish {
         tokio::select! {
