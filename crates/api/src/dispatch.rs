@@ -44,7 +44,7 @@ fn run<A: Perform>(
     })
 }
 
-/// What is wrong with arguments, without their values: those may be secrets.
+/// The error in arguments, without their values: they may be secrets.
 fn mistake(action: &str, arguments: &Map<String, Value>) -> Failure {
     match catalogue::find(action).map(|entry| entry.check(arguments)) {
         Some(Err(mistake)) => mistake.into(),

@@ -139,7 +139,7 @@ impl Client {
         arguments: Vec<u8>,
         progress: &dyn Progress,
     ) -> Result<Value, Failure> {
-        // The daemon would refuse it without reading it, and the connection would break before its answer is read.
+        // The daemon would refuse it without reading it, and the connection would break before its response is read.
         let limit = body_limit(action);
         if arguments.len() > limit {
             return Err(body_too_long(limit));

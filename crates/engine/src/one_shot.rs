@@ -14,6 +14,7 @@
 //! other workspace.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use agentiso_core::action::{Action, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy};
 use agentiso_core::progress::{Progress, Silent};
@@ -28,7 +29,10 @@ use crate::act::Record;
 use crate::actions::{Lifetime, Make};
 use crate::redact::redacted;
 use crate::upkeep::ITSELF;
-use crate::{Caller, Engine, Perform, clock};
+use crate::{Caller, Engine, Perform};
+
+/// How soon a workspace that could not be destroyed is tried again.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// A workspace that exists for one command. Dropping it destroys it in the background.
 pub struct OneShot {
@@ -148,21 +152,32 @@ impl Engine {
     }
 
     async fn destroy_one_shot(self: &Arc<Self>, id: WorkspaceId) {
+        if self.try_to_destroy(id).await {
+            return;
+        }
+        // For example because the host's disk is full: then nothing about it could be written down either.
+        let engine = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RETRY).await;
+                let Some(engine) = engine.upgrade() else { return };
+                if engine.try_to_destroy(id).await {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Returns whether the workspace is gone.
+    async fn try_to_destroy(self: &Arc<Self>, id: WorkspaceId) -> bool {
         // As agentiso itself: the caller's rate limit must not keep the workspace.
         let destroy = WorkspaceDestroy { workspace_id: id.to_string() };
-        let destroyed = self.act(&Caller::operator(ITSELF), destroy, Arc::new(Silent)).await;
-        match destroyed {
-            Ok(_) => {}
-            // Somebody was faster.
-            Err(failure) if failure.code() == Code::WorkspaceNotFound => {}
+        match self.act(&Caller::operator(ITSELF), destroy, Arc::new(Silent)).await {
+            Ok(_) => true,
+            Err(failure) if failure.code() == Code::WorkspaceNotFound => true,
             Err(failure) => {
                 tracing::warn!(%failure, workspace = %id, "a one-shot workspace could not be destroyed yet");
-                // Whatever has expired is tried again and again.
-                if let Err(failure) =
-                    self.change_settings(id, |settings| settings.expires_at = Some(clock::now()))
-                {
-                    tracing::warn!(%failure, workspace = %id, "the next daemon destroys it");
-                }
+                false
             }
         }
     }

@@ -78,10 +78,9 @@ async fn events_are_passed_on_until_the_daemon_ends() {
 async fn the_output_of_a_job_is_followed_to_its_end() {
     let server = Server::at_socket(Fake::default());
     let polled = |stdout: &str, running: bool, next: u64| {
-        json!({ "running": running, "exit_code": (!running).then_some(3), "stdout": stdout, "stderr": "",
-                "next_stdout_offset": next, "next_stderr_offset": 0, "more": false, "duration_ms": 1,
-                "timed_out": false, "signal": null, "pid": 1,
-                "stdout_bytes": next, "stderr_bytes": 0 })
+        json!({ "job_id": 7, "running": running, "exit_code": (!running).then_some(3), "timed_out": false,
+                "stdout": stdout, "stderr": "", "stdout_offset": 0, "stderr_offset": 0,
+                "next_stdout_offset": next, "next_stderr_offset": 0, "more": false })
     };
     server.fake.reply("exec_poll", Reply::Outcomes(vec![polled("one", true, 3), polled("two", false, 6)]));
     let mut followed = std::pin::pin!(server.client().job_output("web", 7).await.unwrap());

@@ -8,8 +8,8 @@
 //!                                     the workspace keeps running
 //! ```
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
-use agentiso_runtime::Installation;
 use serde::Serialize;
 
 use super::Daemon;
@@ -29,7 +29,7 @@ struct Report {
 }
 
 /// Runs a command in a workspace and returns its exit code.
-pub async fn exec(here: &Installation, flags: args::Exec, output: Output) -> Result<u8, Failure> {
+pub async fn exec(here: &Paths, flags: args::Exec, output: Output) -> Result<u8, Failure> {
     // Wrong flags are reported before a daemon is started.
     command(&flags.command, output)?;
     let daemon = Daemon::reach(here, output).await?;

@@ -9,10 +9,10 @@
 //!
 //! The daemon does all of it in one stream, so the workspace is gone however this process ends.
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{Accel, Size, Tier};
 use agentiso_core::wire::{RunSpec, RunWorkspace};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use serde::Serialize;
 
 use super::Daemon;
@@ -33,7 +33,7 @@ struct Report {
 }
 
 /// Runs a command in a new workspace and returns its exit code.
-pub async fn run(here: &Installation, flags: args::Run, output: Output) -> Result<u8, Failure> {
+pub async fn run(here: &Paths, flags: args::Run, output: Output) -> Result<u8, Failure> {
     let command = command(&flags.command, output)?;
     let args::Size { image: base_image, vcpus, memory: memory_mb, disk: disk_gb, cold } = flags.size;
     let workspace = RunWorkspace { base_image, vcpus, memory_mb, disk_gb, cold };

@@ -1,8 +1,8 @@
 //! `agentiso shell`: a shell in a workspace, with a terminal.
 
+use agentiso_config::paths::Paths;
 use agentiso_core::wire::{ExecSpec, Word};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use super::attend::{Outcome, Signals, attend_exec, exit_code, signal_code};
@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::terminal;
 
 /// Opens a shell and returns its exit code.
-pub async fn shell(here: &Installation, flags: args::Shell, output: Output) -> Result<u8, Failure> {
+pub async fn shell(here: &Paths, flags: args::Shell, output: Output) -> Result<u8, Failure> {
     if output.json {
         return Err(Failure::new(Code::InvalidArgument, "agentiso shell does not support --json")
             .with_remedy("agentiso exec --json runs a command"));

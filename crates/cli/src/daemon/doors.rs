@@ -1,4 +1,4 @@
-//! The doors of the daemon: its socket, and what else is configured.
+//! What the daemon listens on: its socket, and the configured ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::limited::Limited;
 use super::serve::{Patience, serve};
 use super::token::token;
 
-/// How long requests that are being answered may take to end when the daemon does.
+/// How long running requests may take to end when the daemon ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How many connections are served at once; others wait. The user's own processes may have many.
 const AT_THE_SOCKET: usize = 4096;
 const AT_THE_NETWORK: usize = 256;
-/// How many of those at the network may be of strangers, who have not shown a token yet.
+/// How many of the connections from the network may be unauthenticated.
 const STRANGERS: usize = 64;
 
-/// The user's own programs may let an answer wait, as when it is shown a page at a time.
+/// The user's own programs may read a response slowly, for example when it is shown a page at a time.
 const OWN: Patience = Patience { headers: HEADERS, answer: Duration::from_secs(300) };
 const FOREIGN: Patience = Patience { headers: HEADERS, answer: Duration::from_secs(60) };
 const HEADERS: Duration = Duration::from_secs(15);
@@ -107,7 +107,7 @@ impl Doors {
         }
         let _ = ending.wait_for(|ending| *ending).await;
         mcp.close();
-        // Whoever only listens would keep us for ever.
+        // Streams without an end would keep the daemon from ending.
         let _ = tokio::time::timeout(FAREWELL, async { while served.join_next().await.is_some() {} }).await;
         Ok(())
     }

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
 use super::input::Input;
 use super::keeper::Keeper;
-use super::signals::{Signals, Wish};
+use super::signals::{Caught, Signals};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};
 
@@ -180,15 +180,15 @@ impl Talk {
                         to.end().await;
                     }
                 },
-                wish = signals.next() => match wish {
-                    Wish::End(number) if asked_to_end || self.place.is_none() => {
+                request = signals.next() => match request {
+                    Caught::End(number) if asked_to_end || self.place.is_none() => {
                         return Ok(End::Interrupted(number));
                     }
-                    Wish::End(number) => {
+                    Caught::End(number) => {
                         asked_to_end = true;
                         to.signal(number).await;
                     }
-                    Wish::Resize => {
+                    Caught::Resize => {
                         let (columns, rows) = terminal::size();
                         to.resize(columns, rows).await;
                     }

@@ -12,16 +12,16 @@ pub struct Signals {
     resize: Signal,
 }
 
-/// Something a signal asks for.
-pub enum Wish {
-    /// The command should get this signal.
+/// A signal that was received.
+pub enum Caught {
+    /// A signal for the command.
     End(i32),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize,
 }
 
 impl Signals {
-    /// Takes over the signals; from now on they end nothing by themselves.
+    /// Handles the signals from now on: they no longer end this process.
     pub fn new() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
@@ -38,13 +38,13 @@ impl Signals {
     }
 
     /// Waits for any signal.
-    pub async fn next(&mut self) -> Wish {
+    pub async fn next(&mut self) -> Caught {
         tokio::select! {
-            _ = self.interrupt.recv() => Wish::End(SignalKind::interrupt().as_raw_value()),
-            _ = self.terminate.recv() => Wish::End(SignalKind::terminate().as_raw_value()),
-            _ = self.hang_up.recv() => Wish::End(SignalKind::hangup().as_raw_value()),
-            _ = self.quit.recv() => Wish::End(SignalKind::quit().as_raw_value()),
-            _ = self.resize.recv() => Wish::Resize,
+            _ = self.interrupt.recv() => Caught::End(SignalKind::interrupt().as_raw_value()),
+            _ = self.terminate.recv() => Caught::End(SignalKind::terminate().as_raw_value()),
+            _ = self.hang_up.recv() => Caught::End(SignalKind::hangup().as_raw_value()),
+            _ = self.quit.recv() => Caught::End(SignalKind::quit().as_raw_value()),
+            _ = self.resize.recv() => Caught::Resize,
         }
     }
 }
