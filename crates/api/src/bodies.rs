@@ -1,10 +1,10 @@
 //! Request bodies: how long each may be, how many bytes are held at once, and how long they may take to arrive.
 //!
-//! A length is judged by the action it is for before anything is parsed. Large bodies share a budget, so that a few
-//! clients cannot fill the memory; those that do not fit wait, and small ones do not wait behind them. A body of
-//! unannounced length takes its part when it turns out to need one, and none keeps more than its real length. Once a body
-//! is parsed, its part comes out of another budget, so that slow actions do not keep new requests waiting. Whatever is
-//! not small is parsed on a thread of its own.
+//! The length limit depends on the action and is checked before anything is parsed. Large bodies share a budget, so that a
+//! few clients cannot fill the memory; bodies that do not fit wait, and small ones do not wait behind them. A body of
+//! unannounced length reserves its part when it turns out to need one, and no body keeps more than its real length. Once a
+//! body is parsed, its part is moved to another budget, so that slow actions do not keep new requests waiting. Bodies that
+//! are not small are parsed on a thread of their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +20,27 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// What most actions need is far less.
+/// The limit of most actions.
 const USUAL: usize = action::Body::Small.max_bytes();
 
-/// Bodies up to this length are parsed where they arrive, and take nothing from the budget.
+/// Bodies up to this length are parsed at once and take nothing from the budget.
 const SMALL: usize = 64 << 10;
-/// The budgets count in these, so that a number of permits fits.
+/// The unit of the budgets in bytes: semaphores cannot count every byte.
 const UNIT: usize = 1 << 10;
 /// Bytes of all bodies that are longer than [`USUAL`], at once.
 const LARGE_BUDGET: usize = 128 << 20;
 /// Bytes of all bodies from [`SMALL`] up to [`USUAL`], at once.
 const USUAL_BUDGET: usize = 64 << 20;
-/// Bytes of all bodies that are parsed and whose actions are carried out, before those count as bodies again.
+/// Bytes of all bodies that are parsed and whose actions are running. If they need more, they count as bodies again.
 const WORKING_BUDGET: usize = 256 << 20;
 /// How long a body waits for its part of the budget.
 const QUEUE: Duration = Duration::from_secs(30);
-/// A client that sends nothing for so long has given up.
+/// How long a client may pause while it sends a body.
 const PAUSE: Duration = Duration::from_secs(15);
 /// How long a body may take to arrive.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The budget of all doors.
+/// The budget that all request bodies share.
 #[derive(Clone)]
 pub struct Bodies {
     large: Arc<Semaphore>,
@@ -48,7 +48,7 @@ pub struct Bodies {
     working: Arc<Semaphore>,
 }
 
-/// A body, and its part of the budget for as long as it is kept.
+/// A body, and its part of the budget while it is kept.
 pub(crate) struct Held {
     pub(crate) bytes: Bytes,
     pub(crate) part: Part,
@@ -85,7 +85,7 @@ impl Bodies {
         Ok(Held { bytes, part })
     }
 
-    /// The part of a body that is parsed and whose action is carried out next.
+    /// Moves the part of a body to the budget of running actions.
     pub(crate) fn while_working(&self, part: Part) -> Part {
         let units = part.0.as_ref().map(OwnedSemaphorePermit::num_permits);
         let Some(units) = units.and_then(|units| u32::try_from(units).ok()) else { return part };
@@ -113,7 +113,7 @@ impl Bodies {
             }
             let length = collected.len() + piece.len();
             if length > reserved {
-                // All that may still come at once: bodies that wait for more in turn could wait for each other.
+                // Everything that may still arrive, at once: bodies that asked again and again could wait for each other.
                 reserved = if length <= USUAL { USUAL.min(limit) } else { limit };
                 *part = self.part(reserved).await?;
             }
@@ -137,7 +137,7 @@ impl Bodies {
 }
 
 impl Part {
-    /// Gives back what a body of this length does not need.
+    /// Returns what a body of this length does not need.
     fn shrink_to(&mut self, length: usize) {
         let needed = if length <= SMALL { 0 } else { length.div_ceil(UNIT) };
         if let Some(part) = &mut self.0 {
@@ -147,7 +147,7 @@ impl Part {
 }
 
 impl Held {
-    /// Parses it, on another thread unless it is small. The text of a failure never repeats the body.
+    /// Parses it, on another thread unless it is small. An error never quotes the body.
     pub(crate) async fn parse<T: DeserializeOwned + Send + 'static>(&self) -> Result<T, serde_json::Error> {
         if self.bytes.len() <= SMALL {
             return serde_json::from_slice(&self.bytes);
@@ -157,7 +157,7 @@ impl Held {
         parsing.await.unwrap_or_else(|error| Err(serde::de::Error::custom(error)))
     }
 
-    /// Whether it is parsed where it is.
+    /// Whether it is parsed without another thread.
     pub(crate) fn is_small(&self) -> bool {
         self.bytes.len() <= SMALL
     }

@@ -1,9 +1,9 @@
-//! Quoting what a client sent.
+//! Quoting a client in error messages.
 
-/// How much of what a client sent is repeated in an error.
+/// How many characters of a client's input an error quotes.
 const QUOTED: usize = 200;
 
-/// What a client sent, as it is repeated in an error: its beginning, without control characters.
+/// The beginning of a client's input without control characters, for an error message.
 pub(crate) fn quoted(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(QUOTED).collect()
 }

@@ -1,4 +1,4 @@
-//! From an action's name and parameters to the engine, and back.
+//! Actions by name: from JSON to the engine and back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::catalogue;
 use crate::lenient::whole_numbers;
-use crate::{Answer, Backend, Call};
+use crate::{Answer, Call};
 
 type Running = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
 type Run = fn(Arc<Engine>, Caller, Map<String, Value>, Arc<dyn Progress>) -> Running;
@@ -23,7 +23,7 @@ macro_rules! runners {
     };
 }
 
-/// How each action is carried out.
+/// How each action is performed.
 static RUNNERS: &[(&str, Run)] = for_each_action!(runners);
 
 fn run<A: Perform>(
@@ -44,7 +44,7 @@ fn run<A: Perform>(
     })
 }
 
-/// What is wrong with arguments, without their values: those may be secrets.
+/// The error in arguments, without their values: they may be secrets.
 fn mistake(action: &str, arguments: &Map<String, Value>) -> Failure {
     match catalogue::find(action).map(|entry| entry.check(arguments)) {
         Some(Err(mistake)) => mistake.into(),
@@ -52,25 +52,10 @@ fn mistake(action: &str, arguments: &Map<String, Value>) -> Failure {
     }
 }
 
-/// The engine itself, for one caller.
-#[derive(Clone)]
-pub struct Direct {
-    /// The engine.
-    pub engine: Arc<Engine>,
-    /// Who asks.
-    pub caller: Caller,
-}
-
-impl Backend for Direct {
-    async fn call(&self, call: Call) -> Result<Answer, Failure> {
-        let Some((_, run)) = RUNNERS.iter().find(|(name, _)| *name == call.action) else {
-            return Err(Failure::new(Code::InvalidArgument, format!("there is no action {:?}", call.action)));
-        };
-        run(Arc::clone(&self.engine), self.caller.clone(), call.arguments, call.progress).await
-    }
-
-    async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
-        let caller = Caller { client: client.to_owned(), ..self.caller.clone() };
-        Self { engine: Arc::clone(&self.engine), caller }.call(call).await
-    }
+/// Performs an action by its name.
+pub(crate) async fn perform(engine: &Arc<Engine>, caller: &Caller, call: Call) -> Result<Answer, Failure> {
+    let Some((_, run)) = RUNNERS.iter().find(|(name, _)| *name == call.action) else {
+        return Err(Failure::new(Code::InvalidArgument, format!("there is no action {:?}", call.action)));
+    };
+    run(Arc::clone(engine), caller.clone(), call.arguments, call.progress).await
 }

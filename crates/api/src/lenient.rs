@@ -1,8 +1,8 @@
-//! Arguments that are not quite as the schema has them, but cannot be misunderstood.
+//! Arguments that differ from the schema, but whose meaning is clear.
 
 use serde_json::{Map, Value};
 
-/// Other names that clients and models give to parameters, and what they may mean, in order of preference.
+/// Other names that clients and models use for parameters, and the parameters they may mean, in order of preference.
 const OTHER_NAMES: [(&str, &[&str]); 24] = [
     ("cmd", &["command"]),
     ("script", &["command"]),
@@ -34,7 +34,7 @@ const OTHER_NAMES: [(&str, &[&str]); 24] = [
 pub(crate) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            // Beyond this a float does not say which integer it is.
+            // Above this, a float does not identify one integer.
             const EXACT: f64 = 9_007_199_254_740_992.0;
             let float = number.as_f64().unwrap_or(f64::NAN);
             if float.fract() == 0.0 && float.abs() <= EXACT {
@@ -49,8 +49,8 @@ pub(crate) fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Gives parameters their own names where another one was used. `known` are the parameters there are. One that is a
-/// parameter itself, or whose meaning was given as well, stays as it is.
+/// Renames parameters that were given under another name. `known` are the parameters of the action. A name that is itself
+/// a parameter, or whose meaning was also given, is left alone.
 pub(crate) fn by_their_names(arguments: &mut Map<String, Value>, known: &[String]) {
     let is_known = |name: &str| known.iter().any(|known| known == name);
     for (other, meanings) in OTHER_NAMES {

@@ -1,7 +1,7 @@
 //! Actions over MCP, HTTP and a socket.
 //!
-//! Nothing here decides anything: a request becomes an action, a [`Backend`] carries it out, and its outcome becomes
-//! an answer.
+//! Nothing here decides anything: a request becomes an action, a [`Backend`] performs it, and its outcome becomes the
+//! response.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod backend;
@@ -9,12 +9,16 @@ mod bodies;
 mod brief;
 pub mod catalogue;
 mod dispatch;
+mod engine_backend;
 pub mod http;
 mod lenient;
 pub mod mcp;
 mod mistake;
 
-pub use backend::{Answer, Backend, Call};
+pub use backend::{
+    Answer, Backend, Call, ForCaller, OneShotWorkspace, RunningCommand, SessionPresence, SharedBackend,
+    Watched,
+};
 pub use bodies::Bodies;
-pub use dispatch::Direct;
+pub use engine_backend::EngineBackend;
 pub use mistake::Mistake;

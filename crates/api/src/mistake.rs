@@ -1,47 +1,47 @@
-//! What is wrong with the arguments of a call.
+//! Errors in the arguments of a call.
 
 use agentiso_core::{Code, Explain, nearest};
 use serde_json::{Map, Value};
 
 use crate::catalogue::{Entry, Unreadable};
 
-/// What is wrong with the arguments of a call. It names the parameter and never shows a value: it may be a secret.
+/// An error in the arguments of a call. It names the parameter and never shows its value, which may be a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Mistake {
-    /// There is no such parameter.
+    /// The action has no such parameter.
     #[error("`{}` is not a parameter of {of}", shortened(field))]
     Unknown {
-        /// What was called.
+        /// The action.
         of: String,
-        /// What was given.
+        /// The name that was given.
         field: String,
-        /// What there is.
+        /// The parameters of the action.
         known: Vec<String>,
     },
-    /// A parameter that must be given was not.
+    /// A required parameter is missing.
     #[error("`{field}` is missing")]
     Missing {
         /// The parameter.
         field: String,
-        /// What it is for.
+        /// Its description.
         about: String,
     },
-    /// A parameter is not what it should be.
+    /// A parameter has a wrong value.
     #[error("`{}` is wrong: {why}", shortened(place))]
     Wrong {
         /// The parameter.
         field: String,
-        /// Where in it, `edits[0].old_string`.
+        /// Path of the wrong value: `edits[0].old_string`.
         place: String,
-        /// What is expected there.
+        /// What was expected instead.
         why: String,
-        /// What it is for.
+        /// Its description.
         about: String,
     },
 }
 
 impl Mistake {
-    /// Says what is wrong with arguments that could not be read.
+    /// Finds the error in arguments that could not be deserialised.
     pub(crate) fn find(entry: &Entry, arguments: &Map<String, Value>, error: &Unreadable) -> Self {
         let schema = entry.input_schema();
         let properties = schema["properties"].as_object().cloned().unwrap_or_default();
@@ -86,7 +86,7 @@ impl Explain for Mistake {
     }
 }
 
-/// What a parameter takes, with its range and an example, and what kind of value was given instead.
+/// The expected type of a parameter with its range and an example, and the type that was given.
 fn expected(field: &str, schema: &Value, given: &Value) -> String {
     let kind = match &schema["type"] {
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
@@ -132,7 +132,7 @@ fn expected(field: &str, schema: &Value, given: &Value) -> String {
     format!("expected {wanted}, for example {example}; {given} was given")
 }
 
-/// Values of parameters whose kind alone does not show what to give.
+/// Examples for parameters whose type alone does not show what to give.
 const EXAMPLES: [(&str, &str); 12] = [
     ("workspace_id", "\"my-workspace\""),
     ("command", "\"ls -l\""),
@@ -148,7 +148,7 @@ const EXAMPLES: [(&str, &str); 12] = [
     ("edits", "[{\"old_string\": \"a\", \"new_string\": \"b\"}]"),
 ];
 
-/// What serde says, less the value it quotes.
+/// serde's message without the value it quotes.
 fn without_values(said: &str) -> String {
     if let Some(field) = said.strip_prefix("missing field ") {
         return format!("{field} is missing");

@@ -66,6 +66,7 @@ impl Aside {
             cold: false,
             pool,
             owner: None,
+            one_shot: false,
         };
         self.workspaces.create(&request, &silent()).await
     }

@@ -1,4 +1,4 @@
-//! From what was typed to the verb that does it.
+//! From the command line to the command.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -7,17 +7,12 @@ use std::time::Duration;
 
 use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::{ImageOrigin, Installation};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Cli, DaemonVerb, ImageVerb, KernelVerb, SnapshotVerb, Verb, WorkspaceVerb, modern};
-use crate::commands::{
-    COMMAND_FAILED, bench, check, completions, cp, daemon, edit, env, exec, fork, forward, grant, grow,
-    image, init, jobs, kernel, label, logs, man, read, recover, rename, run, serve, sessions, shell,
-    snapshot, stats, status, timeline, workspace, write,
-};
+use crate::args::{Cli, DaemonVerb, modern};
+use crate::commands::{COMMAND_FAILED, Verb};
 use crate::daemon::BoundedLog;
 use crate::misread::{failure_of, wants_json};
 use crate::output::Output;
@@ -25,14 +20,14 @@ use crate::ui::Stream;
 
 /// The exit code for failures of agentiso itself.
 const FAILED: u8 = 1;
-/// The exit code for a command line that makes no sense.
+/// The exit code for a command line that cannot be parsed.
 const MISREAD: u8 = 2;
 /// How long interrupted work may take to clean up after itself.
 const CLEAN_UP: Duration = Duration::from_secs(25);
 
-/// Parses the command line, does what it says, and returns the exit code.
+/// Parses the command line, performs the command, and returns the exit code.
 pub fn main() -> ExitCode {
-    // What a shell asks for when it completes is not in the arguments.
+    // A shell that completes a line asks by an environment variable, not by arguments.
     CompleteEnv::with_factory(Cli::command).complete();
     let words = modern(std::env::args_os().collect());
     let cli = match Cli::try_parse_from(&words) {
@@ -75,7 +70,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or shows the help that was asked for.
+/// Reports what is wrong with the command line, or shows the requested help.
 fn misread(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if error.use_stderr() && wants_json(words) {
         let output = Output { json: true, quiet: false };
@@ -86,102 +81,7 @@ fn misread(error: &clap::Error, words: &[OsString]) -> ExitCode {
 }
 
 async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
-    match cli.verb {
-        // These work without an installation.
-        Verb::Completions(flags) => return completions::completions(&flags, output),
-        Verb::Man(flags) => return man::man(&flags, output),
-        Verb::Check => return check::check(Paths::of_process(cli.config.as_deref())?, output).await,
-        _ => {}
-    }
-    let here = Installation::open(Paths::of_process(cli.config.as_deref())?)?;
-    carry_out(&here, cli.verb, output).await
-}
-
-async fn carry_out(here: &Installation, verb: Verb, output: Output) -> Result<u8, Failure> {
-    match verb {
-        Verb::Run(flags) => run::run(here, flags, output).await,
-        Verb::Create(flags) => workspace::create(here, flags, output).await,
-        Verb::Ls(flags) => workspace::ls(here, flags, output).await,
-        Verb::Info(one) => workspace::info(here, one.workspace, output).await,
-        Verb::Start(flags) => workspace::start(here, flags, output).await,
-        Verb::Stop(flags) => workspace::stop(here, flags, output).await,
-        Verb::Suspend(flags) => workspace::suspend(here, flags, output).await,
-        Verb::Resume(flags) => workspace::resume(here, flags, output).await,
-        Verb::Prune(flags) => workspace::prune(here, flags, output).await,
-        Verb::Update(flags) => workspace::update(here, flags, output).await,
-        Verb::Rm(flags) => workspace::rm(here, flags, output).await,
-        Verb::Exec(flags) => exec::exec(here, flags, output).await,
-        Verb::Shell(flags) => shell::shell(here, flags, output).await,
-        Verb::Jobs(verb) => jobs::jobs(here, verb, output).await,
-        Verb::Cp(flags) => cp::cp(here, flags, output).await,
-        Verb::Read(flags) => read::read(here, flags, output).await,
-        Verb::Write(flags) => write::write(here, flags, output).await,
-        Verb::Edit(flags) => edit::edit(here, flags, output).await,
-        Verb::Snapshot(verb) => dispatch_snapshot(here, verb, output).await,
-        Verb::Fork(flags) => fork::fork(here, flags, output).await,
-        Verb::Rename(flags) => rename::rename(here, flags, output).await,
-        Verb::Grant(flags) => grant::grant(here, flags, output).await,
-        Verb::Sessions => sessions::sessions(here, output).await,
-        Verb::Grow(flags) => grow::grow(here, flags, output).await,
-        Verb::Label(flags) => label::label(here, flags, output).await,
-        Verb::Env(flags) => env::env(here, flags, output).await,
-        Verb::Forward(verb) => forward::forward(here, verb, output).await,
-        Verb::Logs(flags) => logs::logs(here, flags, output).await,
-        Verb::Stats(flags) => stats::stats(here, flags, output).await,
-        Verb::Timeline(flags) => timeline::timeline(here, flags, output).await,
-        Verb::Status => status::status(here, output).await,
-        Verb::Serve(flags) => serve::serve(here, flags).await,
-        Verb::Daemon(verb) => daemon::daemon(here, verb, output).await,
-        Verb::Init(flags) => init::init(here, flags, output).await.map(|()| 0),
-        Verb::Recover(flags) => recover::recover(here, flags, output).await,
-        Verb::Bench(flags) => bench::bench(here, flags, output).await.map(|()| 0),
-        Verb::Workspace(verb) => dispatch_workspace(here, verb, output).await,
-        Verb::Image(verb) => dispatch_image(here, verb, output).await.map(|()| 0),
-        Verb::Check | Verb::Completions(_) | Verb::Man(_) => Ok(0),
-    }
-}
-
-async fn dispatch_snapshot(here: &Installation, verb: SnapshotVerb, output: Output) -> Result<u8, Failure> {
-    match verb {
-        SnapshotVerb::Create(flags) => snapshot::create(here, flags, output).await,
-        SnapshotVerb::Ls { workspace, only } => snapshot::ls(here, workspace, only, output).await,
-        SnapshotVerb::Restore(flags) => snapshot::restore(here, flags, output).await,
-        SnapshotVerb::Diff(flags) => snapshot::diff(here, flags, output).await,
-        SnapshotVerb::Rm { workspace, name } => snapshot::rm(here, workspace, name, output).await,
-    }
-}
-
-async fn dispatch_workspace(here: &Installation, verb: WorkspaceVerb, output: Output) -> Result<u8, Failure> {
-    match verb {
-        WorkspaceVerb::Export { workspace, file } => workspace::export(here, workspace, &file, output).await,
-        WorkspaceVerb::Import { file, name } => workspace::import(here, &file, name, output).await,
-    }
-}
-
-async fn dispatch_image(here: &Installation, verb: ImageVerb, output: Output) -> Result<(), Failure> {
-    let make = |origin, new| image::make(here, origin, new, output);
-    match verb {
-        ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
-        ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
-        ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
-        ImageVerb::Commit { workspace, name, replace } => {
-            image::commit(here, workspace, name, replace, output).await
-        }
-        ImageVerb::Export { name, file, format } => image::export(here, &name, &file, format, output).await,
-        ImageVerb::Ls { only } => image::ls(here, only, output),
-        ImageVerb::Info { name } => image::info(here, &name, output),
-        ImageVerb::Kernel(verb) => dispatch_kernel(here, verb, output).await,
-        ImageVerb::Rm { names } => image::rm(here, &names, output),
-    }
-}
-
-async fn dispatch_kernel(here: &Installation, verb: KernelVerb, output: Output) -> Result<(), Failure> {
-    match verb {
-        KernelVerb::Build(flags) => kernel::build(here, flags, output).await,
-        KernelVerb::Ls => kernel::ls(here, output),
-        KernelVerb::Info => kernel::info(here, output),
-        KernelVerb::Use { kernel } => kernel::choose(here, kernel, output).await,
-    }
+    cli.verb.perform(cli.config.as_deref(), output).await
 }
 
 /// `AGENTISO_LOG` chooses what is logged (`info`, `agentiso_vmm=debug`). By default that is nothing but errors, and

@@ -26,7 +26,7 @@ impl Output {
 
     /// Shows what failed, to a person or a program.
     pub fn failure(&self, failure: &Failure) {
-        // If not even this can be written there is nobody to tell.
+        // If this cannot be written either, there is nowhere left to report it.
         let _ = report(failure, self.json, &mut Stream::stdout(), &mut Stream::stderr());
     }
 
@@ -46,7 +46,7 @@ impl Output {
     }
 }
 
-/// Whoever reads may stop reading, as `head` does; that is no failure.
+/// A reader may stop early, as `head` does; that is not a failure.
 fn ignore_closed_pipe(error: io::Error) -> Result<(), Failure> {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Ok(()),

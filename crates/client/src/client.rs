@@ -5,7 +5,7 @@ use std::path::Path;
 use agentiso_core::action::Action;
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::wire::{
-    ErrorBody, ExecSpec, ProgressWord, SessionRequest, SessionStarted, body_limit, body_too_long,
+    ErrorBody, ExecSpec, ProgressWord, RunSpec, SessionRequest, SessionStarted, body_limit, body_too_long,
 };
 use agentiso_core::{Failure, in_clear};
 use futures_util::{Stream, StreamExt};
@@ -127,13 +127,19 @@ impl Client {
         exec::open(&self.http, &format!("/v1/workspaces/{}/exec/stream", encoded(workspace)), spec).await
     }
 
+    /// Runs a command in a workspace that is created for it and destroyed afterwards. Dropping the stream destroys the
+    /// workspace too. Before the command starts, [`ExecWord::Progress`](agentiso_core::wire::ExecWord::Progress) is sent.
+    pub async fn run(&self, spec: &RunSpec) -> Result<ExecStream, Failure> {
+        exec::open(&self.http, "/v1/run/stream", spec).await
+    }
+
     async fn post_action(
         &self,
         action: &str,
         arguments: Vec<u8>,
         progress: &dyn Progress,
     ) -> Result<Value, Failure> {
-        // The daemon would refuse it without reading it, and the connection would break before its answer is read.
+        // The daemon would refuse it without reading it, and the connection would break before its response is read.
         let limit = body_limit(action);
         if arguments.len() > limit {
             return Err(body_too_long(limit));

@@ -28,22 +28,22 @@ const BEGIN: Duration = Duration::from_secs(120);
 
 type Socket = WebSocketStream<UnixStream>;
 
-/// A command that runs, or is about to.
+/// A command that runs, or is being started.
 pub struct ExecStream {
     socket: Socket,
 }
 
-/// Where input and signals for a command are sent.
+/// The input of a command, and its signals.
 pub struct ExecInput {
     sink: SplitSink<Socket, Message>,
 }
 
-/// What a command prints, and how it ends.
+/// The output of a command, and its exit status.
 pub struct ExecOutput {
     stream: SplitStream<Socket>,
 }
 
-/// What the daemon says about a command.
+/// An event of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExecEvent {
     /// It printed to standard output.
@@ -125,7 +125,7 @@ impl ExecInput {
         }
     }
 
-    /// A connection that takes nothing any more says so to whoever reads from it.
+    /// If the connection is broken, [`ExecOutput::next`] reports it.
     async fn send(&mut self, message: Message) {
         let _ = self.sink.send(message).await;
     }

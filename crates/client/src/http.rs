@@ -1,12 +1,12 @@
-//! Requests and answers.
+//! Requests and responses.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agentiso_core::wire::{CLIENT_HEADER, ErrorBody};
 use agentiso_core::{Code, Failure};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -16,11 +16,13 @@ use tokio::net::UnixStream;
 
 use crate::error::{broken, lost, unintelligible, unreachable};
 
-/// The longest answer that is not a stream of events.
+/// The longest response that is not a stream of events.
 const LONGEST: usize = 64 << 20;
-/// How long the daemon may take to begin its answer. A stream of events begins at once, and a large request may wait
+/// How long the daemon may take to start its response. A stream of events starts at once, and a large request may wait
 /// half a minute for other large ones.
 const BEGIN: Duration = Duration::from_secs(120);
+/// How long the daemon may pause in the middle of a response. Streams of events have a heartbeat of a few seconds.
+const PAUSE: Duration = Duration::from_secs(120);
 
 /// Everything but the characters that RFC 3986 never reserves.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -43,7 +45,7 @@ impl Http {
     }
 
     /// Sends a request over a connection of its own: a unix socket costs next to nothing, and a daemon that was
-    /// restarted is found again. An answer that reports an error is returned as a failure.
+    /// restarted is found again. A response that reports an error is returned as a failure.
     pub async fn send(
         &self,
         method: Method,
@@ -55,7 +57,7 @@ impl Http {
             hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await?))
                 .await
                 .map_err(broken)?;
-        // It ends when the answer was read or dropped; errors reach whoever reads the answer.
+        // It ends when the response was read or dropped; errors are reported to the reader of the response.
         tokio::spawn(connection);
         let mut request = Request::builder()
             .method(method)
@@ -75,14 +77,18 @@ impl Http {
             .await
             .map_err(|_| lost(&format!("the daemon did not answer within {} s", BEGIN.as_secs())))?
             .map_err(broken)?;
-        if answer.status().is_success() {
-            return Ok(answer);
-        }
         let status = answer.status();
-        Err(failure(status, &whole(answer).await?))
+        if status.is_informational() || status.is_redirection() {
+            return Err(unintelligible(format!("unexpected status {status}")));
+        }
+        if !status.is_success() {
+            return Err(failure(status, &whole(answer).await?));
+        }
+        require_content_type(&answer, accept)?;
+        Ok(answer)
     }
 
-    /// Sends a request and reads all of its answer.
+    /// Sends a request and reads the whole response.
     pub async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -98,12 +104,27 @@ async fn connect(socket: &Path) -> Result<UnixStream, Failure> {
     UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))
 }
 
-/// The failure that an answer reports.
+/// The failure that a response reports.
 pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Failure {
     match serde_json::from_slice::<ErrorBody>(body) {
         Ok(body) => body.into(),
-        Err(_) => Failure::new(Code::DaemonUnavailable, format!("the daemon answered {status}")),
+        Err(_) => unintelligible(format!("status {status} without an error")),
     }
+}
+
+/// Refuses a response that is not of the requested type: it would be taken for an empty one.
+fn require_content_type(answer: &Response<Incoming>, wanted: &str) -> Result<(), Failure> {
+    let found = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("none");
+    let essence = found.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(wanted) {
+        return Ok(());
+    }
+    Err(unintelligible(format!("its content type is {}, not {wanted}", shortened(found))))
+}
+
+/// The beginning of something a server sent, for an error message.
+fn shortened(text: &str) -> String {
+    text.chars().take(100).collect()
 }
 
 /// A part of a path.
@@ -111,11 +132,31 @@ pub(crate) fn encoded(part: &str) -> impl std::fmt::Display + '_ {
     utf8_percent_encode(part, RESERVED)
 }
 
-/// All of an answer.
-async fn whole(answer: Response<Incoming>) -> Result<Bytes, Failure> {
-    let collected = Limited::new(answer.into_body(), LONGEST).collect().await;
-    // The error is a box that hides whether the answer was too long or was cut off.
-    Ok(collected.map_err(|error| lost(&format!("the connection to the daemon broke: {error}")))?.to_bytes())
+/// The next piece of a body; `None` at its end.
+pub(crate) async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+    loop {
+        let frame = tokio::time::timeout(PAUSE, body.frame()).await.map_err(|_| {
+            lost(&format!("the daemon stopped in the middle of its response for {} s", PAUSE.as_secs()))
+        })?;
+        match frame.transpose().map_err(broken)?.map(Frame::into_data) {
+            Some(Ok(piece)) => return Ok(Some(piece)),
+            // Trailers.
+            Some(Err(_)) => {}
+            None => return Ok(None),
+        }
+    }
+}
+
+/// The whole body of a response.
+async fn whole(answer: Response<Incoming>) -> Result<Vec<u8>, Failure> {
+    let (mut body, mut read) = (answer.into_body(), Vec::new());
+    while let Some(piece) = next_piece(&mut body).await? {
+        if piece.len() > LONGEST - read.len() {
+            return Err(unintelligible(format!("it is longer than {LONGEST} bytes")));
+        }
+        read.extend_from_slice(&piece);
+    }
+    Ok(read)
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use agentiso_core::Failure;
 use futures_util::Stream;
-use http_body_util::BodyExt;
 use hyper::Response;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use crate::error::{broken, unintelligible};
+use crate::error::unintelligible;
+use crate::http::next_piece;
 
 /// The longest event that is read. Outcomes of actions are far shorter.
 const LONGEST: usize = 64 << 20;
@@ -19,15 +19,13 @@ pub(crate) struct Event {
     pub data: Value,
 }
 
-/// Reads the events of an answer as they arrive.
+/// Reads the events of a response as they arrive.
 pub(crate) fn events(answer: Response<Incoming>) -> impl Stream<Item = Result<Event, Failure>> + use<> {
     async_stream::try_stream! {
         let mut body = answer.into_body();
         let mut blocks = Blocks::default();
-        while let Some(frame) = body.frame().await {
-            if let Ok(piece) = frame.map_err(broken)?.into_data() {
-                blocks.push(&piece)?;
-            }
+        while let Some(piece) = next_piece(&mut body).await? {
+            blocks.push(&piece)?;
             while let Some(block) = blocks.next() {
                 if let Some(event) = parse(&block)? {
                     yield event;

@@ -11,9 +11,6 @@ use crate::actions::variable_name;
 
 /// The most bytes of a command line, or of all arguments of a command.
 pub(crate) const LONGEST_COMMAND: usize = agentiso_core::action::forms::MAX_COMMAND;
-/// A login shell for a machine whose shells are not known.
-const ANY_SHELL: [&str; 3] =
-    ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi"];
 
 /// A shell that runs command lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -153,19 +150,9 @@ impl Command {
     }
 }
 
-/// The request to a machine that is not a workspace's.
-pub fn exec_of(spec: ExecSpec) -> Result<Exec, Failure> {
-    let mut command = Command::of(spec)?;
-    command.check()?;
-    if command.program == Program::Login {
-        command.program = Program::Words(ANY_SHELL.map(|word| word.as_bytes().to_vec()).to_vec());
-    }
-    Ok(command.with_shell(Shell::Sh))
-}
-
-/// Fills in the image's defaults where the caller gave nothing. `own` names the workspace's own variables, which take
+/// Fills in what the caller left open and the image defines. `own` names the workspace's own variables, which take
 /// precedence over the image's.
-pub fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults, own: &[String]) -> Exec {
+pub(crate) fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults, own: &[String]) -> Exec {
     let from_image = defaults.env.iter().filter_map(|text| text.split_once('='));
     let wanted = from_image.filter(|(name, _)| !own.iter().any(|own| own == name));
     let mut env: Vec<_> = wanted.map(|(name, value)| (name.into(), value.into())).collect();
@@ -212,15 +199,15 @@ mod tests {
     #[test]
     fn words_that_are_not_text_reach_the_machine_and_reserved_variables_do_not() {
         let argv = vec![b"echo".to_vec().into(), vec![0xff, 1].into()];
-        let exec = exec_of(ExecSpec { argv, ..Default::default() }).unwrap();
-        assert_eq!(exec.argv, [b"echo".to_vec(), vec![0xff, 1]]);
+        let command = Command::of(ExecSpec { argv, ..Default::default() }).unwrap();
+        assert_eq!(command.with_shell(Shell::Sh).argv, [b"echo".to_vec(), vec![0xff, 1]]);
         for name in ["LD_PRELOAD", "PATH", "a b", ""] {
             let env = BTreeMap::from([(name.to_owned(), b"x".to_vec().into())]);
             let refused = Command::of(ExecSpec { env: env.into(), ..Default::default() }).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
         }
         let zero = ExecSpec { argv: vec![vec![b'a', 0].into()], ..Default::default() };
-        assert_eq!(exec_of(zero).unwrap_err().code(), Code::InvalidArgument);
+        assert_eq!(Command::of(zero).unwrap().check().unwrap_err().code(), Code::InvalidArgument);
     }
 
     #[test]

@@ -111,6 +111,7 @@ impl Engine {
             settings,
         });
         engine.end_fleeting_sessions().await?;
+        engine.destroy_one_shots().await;
         engine.reconnect().await?;
         engine.start_upkeep();
         engine.start_maintenance();
@@ -238,6 +239,7 @@ impl Engine {
     /// Ends the engine's own work.
     pub async fn shut_down(self: &Arc<Self>, how: Shutdown) {
         self.end_maintenance().await;
+        self.destroy_one_shots().await;
         if let Shutdown::StopMachines(limit) = how {
             self.stop_all(limit).await;
         }

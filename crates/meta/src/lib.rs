@@ -15,6 +15,7 @@ mod idempotency;
 mod identity;
 mod log;
 mod memories;
+mod one_shots;
 mod operations;
 mod owner;
 mod pool;

@@ -49,6 +49,10 @@ impl WorkspaceRecords for Meta {
         self.ask(|read| read.workspaces()).await
     }
 
+    async fn one_shots(&self) -> Result<Vec<WorkspaceId>, Failure> {
+        self.ask(|read| read.one_shots()).await
+    }
+
     async fn find_snapshot(&self, workspace: WorkspaceId, name: &str) -> Result<Snapshot, Failure> {
         let name = name.to_owned();
         self.ask(move |read| read.find_snapshot(workspace, &name)).await

@@ -30,6 +30,8 @@ fn migrations() -> Migrations<'static> {
         M::up(include_str!("0007.sql")),
         // Adds a column, with a value for the rows that are there, and changes names that nothing refers to.
         M::up(include_str!("0008.sql")),
+        // Only adds a table.
+        M::up(include_str!("0009.sql")),
     ])
 }
 

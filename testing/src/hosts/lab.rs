@@ -38,6 +38,7 @@ impl HostLab {
             cold: false,
             pool: false,
             owner: None,
+            one_shot: false,
         }
     }
 

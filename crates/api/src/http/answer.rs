@@ -1,4 +1,4 @@
-//! Failures as HTTP has them.
+//! Failures as HTTP responses.
 
 use agentiso_core::wire::ErrorBody;
 use agentiso_core::{Code, Failure};
@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 
-/// A failure on its way out.
+/// A failure that becomes a response.
 pub(super) struct Failed(pub Failure);
 
 impl From<Failure> for Failed {
@@ -21,7 +21,7 @@ impl IntoResponse for Failed {
         let status = status_of(self.0.code());
         let mut response = (status, Json(ErrorBody::from(&self.0))).into_response();
         if let Some(wait) = self.0.wait() {
-            // In whole seconds, and no sooner than it may work.
+            // In whole seconds, rounded up.
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
         }
@@ -29,7 +29,7 @@ impl IntoResponse for Failed {
     }
 }
 
-/// The status that fits a code.
+/// The HTTP status of an error code.
 pub fn status_of(code: Code) -> StatusCode {
     StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

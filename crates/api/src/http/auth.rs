@@ -1,4 +1,4 @@
-//! Who comes through which door.
+//! Authentication: who sends a request, and whether it is answered at all.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use subtle::ConstantTimeEq;
 use super::answer::Failed;
 use super::router::State;
 
-/// By which door a request came.
+/// Where a request comes from.
 #[derive(Clone, Debug)]
 pub enum Door {
-    /// The socket, which only the daemon's own user can open.
+    /// The unix socket, which only the daemon's own user can open.
     Socket,
-    /// The network: nobody comes in without the token.
+    /// The network. Every request needs a token.
     Network {
-        /// The token.
+        /// The user's token.
         token: Token,
-        /// Names by which the daemon may be called, besides those of the loopback.
+        /// Host names that requests may be for, besides those of the loopback interface.
         names: Vec<String>,
     },
 }
@@ -53,28 +53,28 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Whether anybody on a connection has shown that they may come in. Who serves connections puts one into the extensions
-/// of each request.
+/// Whether a request on a connection was authenticated. The server of a connection puts one into the extensions of each
+/// of its requests.
 #[derive(Clone, Debug, Default)]
 pub struct Admission(Arc<AtomicBool>);
 
 impl Admission {
-    /// Notes that somebody has.
+    /// Notes that a request was authenticated.
     pub fn grant(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody has.
+    /// Whether a request was authenticated.
     pub fn is_granted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// In the extensions of an answer: it was for somebody who may come in.
+/// In the extensions of a response: its request was authenticated.
 #[derive(Clone, Copy)]
 struct Admitted;
 
-/// Lets in who may come in, and tells the handlers who it is.
+/// Authenticates requests, and tells the handlers who the caller is.
 pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Request, next: Next) -> Response {
     match caller(&state, request.headers()).await {
         Ok(caller) => {
@@ -98,7 +98,8 @@ pub(super) async fn admit(Extracted(state): Extracted<State>, mut request: Reque
     }
 }
 
-/// Over the network, who has not shown a token gets one answer for a connection, so that it cannot be kept.
+/// Closes a connection from the network after a request that was not authenticated, so that strangers cannot keep
+/// connections open.
 pub(super) async fn dismiss(Extracted(state): Extracted<State>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     match state.door {
@@ -107,7 +108,7 @@ pub(super) async fn dismiss(Extracted(state): Extracted<State>, request: Request
     }
 }
 
-/// An answer after which the connection is closed.
+/// A response after which the connection is closed.
 pub(super) fn closing(mut response: Response) -> Response {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
@@ -133,23 +134,23 @@ async fn caller(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
     }
 }
 
-/// The user, or a client of the user's that has a session of its own.
+/// The user, or a client with the user's token and a session of its own.
 async fn user(state: &State, headers: &HeaderMap) -> Result<Caller, Failure> {
     let said = headers.get(CLIENT_HEADER).and_then(|value| value.to_str().ok()).map(shown);
     let client = said.unwrap_or_else(|| client(headers));
     match headers.get(SESSION_HEADER) {
         None => Ok(Caller::operator(client)),
-        // What is no text is refused as what is no secret is.
+        // A header that is not text is refused like a secret that is too short.
         Some(value) => {
             let secret = Identity::Secret(value.to_str().unwrap_or_default());
-            state.engine.client_known_by(secret, &client).await
+            state.backend.client_known_by(secret, &client).await
         }
     }
 }
 
-/// A session, by the name its client has told meanwhile.
+/// A session, under the name that its client gives itself now.
 async fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Caller, Failure> {
-    let mut caller = state.engine.caller_of(token).await?;
+    let mut caller = state.backend.caller_of(token).await?;
     if headers.contains_key(SESSION_HEADER) {
         let message = "the token of a session says which session it is, so Agentiso-Session cannot";
         return Err(Failure::new(Code::InvalidArgument, message).with_remedy(
@@ -163,7 +164,7 @@ async fn session(state: &State, headers: &HeaderMap, token: &str) -> Result<Call
     Ok(caller)
 }
 
-/// Refuses requests a web page of somebody else's sends: they name another host, or come from another origin.
+/// Refuses requests that a foreign web page sends: they are for another host name, or come from another origin.
 pub(super) fn require_own_name(headers: &HeaderMap, names: &[String]) -> Result<(), Failure> {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     let host = text(HOST).map(host_of);
@@ -200,7 +201,7 @@ fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(128).collect()
 }
 
-/// Who asks, in a handler.
+/// The caller, for handlers.
 pub(super) struct Asking(pub Caller);
 
 impl<S: Send + Sync> FromRequestParts<S> for Asking {
@@ -208,7 +209,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Asking {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failed> {
         let caller = parts.extensions.get::<Caller>().cloned();
-        caller.map(Self).ok_or_else(|| Failed(Failure::new(Code::Unauthorized, "nobody is asking")))
+        caller
+            .map(Self)
+            .ok_or_else(|| Failed(Failure::new(Code::Unauthorized, "the request was not authenticated")))
     }
 }
 

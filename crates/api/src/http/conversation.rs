@@ -1,8 +1,8 @@
 //! Which session an MCP client over HTTP has.
 //!
 //! ```text
-//!  the token of a session, or the user's token and Agentiso-Session ──► that session, for as long as it is used
-//!  the user's token, an older revision     ──► a session for each Mcp-Session-Id: it ends with it
+//!  a session's token, or the user's token and Agentiso-Session ──► that session, for as long as it is used
+//!  the user's token, an older revision     ──► a session for each Mcp-Session-Id, which ends with it
 //!  the user's token, the newest revision   ──► a session for each name that a client gives itself
 //! ```
 
@@ -10,60 +10,59 @@ use std::sync::Arc;
 
 use agentiso_core::ports::records::SessionKind;
 use agentiso_core::{Failure, SessionId};
-use agentiso_engine::{Caller, Engine};
+use agentiso_engine::Caller;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use crate::dispatch::Direct;
-use crate::{Answer, Backend, Call};
+use crate::{Answer, Backend, Call, SharedBackend};
 
-/// What a client is called that says nothing about itself.
+/// The name of a client that gives itself none.
 const UNNAMED: &str = "mcp over http";
 
-/// A conversation of an older revision whose client has nothing but the user's token. Its session begins with the first
-/// call and ends with the conversation: what it owned is nobody's then.
+/// A conversation of an older revision whose client has nothing but the user's token. Its session starts with the first
+/// call and ends with the conversation; its workspaces are left without an owner then.
 pub(super) struct Conversation {
-    engine: Arc<Engine>,
+    backend: Arc<dyn SharedBackend>,
     session: Mutex<Option<SessionId>>,
 }
 
 impl Conversation {
-    pub fn new(engine: &Arc<Engine>) -> Arc<Self> {
-        Arc::new(Self { engine: Arc::clone(engine), session: Mutex::default() })
+    pub fn new(backend: &Arc<dyn SharedBackend>) -> Arc<Self> {
+        Arc::new(Self { backend: Arc::clone(backend), session: Mutex::default() })
     }
 
-    /// Its session, which begins now unless there is one.
+    /// Its session, which is started if there is none.
     pub async fn session(&self, client: &str) -> Result<SessionId, Failure> {
+        // Held while the session is looked up: two calls at once must not start two.
         let mut session = self.session.lock().await;
-        match *session {
-            Some(known) if self.engine.has_session(known).await => Ok(known),
-            _ => {
-                let begun = self.engine.begin_session(SessionKind::Fleeting, client).await?.id;
-                *session = Some(begun);
-                Ok(begun)
-            }
+        if let Some(known) = *session
+            && self.backend.has_session(known).await
+        {
+            return Ok(known);
         }
+        let begun = self.backend.begin_session(SessionKind::Fleeting, client).await?.id;
+        *session = Some(begun);
+        Ok(begun)
     }
 }
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        let session = *self.session.get_mut();
         // Without a runtime the daemon has ended, and the next one ends the session.
-        let (Some(session), Ok(runtime)) = (session, Handle::try_current()) else { return };
-        let engine = Arc::clone(&self.engine);
+        let (Some(session), Ok(runtime)) = (*self.session.get_mut(), Handle::try_current()) else { return };
+        let backend = Arc::clone(&self.backend);
         runtime.spawn(async move {
-            if let Err(failure) = engine.end_session(session).await {
+            if let Err(failure) = backend.end_session(session).await {
                 tracing::debug!(%failure, "a session had ended already");
             }
         });
     }
 }
 
-/// The engine itself, for one MCP client.
+/// The backend for one MCP client.
 #[derive(Clone)]
 pub(super) struct Agent {
-    engine: Arc<Engine>,
+    backend: Arc<dyn SharedBackend>,
     who: Who,
 }
 
@@ -74,14 +73,14 @@ enum Who {
 }
 
 impl Agent {
-    /// One whose session is known.
-    pub fn known(engine: &Arc<Engine>, caller: Caller) -> Self {
-        Self { engine: Arc::clone(engine), who: Who::Known(caller) }
+    /// A client whose session is known.
+    pub fn known(backend: &Arc<dyn SharedBackend>, caller: Caller) -> Self {
+        Self { backend: Arc::clone(backend), who: Who::Known(caller) }
     }
 
-    /// One whose session is that of a conversation.
+    /// A client whose session is that of a conversation.
     pub fn speaking(conversation: Arc<Conversation>) -> Self {
-        Self { engine: Arc::clone(&conversation.engine), who: Who::Speaking(conversation) }
+        Self { backend: Arc::clone(&conversation.backend), who: Who::Speaking(conversation) }
     }
 
     async fn caller(&self, client: Option<&str>) -> Result<Caller, Failure> {
@@ -102,11 +101,11 @@ impl Agent {
 impl Backend for Agent {
     async fn call(&self, call: Call) -> Result<Answer, Failure> {
         let caller = self.caller(None).await?;
-        Direct { engine: Arc::clone(&self.engine), caller }.call(call).await
+        self.backend.call(&caller, call).await
     }
 
     async fn call_for(&self, client: &str, call: Call) -> Result<Answer, Failure> {
         let caller = self.caller(Some(client)).await?;
-        Direct { engine: Arc::clone(&self.engine), caller }.call(call).await
+        self.backend.call(&caller, call).await
     }
 }

@@ -1,49 +1,43 @@
-//! What happens, as it happens.
+//! Streams of events.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use agentiso_core::action::{JobPoll, WaitFor};
+use agentiso_core::action::{JobPoll, JobPolled, WaitFor};
 use agentiso_core::progress::Silent;
 use agentiso_core::wire::{ErrorBody, JobOutput};
-use agentiso_engine::{Caller, Delivered};
+use agentiso_core::{Code, Failure};
+use agentiso_engine::Caller;
 use axum::extract::{Path, State as Extracted};
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive};
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use serde_json::json;
 
 use super::auth::Asking;
 use super::progress::event;
 use super::router::State;
+use crate::{Call, Watched};
 
-/// Seconds one look at a job waits for news.
-const PATIENCE: u64 = 30;
+/// How many seconds one poll of a job waits for output.
+const POLL_SECS: u64 = 30;
 
-/// The events that the caller may see. A client that is too slow is told how many it missed.
+/// What happens to workspaces: to all of them for the operator, to its own for a session. A watcher that is too slow is
+/// told how many events it missed.
 pub(super) async fn watch(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let mut events = state.engine.subscribe(&caller);
-    let stream = async_stream::stream! {
-        let end = state.end();
-        tokio::pin!(end);
-        loop {
-            let next = tokio::select! {
-                next = events.next() => next,
-                () = &mut end => break,
-            };
-            match next {
-                Delivered::Event(happened) => yield Ok(event(happened.kind.as_str(), &json!(happened))),
-                Delivered::Missed(missed) => yield Ok(event("missed", &json!({ "missed": missed }))),
-            }
-        }
-    };
-    Sse::new(stream).keep_alive(KeepAlive::default())
+    let events = state.backend.events(&caller).map(|watched| {
+        Ok(match watched {
+            Watched::Event(happened) => event(happened.kind.as_str(), &json!(happened)),
+            Watched::Missed(missed) => event("missed", &json!({ "missed": missed })),
+        })
+    });
+    Sse::new(events.take_until(state.end())).keep_alive(KeepAlive::default())
 }
 
-/// What a background command prints, until it ends.
+/// The output of a background command, until it ends.
 pub(super) async fn job_output(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
@@ -52,20 +46,20 @@ pub(super) async fn job_output(
     let stream = async_stream::stream! {
         let (mut stdout, mut stderr) = (0, 0);
         loop {
-            let poll = JobPoll {
+            let request = JobPoll {
                 workspace_id: workspace_id.clone(),
                 job_id,
                 stdout_offset: Some(stdout),
                 stderr_offset: Some(stderr),
                 wait: Some(WaitFor::Output),
-                wait_secs: Some(PATIENCE),
+                wait_secs: Some(POLL_SECS),
                 ..JobPoll::default()
             };
-            let looked = tokio::select! {
-                looked = look(&state, &caller, poll) => looked,
+            let polled = tokio::select! {
+                polled = poll(&state, &caller, &request) => polled,
                 () = state.end() => break,
             };
-            match looked {
+            match polled {
                 Ok(polled) => {
                     (stdout, stderr) = (polled.next_stdout_offset, polled.next_stderr_offset);
                     let ended = !polled.running && !polled.more;
@@ -77,8 +71,8 @@ pub(super) async fn job_output(
                         break;
                     }
                 }
-                Err(body) => {
-                    yield Ok(event("error", &json!(body)));
+                Err(failure) => {
+                    yield Ok(event("error", &json!(ErrorBody::from(&failure))));
                     break;
                 }
             }
@@ -87,11 +81,8 @@ pub(super) async fn job_output(
     Sse::new(stream).keep_alive(KeepAlive::default())
 }
 
-async fn look(
-    state: &State,
-    caller: &Caller,
-    poll: JobPoll,
-) -> Result<agentiso_core::action::JobPolled, ErrorBody> {
-    let looked = state.engine.act(caller, poll, Arc::new(Silent)).await;
-    looked.map_err(|failure| ErrorBody::from(&failure))
+async fn poll(state: &State, caller: &Caller, request: &JobPoll) -> Result<JobPolled, Failure> {
+    let answer = state.backend.call(caller, Call::of(request, Arc::new(Silent))?).await?;
+    serde_json::from_value(answer.structured)
+        .map_err(|error| Failure::new(Code::Internal, format!("the outcome of a poll is malformed: {error}")))
 }

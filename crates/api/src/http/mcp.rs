@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use agentiso_core::{Code, Failure, SessionId};
-use agentiso_engine::{Caller, Engine, Identity, Presence};
+use agentiso_engine::{Caller, Identity};
 use axum::body::Body;
 use axum::extract::{Request, State as Extracted};
 use axum::http::{Method, StatusCode};
@@ -16,27 +16,28 @@ use super::auth::Asking;
 use super::conversation::{Agent, Conversation};
 use super::router::State;
 use crate::mcp::{Allowed, Endpoint, Message, Server, ToolSet, session_of};
+use crate::{SessionPresence, SharedBackend};
 
-/// What calls over MCP come in by.
+/// The MCP endpoint of the HTTP interface.
 #[derive(Clone)]
 pub struct McpDoor {
     allowed: Allowed,
     tools: ToolSet,
-    /// None when it is closed.
+    /// `None` once it is closed.
     desks: Arc<Mutex<Option<Desks>>>,
-    /// The conversations of older clients that have nothing but the user's token, by what the protocol calls them.
+    /// The conversations of older clients that have nothing but the user's token, by `Mcp-Session-Id`.
     conversations: Arc<Mutex<HashMap<Arc<str>, Weak<Conversation>>>>,
 }
 
-/// Where clients are served: each session at its own, and older clients that have nothing but the user's token at one
-/// together.
+/// Where clients are served: each session has its own desk; older clients that have nothing but the user's token share
+/// one endpoint.
 struct Desks {
     of_the_user: Endpoint,
     by_session: HashMap<SessionId, Desk>,
 }
 
-/// Where one session is served. The protocol's own sessions and tasks are kept here: whoever learns their names from
-/// somebody else can do nothing with them.
+/// Where one session is served. The protocol's own sessions and tasks are kept per desk, so another session cannot use
+/// their names.
 #[derive(Clone)]
 struct Desk {
     endpoint: Endpoint,
@@ -44,7 +45,7 @@ struct Desk {
 }
 
 impl McpDoor {
-    /// Opens it; `names` are names of this host besides those of the loopback.
+    /// Opens it. `names` are host names of this machine besides those of the loopback interface.
     pub fn new(names: &[String], tools: ToolSet) -> Self {
         let origins =
             names.iter().flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
@@ -62,37 +63,32 @@ impl McpDoor {
     }
 
     /// The desk of a session.
-    async fn desk(&self, engine: &Arc<Engine>, session: SessionId, caller: &Caller) -> Result<Desk, Failure> {
-        let known = self.known_sessions()?;
-        if !known.contains(&session) {
-            self.close_ended(engine, known).await?;
+    async fn desk(
+        &self,
+        backend: &Arc<dyn SharedBackend>,
+        session: SessionId,
+        caller: &Caller,
+    ) -> Result<Desk, Failure> {
+        let known: Vec<SessionId> = match locked(&self.desks).as_ref().ok_or_else(ending)? {
+            desks if desks.by_session.contains_key(&session) => Vec::new(),
+            desks => desks.by_session.keys().copied().collect(),
+        };
+        let mut ended = Vec::new();
+        for known in known {
+            if !backend.has_session(known).await {
+                ended.push(known);
+            }
         }
         let mut desks = locked(&self.desks);
         let desks = &mut desks.as_mut().ok_or_else(ending)?.by_session;
+        for desk in ended.iter().filter_map(|session| desks.remove(session)) {
+            desk.close();
+        }
         let new = || Desk {
             endpoint: Endpoint::new(self.allowed.clone()),
-            server: Server::new(Agent::known(engine, caller.clone()), self.tools),
+            server: Server::new(Agent::known(backend, caller.clone()), self.tools),
         };
         Ok(desks.entry(session).or_insert_with(new).clone())
-    }
-
-    fn known_sessions(&self) -> Result<Vec<SessionId>, Failure> {
-        let desks = locked(&self.desks);
-        Ok(desks.as_ref().ok_or_else(ending)?.by_session.keys().copied().collect())
-    }
-
-    /// Closes the desks of those sessions that have ended.
-    async fn close_ended(&self, engine: &Engine, known: Vec<SessionId>) -> Result<(), Failure> {
-        for session in known {
-            if engine.has_session(session).await {
-                continue;
-            }
-            let ended = locked(&self.desks).as_mut().ok_or_else(ending)?.by_session.remove(&session);
-            if let Some(desk) = ended {
-                desk.close();
-            }
-        }
-        Ok(())
     }
 
     /// Where older clients are served that have nothing but the user's token.
@@ -146,39 +142,39 @@ async fn answer_session(
     caller: Caller,
     request: Request,
 ) -> Result<Response, Failure> {
-    let desk = state.mcp.desk(&state.engine, session, &caller).await?;
-    let server = desk.server.with_backend(Agent::known(&state.engine, caller));
+    let desk = state.mcp.desk(&state.backend, session, &caller).await?;
+    let server = desk.server.with_backend(Agent::known(&state.backend, caller));
     let listens = request.method() == Method::GET;
     let response = desk.endpoint.answer(server, &state.bodies, request).await;
     Ok(match listens && response.status() == StatusCode::OK {
-        true => attended(response, state.engine.attend(session)),
+        true => attended(response, state.backend.attend(session)),
         false => response,
     })
 }
 
-/// Answers a client that has the user's token and says nothing else: it is still an agent, with a session like any other.
+/// Answers a client that shows only the user's token. It is still an agent, with a session like any other.
 async fn answer_user(state: &State, caller: &Caller, request: Request) -> Result<Response, Failure> {
-    let (engine, door) = (&state.engine, &state.mcp);
+    let (backend, door) = (&state.backend, &state.mcp);
     let endpoint = door.users_endpoint()?;
     let name = session_of(request.headers());
     let listens = request.method() == Method::GET;
-    let conversation = Conversation::new(engine);
+    let conversation = Conversation::new(backend);
     let response = endpoint
         .answer_with(&state.bodies, request, |message: &Message| {
-            // One that has begun a conversation is served by the server it began with.
+            // A client that has started a conversation is served by the server it started with.
             let speaks = message.begins_conversation() || name.is_some() || !message.needs_session();
             let who = message.client().unwrap_or(&caller.client).to_owned();
-            let conversation = &conversation;
+            let conversation = Arc::clone(&conversation);
             async move {
                 if speaks {
-                    return Ok(Server::new(Agent::speaking(Arc::clone(conversation)), door.tools));
+                    return Ok(Server::new(Agent::speaking(conversation), door.tools));
                 }
-                let caller = engine.client_known_by(Identity::Name(&who), &who).await?;
+                let caller = backend.client_known_by(Identity::Name(&who), &who).await?;
                 let session = caller
                     .session
                     .ok_or_else(|| Failure::new(Code::Internal, "a client without a session"))?;
-                let desk = door.desk(engine, session, &caller).await?;
-                Ok(desk.server.with_backend(Agent::known(engine, caller)))
+                let desk = door.desk(backend, session, &caller).await?;
+                Ok(desk.server.with_backend(Agent::known(backend, caller)))
             }
         })
         .await;
@@ -187,7 +183,7 @@ async fn answer_user(state: &State, caller: &Caller, request: Request) -> Result
         (Some(name), _) if listens && response.status() == StatusCode::OK => {
             if let Some(conversation) = door.conversation(name) {
                 let session = conversation.session(&caller.client).await?;
-                return Ok(attended(response, engine.attend(session)));
+                return Ok(attended(response, backend.attend(session)));
             }
         }
         _ => {}
@@ -195,8 +191,8 @@ async fn answer_user(state: &State, caller: &Caller, request: Request) -> Result
     Ok(response)
 }
 
-/// Somebody who listens. When they have gone their session stays: they may come back to it.
-struct Listening(Option<Presence>);
+/// A client that listens. Its session stays when it stops: it may reconnect.
+struct Listening(Option<Box<dyn SessionPresence>>);
 
 impl Drop for Listening {
     fn drop(&mut self) {
@@ -206,8 +202,8 @@ impl Drop for Listening {
     }
 }
 
-/// A stream whose client is connected for as long as it is open.
-fn attended(response: Response, present: Presence) -> Response {
+/// A response whose client counts as connected while it is read.
+fn attended(response: Response, present: Box<dyn SessionPresence>) -> Response {
     let listening = Listening(Some(present));
     response.map(|body| {
         Body::from_stream(body.into_data_stream().map(move |piece| {

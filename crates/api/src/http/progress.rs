@@ -1,4 +1,4 @@
-//! An action as a stream of events: how far it has come, and at last what came of it.
+//! An action as a stream of events: its progress, then its result.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,22 +13,21 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::bodies::Part;
-use crate::dispatch::Direct;
-use crate::{Backend, Call};
+use crate::{Backend, Call, ForCaller};
 
-/// How often a caller is told that the action is alive.
+/// How often a comment is sent while nothing else is, so that the connection is not taken for dead.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Between two events that say how far a step has come. Nobody sees more, and each costs both sides a few system calls.
+/// The shortest time between two progress events of a step: nobody sees more, and each costs both sides a few system calls.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Tells a stream.
-struct Told {
+/// Reports progress to a stream.
+pub(super) struct Told {
     stream: mpsc::UnboundedSender<ProgressWord>,
     advanced: Mutex<Advanced>,
 }
 
-/// What was not told yet.
+/// Progress that was not reported yet.
 #[derive(Default)]
 struct Advanced {
     amount: u64,
@@ -36,7 +35,7 @@ struct Advanced {
 }
 
 impl Told {
-    fn new(stream: mpsc::UnboundedSender<ProgressWord>) -> Self {
+    pub fn new(stream: mpsc::UnboundedSender<ProgressWord>) -> Self {
         Self { stream, advanced: Mutex::default() }
     }
 
@@ -44,7 +43,7 @@ impl Told {
         self.advanced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what was not told yet: before a step ends, so that its sum is right.
+    /// Reports what was not reported yet. Called before a step ends, so that its sum is right.
     fn catch_up(&self) {
         let amount = std::mem::take(&mut self.advanced().amount);
         if amount > 0 {
@@ -53,7 +52,7 @@ impl Told {
     }
 
     fn tell(&self, word: ProgressWord) {
-        // The caller may have gone.
+        // The caller may be gone.
         let _ = self.stream.send(word);
     }
 }
@@ -81,9 +80,9 @@ impl Progress for Told {
     }
 }
 
-/// Carries an action out while its caller listens. When the caller goes, the action's future goes with it.
+/// Performs an action while its caller listens. If the caller is gone, the action's future is dropped.
 pub(super) fn events(
-    backend: Direct,
+    backend: ForCaller,
     action: &'static str,
     arguments: Map<String, Value>,
     part: Part,

@@ -1,4 +1,4 @@
-//! Requests to actions.
+//! The routes of the HTTP interface.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use agentiso_core::action::{Method, Route};
 use agentiso_core::progress::{Progress, Silent};
 use agentiso_core::wire::{ErrorBody, body_limit};
 use agentiso_core::{Code, Failure};
-use agentiso_engine::Engine;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, Query, State as Extracted};
 use axum::http::header::ACCEPT;
@@ -27,30 +26,29 @@ use super::routes::routes;
 use super::{events, exec, metrics, progress, session, words};
 use crate::bodies::{Bodies, Part};
 use crate::catalogue::{self, Entry};
-use crate::dispatch::Direct;
-use crate::{Backend, Call};
+use crate::{Backend, Call, ForCaller, SharedBackend};
 
-/// The largest request to a route that is no action.
+/// The largest request to a route that is not an action.
 const LARGEST: usize = 64 << 10;
 
 /// What all handlers share.
 #[derive(Clone)]
 pub struct State {
-    /// The engine.
-    pub engine: Arc<Engine>,
-    /// The door these requests come by.
+    /// Performs what is requested.
+    pub backend: Arc<dyn SharedBackend>,
+    /// Where these requests come from.
     pub door: Door,
-    /// Where MCP comes in.
+    /// The MCP endpoint.
     pub mcp: McpDoor,
     /// Asks the daemon to end; true to stop the machines too.
     pub shutdown: mpsc::Sender<bool>,
-    /// What all request bodies share.
+    /// The budget that all request bodies share.
     pub bodies: Bodies,
-    /// Becomes true when the daemon ends: whoever only listens is let go.
+    /// Becomes true when the daemon ends: streams without an end are closed then.
     pub ending: watch::Receiver<bool>,
 }
 
-/// Everything under one roof.
+/// All routes.
 pub fn router(state: State) -> Router {
     let mut router = Router::new();
     for (entry, route) in routes() {
@@ -78,7 +76,8 @@ pub fn router(state: State) -> Router {
         .route("/v1/sessions/current/presence", get(session::stay))
         .route("/v1/events", get(events::watch))
         .route("/v1/workspaces/{workspace_id}/jobs/{job_id}/stream", get(events::job_output))
-        .route("/v1/workspaces/{workspace_id}/exec/stream", get(exec::stream))
+        .route("/v1/workspaces/{workspace_id}/exec/stream", get(exec::exec))
+        .route("/v1/run/stream", get(exec::run))
         .route("/v1/shutdown", post(shut_down))
         .route("/v1/openapi.json", get(|| async { Json(openapi()) }))
         .route("/metrics", get(metrics::metrics))
@@ -105,13 +104,13 @@ async fn by_route(entry: &'static Entry, route: &'static Route, state: State, re
     let body = if route.method.has_body() { body } else { Body::empty() };
     match arguments(entry, &state.bodies, &headers, body, path.into_iter().chain(query)).await {
         Ok((arguments, part)) => {
-            answer(Direct { engine: state.engine, caller }, entry, arguments, part, &headers).await
+            answer(ForCaller { backend: state.backend, caller }, entry, arguments, part, &headers).await
         }
         Err(failure) => Failed(failure).into_response(),
     }
 }
 
-/// All that a request says.
+/// The parts of a request.
 struct Asked {
     caller: Asking,
     headers: HeaderMap,
@@ -121,17 +120,17 @@ struct Asked {
 }
 
 impl State {
-    /// Waits for the daemon's end.
+    /// Waits until the daemon ends.
     pub(super) fn end(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ending = self.ending.clone();
         async move {
-            // A sender that is gone is an end too.
+            // If the sender is gone, the daemon has ended.
             let _ = ending.wait_for(|ending| *ending).await;
         }
     }
 }
 
-/// Any action by its name: what our own clients use.
+/// An action by its name, which is how our own clients call it.
 async fn by_name(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
@@ -150,14 +149,14 @@ async fn by_name(
     };
     match arguments(entry, &state.bodies, &headers, body, []).await {
         Ok((arguments, part)) => {
-            answer(Direct { engine: state.engine, caller }, entry, arguments, part, &headers).await
+            answer(ForCaller { backend: state.backend, caller }, entry, arguments, part, &headers).await
         }
         Err(failure) => Failed(failure).into_response(),
     }
 }
 
 async fn answer(
-    backend: Direct,
+    backend: ForCaller,
     entry: &'static Entry,
     arguments: Map<String, Value>,
     part: Part,
@@ -203,7 +202,7 @@ async fn arguments(
     Ok((arguments, bodies.while_working(held.part)))
 }
 
-/// Ends the daemon, if the user says so.
+/// Ends the daemon. Only the user may.
 async fn shut_down(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
@@ -213,7 +212,7 @@ async fn shut_down(
         return Err(Failed(Failure::new(Code::PermissionDenied, "only the user can end the daemon")));
     }
     let stop_machines = query.get("stop_machines").is_some_and(|word| word == "true");
-    // If it is ending already, it is.
+    // It may be ending already.
     let _ = state.shutdown.try_send(stop_machines);
     Ok(Json(json!({ "ending": true, "stop_machines": stop_machines })))
 }

@@ -1,4 +1,4 @@
-//! Which route is which action.
+//! The routes of the actions.
 
 use agentiso_core::action::Route;
 

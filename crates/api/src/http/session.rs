@@ -1,4 +1,4 @@
-//! Beginning and ending sessions.
+//! Starting and ending sessions.
 
 use std::convert::Infallible;
 
@@ -16,23 +16,23 @@ use super::auth::Asking;
 use super::progress::event;
 use super::router::State;
 
-/// Begins one. Only the user can: an agent has one already.
+/// Starts a session. Only the user can: an agent has one already.
 pub(super) async fn begin(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
     Json(request): Json<SessionRequest>,
 ) -> Result<Json<serde_json::Value>, Failed> {
     if !caller.is_operator() {
-        return Err(Failed(Failure::new(Code::PermissionDenied, "a session cannot begin another")));
+        return Err(Failed(Failure::new(Code::PermissionDenied, "a session cannot start another session")));
     }
     let kind = if request.mcp { SessionKind::Mcp } else { SessionKind::Http };
-    let begun = state.engine.begin_session(kind, &request.client).await?;
+    let begun = state.backend.begin_session(kind, &request.client).await?;
     let started = SessionStarted { session_id: begun.id.to_string(), token: begun.token.into() };
     let body = in_clear(|| serde_json::to_value(started));
     Ok(Json(body.map_err(|error| Failure::new(Code::Internal, error.to_string()))?))
 }
 
-/// For as long as somebody listens here the session is in use; a while after they have gone it ends.
+/// Keeps the session alive while the client listens. Some time after the client is gone, the session ends.
 pub(super) async fn stay(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
@@ -40,23 +40,23 @@ pub(super) async fn stay(
     let Some(session) = caller.session else {
         return Err(Failed(Failure::new(Code::InvalidArgument, "the user has no session")));
     };
-    let present = state.engine.attend(session);
+    let present = state.backend.attend(session);
     let stream = async_stream::stream! {
         yield Ok(event("present", &serde_json::json!({})));
         state.end().await;
-        // The daemon ends, not the client: the session is there when the next one starts.
+        // The daemon ends, not the client: the session must exist when the next daemon starts.
         present.keep();
     };
     Ok(Sse::new(stream).keep_alive(KeepAlive::default()))
 }
 
-/// Ends the caller's own.
+/// Ends the caller's session.
 pub(super) async fn end(
     Extracted(state): Extracted<State>,
     Asking(caller): Asking,
 ) -> Result<Json<serde_json::Value>, Failed> {
     if let Some(session) = caller.session {
-        state.engine.end_session(session).await?;
+        state.backend.end_session(session).await?;
     }
     Ok(Json(serde_json::json!({ "ended": caller.session.is_some() })))
 }

@@ -1,11 +1,11 @@
-//! Words of paths and queries as parameters of an action.
+//! Parameters of an action in paths and queries.
 
 use agentiso_core::{Code, Failure};
 use serde_json::{Map, Value, json};
 
 use crate::catalogue::Entry;
 
-/// Adds words to the parameters, each as the kind of value its parameter is.
+/// Adds parameters from a path or a query, each converted to the type its schema names.
 pub(super) fn add(
     entry: &Entry,
     arguments: &mut Map<String, Value>,
@@ -15,7 +15,7 @@ pub(super) fn add(
     for (name, text) in words {
         let value = typed(&schema["properties"][&name], &name, &text)?;
         if arguments.insert(name.clone(), value).is_some() {
-            return Err(Failure::new(Code::InvalidArgument, format!("{name} is given twice")));
+            return Err(Failure::new(Code::InvalidArgument, format!("`{name}` is given twice")));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agentiso_api::{Answer, Backend, Call, Direct, catalogue};
+use agentiso_api::{Answer, Call, EngineBackend, catalogue};
 use agentiso_config::paths::Paths;
 use agentiso_core::action::SnapshotKind;
 use agentiso_core::ports::DiskSource;
@@ -182,8 +182,8 @@ impl House {
     pub async fn call(&self, caller: &Caller, action: &str, arguments: Value) -> Result<Answer, Failure> {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let action = catalogue::find(action).unwrap().about.name;
-        let backend = Direct { engine: Arc::clone(&self.engine), caller: caller.clone() };
-        backend.call(Call { action, arguments, progress: Arc::new(Silent) }).await
+        let call = Call { action, arguments, progress: Arc::new(Silent) };
+        EngineBackend::shared(&self.engine).call(caller, call).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! HTTP clients that share the user's token.
 
-use agentiso_api::Bodies;
 use agentiso_api::http::{Door, McpDoor, State, Token, router};
 use agentiso_api::mcp::ToolSet;
+use agentiso_api::{Bodies, EngineBackend};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -28,7 +28,7 @@ impl Network {
         let (shutdown, asked) = mpsc::channel(1);
         let (end, ending) = watch::channel(false);
         let state = State {
-            engine: house.engine.clone(),
+            backend: EngineBackend::shared(&house.engine),
             door: Door::Network { token: Token::new(TOKEN.to_owned()), names: Vec::new() },
             mcp: McpDoor::new(&[], ToolSet::Standard),
             shutdown,

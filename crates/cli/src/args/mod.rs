@@ -1,4 +1,4 @@
-//! What can be typed.
+//! Flags and arguments of the commands. Newer commands declare theirs in their own file.
 
 mod command;
 mod daemon;
@@ -17,7 +17,9 @@ mod workspace;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser};
+
+use crate::commands::Verb;
 
 pub use self::command::{Command, Conditions, Exec, Run, Shell};
 pub use self::daemon::{DaemonRun, DaemonVerb, Serve};
@@ -31,10 +33,10 @@ pub use self::quantity::PortPair;
 pub use self::shells::{Completions, Man};
 pub use self::size::Size;
 pub use self::snapshot::{Compare, Restore, SnapshotVerb, TakeSnapshot};
-pub use self::values::Names;
+pub use self::values::{Names, workspaces};
 pub use self::workspace::{
-    Changes, Create, Env, Fork, ForwardVerb, Grant, Grow, Label, Ls, One, Prune, Rename, Resume, Rm,
-    Selection, Start, State, Stop, Suspend, Switch, Update, WorkspaceVerb,
+    Changes, Create, Env, Fork, ForwardVerb, Grant, Grow, Label, Ls, One, Prune, Resume, Rm, Selection,
+    Start, State, Stop, Suspend, Switch, Update, WorkspaceVerb,
 };
 
 /// Linux machines for AI agents, in which mistakes are cheap.
@@ -59,105 +61,6 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-}
-
-/// The verbs.
-#[derive(Debug, Subcommand)]
-pub enum Verb {
-    /// Run a command in a new machine, and remove the machine when the command ends
-    Run(Run),
-    /// Create a workspace: a machine that keeps running, with a disk of its own
-    Create(Create),
-    /// List workspaces, forks below their sources
-    #[command(visible_aliases = ["list", "ps"])]
-    Ls(Ls),
-    /// Show details of a workspace
-    #[command(after_help = "Examples:\n  agentiso info web\n  agentiso info web --json | jq .pid")]
-    Info(One),
-    /// Start stopped workspaces
-    Start(Start),
-    /// Stop workspaces; their disks are kept
-    Stop(Stop),
-    /// Save the memory of workspaces to disk and stop their machines; resume continues them
-    Suspend(Suspend),
-    /// Continue suspended workspaces, with all their processes
-    Resume(Resume),
-    /// Remove workspaces with their snapshots; their forks are kept
-    #[command(visible_alias = "delete")]
-    Rm(Rm),
-    /// Remove stopped workspaces
-    Prune(Prune),
-    /// Change memory, processors, time limits or automatic restart of a workspace
-    Update(Update),
-    /// Run a command in a workspace
-    Exec(Exec),
-    /// Open a shell in a workspace
-    Shell(Shell),
-    /// Start, list, watch and end background commands of a workspace
-    #[command(subcommand)]
-    Jobs(JobVerb),
-    /// Copy files and directories into, out of and between workspaces
-    Cp(Cp),
-    /// Print a file of a workspace
-    Read(Read),
-    /// Write a file of a workspace from standard input
-    Write(Write),
-    /// Replace text in a file of a workspace
-    Edit(Edit),
-    /// Take, list, compare, restore and remove snapshots of a workspace
-    #[command(subcommand)]
-    Snapshot(SnapshotVerb),
-    /// Make new workspaces from a workspace, running or not, or from one of its snapshots
-    Fork(Fork),
-    /// Give a workspace another name
-    Rename(Rename),
-    /// Give a workspace to a session of an agent
-    Grant(Grant),
-    /// List the sessions of agents
-    #[command(after_help = "Example:\n  agentiso sessions")]
-    Sessions,
-    /// Give a running workspace a larger disk
-    Grow(Grow),
-    /// Set, remove and show labels of a workspace
-    Label(Label),
-    /// Set and remove variables that every command in a workspace gets
-    Env(Env),
-    /// Forward ports of 127.0.0.1 to ports of a workspace
-    #[command(subcommand)]
-    Forward(ForwardVerb),
-    /// Show what a workspace's machine printed on its console
-    Logs(Logs),
-    /// Show live resource usage of running workspaces
-    Stats(Stats),
-    /// Show the history of actions in one workspace, or in all
-    Timeline(Timeline),
-    /// Show daemon status and resource usage
-    #[command(after_help = "Example:\n  agentiso status")]
-    Status,
-    /// Serve MCP over standard input and output
-    Serve(Serve),
-    /// Start, stop and inspect the background daemon
-    #[command(subcommand)]
-    Daemon(DaemonVerb),
-    /// Prepare kernel, image, template and configuration; safe to repeat
-    Init(Init),
-    /// Show everything agentiso needs, found or not, with reasons and fixes
-    #[command(after_help = "The exit code is 1 if machines cannot run.\n\nExample:\n  agentiso check")]
-    Check,
-    /// List or re-adopt workspaces that are missing from the database
-    Recover(Recover),
-    /// Measure the speed of machine starts, commands and transfers on this host
-    Bench(Bench),
-    /// Write workspaces to archives, and make workspaces from them
-    #[command(subcommand)]
-    Workspace(WorkspaceVerb),
-    /// Build, import, pull, commit, export, list and remove images
-    #[command(subcommand)]
-    Image(ImageVerb),
-    /// Print a shell completion script
-    Completions(Completions),
-    /// Write manual pages
-    Man(Man),
 }
 
 /// Flags of `recover`.

@@ -307,18 +307,6 @@ pub struct Fork {
     pub disk_only: bool,
 }
 
-/// Flags of `rename`.
-#[derive(Args, Debug)]
-#[command(after_help = "The machine's host name changes at once. The id stays the same.\n\nExample:\n  \
-                        agentiso rename web-1 candidate")]
-pub struct Rename {
-    /// The workspace
-    #[arg(value_name = "WS", add = workspaces())]
-    pub workspace: String,
-    /// Its new name, which must be free
-    pub name: String,
-}
-
 /// Flags of `grant`.
 #[derive(Args, Debug)]
 #[command(

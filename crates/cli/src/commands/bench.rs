@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::ui::Table;
 
 /// Measures and shows a table.
-pub async fn bench(installation: &Installation, flags: args::Bench, output: Output) -> Result<(), Failure> {
+pub async fn bench(installation: &Installation, flags: args::Bench, output: Output) -> Result<u8, Failure> {
     let options = Options { rounds: flags.rounds, short: flags.short };
     let progress = output.progress();
     let report = agentiso_bench::bench(installation, options, &progress, super::interruption()?).await?;
@@ -40,5 +40,6 @@ pub async fn bench(installation: &Installation, flags: args::Bench, output: Outp
             ]);
         }
         table.write(out)
-    })
+    })?;
+    Ok(0)
 }

@@ -1,4 +1,4 @@
-//! `agentiso check`: what is there, what is not, and what to do.
+//! `agentiso check`: what agentiso needs, found or not, and how to get it.
 
 use std::io::Write;
 
@@ -6,11 +6,12 @@ use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_runtime::check::{Standing, check as look};
 
+use super::NoFlags;
 use crate::output::Output;
 
 /// Shows everything that was found. The exit code is 1 if machines cannot run.
-pub async fn check(paths: Paths, output: Output) -> Result<u8, Failure> {
-    let report = look(&paths).await;
+pub async fn check(paths: &Paths, _: NoFlags, output: Output) -> Result<u8, Failure> {
+    let report = look(paths).await;
     output.result(&report, |out| {
         let paint = out.paint();
         let width = report.findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);

@@ -13,7 +13,7 @@ const VARIABLE: &str = "COMPLETE";
 const NAME: &str = "agentiso";
 
 /// Prints what makes a shell ask us for completions.
-pub fn completions(flags: &args::Completions, output: Output) -> Result<u8, Failure> {
+pub async fn completions((): &(), flags: args::Completions, output: Output) -> Result<u8, Failure> {
     let shell = flags.shell.to_string();
     let shells = Shells::builtins();
     let Some(completer) = shells.completer(&shell) else {

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::ServerStatus;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use agentiso_runtime::process_end;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use crate::output::Output;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does something with the daemon.
-pub async fn daemon(here: &Installation, verb: DaemonVerb, output: Output) -> Result<u8, Failure> {
+pub async fn daemon(here: &Paths, verb: DaemonVerb, output: Output) -> Result<u8, Failure> {
     match verb {
         DaemonVerb::Run(flags) => daemon::run(here, flags.detached, flags.metrics_port).await,
         DaemonVerb::Start => start(here, output).await,
@@ -38,10 +38,10 @@ pub async fn daemon(here: &Installation, verb: DaemonVerb, output: Output) -> Re
     }
 }
 
-async fn start(here: &Installation, output: Output) -> Result<u8, Failure> {
-    client(&here.paths).await?;
-    let pid = running_pid(&here.paths.home);
-    let socket = socket_file(&here.paths.run_dir);
+async fn start(here: &Paths, output: Output) -> Result<u8, Failure> {
+    client(here).await?;
+    let pid = running_pid(&here.home);
+    let socket = socket_file(&here.run_dir);
     output.result(&json!({ "running": true, "pid": pid, "socket": socket }), |out| match pid {
         Some(pid) => writeln!(out, "The daemon is running (process {pid})."),
         None => writeln!(out, "The daemon is running."),
@@ -50,9 +50,9 @@ async fn start(here: &Installation, output: Output) -> Result<u8, Failure> {
 }
 
 /// Ends the daemon and waits until it has; says whether there was one.
-async fn stop(here: &Installation, machines: bool) -> Result<bool, Failure> {
-    let pid = running_pid(&here.paths.home);
-    let Some(client) = client_if_running(&here.paths).await? else { return Ok(false) };
+async fn stop(here: &Paths, machines: bool) -> Result<bool, Failure> {
+    let pid = running_pid(&here.home);
+    let Some(client) = client_if_running(here).await? else { return Ok(false) };
     client.shut_down(machines).await?;
     if let Some(pid) = pid
         && tokio::time::timeout(PATIENCE, process_end(pid)).await.is_err()
@@ -63,18 +63,18 @@ async fn stop(here: &Installation, machines: bool) -> Result<bool, Failure> {
     Ok(true)
 }
 
-async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
-    let log = log_file(&here.paths.home);
-    let Some(client) = client_if_running(&here.paths).await? else {
+async fn status(here: &Paths, output: Output) -> Result<u8, Failure> {
+    let log = log_file(&here.home);
+    let Some(client) = client_if_running(here).await? else {
         output.result(&json!({ "running": false, "log": log }), |out| {
-            writeln!(out, "No daemon is running for {}.", here.paths.home.display())
+            writeln!(out, "No daemon is running for {}.", here.home.display())
         })?;
         return Ok(1);
     };
     let state = client.act(&ServerStatus {}).await?;
     let mut object = json!(state);
     object["running"] = json!(true);
-    object["socket"] = json!(socket_file(&here.paths.run_dir));
+    object["socket"] = json!(socket_file(&here.run_dir));
     object["log"] = json!(log);
     output.result(&object, |out| {
         describe(out, &state)?;

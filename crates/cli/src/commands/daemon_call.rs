@@ -1,9 +1,9 @@
-//! Asking the daemon, which does everything that has to do with workspaces.
+//! Sending actions to the daemon.
 
 use agentiso_client::Client;
+use agentiso_config::paths::Paths;
 use agentiso_core::action::Action;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use futures_util::{StreamExt, stream};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -11,19 +11,19 @@ use super::waiting;
 use crate::daemon::client;
 use crate::output::Output;
 
-/// How many changes of different workspaces are under way at once.
+/// How many changes are sent at once.
 const AT_ONCE: usize = 4;
 
-/// The daemon, as one verb speaks with it.
+/// The daemon, for one command.
 pub struct Daemon {
     client: Client,
     output: Output,
 }
 
 impl Daemon {
-    /// Reaches the daemon, which is started if it does not run.
-    pub async fn reach(here: &Installation, output: Output) -> Result<Self, Failure> {
-        Ok(Self { client: client(&here.paths).await?, output })
+    /// Connects to the daemon, which is started if it is not running.
+    pub async fn reach(here: &Paths, output: Output) -> Result<Self, Failure> {
+        Ok(Self { client: client(here).await?, output })
     }
 
     /// The connection itself.
@@ -31,8 +31,7 @@ impl Daemon {
         &self.client
     }
 
-    /// Asks for something that changes no workspace as a whole: it ends when this process does. Says `what` if it
-    /// lasts.
+    /// Performs an action that ends with this process. Shows `what` if it takes long.
     pub async fn ask<A: Action>(&self, what: &str, action: &A) -> Result<A::Outcome, Failure> {
         waiting(self.output, what, async |progress| {
             self.client.act_with_progress(action, progress.as_ref()).await
@@ -40,17 +39,17 @@ impl Daemon {
         .await
     }
 
-    /// Asks for something that says itself how far it is, or that is waited for on purpose.
+    /// Performs an action without showing anything.
     pub async fn ask_quietly<A: Action>(&self, action: &A) -> Result<A::Outcome, Failure> {
         self.client.act(action).await
     }
 
-    /// Asks for a change, which the daemon finishes even if this process ends.
+    /// Performs a change, which the daemon finishes even if this process ends.
     pub async fn change<A: Action>(&self, what: &str, action: &A) -> Result<A::Outcome, Failure> {
         unless_interrupted(self.ask(what, action)).await
     }
 
-    /// Asks for several changes, a few at a time. One that fails does not keep the others from being made.
+    /// Performs several changes, a few at a time. If one fails, the others are still performed.
     pub async fn change_each<A: Action>(
         &self,
         what: &str,
@@ -64,7 +63,7 @@ impl Daemon {
     }
 }
 
-/// Waits for a change, or for an interrupt, which does not undo it.
+/// Waits for a change until it is done or an interrupt comes, which does not undo the change.
 async fn unless_interrupted<T>(change: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let mut interrupt = signal(SignalKind::interrupt())
         .map_err(|error| Failure::new(Code::Internal, format!("could not listen for signals: {error}")))?;
@@ -72,8 +71,8 @@ async fn unless_interrupted<T>(change: impl Future<Output = Result<T, Failure>>)
         done = change => done,
         _ = interrupt.recv() => Err(Failure::new(
             Code::Cancelled,
-            "interrupted; the daemon finishes what it has begun",
+            "interrupted; the daemon finishes the operation",
         )
-        .with_remedy("agentiso ls and agentiso timeline show what became of it")),
+        .with_remedy("agentiso ls and agentiso timeline show the result")),
     }
 }

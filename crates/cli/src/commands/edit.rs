@@ -2,17 +2,17 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::FileEdit;
 use agentiso_core::{Failure, Secret};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
 use crate::output::Output;
 
 /// Replaces text in a file.
-pub async fn edit(here: &Installation, flags: args::Edit, output: Output) -> Result<u8, Failure> {
-    let wish = FileEdit {
+pub async fn edit(here: &Paths, flags: args::Edit, output: Output) -> Result<u8, Failure> {
+    let request = FileEdit {
         workspace_id: flags.workspace,
         path: flags.path,
         old_string: Some(flags.old.into()),
@@ -22,7 +22,7 @@ pub async fn edit(here: &Installation, flags: args::Edit, output: Output) -> Res
         expect_unique: !flags.all,
         edits: Secret::default(),
     };
-    let edited = Daemon::reach(here, output).await?.ask("Still editing", &wish).await?;
+    let edited = Daemon::reach(here, output).await?.ask("Still editing", &request).await?;
     output.result(&edited, |out| {
         let places = if edited.replacements == 1 { "place" } else { "places" };
         writeln!(out, "Changed {} {places} in {}.", edited.replacements, edited.path)

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::SetEnv;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
 use crate::output::Output;
 
 /// Changes the variables of a workspace and shows the names there are.
-pub async fn env(here: &Installation, flags: args::Env, output: Output) -> Result<u8, Failure> {
+pub async fn env(here: &Paths, flags: args::Env, output: Output) -> Result<u8, Failure> {
     let vars = flags.changes.iter().map(|text| change(text)).collect::<Result<BTreeMap<_, _>, _>>()?;
-    let wish = SetEnv { workspace_id: flags.workspace, vars: vars.into() };
-    let set = Daemon::reach(here, output).await?.ask("Still setting variables", &wish).await?;
+    let request = SetEnv { workspace_id: flags.workspace, vars: vars.into() };
+    let set = Daemon::reach(here, output).await?.ask("Still setting variables", &request).await?;
     output.result(&set, |out| set.names.iter().try_for_each(|name| writeln!(out, "{name}")))?;
     Ok(0)
 }

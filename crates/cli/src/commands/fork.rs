@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{WorkspaceFork, WorkspaceForked, WorkspaceInfo};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
@@ -16,15 +16,15 @@ use crate::ui::{Stream, duration};
 const SOME_FAILED: u8 = 1;
 
 /// Makes forks.
-pub async fn fork(here: &Installation, flags: args::Fork, output: Output) -> Result<u8, Failure> {
+pub async fn fork(here: &Paths, flags: args::Fork, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
-    let wish = wish(&daemon, flags).await?;
-    let made = daemon.change("Still forking", &wish).await?;
+    let request = request(&daemon, flags).await?;
+    let made = daemon.change("Still forking", &request).await?;
     output.result(&made, |out| tell(out, &made))?;
     Ok(if made.failure_count == 0 { 0 } else { SOME_FAILED })
 }
 
-async fn wish(daemon: &Daemon, flags: args::Fork) -> Result<WorkspaceFork, Failure> {
+async fn request(daemon: &Daemon, flags: args::Fork) -> Result<WorkspaceFork, Failure> {
     let (new_name, name_prefix) = match (flags.count, flags.name) {
         (1, name) => (name, None),
         (_, Some(prefix)) => (None, Some(prefix)),

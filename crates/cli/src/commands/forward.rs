@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{PortForward, PortForwardList, PortForwardRemove};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args::{ForwardVerb, PortPair};
@@ -12,19 +12,19 @@ use crate::output::Output;
 use crate::ui::Table;
 
 /// Opens, lists or closes ports that lead into a workspace.
-pub async fn forward(here: &Installation, verb: ForwardVerb, output: Output) -> Result<u8, Failure> {
+pub async fn forward(here: &Paths, verb: ForwardVerb, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     match verb {
         ForwardVerb::Add { workspace: workspace_id, ports: PortPair { host, guest } } => {
-            let wish = PortForward { workspace_id, guest_port: guest, host_port: host };
-            let open = daemon.ask("Still opening the port", &wish).await?;
+            let request = PortForward { workspace_id, guest_port: guest, host_port: host };
+            let open = daemon.ask("Still opening the port", &request).await?;
             output.result(&open, |out| {
                 writeln!(out, "Forwarding 127.0.0.1:{} -> {}", open.host_port, open.guest_port)
             })?;
         }
         ForwardVerb::Rm { workspace: workspace_id, ports: PortPair { host, guest: guest_port } } => {
-            let wish = PortForwardRemove { workspace_id, guest_port, host_port: host };
-            let closed = daemon.ask("Still closing the port", &wish).await?;
+            let request = PortForwardRemove { workspace_id, guest_port, host_port: host };
+            let closed = daemon.ask("Still closing the port", &request).await?;
             output.result(&closed, |out| match closed.removed {
                 true => writeln!(out, "Removed the forward to port {guest_port}."),
                 false => writeln!(out, "Port {guest_port} was not forwarded."),

@@ -1,4 +1,4 @@
-//! `agentiso image`: what machines start from.
+//! `agentiso image`.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,12 +10,31 @@ use serde_json::json;
 
 use super::Daemon;
 use super::archive_file::Target;
-use crate::args::{ExportFormat, Names, NewImage};
+use crate::args::{ExportFormat, ImageVerb, Names, NewImage};
 use crate::output::Output;
 use crate::ui::{Table, bytes};
 
+/// Performs a verb of `agentiso image`.
+pub async fn image(here: &Installation, verb: ImageVerb, output: Output) -> Result<u8, Failure> {
+    let make = |origin, new| make(here, origin, new, output);
+    match verb {
+        ImageVerb::Build { recipe, new } => make(ImageOrigin::Recipe(recipe), new).await,
+        ImageVerb::Import { source, new } => make(ImageOrigin::Path(source), new).await,
+        ImageVerb::Pull { reference, new } => make(ImageOrigin::Reference(reference), new).await,
+        ImageVerb::Commit { workspace, name, replace } => {
+            commit(here, workspace, name, replace, output).await
+        }
+        ImageVerb::Export { name, file, format } => export(here, &name, &file, format, output).await,
+        ImageVerb::Ls { only } => ls(here, only, output),
+        ImageVerb::Info { name } => info(here, &name, output),
+        ImageVerb::Kernel(verb) => super::kernel::kernel(here, verb, output).await,
+        ImageVerb::Rm { names } => rm(here, &names, output),
+    }
+    .map(|()| 0)
+}
+
 /// Makes an image, wherever it comes from.
-pub async fn make(
+async fn make(
     installation: &Installation,
     origin: ImageOrigin,
     new: NewImage,
@@ -36,15 +55,15 @@ pub async fn make(
 }
 
 /// Makes an image of a workspace. The daemon does it, because the workspace is its own; it ends with this process.
-pub async fn commit(
+async fn commit(
     here: &Installation,
     workspace: String,
     name: String,
     replace: bool,
     output: Output,
 ) -> Result<(), Failure> {
-    let wish = ImageCommit { workspace_id: workspace, name, replace };
-    let made = Daemon::reach(here, output).await?.ask("Still copying files", &wish).await?;
+    let request = ImageCommit { workspace_id: workspace, name, replace };
+    let made = Daemon::reach(&here.paths, output).await?.ask("Still copying files", &request).await?;
     output.result(&made, |out| {
         writeln!(out, "Image {}: {} in {} files.", made.name, bytes(made.content_bytes), made.files)?;
         writeln!(out, "Try: agentiso create --image {}", made.name)
@@ -52,7 +71,7 @@ pub async fn commit(
 }
 
 /// Writes an image to a file or to standard output.
-pub async fn export(
+async fn export(
     installation: &Installation,
     name: &str,
     file: &Path,
@@ -75,7 +94,7 @@ pub async fn export(
 }
 
 /// Lists images.
-pub fn ls(installation: &Installation, only: Names, output: Output) -> Result<(), Failure> {
+fn ls(installation: &Installation, only: Names, output: Output) -> Result<(), Failure> {
     let images: Vec<ImageMeta> = installation.images()?.list()?.into_iter().map(|image| image.meta).collect();
     output.result(&images, |out| {
         if only.names {
@@ -101,7 +120,7 @@ pub fn ls(installation: &Installation, only: Names, output: Output) -> Result<()
 }
 
 /// Shows one image.
-pub fn info(installation: &Installation, name: &str, output: Output) -> Result<(), Failure> {
+fn info(installation: &Installation, name: &str, output: Output) -> Result<(), Failure> {
     let image = installation.images()?.get(&name.parse()?)?;
     let meta = &image.meta;
     output.result(meta, |out| {
@@ -121,7 +140,7 @@ pub fn info(installation: &Installation, name: &str, output: Output) -> Result<(
 }
 
 /// Removes images.
-pub fn rm(installation: &Installation, names: &[String], output: Output) -> Result<(), Failure> {
+fn rm(installation: &Installation, names: &[String], output: Output) -> Result<(), Failure> {
     let names = names.iter().map(|name| name.parse()).collect::<Result<Vec<_>, _>>()?;
     installation.remove_images(&names)?;
     output.result(&json!({ "removed": names }), |out| {

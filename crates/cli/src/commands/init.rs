@@ -11,7 +11,7 @@ use crate::args;
 use crate::output::Output;
 
 /// Prepares everything and says what there is.
-pub async fn init(installation: &Installation, flags: args::Init, output: Output) -> Result<(), Failure> {
+pub async fn init(installation: &Installation, flags: args::Init, output: Output) -> Result<u8, Failure> {
     let image = match flags.image {
         Some(name) => name.parse()?,
         None => installation.config.defaults.image_name()?,
@@ -41,5 +41,6 @@ pub async fn init(installation: &Installation, flags: args::Init, output: Output
         let (image, config) = (&prepared.image, prepared.config.display());
         writeln!(out, "Try: agentiso run --image {image} -- uname -a")?;
         writeln!(out, "To start from it by default, set image = \"{image}\" under [defaults] in {config}.")
-    })
+    })?;
+    Ok(0)
 }

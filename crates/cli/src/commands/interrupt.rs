@@ -1,11 +1,11 @@
-//! Ctrl-C for work that lasts.
+//! Ctrl-C during long work.
 
 use std::future::Future;
 
 use agentiso_core::{Code, Failure};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Does some work unless a signal comes first; the work is dropped then, and with it all it has made so far.
+/// Does some work until it is done or a signal comes. Then the work is dropped, which undoes it.
 pub async fn interruptible<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let interruption = interruption()?;
     tokio::select! {
@@ -14,7 +14,7 @@ pub async fn interruptible<T>(work: impl Future<Output = Result<T, Failure>>) ->
     }
 }
 
-/// Ends when a signal comes that asks us to end.
+/// Completes when an interrupt or termination signal comes.
 pub fn interruption() -> Result<impl Future<Output = Failure>, Failure> {
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     Ok(async move {

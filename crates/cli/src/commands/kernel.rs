@@ -5,12 +5,22 @@ use std::io::{self, Write};
 use agentiso_core::{Code, Failure};
 use agentiso_runtime::{Installation, KernelBuild, KernelInfo, KernelKind};
 
-use crate::args::{BuildKernel, WhichKernel};
+use crate::args::{BuildKernel, KernelVerb, WhichKernel};
 use crate::output::Output;
 use crate::ui::{Stream, Table, bytes};
 
+/// Performs a verb of `agentiso image kernel`.
+pub async fn kernel(here: &Installation, verb: KernelVerb, output: Output) -> Result<(), Failure> {
+    match verb {
+        KernelVerb::Build(flags) => build(here, flags, output).await,
+        KernelVerb::Ls => ls(here, output),
+        KernelVerb::Info => info(here, output),
+        KernelVerb::Use { kernel } => choose(here, kernel, output).await,
+    }
+}
+
 /// Builds a kernel and puts it to use.
-pub async fn build(installation: &Installation, flags: BuildKernel, output: Output) -> Result<(), Failure> {
+async fn build(installation: &Installation, flags: BuildKernel, output: Output) -> Result<(), Failure> {
     let jobs = flags.jobs.unwrap_or_else(|| {
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))
     });
@@ -23,7 +33,7 @@ pub async fn build(installation: &Installation, flags: BuildKernel, output: Outp
 }
 
 /// Lists kernels.
-pub fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
+fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
     let all = installation.kernels();
     output.result(&all, |out| {
         let mut table = Table::new(["VERSION", "KIND", "SIZE", "CREATED", "IN USE", "SOURCE"]).align_right(2);
@@ -47,7 +57,7 @@ pub fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
                 writeln!(out, "A build was begun in {}.", path.display())?;
                 writeln!(
                     out,
-                    "'agentiso image kernel build' goes on with it; to give it up, remove that directory."
+                    "'agentiso image kernel build' continues it; to give it up, remove that directory."
                 )
             }
             None => Ok(()),
@@ -56,7 +66,7 @@ pub fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
 }
 
 /// Shows the kernel in use.
-pub fn info(installation: &Installation, output: Output) -> Result<(), Failure> {
+fn info(installation: &Installation, output: Output) -> Result<(), Failure> {
     let current = installation.kernels().kernels.into_iter().find(|kernel| kernel.in_use);
     let kernel = current.ok_or_else(|| {
         Failure::new(Code::KernelNotFound, "no kernel is prepared yet").with_remedy("run 'agentiso init'")
@@ -75,7 +85,7 @@ pub fn info(installation: &Installation, output: Output) -> Result<(), Failure> 
 }
 
 /// Chooses a kernel.
-pub async fn choose(installation: &Installation, which: WhichKernel, output: Output) -> Result<(), Failure> {
+async fn choose(installation: &Installation, which: WhichKernel, output: Output) -> Result<(), Failure> {
     let progress = output.progress();
     let chosen = match which {
         WhichKernel::Built => installation.use_built_kernel().await,
@@ -104,7 +114,7 @@ fn resumable(failure: Failure) -> Failure {
     match failure.code() {
         Code::Cancelled => {
             Failure::new(Code::Cancelled, "interrupted; the kernel in use is the same as before")
-                .with_remedy("the same command goes on where it stopped")
+                .with_remedy("the same command continues where it stopped")
         }
         _ => failure,
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::WorkspaceUpdate;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use super::workspace::labels_in_words;
@@ -13,11 +13,11 @@ use crate::args;
 use crate::output::Output;
 
 /// Changes the labels of a workspace and shows them.
-pub async fn label(here: &Installation, flags: args::Label, output: Output) -> Result<u8, Failure> {
+pub async fn label(here: &Paths, flags: args::Label, output: Output) -> Result<u8, Failure> {
     let labels = flags.changes.iter().map(|text| change(text)).collect::<Result<BTreeMap<_, _>, _>>()?;
     // Nothing to change is a look.
-    let wish = WorkspaceUpdate { workspace_id: flags.workspace, labels, ..WorkspaceUpdate::default() };
-    let updated = Daemon::reach(here, output).await?.change("Still changing labels", &wish).await?;
+    let request = WorkspaceUpdate { workspace_id: flags.workspace, labels, ..WorkspaceUpdate::default() };
+    let updated = Daemon::reach(here, output).await?.change("Still changing labels", &request).await?;
     output.result(&updated, |out| writeln!(out, "{}", labels_in_words(&updated.labels)))?;
     Ok(0)
 }

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{LogType, WorkspaceLogs};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
@@ -20,24 +20,24 @@ const WINDOW: u32 = 10_000;
 const MARK: usize = 4096;
 
 /// Shows the console.
-pub async fn logs(here: &Installation, flags: args::Logs, output: Output) -> Result<u8, Failure> {
+pub async fn logs(here: &Paths, flags: args::Logs, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
-    let wish = |lines| WorkspaceLogs {
+    let request = |lines| WorkspaceLogs {
         workspace_id: flags.workspace.clone(),
         log_type: Some(LogType::Console),
         max_lines: Some(lines),
     };
-    let logged = daemon.ask("Still looking", &wish(flags.lines)).await?;
+    let logged = daemon.ask("Still looking", &request(flags.lines)).await?;
     let shown = logged.console.clone().unwrap_or_default();
     output.result(&logged, |out| print(out, &shown))?;
     if !flags.follow {
         return Ok(0);
     }
-    let mut seen = daemon.ask_quietly(&wish(WINDOW)).await?.console.unwrap_or_default();
+    let mut seen = daemon.ask_quietly(&request(WINDOW)).await?.console.unwrap_or_default();
     print_all(news(&shown, &seen))?;
     loop {
         tokio::time::sleep(EVERY).await;
-        let now = daemon.ask_quietly(&wish(WINDOW)).await?.console.unwrap_or_default();
+        let now = daemon.ask_quietly(&request(WINDOW)).await?.console.unwrap_or_default();
         print_all(news(&seen, &now))?;
         seen = now;
     }

@@ -10,7 +10,7 @@ use crate::args::{self, Cli};
 use crate::output::Output;
 
 /// Writes a page for agentiso and one for each of its verbs.
-pub fn man(flags: &args::Man, output: Output) -> Result<u8, Failure> {
+pub async fn man((): &(), flags: args::Man, output: Output) -> Result<u8, Failure> {
     let directory = &flags.directory;
     let trouble =
         |error: io::Error| Failure::new(Code::of_io(&error), format!("{}: {error}", directory.display()));

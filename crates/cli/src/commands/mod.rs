@@ -1,46 +1,146 @@
-//! One verb, one file.
+//! The commands, one file each. A new one needs a file, a `mod` line and an entry in the list below.
 
 mod archive_file;
 mod attend;
-pub mod bench;
-pub mod check;
-pub mod completions;
-pub mod cp;
-pub mod daemon;
+mod bench;
+mod check;
+mod completions;
+mod cp;
+mod daemon;
 mod daemon_call;
-pub mod edit;
-pub mod env;
-pub mod exec;
-pub mod fork;
-pub mod forward;
-pub mod grant;
-pub mod grow;
-pub mod image;
-pub mod init;
+mod edit;
+mod env;
+mod exec;
+mod fork;
+mod forward;
+mod grant;
+mod grow;
+mod image;
+mod init;
 mod interrupt;
-pub mod jobs;
-pub mod kernel;
-pub mod label;
-pub mod logs;
-pub mod man;
-pub mod read;
-pub mod recover;
-pub mod rename;
-pub mod run;
-pub mod serve;
-pub mod sessions;
-pub mod shell;
-mod size;
-pub mod snapshot;
-pub mod stats;
-pub mod status;
-pub mod timeline;
+mod jobs;
+mod kernel;
+mod label;
+mod logs;
+mod man;
+mod read;
+mod recover;
+mod rename;
+mod run;
+mod serve;
+mod sessions;
+mod shell;
+mod snapshot;
+mod stats;
+mod status;
+mod timeline;
+mod verbs;
 mod waiting;
-pub mod workspace;
-pub mod write;
+mod workspace;
+mod write;
+
+use crate::args;
 
 pub use self::attend::FAILED as COMMAND_FAILED;
 
 use self::daemon_call::Daemon;
 use self::interrupt::{interruptible, interruption};
+pub use self::verbs::NoFlags;
 use self::waiting::waiting;
+
+verbs::verbs! {
+    /// Run a command in a new machine, and remove the machine when the command ends
+    Run(args::Run) => client(run::run),
+    /// Create a workspace: a machine that keeps running, with a disk of its own
+    Create(args::Create) => client(workspace::create),
+    /// List workspaces, forks below their sources
+    #[command(visible_aliases = ["list", "ps"])]
+    Ls(args::Ls) => client(workspace::ls),
+    /// Show details of a workspace
+    #[command(after_help = "Examples:\n  agentiso info web\n  agentiso info web --json | jq .pid")]
+    Info(args::One) => client(workspace::info),
+    /// Start stopped workspaces
+    Start(args::Start) => client(workspace::start),
+    /// Stop workspaces; their disks are kept
+    Stop(args::Stop) => client(workspace::stop),
+    /// Save the memory of workspaces to disk and stop their machines; resume continues them
+    Suspend(args::Suspend) => client(workspace::suspend),
+    /// Continue suspended workspaces, with all their processes
+    Resume(args::Resume) => client(workspace::resume),
+    /// Remove workspaces with their snapshots; their forks are kept
+    #[command(visible_alias = "delete")]
+    Rm(args::Rm) => client(workspace::rm),
+    /// Remove stopped workspaces
+    Prune(args::Prune) => client(workspace::prune),
+    /// Change memory, processors, time limits or automatic restart of a workspace
+    Update(args::Update) => client(workspace::update),
+    /// Run a command in a workspace
+    Exec(args::Exec) => client(exec::exec),
+    /// Open a shell in a workspace
+    Shell(args::Shell) => client(shell::shell),
+    /// Start, list, watch and end background commands of a workspace
+    #[command(subcommand)]
+    Jobs(args::JobVerb) => client(jobs::jobs),
+    /// Copy files and directories into, out of and between workspaces
+    Cp(args::Cp) => client(cp::cp),
+    /// Print a file of a workspace
+    Read(args::Read) => client(read::read),
+    /// Write a file of a workspace from standard input
+    Write(args::Write) => client(write::write),
+    /// Replace text in a file of a workspace
+    Edit(args::Edit) => client(edit::edit),
+    /// Take, list, compare, restore and remove snapshots of a workspace
+    #[command(subcommand)]
+    Snapshot(args::SnapshotVerb) => client(snapshot::snapshot),
+    /// Make new workspaces from a workspace, running or not, or from one of its snapshots
+    Fork(args::Fork) => client(fork::fork),
+    /// Give a workspace another name
+    Rename(rename::Rename) => client(rename::rename),
+    /// Give a workspace to a session of an agent
+    Grant(args::Grant) => client(grant::grant),
+    /// List the sessions of agents
+    #[command(after_help = "Example:\n  agentiso sessions")]
+    Sessions(NoFlags) => client(sessions::sessions),
+    /// Give a running workspace a larger disk
+    Grow(args::Grow) => client(grow::grow),
+    /// Set, remove and show labels of a workspace
+    Label(args::Label) => client(label::label),
+    /// Set and remove variables that every command in a workspace gets
+    Env(args::Env) => client(env::env),
+    /// Forward ports of 127.0.0.1 to ports of a workspace
+    #[command(subcommand)]
+    Forward(args::ForwardVerb) => client(forward::forward),
+    /// Show what a workspace's machine printed on its console
+    Logs(args::Logs) => client(logs::logs),
+    /// Show live resource usage of running workspaces
+    Stats(args::Stats) => client(stats::stats),
+    /// Show the history of actions in one workspace, or in all
+    Timeline(args::Timeline) => client(timeline::timeline),
+    /// Show daemon status and resource usage
+    #[command(after_help = "Example:\n  agentiso status")]
+    Status(NoFlags) => client(status::status),
+    /// Serve MCP over standard input and output
+    Serve(args::Serve) => client(serve::serve),
+    /// Start, stop and inspect the background daemon
+    #[command(subcommand)]
+    Daemon(args::DaemonVerb) => client(daemon::daemon),
+    /// Prepare kernel, image, template and configuration; safe to repeat
+    Init(args::Init) => local(init::init),
+    /// Show everything agentiso needs, found or not, with reasons and fixes
+    #[command(after_help = "The exit code is 1 if machines cannot run.\n\nExample:\n  agentiso check")]
+    Check(NoFlags) => client(check::check),
+    /// List or re-adopt workspaces that are missing from the database
+    Recover(args::Recover) => local(recover::recover),
+    /// Measure the speed of machine starts, commands and transfers on this host
+    Bench(args::Bench) => local(bench::bench),
+    /// Write workspaces to archives, and make workspaces from them
+    #[command(subcommand)]
+    Workspace(args::WorkspaceVerb) => client(workspace::workspace),
+    /// Build, import, pull, commit, export, list and remove images
+    #[command(subcommand)]
+    Image(args::ImageVerb) => local(image::image),
+    /// Print a shell completion script
+    Completions(args::Completions) => alone(completions::completions),
+    /// Write manual pages
+    Man(args::Man) => alone(man::man),
+}

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{Encoding, FileContent, FileRead};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -16,21 +16,21 @@ use crate::output::Output;
 const PIECE: u64 = 4 << 20;
 
 /// Prints a file, whatever is in it.
-pub async fn read(here: &Installation, flags: args::Read, output: Output) -> Result<u8, Failure> {
+pub async fn read(here: &Paths, flags: args::Read, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
-    let mut wish = FileRead { workspace_id: flags.workspace, path: flags.path, ..FileRead::default() };
+    let mut request = FileRead { workspace_id: flags.workspace, path: flags.path, ..FileRead::default() };
     if output.json {
-        let content = match daemon.ask("Still reading", &wish).await {
+        let content = match daemon.ask("Still reading", &request).await {
             Err(failure) if failure.code() == Code::FileNotText => {
-                wish.encoding = Some(Encoding::Base64);
-                daemon.ask("Still reading", &wish).await?
+                request.encoding = Some(Encoding::Base64);
+                daemon.ask("Still reading", &request).await?
             }
             read => read?,
         };
         output.result(&content, |_| Ok(()))?;
         return Ok(0);
     }
-    print(&daemon, &wish.workspace_id, &wish.path, output).await
+    print(&daemon, &request.workspace_id, &request.path, output).await
 }
 
 /// Prints the bytes of a file, whatever they are.
@@ -40,7 +40,7 @@ pub(super) async fn print(
     path: &str,
     output: Output,
 ) -> Result<u8, Failure> {
-    let mut wish = FileRead {
+    let mut request = FileRead {
         workspace_id: workspace.to_owned(),
         path: path.to_owned(),
         encoding: Some(Encoding::Base64),
@@ -48,13 +48,13 @@ pub(super) async fn print(
         ..FileRead::default()
     };
     loop {
-        let content = daemon.ask("Still reading", &wish).await?;
+        let content = daemon.ask("Still reading", &request).await?;
         let bytes = decoded(&content)?;
         Output { json: false, ..output }.result(&content, |out| out.write_all(&bytes))?;
         if !content.truncated || content.bytes == 0 {
             return Ok(0);
         }
-        wish.offset = Some(content.offset + content.bytes);
+        request.offset = Some(content.offset + content.bytes);
     }
 }
 

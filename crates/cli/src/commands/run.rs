@@ -1,58 +1,47 @@
-//! `agentiso run`: a command in a machine that is gone afterwards.
+//! `agentiso run`: runs a command in a workspace that exists only for it.
 //!
 //! ```text
-//!   flags checked ─► machine started ─► command runs ─► exits ─► machine destroyed ─► exit code
-//!                        │ signal           │ signal: passed on to the command
-//!                        ▼                  │ again: machine destroyed at once
-//!                  nothing is left ◄────────┘
+//!   flags checked ─► workspace created ─► command runs ─► exits ─► workspace destroyed ─► exit code
+//!                        │ signal             │ signal: passed on to the command
+//!                        ▼                    │ second signal: workspace destroyed at once
+//!                  creation undone ◄──────────┘
 //! ```
+//!
+//! The daemon does all of it in one stream, so the workspace is gone however this process ends.
 
-use std::time::Instant;
-
-use agentiso_core::{Failure, ImageName, Resources, WorkspaceId};
-use agentiso_engine::{exec_of, with_image_defaults};
-use agentiso_runtime::{Accel, Installation, StartRequest, Tier};
+use agentiso_config::paths::Paths;
+use agentiso_core::action::{Accel, Size, Tier};
+use agentiso_core::wire::{RunSpec, RunWorkspace};
+use agentiso_core::{Code, Failure};
 use serde::Serialize;
 
-use super::attend::{CommandReport, Outcome, Signals, attend, command, exit_code, signal_code};
-use super::size::size;
+use super::Daemon;
+use super::attend::{Attended, CommandReport, Outcome, Signals, attend_run, command, exit_code, signal_code};
 use crate::args;
 use crate::output::Output;
-use crate::ui::milliseconds;
 
-/// What a run came to.
+/// What `--json` prints.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
     command: CommandReport,
     start_ms: f64,
     tier: Tier,
-    accel: Accel,
-    image: ImageName,
-    resources: Resources,
+    accel: Option<Accel>,
+    image: String,
+    resources: Size,
 }
 
-/// Runs a command in a new machine and returns its exit code.
-pub async fn run(installation: &Installation, flags: args::Run, output: Output) -> Result<u8, Failure> {
-    let exec = exec_of(command(&flags.command, output)?)?;
-    let (image, resources) = size(installation, &flags.size)?;
-    let id = WorkspaceId::from_uuid(uuid::Uuid::now_v7());
-    let request = StartRequest { id, image, resources, cold: flags.size.cold };
+/// Runs a command in a new workspace and returns its exit code.
+pub async fn run(here: &Paths, flags: args::Run, output: Output) -> Result<u8, Failure> {
+    let command = command(&flags.command, output)?;
+    let args::Size { image: base_image, vcpus, memory: memory_mb, disk: disk_gb, cold } = flags.size;
+    let workspace = RunWorkspace { base_image, vcpus, memory_mb, disk_gb, cold };
     let mut signals = Signals::new()?;
-    let began = Instant::now();
-    let running = {
-        let progress = output.progress();
-        tokio::select! {
-            started = installation.start(&request, &progress) => started?,
-            number = signals.ending() => return Ok(signal_code(number)),
-        }
-    };
-    let start_ms = milliseconds(began.elapsed());
-    let exec = with_image_defaults(exec, &running.defaults, &[]);
-    let outcome = attend(&running.machine, exec, &mut signals, output).await;
-    let (tier, accel) = (running.tier, running.accel);
-    running.destroy().await;
-    match outcome? {
+    let daemon = Daemon::reach(here, output).await?;
+    let spec = RunSpec { workspace, command };
+    let Attended { outcome, place } = attend_run(daemon.client(), &spec, &mut signals, output).await?;
+    match outcome {
         Outcome::Interrupted(number) => Ok(signal_code(number)),
         Outcome::Refused(code, failure) => {
             output.failure(&failure);
@@ -60,9 +49,19 @@ pub async fn run(installation: &Installation, flags: args::Run, output: Output) 
         }
         Outcome::Ended { exit, captured } => {
             if output.json {
-                let command = CommandReport::new(&exit, &captured);
-                let StartRequest { image, resources, .. } = request;
-                output.result(&Report { command, start_ms, tier, accel, image, resources }, |_| Ok(()))?;
+                let machine = place.machine.ok_or_else(|| {
+                    Failure::new(Code::DaemonUnavailable, "the daemon did not say which machine it started")
+                        .with_remedy("the daemon may be of another version: agentiso daemon restart")
+                })?;
+                let report = Report {
+                    command: CommandReport::new(&exit, &captured),
+                    start_ms: machine.start_ms,
+                    tier: machine.tier,
+                    accel: machine.accel,
+                    image: machine.base_image,
+                    resources: machine.resources,
+                };
+                output.result(&report, |_| Ok(()))?;
             }
             Ok(exit_code(&exit))
         }

@@ -1,4 +1,4 @@
-//! `agentiso serve`: what an MCP client starts. The daemon does the work; this only carries words.
+//! `agentiso serve`: an MCP server on standard input and output, whose backend is the daemon.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use agentiso_api::{Answer, Backend, Call, catalogue};
 use agentiso_client::Client;
 use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args;
 use crate::daemon::{client, client_with_metrics};
+use crate::output::Output;
 
-/// How soon a daemon that was away is told that we are here.
+/// How soon we reconnect to a daemon that was restarted.
 const COME_BACK: Duration = Duration::from_secs(2);
 
 /// Speaks MCP over standard input and output until the client ends it.
-pub async fn serve(here: &Installation, flags: args::Serve) -> Result<u8, Failure> {
-    let daemon = client_with_metrics(&here.paths, flags.metrics_port).await?;
+pub async fn serve(here: &Paths, flags: args::Serve, _: Output) -> Result<u8, Failure> {
+    let daemon = client_with_metrics(here, flags.metrics_port).await?;
     let session = daemon.start_session(true).await?;
     let daemon = daemon.with_token(session.token.into_exposed());
     let presence = tokio::spawn(stay(daemon.clone()));
-    let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.paths.clone() }, flags.tools);
+    let server = Server::new(Lasting { daemon: daemon.clone(), paths: here.clone() }, flags.tools);
     let served = tokio::select! {
         served = serve_stdio(server) => served,
         () = told_to_end() => Ok(()),
     };
     presence.abort();
-    // Its workspaces are nobody's from now on, and the next session can have them. A daemon that is gone forgets it.
+    // Its workspaces are left without an owner, and another session can adopt them. A daemon that is gone ends it itself.
     let _ = daemon.end_session().await;
     served.map(|()| 0).map_err(|error: ServeError| error.into())
 }
 
-/// Waits for a signal that ends us: the session ends as if the client had closed the connection.
+/// Waits for a signal that ends this process: the session ends as if the client had closed the connection.
 async fn told_to_end() {
     let listen = |kind| signal(kind).ok();
     let (mut term, mut int, mut hangup) =
@@ -55,16 +55,16 @@ async fn told_to_end() {
     }
 }
 
-/// Lets the daemon know that we are here: should we be killed, what is ours is nobody's soon.
+/// Keeps the session alive. If this process is killed, the session soon ends.
 async fn stay(daemon: Client) {
     loop {
-        // It ends with the daemon, and the next one has to be told too.
+        // It ends with the daemon, and the next daemon must be told too.
         let _ = daemon.stay_present().await;
         tokio::time::sleep(COME_BACK).await;
     }
 }
 
-/// A daemon that is started again should it be gone when something is asked of it.
+/// A daemon that is started again if it is not running when it is needed.
 #[derive(Clone)]
 struct Lasting {
     daemon: Client,
@@ -72,7 +72,7 @@ struct Lasting {
 }
 
 impl Lasting {
-    /// Nothing was asked of a daemon that was not there, so it can be asked again.
+    /// Starts the daemon if it is not running: nothing was sent to it yet.
     async fn revive(&self) -> Result<(), Failure> {
         if self.daemon.is_reachable().await {
             return Ok(());
@@ -91,7 +91,7 @@ impl Backend for Lasting {
         let daemon = self.daemon.clone().with_name(name);
         match daemon.call(call.action, &call.arguments, call.progress.as_ref()).await {
             Err(failure) if failure.code() == Code::DaemonUnavailable => {
-                // The next call finds a daemon; this one may have been carried out, and only its caller can tell.
+                // The next call finds a daemon. This one may have been performed; only its caller can find out.
                 let _ = self.revive().await;
                 Err(failure)
             }
@@ -101,7 +101,7 @@ impl Backend for Lasting {
     }
 }
 
-/// An outcome for readers.
+/// An outcome as text.
 fn text(action: &str, structured: &Value) -> Result<String, Failure> {
     match catalogue::find(action) {
         Some(entry) => entry.text(structured),

@@ -1,17 +1,17 @@
 //! `agentiso sessions`.
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::SessionList;
-use agentiso_runtime::Installation;
 
-use super::Daemon;
+use super::{Daemon, NoFlags};
 use crate::output::Output;
 use crate::ui::Table;
 
 const COLUMNS: [&str; 5] = ["SESSION", "CLIENT", "WORKSPACES", "CONNECTED", "LAST ACTIVE"];
 
 /// Lists the sessions of agents.
-pub async fn sessions(here: &Installation, output: Output) -> Result<u8, Failure> {
+pub async fn sessions(here: &Paths, _: NoFlags, output: Output) -> Result<u8, Failure> {
     let listed = Daemon::reach(here, output).await?.ask_quietly(&SessionList {}).await?;
     let mut table = Table::new(COLUMNS).align_right(2);
     for one in &listed.sessions {

@@ -1,22 +1,22 @@
 //! `agentiso shell`: a shell in a workspace, with a terminal.
 
+use agentiso_config::paths::Paths;
 use agentiso_core::wire::{ExecSpec, Word};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
-use super::attend::{Outcome, Signals, attend_in_workspace, exit_code, signal_code};
+use super::attend::{Outcome, Signals, attend_exec, exit_code, signal_code};
 use crate::args;
 use crate::output::Output;
 use crate::terminal;
 
 /// Opens a shell and returns its exit code.
-pub async fn shell(here: &Installation, flags: args::Shell, output: Output) -> Result<u8, Failure> {
+pub async fn shell(here: &Paths, flags: args::Shell, output: Output) -> Result<u8, Failure> {
     if output.json {
-        return Err(Failure::new(Code::InvalidArgument, "a shell has no --json")
+        return Err(Failure::new(Code::InvalidArgument, "agentiso shell does not support --json")
             .with_remedy("agentiso exec --json runs a command"));
     }
-    // Programs draw for the terminal that is here.
+    // Programs draw for our terminal.
     let term = std::env::var("TERM").ok().map(|term| ("TERM".to_owned(), Word::Text(term)));
     let spec = ExecSpec {
         env: term.into_iter().collect(),
@@ -29,9 +29,8 @@ pub async fn shell(here: &Installation, flags: args::Shell, output: Output) -> R
     };
     let mut signals = Signals::new()?;
     let daemon = Daemon::reach(here, output).await?;
-    let attended =
-        attend_in_workspace(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
-    match attended.0 {
+    let attended = attend_exec(daemon.client(), &flags.workspace, &spec, &mut signals, output).await?;
+    match attended.outcome {
         Outcome::Interrupted(number) => Ok(signal_code(number)),
         Outcome::Refused(code, failure) => {
             output.failure(&failure);

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{WorkspaceInfo, WorkspaceStatistics, WorkspaceStats, WorkspaceUse};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
@@ -17,7 +17,7 @@ const COLUMNS: [&str; 7] = ["NAME", "CPU", "MEMORY", "OF", "READ/S", "WRITE/S", 
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Shows what running workspaces use: on a terminal until it is interrupted, elsewhere once.
-pub async fn stats(here: &Installation, flags: args::Stats, output: Output) -> Result<u8, Failure> {
+pub async fn stats(here: &Paths, flags: args::Stats, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     let live = Stream::stdout().is_terminal() && !output.json && !flags.once;
     loop {

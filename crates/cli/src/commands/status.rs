@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{ServerState, ServerStatus};
-use agentiso_runtime::Installation;
 
-use super::Daemon;
+use super::{Daemon, NoFlags};
 use crate::output::Output;
 use crate::ui::{Stream, age};
 
-/// Says how the daemon is.
-pub async fn status(here: &Installation, output: Output) -> Result<u8, Failure> {
+/// Shows the daemon's status.
+pub async fn status(here: &Paths, _: NoFlags, output: Output) -> Result<u8, Failure> {
     let state = Daemon::reach(here, output).await?.ask("Still looking", &ServerStatus {}).await?;
     output.result(&state, |out| describe(out, &state))?;
     Ok(0)

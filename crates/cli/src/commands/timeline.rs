@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{Timeline, TimelineEvent};
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args;
@@ -17,9 +17,9 @@ const COLUMNS: [&str; 7] = ["AT", "WORKSPACE", "ACTION", "BY", "TOOK", "OUTCOME"
 const DETAIL: usize = 100;
 
 /// Shows what was done, newest first.
-pub async fn timeline(here: &Installation, flags: args::Timeline, output: Output) -> Result<u8, Failure> {
-    let wish = Timeline { workspace_id: flags.workspace, limit: Some(flags.limit), before: None };
-    let shown = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+pub async fn timeline(here: &Paths, flags: args::Timeline, output: Output) -> Result<u8, Failure> {
+    let request = Timeline { workspace_id: flags.workspace, limit: Some(flags.limit), before: None };
+    let shown = Daemon::reach(here, output).await?.ask("Still looking", &request).await?;
     output.result(&shown, |out| {
         let mut table = Table::new(COLUMNS).align_right(4);
         shown.events.iter().for_each(|event| table.row(row(event)));

@@ -1,4 +1,4 @@
-//! Showing that something takes longer than expected.
+//! Showing that something takes long.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use agentiso_core::progress::Progress;
 
 use crate::output::Output;
 
-/// What takes no longer than this is not worth a line.
+/// Shorter work shows nothing.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Does some work, and says `what` if it lasts and says nothing of its own.
+/// Does some work, and shows `what` if it takes long and reports no progress of its own.
 pub async fn waiting<T>(
     output: Output,
     what: &str,
@@ -34,7 +34,7 @@ pub async fn waiting<T>(
     Ok(done)
 }
 
-/// Remembers whether anything was said.
+/// Remembers whether any progress was reported.
 struct Told {
     progress: Arc<dyn Progress>,
     told: AtomicBool,

@@ -1,12 +1,12 @@
-//! The doors of the daemon: its socket, and what else is configured.
+//! What the daemon listens on: its socket, and the configured ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_api::Bodies;
 use agentiso_api::http::{Door, McpDoor, State, Token, metrics_router, router};
 use agentiso_api::mcp::ToolSet;
+use agentiso_api::{Bodies, EngineBackend};
 use agentiso_core::{Code, Failure};
 use agentiso_engine::Engine;
 use agentiso_runtime::Installation;
@@ -19,16 +19,16 @@ use super::limited::Limited;
 use super::serve::{Patience, serve};
 use super::token::token;
 
-/// How long requests that are being answered may take to end when the daemon does.
+/// How long running requests may take to end when the daemon ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How many connections are served at once; others wait. The user's own processes may have many.
 const AT_THE_SOCKET: usize = 4096;
 const AT_THE_NETWORK: usize = 256;
-/// How many of those at the network may be of strangers, who have not shown a token yet.
+/// How many of the connections from the network may be unauthenticated.
 const STRANGERS: usize = 64;
 
-/// The user's own programs may let an answer wait, as when it is shown a page at a time.
+/// The user's own programs may read a response slowly, for example when it is shown a page at a time.
 const OWN: Patience = Patience { headers: HEADERS, answer: Duration::from_secs(300) };
 const FOREIGN: Patience = Patience { headers: HEADERS, answer: Duration::from_secs(60) };
 const HEADERS: Duration = Duration::from_secs(15);
@@ -82,8 +82,9 @@ impl Doors {
             .into_iter()
             .collect();
         let mcp = McpDoor::new(&names, ToolSet::Standard);
+        let backend = EngineBackend::shared(engine);
         let state = State {
-            engine: Arc::clone(engine),
+            backend: Arc::clone(&backend),
             door: Door::Socket,
             mcp: mcp.clone(),
             shutdown,
@@ -102,11 +103,11 @@ impl Doors {
         let socket = Limited::new(self.socket, AT_THE_SOCKET);
         served.spawn(serve(socket, app, OWN, end));
         if let Some(listener) = self.metrics {
-            serve_tcp(&mut served, listener, metrics_router(Arc::clone(engine)), until(ending.clone()));
+            serve_tcp(&mut served, listener, metrics_router(backend), until(ending.clone()));
         }
         let _ = ending.wait_for(|ending| *ending).await;
         mcp.close();
-        // Whoever only listens would keep us for ever.
+        // Streams without an end would keep the daemon from ending.
         let _ = tokio::time::timeout(FAREWELL, async { while served.join_next().await.is_some() {} }).await;
         Ok(())
     }

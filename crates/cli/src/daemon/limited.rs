@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::anteroom::{Anteroom, Newcomer};
 
-/// A listener that serves nobody while `most` connections are open: whoever comes then waits. If there is an anteroom,
+/// A listener that accepts no connection while `most` are open: others wait. If there is an anteroom,
 /// those who are in it make room first.
 pub(super) struct Limited<L: Listener> {
     listener: L,

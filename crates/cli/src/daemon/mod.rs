@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!            start                      SIGTERM, stop
-//!  nobody ──────────► opening ─► serving ───────────► closing ─► nobody
+//!  no daemon ───────► opening ─► serving ───────────► closing ─► no daemon
 //!    ▲                   │ recovers what a killed        │ machines go on, unless they are to be stopped
 //!    └───────────────────┘ one left behind               │
 //! ```
 //!
 //! It has a lock in the data directory, which the kernel takes back when it dies, and a socket that only its user can
-//! open. Whoever needs it starts it; it stays until it is stopped.
+//! open. A command that needs it starts it; it runs until it is stopped.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod anteroom;

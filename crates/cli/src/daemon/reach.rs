@@ -1,4 +1,4 @@
-//! Reaching the daemon, which is started if it does not run.
+//! Connecting to the daemon, which is started if it is not running.
 #![expect(clippy::disallowed_methods, reason = "in commands, which do one thing at a time")]
 
 use std::path::Path;
@@ -11,10 +11,10 @@ use agentiso_core::{Code, Failure};
 use super::socket::SocketPath;
 use super::spawn::spawn;
 
-/// What our own commands call themselves.
+/// The client name of our own commands.
 const NAME: &str = concat!("agentiso/", env!("CARGO_PKG_VERSION"));
 
-/// A client of the daemon, which runs when this returns.
+/// A client of the daemon, which is started if it is not running.
 pub async fn client(paths: &Paths) -> Result<Client, Failure> {
     client_with_metrics(paths, None).await
 }
@@ -30,16 +30,18 @@ pub async fn client_with_metrics(paths: &Paths, metrics_port: Option<u16>) -> Re
     spawn(paths, metrics_port).await?;
     match client_if_running(paths).await? {
         Some(client) => Ok(client),
-        None => Err(Failure::new(Code::DaemonUnavailable, "the daemon started and cannot be reached")
-            .with_remedy("agentiso daemon status names its log")),
+        None => {
+            Err(Failure::new(Code::DaemonUnavailable, "the daemon started, but does not accept connections")
+                .with_remedy("agentiso daemon status shows the path of its log"))
+        }
     }
 }
 
-/// Refuses a configuration file that the daemon, which runs already, has not read.
+/// Refuses a configuration file that differs from the one the running daemon uses.
 async fn require_same_config(client: &Client, paths: &Paths) -> Result<(), Failure> {
     let read = client.act(&ServerStatus {}).await?.config;
     let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    // An older daemon does not say.
+    // An older daemon does not report it.
     if read.is_empty() || same(Path::new(&read)) == same(&paths.config_file) {
         return Ok(());
     }

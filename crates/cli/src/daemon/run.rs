@@ -1,9 +1,11 @@
-//! The daemon's life.
+//! The daemon from its start to its end.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
+use agentiso_core::wire::ErrorBody;
 use agentiso_core::{Code, Failure};
 use agentiso_engine::{Engine, Shutdown};
 use agentiso_runtime::workspaces::Workspaces;
@@ -23,11 +25,9 @@ pub(super) const TAKEN: &str = "taken";
 const STOP: Duration = Duration::from_secs(30);
 
 /// Runs the daemon in this process until it is told to end.
-pub async fn run(
-    installation: &Installation,
-    detached: bool,
-    metrics_port: Option<u16>,
-) -> Result<u8, Failure> {
+pub async fn run(paths: &Paths, detached: bool, metrics_port: Option<u16>) -> Result<u8, Failure> {
+    let installation =
+        &Installation::open(paths.clone()).inspect_err(|failure| say_why(detached, failure))?;
     installation.make_room();
     let lock = match DaemonLock::take(&installation.paths.home) {
         Ok(lock) => lock,
@@ -39,15 +39,7 @@ pub async fn run(
     };
     raise_file_limit();
     let opened = open(installation, metrics_port).await;
-    let (engine, doors) = match opened {
-        Ok(opened) => opened,
-        Err(failure) => {
-            if detached {
-                say(failure.message());
-            }
-            return Err(failure);
-        }
-    };
+    let (engine, doors) = opened.inspect_err(|failure| say_why(detached, failure))?;
     let (shutdown, mut asked) = mpsc::channel(1);
     let (end, ending) = watch::channel(false);
     let mut signals = Signals::new()?;
@@ -89,7 +81,7 @@ async fn open(
     Ok((engine, doors))
 }
 
-/// Every machine, forward and client takes some descriptors: what may be had is taken.
+/// Raises the limit of open files: every machine, forward and client needs some descriptors.
 fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -98,7 +90,7 @@ fn raise_file_limit() {
     }
 }
 
-/// Tells whoever started us that we can be reached.
+/// Tells the process that started us that we accept connections.
 fn announce(detached: bool) {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     if detached {
@@ -106,7 +98,14 @@ fn announce(detached: bool) {
     }
 }
 
-/// The starter reads one line and goes; nothing may depend on it afterwards.
+/// Tells the process that started us why we cannot run.
+fn say_why(detached: bool, failure: &Failure) {
+    if detached {
+        say(&serde_json::to_string(&ErrorBody::from(failure)).unwrap_or_default());
+    }
+}
+
+/// The process that started us reads one line and ends; nothing may depend on it afterwards.
 fn say(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{}", line.lines().next().unwrap_or_default());

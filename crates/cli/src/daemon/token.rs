@@ -13,7 +13,7 @@ use agentiso_engine::new_token;
 /// The least a token must have to be worth anything.
 const SHORTEST: usize = 32;
 
-/// Reads the token, or makes one that nobody else can read.
+/// Reads the token, or creates one that only the user can read.
 pub fn token(path: &Path) -> Result<Token, Failure> {
     let refuse = |why: &str| {
         Err(Failure::new(Code::InvalidConfig, format!("{}: {why}", path.display()))

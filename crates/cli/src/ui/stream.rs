@@ -9,7 +9,7 @@ use super::style::{Paint, harmless_bytes};
 
 /// Standard output or standard error, or a test that plays one of them.
 ///
-/// Nothing written to a terminal can drive it, whoever wrote the text: of all control characters only line ends, tabs and
+/// Text from any source cannot control the terminal: of all control characters only line ends, tabs and
 /// our own colours pass, others become visible.
 pub struct Stream {
     writer: Box<dyn Write + Send>,

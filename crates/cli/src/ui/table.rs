@@ -33,7 +33,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| one_line(&cell.into())).collect());
     }
 
-    /// Writes the table in the form that suits whoever reads the stream.
+    /// Writes the table for people or for programs, depending on the stream.
     pub fn write(&self, stream: &mut Stream) -> io::Result<()> {
         if stream.is_terminal() { self.write_aligned(stream) } else { self.write_plain(stream) }
     }

@@ -37,7 +37,7 @@ fn shell(script: &str, dir: &Path) {
 
 #[test]
 fn a_bare_busybox_directory_boots() {
-    let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+    let home = Place::without_images();
     let root = tempfile::tempdir().unwrap();
     busybox_root(root.path());
     ok(&image(&home, &["import", "--name", "tiny", root.path().to_str().unwrap()]));
@@ -57,7 +57,7 @@ fn a_bare_busybox_directory_boots() {
 
 #[test]
 fn a_tarball_keeps_owners_modes_links_and_attributes() {
-    let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+    let home = Place::without_images();
     let work = tempfile::tempdir().unwrap();
     let root = work.path().join("root");
     std::fs::create_dir(&root).unwrap();
@@ -76,7 +76,7 @@ fn a_tarball_keeps_owners_modes_links_and_attributes() {
 
 #[test]
 fn a_hostile_tarball_is_rejected_and_leaves_nothing() {
-    let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+    let home = Place::without_images();
     let work = tempfile::tempdir().unwrap();
     shell(
         "mkdir -p in; ln -s / in/out; tar -cf evil.tar in; mkdir more; mkdir more/in more/in/out; \
@@ -87,12 +87,12 @@ fn a_hostile_tarball_is_rejected_and_leaves_nothing() {
     let refused: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(refused["error"]["code"], "image_rejected", "{refused}");
     assert_eq!(std::fs::read_dir(home.path().join("images")).unwrap().count(), 0);
-    assert!(home.machines().is_empty() && home.processes().is_empty());
+    assert!(home.is_empty());
 }
 
 #[test]
 fn an_image_from_a_registry_runs_with_its_own_settings() {
-    let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+    let home = Place::without_images();
     let work = tempfile::tempdir().unwrap();
     let root = work.path().join("root");
     std::fs::create_dir(&root).unwrap();
@@ -109,7 +109,7 @@ fn an_image_from_a_registry_runs_with_its_own_settings() {
 
 #[test]
 fn the_default_image_has_what_agents_expect() {
-    let home = TestHome::sharing(&["kernel", "templates", "cache"]);
+    let home = Place::without_images();
     ok(&image(&home, &["build", "debian"]));
     let script = "
         for tool in git python python3 pip node npm gcc g++ make curl jq rg nano vi less; do

@@ -173,7 +173,7 @@ fn an_interrupted_build_leaves_no_process_and_says_how_to_continue() {
     assert_eq!(started.finish().0, Some(130), "{said}");
     let failure: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(failure["error"]["code"], "cancelled");
-    assert!(failure["error"]["remedy"].as_str().unwrap().contains("goes on"), "{failure}");
+    assert!(failure["error"]["remedy"].as_str().unwrap().contains("continues"), "{failure}");
     let limit = rustix::time::Timespec { tv_sec: 30, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&compiler, PollFlags::IN)], Some(&limit)), Ok(1));
     let (_, all) = kernel(&home, &["ls"]);

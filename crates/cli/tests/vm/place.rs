@@ -1,6 +1,7 @@
 //! An installation with workspaces that leaves nothing behind.
 
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,12 @@ impl Place {
 
     /// An installation without workspaces and with its own, empty set of images.
     pub fn without_images() -> Self {
-        Self { home: TestHome::sharing(&["kernel", "templates", "cache"]) }
+        Self::sharing(&["kernel", "templates", "cache"])
+    }
+
+    /// An installation without workspaces that shares only some of what is prepared.
+    pub fn sharing(shared: &[&str]) -> Self {
+        Self { home: TestHome::sharing(shared) }
     }
 
     /// An installation with one running workspace.
@@ -35,14 +41,9 @@ impl Place {
         place
     }
 
-    /// Its directory.
-    pub fn path(&self) -> &Path {
-        self.home.path()
-    }
-
-    /// The process ids of its QEMUs.
-    pub fn processes(&self) -> Vec<u32> {
-        self.home.processes()
+    /// Whether nothing of any workspace or machine is left.
+    pub fn is_empty(&self) -> bool {
+        self.left().is_empty() && self.machines().is_empty() && self.processes().is_empty()
     }
 
     /// `agentiso` with these arguments.
@@ -134,6 +135,14 @@ impl Place {
         if let Some(pid) = pid.filter(|_| !stopped.status.success()) {
             kill(pid);
         }
+    }
+}
+
+impl Deref for Place {
+    type Target = TestHome;
+
+    fn deref(&self) -> &TestHome {
+        &self.home
     }
 }
 

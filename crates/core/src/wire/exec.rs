@@ -4,7 +4,8 @@
 //!  client: text   ExecSpec                       first, once
 //!          binary input
 //!          text   ExecControl                    {"eof":true} {"resize":[80,24]} {"signal":2}
-//!  server: text   ExecWord                       {"started":{..}}
+//!  server: text   ExecWord                       {"progress":{..}} while a workspace is created for the command
+//!          text   ExecWord                       {"started":{..}}
 //!          binary a channel's byte and output    1: standard output, 2: standard error
 //!          text   ExecWord                       {"taken":N} when there is room for more input, {"read":N} if the spec
 //!                                                has "report_input", {"exit":{..}} or {"error":{..}} at the end
@@ -17,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
 use super::error::ErrorFields;
+use super::progress::ProgressWord;
+use super::run::RunMachine;
 use crate::{AsText, Secret, Sensitive};
 
 /// The byte before standard output.
@@ -128,6 +131,8 @@ pub enum ExecControl {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecWord {
+    /// The workspace of a `run` is being created.
+    Progress(ProgressWord),
     /// The command runs.
     Started {
         /// Id of its workspace.
@@ -137,6 +142,9 @@ pub enum ExecWord {
         /// Whether [`ExecWord::Read`] will be sent, if the spec asks for it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reports_input: bool,
+        /// The machine, if it was started for this command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        machine: Option<RunMachine>,
     },
     /// This many more bytes of input were passed to the command.
     Taken(usize),
@@ -216,6 +224,7 @@ mod tests {
                 ExecWord::Exit(exit),
                 r#"{"exit":{"code":7,"signal":null,"timed_out":false,"usage":{"wall_us":1,"user_us":2,"system_us":3,"max_rss_kib":4}}}"#,
             ),
+            (ExecWord::Progress(ProgressWord::Advance { advance: 3 }), r#"{"progress":{"advance":3}}"#),
             (ExecWord::Taken(5), r#"{"taken":5}"#),
             (ExecWord::Read(6), r#"{"read":6}"#),
             (
@@ -223,6 +232,7 @@ mod tests {
                     workspace_id: "1".to_owned(),
                     workspace: "web".to_owned(),
                     reports_input: false,
+                    machine: None,
                 },
                 r#"{"started":{"workspace_id":"1","workspace":"web"}}"#,
             ),

@@ -10,6 +10,7 @@ mod event;
 mod exec;
 mod limits;
 mod progress;
+mod run;
 mod session;
 
 pub use brief::in_brief;
@@ -21,4 +22,5 @@ pub use exec::{
 };
 pub use limits::{body_limit, body_too_long};
 pub use progress::ProgressWord;
+pub use run::{RunMachine, RunSpec, RunWorkspace};
 pub use session::{CLIENT_HEADER, SESSION_HEADER, SessionRequest, SessionStarted};

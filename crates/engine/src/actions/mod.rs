@@ -10,4 +10,4 @@ mod workspaces;
 
 pub(crate) use commands::{code_and_signal, variable_name};
 pub(crate) use files::about_path;
-pub(crate) use workspaces::refuse_suspend_snapshot;
+pub(crate) use workspaces::{Lifetime, Make, refuse_suspend_snapshot};

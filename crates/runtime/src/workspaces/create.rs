@@ -68,7 +68,7 @@ impl Workspaces {
         let parent = self.parent_of(disk)?;
         let write_down = |tx: &Tx<'_>| {
             insert_disk(tx, disk, parent)?;
-            insert_owned(tx, &workspace, request.owner)
+            insert_created(tx, &workspace, request)
         };
         if request.cold || started.tier == Tier::WarmTemplate {
             undertaking.finish(write_down)?;
@@ -136,7 +136,17 @@ pub(crate) fn tier_name(tier: Tier) -> String {
     tier.as_str().to_owned()
 }
 
-/// Adds a workspace and its owner in one transaction, so that no other session can adopt it in between.
+/// Adds a workspace as it was requested.
+pub(super) fn insert_created(
+    tx: &Tx<'_>,
+    workspace: &Workspace,
+    request: &CreateRequest,
+) -> Result<(), MetaError> {
+    insert_owned(tx, workspace, request.owner)?;
+    if request.one_shot { tx.mark_one_shot(workspace.id) } else { Ok(()) }
+}
+
+/// Adds a workspace together with its owner, so that no other session can see it without one.
 pub(super) fn insert_owned(
     tx: &Tx<'_>,
     workspace: &Workspace,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
 use agentiso_images::store::Image;
 use agentiso_meta::{MetaError, OperationId, PoolMachine, Workspace, WorkspaceState};
 use agentiso_proto::Exec;
@@ -15,7 +15,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::base::insert_disk;
-use super::create::{insert_owned, made_up_name, now, tier_name};
+use super::create::{insert_created, made_up_name, now, tier_name};
 use super::intent::{Intent, MachineDirName};
 use super::machine::MachineState;
 use super::undertaking::Undertaking;
@@ -64,7 +64,7 @@ impl Workspaces {
         for _ in 0..TRIES {
             let Some((ready, undertaking)) = self.claim(&shape)? else { break };
             let name = request.name.clone().map_or_else(|| made_up_name(ready.id), Ok)?;
-            match self.wake_claimed(&ready, name, request.owner, image, undertaking).await {
+            match self.wake_claimed(&ready, name, request, image, undertaking).await {
                 Ok(view) => return Ok(Some(view)),
                 Err(failure) if failure.code() == Code::WorkspaceExists => return Err(failure),
                 Err(failure) => {
@@ -99,7 +99,7 @@ impl Workspaces {
         &self,
         ready: &PoolMachine,
         name: WorkspaceName,
-        owner: Option<SessionId>,
+        request: &CreateRequest,
         image: &Image,
         undertaking: Undertaking<'_>,
     ) -> Result<WorkspaceView, Failure> {
@@ -121,7 +121,7 @@ impl Workspaces {
             from_pool: true,
             tier: tier_name(Tier::Pool),
         };
-        undertaking.finish(|tx| insert_owned(tx, &workspace, owner))?;
+        undertaking.finish(|tx| insert_created(tx, &workspace, request))?;
         self.connections.leave(workspace.id, machine);
         Ok(view_of(&workspace, Some(&state)))
     }

@@ -194,6 +194,7 @@ pub fn request(name: &str) -> CreateRequest {
         cold: false,
         pool: true,
         owner: None,
+        one_shot: false,
     }
 }
 

@@ -47,7 +47,8 @@ impl FakeHost {
         };
         let recorded = self.inner.meta.write(|tx| {
             insert_disk(tx, disk, None)?;
-            insert_owned(tx, &workspace, request.owner)
+            insert_owned(tx, &workspace, request.owner)?;
+            if request.one_shot { tx.mark_one_shot(id) } else { Ok(()) }
         });
         if let Err(error) = recorded {
             machine.end("it was not recorded");

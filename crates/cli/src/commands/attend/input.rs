@@ -156,7 +156,7 @@ fn read_from(file: &File, start: u64, pieces: &mpsc::Sender<Vec<u8>>) {
     }
 }
 
-/// Sends the first piece without taking it, and goes on reading once the command has read it.
+/// Sends the first piece without taking it, and reads on once the command has read it.
 fn offer_first(
     file: &File,
     source: Source,

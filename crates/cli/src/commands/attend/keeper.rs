@@ -1,4 +1,4 @@
-//! What a command prints, on this side.
+//! The output of a command on this side.
 
 use std::io::{self, Write};
 
@@ -16,24 +16,24 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps what programs want to read, and passes on what people do.
+    /// Captures output for `--json`, and otherwise passes it on.
     pub fn new(output: Output) -> Self {
         Self { captured: [Capture::new(CAPTURE_BYTES), Capture::new(CAPTURE_BYTES)], output }
     }
 
-    /// Takes what was printed: output is stream 0, errors are stream 1.
+    /// Takes a piece of output: standard output is stream 0, standard error is stream 1.
     pub fn keep(&mut self, stream: usize, bytes: &[u8]) -> io::Result<()> {
         if self.output.json {
             self.captured[stream].push(bytes);
             return Ok(());
         }
-        // Written here and now: the command's pace is the reader's pace.
+        // Written synchronously, so that a slow reader slows the command down.
         let mut out: Box<dyn Write> =
             if stream == 0 { Box::new(io::stdout()) } else { Box::new(io::stderr()) };
         out.write_all(bytes).and_then(|()| out.flush())
     }
 
-    /// What was kept.
+    /// The captured output.
     pub fn captured(self) -> [Capture; 2] {
         self.captured
     }

@@ -1,7 +1,7 @@
-//! What `--json` says about a command.
+//! What `--json` prints about a command.
 
 use agentiso_core::Capture;
-use agentiso_runtime::guest::{Exit, ExitStatus};
+use agentiso_core::wire::ExecExit;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -28,15 +28,15 @@ pub struct CommandReport {
 }
 
 impl CommandReport {
-    /// Puts it all together.
-    pub fn new(exit: &Exit, captured: &[Capture; 2]) -> Self {
+    /// The report of a command that ended.
+    pub fn new(exit: &ExecExit, captured: &[Capture; 2]) -> Self {
         let [stdout, stderr] = captured;
         let (stdout_text, stdout_encoding) = encoded(stdout);
         let (stderr_text, stderr_encoding) = encoded(stderr);
         let ms = |us: u64| us as f64 / 1e3;
         Self {
             exit_code: exit_code(exit),
-            signal: if let ExitStatus::Signal(number) = exit.status { Some(number) } else { None },
+            signal: exit.signal,
             timed_out: exit.timed_out,
             stdout: stdout_text,
             stdout_encoding,

@@ -1,4 +1,4 @@
-//! From flags to what is asked of a machine.
+//! From flags to a command.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -10,7 +10,7 @@ use crate::args::{Command, Conditions};
 use crate::output::Output;
 use crate::terminal;
 
-/// The command the flags ask for.
+/// The command that the flags describe.
 pub fn command(flags: &Command, output: Output) -> Result<ExecSpec, Failure> {
     if flags.tty && output.json {
         return Err(invalid("--tty and --json cannot be used together"));
@@ -36,7 +36,7 @@ pub fn variable(text: &str) -> Result<Option<(String, OsString)>, Failure> {
         None => (text, std::env::var_os(text)),
     };
     if name.is_empty() || name.contains('\0') {
-        return Err(invalid("--env wants NAME=VALUE or NAME").with_remedy("for example --env EDITOR=vi"));
+        return Err(invalid("--env takes NAME=VALUE or NAME").with_remedy("for example --env EDITOR=vi"));
     }
     Ok(value.map(|value| (name.to_owned(), value)))
 }

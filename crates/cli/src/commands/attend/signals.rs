@@ -12,16 +12,16 @@ pub struct Signals {
     resize: Signal,
 }
 
-/// What a signal requests.
-pub enum Requested {
-    /// The command should get this signal.
+/// A signal that was received.
+pub enum Caught {
+    /// A signal for the command.
     End(i32),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resize,
 }
 
 impl Signals {
-    /// Takes over the signals; from now on they end nothing by themselves.
+    /// Handles the signals from now on: they no longer end this process.
     pub fn new() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| {
@@ -37,23 +37,14 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that means this process should end.
-    pub async fn ending(&mut self) -> i32 {
-        loop {
-            if let Requested::End(number) = self.next().await {
-                return number;
-            }
-        }
-    }
-
     /// Waits for any signal.
-    pub async fn next(&mut self) -> Requested {
+    pub async fn next(&mut self) -> Caught {
         tokio::select! {
-            _ = self.interrupt.recv() => Requested::End(SignalKind::interrupt().as_raw_value()),
-            _ = self.terminate.recv() => Requested::End(SignalKind::terminate().as_raw_value()),
-            _ = self.hang_up.recv() => Requested::End(SignalKind::hangup().as_raw_value()),
-            _ = self.quit.recv() => Requested::End(SignalKind::quit().as_raw_value()),
-            _ = self.resize.recv() => Requested::Resize,
+            _ = self.interrupt.recv() => Caught::End(SignalKind::interrupt().as_raw_value()),
+            _ = self.terminate.recv() => Caught::End(SignalKind::terminate().as_raw_value()),
+            _ = self.hang_up.recv() => Caught::End(SignalKind::hangup().as_raw_value()),
+            _ = self.quit.recv() => Caught::End(SignalKind::quit().as_raw_value()),
+            _ = self.resize.recv() => Caught::Resize,
         }
     }
 }

@@ -14,9 +14,9 @@ mod staging;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{Direction, Exec, FileStat, FileStatus, FileTransfer, FileTransferred, PathKind};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use serde::Serialize;
 
 use self::side::{Side, absolute, below, invalid, is_content, name_of};
@@ -40,12 +40,12 @@ struct Copied {
 }
 
 /// Copies every source to the destination, the last of the paths.
-pub async fn cp(here: &Installation, mut flags: args::Cp, output: Output) -> Result<u8, Failure> {
+pub async fn cp(here: &Paths, mut flags: args::Cp, output: Output) -> Result<u8, Failure> {
     let Some(last) = flags.paths.pop() else { return Err(invalid("nothing to copy")) };
     let to = Side::of(&last)?;
     let from = flags.paths.iter().map(|path| Side::of(path)).collect::<Result<Vec<_>, _>>()?;
     check(&from, &to)?;
-    let copy = Copy { daemon: Daemon::reach(here, output).await?, cache: here.paths.cache_dir() };
+    let copy = Copy { daemon: Daemon::reach(here, output).await?, cache: here.cache_dir() };
     let to = copy.resolved(to).await?;
     if to == Side::Stream {
         let [Side::There { workspace, path }] = &from[..] else {
@@ -130,8 +130,8 @@ impl Copy {
         host_path: String,
         guest_path: String,
     ) -> Result<FileTransferred, Failure> {
-        let wish = FileTransfer { workspace_id: workspace.to_owned(), direction, host_path, guest_path };
-        self.daemon.ask("Still copying", &wish).await
+        let request = FileTransfer { workspace_id: workspace.to_owned(), direction, host_path, guest_path };
+        self.daemon.ask("Still copying", &request).await
     }
 
     /// The same place, with a path in a workspace made absolute.
@@ -150,8 +150,9 @@ impl Copy {
         if path.starts_with('/') {
             return Ok(path.to_owned());
         }
-        let wish = Exec { workspace_id: workspace.to_owned(), command: "pwd".to_owned(), ..Exec::default() };
-        let said = self.daemon.ask("Still looking", &wish).await?;
+        let request =
+            Exec { workspace_id: workspace.to_owned(), command: "pwd".to_owned(), ..Exec::default() };
+        let said = self.daemon.ask("Still looking", &request).await?;
         let directory = said.stdout.trim_end_matches('\n');
         if said.exit_code != Some(0) || !directory.starts_with('/') {
             return Err(Failure::new(Code::GuestFailed, format!("{workspace} does not say where {path} is"))
@@ -177,15 +178,15 @@ impl Copy {
     }
 
     async fn is_directory_there(&self, workspace: &str, path: &str) -> Result<bool, Failure> {
-        let mut wish = FileStat { workspace_id: workspace.to_owned(), path: path.to_owned() };
+        let mut request = FileStat { workspace_id: workspace.to_owned(), path: path.to_owned() };
         let kind = |status: FileStatus| status.entry.map(|entry| entry.kind);
-        let found = kind(self.daemon.ask("Still looking", &wish).await?);
+        let found = kind(self.daemon.ask("Still looking", &request).await?);
         if found != Some(PathKind::Symlink) {
             return Ok(found == Some(PathKind::Directory));
         }
         // What is behind a link is seen from within.
-        wish.path = below(path, ".");
-        let behind = self.daemon.ask("Still looking", &wish).await;
+        request.path = below(path, ".");
+        let behind = self.daemon.ask("Still looking", &request).await;
         Ok(behind.is_ok_and(|status| kind(status) == Some(PathKind::Directory)))
     }
 }
@@ -198,7 +199,7 @@ fn destination(written: &str, source: &str, to: &str, into_directory: bool) -> R
     }
 }
 
-/// `DIR/.` is `DIR` to whoever reads it.
+/// `DIR/.` shown as `DIR`.
 fn without_dot(path: &str) -> String {
     match path.strip_suffix("/.") {
         Some("") => "/".to_owned(),

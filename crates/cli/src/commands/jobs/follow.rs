@@ -14,7 +14,7 @@ const PATIENCE: u64 = 300;
 /// What is shown at once.
 const PIECE: u64 = 1 << 20;
 
-/// Shows what a job printed, and with `follow` what it goes on printing.
+/// Shows the output of a job, and with `follow` new output as it is printed.
 pub async fn logs(
     daemon: &Daemon,
     workspace: String,
@@ -25,7 +25,7 @@ pub async fn logs(
     if follow && output.json {
         return Err(Failure::new(Code::InvalidArgument, "--follow and --json cannot be used together"));
     }
-    let mut wish = JobPoll {
+    let mut request = JobPoll {
         workspace_id: workspace,
         job_id: id,
         max_output_bytes: Some(PIECE),
@@ -33,7 +33,7 @@ pub async fn logs(
         ..JobPoll::default()
     };
     loop {
-        let polled = daemon.ask_quietly(&wish).await?;
+        let polled = daemon.ask_quietly(&request).await?;
         output.result(&polled, |out| {
             out.verbatim().write_all(polled.stdout.as_bytes())?;
             let mut err = Stream::stderr();
@@ -44,15 +44,15 @@ pub async fn logs(
         if output.json || !goes_on {
             return Ok(0);
         }
-        wish.stdout_offset = Some(polled.next_stdout_offset);
-        wish.stderr_offset = Some(polled.next_stderr_offset);
-        wish.wait = (!polled.more).then_some(WaitFor::Output);
+        request.stdout_offset = Some(polled.next_stdout_offset);
+        request.stderr_offset = Some(polled.next_stderr_offset);
+        request.wait = (!polled.more).then_some(WaitFor::Output);
     }
 }
 
 /// Waits for a job's end; the exit code is its own.
 pub async fn wait(daemon: &Daemon, workspace: String, id: u32, output: Output) -> Result<u8, Failure> {
-    let wish = JobPoll {
+    let request = JobPoll {
         workspace_id: workspace,
         job_id: id,
         max_output_bytes: Some(PIECE),
@@ -61,7 +61,7 @@ pub async fn wait(daemon: &Daemon, workspace: String, id: u32, output: Output) -
         ..JobPoll::default()
     };
     let ended = loop {
-        let polled: JobPolled = daemon.ask_quietly(&wish).await?;
+        let polled: JobPolled = daemon.ask_quietly(&request).await?;
         if !polled.running {
             break polled;
         }

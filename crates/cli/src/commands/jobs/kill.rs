@@ -29,8 +29,8 @@ pub async fn kill(
     signal: &str,
     output: Output,
 ) -> Result<u8, Failure> {
-    let wish = JobKill { workspace_id: workspace, job_id: id, signal: Some(number(signal)?) };
-    let killed = daemon.ask("Still signalling", &wish).await?;
+    let request = JobKill { workspace_id: workspace, job_id: id, signal: Some(number(signal)?) };
+    let killed = daemon.ask("Still signalling", &request).await?;
     output.result(&killed, |out| match killed.status {
         JobStatus::Ended => writeln!(out, "Job {id} had already ended."),
         status => writeln!(out, "Job {id}: {status}."),

@@ -6,15 +6,15 @@ mod list;
 mod shell_line;
 mod start;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
-use agentiso_runtime::Installation;
 
 use super::Daemon;
 use crate::args::{JobVerb, OneJob};
 use crate::output::Output;
 
 /// Starts, lists, watches and ends the jobs of a workspace.
-pub async fn jobs(here: &Installation, verb: JobVerb, output: Output) -> Result<u8, Failure> {
+pub async fn jobs(here: &Paths, verb: JobVerb, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     match verb {
         JobVerb::Ls { workspace, only } => list::list(&daemon, workspace, only, output).await,

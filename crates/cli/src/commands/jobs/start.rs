@@ -21,7 +21,7 @@ pub async fn start(daemon: &Daemon, flags: StartJob, output: Output) -> Result<u
         Ok((name, value))
     });
     let env = env.collect::<Result<_, Failure>>()?;
-    let wish = JobStart {
+    let request = JobStart {
         workspace_id: flags.workspace,
         command: shell_line(&flags.words),
         workdir,
@@ -30,11 +30,11 @@ pub async fn start(daemon: &Daemon, flags: StartJob, output: Output) -> Result<u
         stdin: false,
         timeout_secs: timeout,
     };
-    let started = daemon.ask("Still starting the job", &wish).await?;
+    let started = daemon.ask("Still starting the job", &request).await?;
     output.result(&started, |out| {
         writeln!(out, "Started job {}.", started.job_id)?;
         if out.is_terminal() {
-            writeln!(out, "Try: agentiso jobs logs {} {} --follow", wish.workspace_id, started.job_id)?;
+            writeln!(out, "Try: agentiso jobs logs {} {} --follow", request.workspace_id, started.job_id)?;
         }
         Ok(())
     })?;

@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::SnapshotCreate;
-use agentiso_runtime::Installation;
 
 use crate::args;
 use crate::commands::Daemon;
@@ -13,15 +13,15 @@ use crate::output::Output;
 use crate::ui::{bytes, duration};
 
 /// Takes a snapshot.
-pub async fn create(here: &Installation, flags: args::TakeSnapshot, output: Output) -> Result<u8, Failure> {
+pub async fn create(here: &Paths, flags: args::TakeSnapshot, output: Output) -> Result<u8, Failure> {
     let args::TakeSnapshot { workspace, name, memory, description } = flags;
-    let wish = SnapshotCreate {
+    let request = SnapshotCreate {
         workspace_id: workspace,
         name,
         include_memory: Some(memory),
         description: (!description.is_empty()).then_some(description),
     };
-    let taken = Daemon::reach(here, output).await?.change("Still taking the snapshot", &wish).await?;
+    let taken = Daemon::reach(here, output).await?.change("Still taking the snapshot", &request).await?;
     output.result(&taken, |out| {
         let what = if taken.has_memory { "memory and disk" } else { "disk" };
         let pause = duration(Duration::from_secs_f64(taken.pause_ms / 1e3));

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{ChangeKind, FileChange, SnapshotCompared, SnapshotDiff};
-use agentiso_runtime::Installation;
 
 use crate::args;
 use crate::commands::Daemon;
@@ -15,9 +15,9 @@ use crate::ui::Stream;
 const MOST: usize = 100_000;
 
 /// Says what changed between two points.
-pub async fn diff(here: &Installation, flags: args::Compare, output: Output) -> Result<u8, Failure> {
+pub async fn diff(here: &Paths, flags: args::Compare, output: Output) -> Result<u8, Failure> {
     let args::Compare { workspace, before, after, under, file } = flags;
-    let wish = SnapshotDiff {
+    let request = SnapshotDiff {
         workspace_id: workspace,
         snapshot_name: before,
         other: Some(after.clone()),
@@ -25,9 +25,9 @@ pub async fn diff(here: &Installation, flags: args::Compare, output: Output) -> 
         file,
         max_results: Some(MOST),
     };
-    let found = Daemon::reach(here, output).await?.change("Still comparing", &wish).await?;
-    output.result(&found, |out| match (&found.diff, &wish.file) {
-        (Some(text), Some(path)) => write_text(out, &wish.snapshot_name, &after, path, text),
+    let found = Daemon::reach(here, output).await?.change("Still comparing", &request).await?;
+    output.result(&found, |out| match (&found.diff, &request.file) {
+        (Some(text), Some(path)) => write_text(out, &request.snapshot_name, &after, path, text),
         _ => write_changes(out, &found),
     })?;
     Ok(0)

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{SnapshotDetails, SnapshotList};
-use agentiso_runtime::Installation;
 
 use crate::args::Names;
 use crate::commands::Daemon;
@@ -14,9 +14,9 @@ use crate::ui::{Table, age_since, bytes, tree};
 const COLUMNS: [&str; 7] = ["NAME", "MEMORY", "CREATED", "USED", "REFERENCED", "FORKS", "DESCRIPTION"];
 
 /// Lists the snapshots of a workspace.
-pub async fn ls(here: &Installation, workspace: String, only: Names, output: Output) -> Result<u8, Failure> {
-    let wish = SnapshotList { workspace_id: workspace, kind: None };
-    let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+pub async fn ls(here: &Paths, workspace: String, only: Names, output: Output) -> Result<u8, Failure> {
+    let request = SnapshotList { workspace_id: workspace, kind: None };
+    let listed = Daemon::reach(here, output).await?.ask("Still looking", &request).await?;
     let snapshots = &listed.snapshots;
     output.result(&listed, |out| {
         if only.names {
@@ -29,7 +29,7 @@ pub async fn ls(here: &Installation, workspace: String, only: Names, output: Out
         }
         table.write(out)?;
         if snapshots.is_empty() && out.is_terminal() {
-            writeln!(out, "No snapshots yet. Try: agentiso snapshot create {} NAME", wish.workspace_id)?;
+            writeln!(out, "No snapshots yet. Try: agentiso snapshot create {} NAME", request.workspace_id)?;
         }
         Ok(())
     })?;

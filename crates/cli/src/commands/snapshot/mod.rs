@@ -1,13 +1,15 @@
-//! Snapshots: taking, listing, restoring, comparing, removing.
+//! `agentiso snapshot`.
 
 mod create;
 mod diff;
 mod ls;
 mod restore;
 mod rm;
+mod verbs;
 
-pub use self::create::create;
-pub use self::diff::diff;
-pub use self::ls::ls;
-pub use self::restore::restore;
-pub use self::rm::rm;
+use self::create::create;
+use self::diff::diff;
+use self::ls::ls;
+use self::restore::restore;
+use self::rm::rm;
+pub use self::verbs::snapshot;

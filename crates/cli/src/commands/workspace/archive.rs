@@ -3,23 +3,18 @@
 use std::io::Write;
 use std::path::{Path, absolute};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{WorkspaceExport, WorkspaceImport};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 
 use crate::commands::Daemon;
 use crate::output::Output;
 use crate::ui::bytes;
 
 /// Writes a workspace to an archive. The daemon writes it; it ends with this process.
-pub async fn export(
-    here: &Installation,
-    workspace: String,
-    file: &Path,
-    output: Output,
-) -> Result<u8, Failure> {
-    let wish = WorkspaceExport { workspace_id: workspace, host_path: host_path(file)? };
-    let written = Daemon::reach(here, output).await?.ask("Still copying files", &wish).await?;
+pub async fn export(here: &Paths, workspace: String, file: &Path, output: Output) -> Result<u8, Failure> {
+    let request = WorkspaceExport { workspace_id: workspace, host_path: host_path(file)? };
+    let written = Daemon::reach(here, output).await?.ask("Still copying files", &request).await?;
     output.result(&written, |out| {
         let (name, files, size) = (&written.name, written.files, bytes(written.bytes));
         writeln!(out, "Exported {name} to {} ({files} files, {size}).", written.host_path)
@@ -28,14 +23,9 @@ pub async fn export(
 }
 
 /// Makes a workspace from an archive. It ends with this process, unless the workspace is being started already.
-pub async fn import(
-    here: &Installation,
-    file: &Path,
-    name: Option<String>,
-    output: Output,
-) -> Result<u8, Failure> {
-    let wish = WorkspaceImport { host_path: host_path(file)?, name };
-    let made = Daemon::reach(here, output).await?.ask("Still copying files", &wish).await?;
+pub async fn import(here: &Paths, file: &Path, name: Option<String>, output: Output) -> Result<u8, Failure> {
+    let request = WorkspaceImport { host_path: host_path(file)?, name };
+    let made = Daemon::reach(here, output).await?.ask("Still copying files", &request).await?;
     output.result(&made, |out| {
         writeln!(out, "Imported {}: {} files, image {}.", made.name, made.files, made.base_image)?;
         writeln!(out, "Try: agentiso shell {}", made.name)

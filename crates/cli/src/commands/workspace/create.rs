@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{
     PortForward, SetEnv, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceUpdate,
 };
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 
 use crate::args::{self, Command, Conditions, PortPair};
 use crate::commands::attend::variable;
@@ -25,11 +25,11 @@ struct Equipment {
 
 /// Creates and starts a workspace, and runs a command in it if there is one. If it cannot be given what was asked for,
 /// no workspace is left behind.
-pub async fn create(here: &Installation, flags: args::Create, output: Output) -> Result<u8, Failure> {
+pub async fn create(here: &Paths, flags: args::Create, output: Output) -> Result<u8, Failure> {
     let env =
         flags.env.iter().filter_map(|text| text_variable(text).transpose()).collect::<Result<_, _>>()?;
     let equipment = Equipment { env, forwards: flags.forward, restart: flags.restart };
-    let wish = WorkspaceCreate {
+    let request = WorkspaceCreate {
         name: flags.name,
         base_image: flags.size.image,
         vcpus: flags.size.vcpus,
@@ -43,7 +43,7 @@ pub async fn create(here: &Installation, flags: args::Create, output: Output) ->
         ..WorkspaceCreate::default()
     };
     let daemon = Daemon::reach(here, output).await?;
-    let made = daemon.change("Still starting the workspace", &wish).await?;
+    let made = daemon.change("Still starting the workspace", &request).await?;
     let ports = match equip(&daemon, &made, equipment).await {
         Ok(ports) => ports,
         Err(failure) => return Err(undo(&daemon, made, failure).await),
@@ -69,19 +69,19 @@ async fn equip(
 ) -> Result<Vec<(u16, u16)>, Failure> {
     let workspace_id = made.workspace_id.clone();
     if !with.env.is_empty() {
-        let wish = SetEnv { workspace_id: workspace_id.clone(), vars: with.env.into() };
-        daemon.change("Still setting variables", &wish).await?;
+        let request = SetEnv { workspace_id: workspace_id.clone(), vars: with.env.into() };
+        daemon.change("Still setting variables", &request).await?;
     }
     if with.restart {
         let restart = Some(true);
-        let wish =
+        let request =
             WorkspaceUpdate { workspace_id: workspace_id.clone(), restart, ..WorkspaceUpdate::default() };
-        daemon.change("Still updating the workspace", &wish).await?;
+        daemon.change("Still updating the workspace", &request).await?;
     }
     let mut open = Vec::new();
     for PortPair { host, guest } in with.forwards {
-        let wish = PortForward { workspace_id: workspace_id.clone(), guest_port: guest, host_port: host };
-        let forwarded = daemon.change("Still opening the port", &wish).await?;
+        let request = PortForward { workspace_id: workspace_id.clone(), guest_port: guest, host_port: host };
+        let forwarded = daemon.change("Still opening the port", &request).await?;
         open.push((forwarded.host_port, forwarded.guest_port));
     }
     Ok(open)

@@ -2,19 +2,20 @@
 
 use std::io::{self, Write};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{WorkspaceDetails, WorkspaceInfo};
 use agentiso_core::{Failure, WorkspaceId};
-use agentiso_runtime::Installation;
 
 use super::labels_in_words;
+use crate::args;
 use crate::commands::Daemon;
 use crate::output::Output;
 use crate::ui::{Stream, bytes};
 
 /// Shows one workspace.
-pub async fn info(here: &Installation, workspace: String, output: Output) -> Result<u8, Failure> {
-    let wish = WorkspaceInfo { workspace_id: workspace };
-    let details = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+pub async fn info(here: &Paths, args::One { workspace }: args::One, output: Output) -> Result<u8, Failure> {
+    let request = WorkspaceInfo { workspace_id: workspace };
+    let details = Daemon::reach(here, output).await?.ask("Still looking", &request).await?;
     output.result(&details, |out| describe(out, &details))?;
     Ok(0)
 }

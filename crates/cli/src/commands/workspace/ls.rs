@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{WorkspaceBrief, WorkspaceList};
-use agentiso_runtime::Installation;
 
 use super::labels_in_words;
 use crate::args;
@@ -15,14 +15,14 @@ use crate::ui::{Table, age_since, bytes, tree};
 const COLUMNS: [&str; 9] = ["NAME", "STATE", "IMAGE", "VCPUS", "MEMORY", "DISK", "AGE", "FROM", "LABELS"];
 
 /// Lists workspaces.
-pub async fn ls(here: &Installation, flags: args::Ls, output: Output) -> Result<u8, Failure> {
+pub async fn ls(here: &Paths, flags: args::Ls, output: Output) -> Result<u8, Failure> {
     let chosen = flags.state.is_some() || !flags.labels.is_empty();
-    let wish = WorkspaceList {
+    let request = WorkspaceList {
         state_filter: flags.state.map(Into::into),
         labels: flags.labels.into_iter().collect(),
         owned: false,
     };
-    let listed = Daemon::reach(here, output).await?.ask("Still looking", &wish).await?;
+    let listed = Daemon::reach(here, output).await?.ask("Still looking", &request).await?;
     output.result(&listed, |out| {
         let order = tree(&parents(&listed.workspaces));
         if flags.only.names {

@@ -1,4 +1,4 @@
-//! Workspaces: making, looking, starting, stopping, removing.
+//! Workspaces: creating, listing, starting, stopping, removing.
 
 mod archive;
 mod create;
@@ -10,8 +10,9 @@ mod prune;
 mod rm;
 mod selection;
 mod update;
+mod verbs;
 
-pub use self::archive::{export, import};
+use self::archive::{export, import};
 pub use self::create::create;
 pub use self::info::info;
 pub(super) use self::labels::labels_in_words;
@@ -20,3 +21,4 @@ pub use self::power::{resume, start, stop, suspend};
 pub use self::prune::prune;
 pub use self::rm::rm;
 pub use self::update::update;
+pub use self::verbs::workspace;

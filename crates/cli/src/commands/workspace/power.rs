@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{
     Action, State, WorkspaceResume, WorkspaceStart, WorkspaceStateNow, WorkspaceStop, WorkspaceSuspend,
 };
-use agentiso_runtime::Installation;
 use serde_json::json;
 
 use super::selection::chosen;
@@ -30,50 +30,50 @@ struct Words {
 }
 
 /// Starts stopped workspaces on their disks.
-pub async fn start(here: &Installation, flags: args::Start, output: Output) -> Result<u8, Failure> {
+pub async fn start(here: &Paths, flags: args::Start, output: Output) -> Result<u8, Failure> {
     let words = Words { doing: "starting", done: "Started", from: &[State::Stopped, State::Suspended] };
     change(here, output, flags.which, &words, |workspace_id| WorkspaceStart { workspace_id }).await
 }
 
 /// Stops workspaces.
-pub async fn stop(here: &Installation, flags: args::Stop, output: Output) -> Result<u8, Failure> {
+pub async fn stop(here: &Paths, flags: args::Stop, output: Output) -> Result<u8, Failure> {
     let args::Stop { which, force, timeout: timeout_secs } = flags;
     let words = Words { doing: "stopping", done: "Stopped", from: &[State::Running] };
-    let wish = |workspace_id| WorkspaceStop { workspace_id, force, timeout_secs };
-    change(here, output, which, &words, wish).await
+    let request = |workspace_id| WorkspaceStop { workspace_id, force, timeout_secs };
+    change(here, output, which, &words, request).await
 }
 
 /// Writes the memory of workspaces to disk and ends their machines.
-pub async fn suspend(here: &Installation, flags: args::Suspend, output: Output) -> Result<u8, Failure> {
+pub async fn suspend(here: &Paths, flags: args::Suspend, output: Output) -> Result<u8, Failure> {
     let words = Words { doing: "suspending", done: "Suspended", from: &[State::Running] };
     change(here, output, flags.which, &words, |workspace_id| WorkspaceSuspend { workspace_id }).await
 }
 
 /// Continues suspended workspaces.
-pub async fn resume(here: &Installation, flags: args::Resume, output: Output) -> Result<u8, Failure> {
+pub async fn resume(here: &Paths, flags: args::Resume, output: Output) -> Result<u8, Failure> {
     let words = Words { doing: "resuming", done: "Resumed", from: &[State::Suspended] };
     change(here, output, flags.which, &words, |workspace_id| WorkspaceResume { workspace_id }).await
 }
 
 async fn change<A: Action<Outcome = WorkspaceStateNow>>(
-    here: &Installation,
+    here: &Paths,
     output: Output,
     mut which: Selection,
     words: &Words,
-    wish: impl Fn(String) -> A,
+    request: impl Fn(String) -> A,
 ) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     if which.workspaces.len() == 1 {
         let name = which.workspaces.remove(0);
         let what = format!("Still {} {name}", words.doing);
-        let now = daemon.change(&what, &wish(name)).await?;
+        let now = daemon.change(&what, &request(name)).await?;
         output.result(&now, |out| tell(out, words.done, &now))?;
         return Ok(0);
     }
     let named = !which.workspaces.is_empty();
     let mut chosen = chosen(&daemon, which).await?;
     chosen.retain(|one| named || words.from.contains(&one.state));
-    let wishes: Vec<A> = chosen.iter().map(|one| wish(one.workspace_id.clone())).collect();
+    let wishes: Vec<A> = chosen.iter().map(|one| request(one.workspace_id.clone())).collect();
     let what = format!("Still {} {} workspaces", words.doing, wishes.len());
     let results = daemon.change_each(&what, &wishes).await?;
     let (mut changed, mut failures) = (Vec::new(), Vec::new());

@@ -1,11 +1,11 @@
-//! `agentiso prune`: removes workspaces nobody uses.
+//! `agentiso prune`: removes unused workspaces.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{State, WorkspaceDetails, WorkspaceInfo, WorkspaceList};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -16,15 +16,15 @@ use crate::output::Output;
 use crate::ui::{Stream, Table, age_since, bytes};
 
 /// Removes stopped workspaces, after asking.
-pub async fn prune(here: &Installation, flags: args::Prune, output: Output) -> Result<u8, Failure> {
+pub async fn prune(here: &Paths, flags: args::Prune, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
-    let wish = WorkspaceList {
+    let request = WorkspaceList {
         state_filter: Some(State::Stopped),
         labels: flags.labels.iter().cloned().collect(),
         ..WorkspaceList::default()
     };
     let mut found: Vec<WorkspaceDetails> = Vec::new();
-    for brief in daemon.ask("Still looking", &wish).await?.workspaces {
+    for brief in daemon.ask("Still looking", &request).await?.workspaces {
         let details =
             daemon.ask("Still looking", &WorkspaceInfo { workspace_id: brief.workspace_id }).await?;
         if flags.unused_for.is_none_or(|least| unused_secs(&details.last_used_at) >= least) {
@@ -57,12 +57,12 @@ fn list(out: &mut Stream, found: &[WorkspaceDetails]) -> io::Result<()> {
     table.write(out)
 }
 
-/// Asks whether to go on. Fails where nobody can answer.
+/// Asks for confirmation. Fails if standard input is not a terminal.
 fn confirm(found: &[WorkspaceDetails], output: Output) -> Result<(), Failure> {
     if output.json || !io::stdin().is_terminal() {
         return Err(Failure::new(
             Code::InvalidArgument,
-            "prune asks before it removes, and nobody can answer here",
+            "prune asks for confirmation, and standard input is not a terminal",
         )
         .with_remedy(
             "run agentiso prune --dry-run to see what it would remove, then agentiso prune --force",

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::action::{State, WorkspaceBrief, WorkspaceDestroy};
 use agentiso_core::{Code, Failure};
-use agentiso_runtime::Installation;
 use serde_json::json;
 
 use super::selection::chosen;
@@ -13,7 +13,7 @@ use crate::commands::Daemon;
 use crate::output::Output;
 
 /// Removes workspaces: none of them if one does not exist, runs, or is suspended with its processes.
-pub async fn rm(here: &Installation, flags: args::Rm, output: Output) -> Result<u8, Failure> {
+pub async fn rm(here: &Paths, flags: args::Rm, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     let found = chosen(&daemon, flags.which).await?;
     if !flags.force {

@@ -10,8 +10,8 @@ use crate::commands::Daemon;
 pub async fn chosen(daemon: &Daemon, which: Selection) -> Result<Vec<WorkspaceBrief>, Failure> {
     if which.workspaces.is_empty() {
         let labels = which.labels.into_iter().collect();
-        let wish = WorkspaceList { labels, ..WorkspaceList::default() };
-        return Ok(daemon.ask("Still looking", &wish).await?.workspaces);
+        let request = WorkspaceList { labels, ..WorkspaceList::default() };
+        return Ok(daemon.ask("Still looking", &request).await?.workspaces);
     }
     let mut found: Vec<WorkspaceBrief> = Vec::new();
     for workspace_id in which.workspaces {

@@ -2,19 +2,19 @@
 
 use std::io::Write;
 
+use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::WorkspaceUpdate;
-use agentiso_runtime::Installation;
 
 use crate::args::{self, Changes, Switch};
 use crate::commands::Daemon;
 use crate::output::Output;
 
 /// Changes the size, times and restart of a workspace.
-pub async fn update(here: &Installation, flags: args::Update, output: Output) -> Result<u8, Failure> {
+pub async fn update(here: &Paths, flags: args::Update, output: Output) -> Result<u8, Failure> {
     let Changes { vcpus, memory, ttl, idle_stop, restart } = flags.changes;
     let resized = vcpus.is_some() || memory.is_some();
-    let wish = WorkspaceUpdate {
+    let request = WorkspaceUpdate {
         workspace_id: flags.workspace.clone(),
         vcpus,
         memory_mb: memory,
@@ -23,7 +23,7 @@ pub async fn update(here: &Installation, flags: args::Update, output: Output) ->
         restart: restart.map(|switch| switch == Switch::Yes),
         ..WorkspaceUpdate::default()
     };
-    let updated = Daemon::reach(here, output).await?.change("Still updating the workspace", &wish).await?;
+    let updated = Daemon::reach(here, output).await?.change("Still updating the workspace", &request).await?;
     output.result(&updated, |out| {
         writeln!(out, "Updated {}.", flags.workspace)?;
         match updated.next_resources {

@@ -18,6 +18,9 @@ pub struct CreateRequest {
     pub pool: bool,
     /// The session it belongs to from the instant it exists: a workspace without an owner is free to take.
     pub owner: Option<SessionId>,
+    /// Records, in the transaction that adds the workspace, that it exists for one command:
+    /// [`WorkspaceRecords::one_shots`](crate::ports::records::WorkspaceRecords::one_shots) lists it.
+    pub one_shot: bool,
 }
 
 /// A workspace to remove.

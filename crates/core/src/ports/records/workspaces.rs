@@ -173,6 +173,9 @@ pub trait WorkspaceRecords: Send + Sync {
     /// All workspaces, oldest first.
     async fn workspaces(&self) -> Result<Vec<Workspace>, Failure>;
 
+    /// The workspaces that were created as one-shots (see [`CreateRequest`](crate::ports::host::CreateRequest)).
+    async fn one_shots(&self) -> Result<Vec<WorkspaceId>, Failure>;
+
     /// The snapshot of a workspace that has a name; fails with `snapshot_not_found` if there is none.
     async fn find_snapshot(&self, workspace: WorkspaceId, name: &str) -> Result<Snapshot, Failure>;
 

@@ -1,5 +1,6 @@
 //! Creating and destroying workspaces.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,7 @@ impl Perform for WorkspaceCreate {
 
     async fn perform(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
         let key = self.idempotency_key.clone();
-        context.once(key.as_ref(), &self, self.clone().make(context)).await
+        context.once(key.as_ref(), &self, self.clone().make(context, Lifetime::UntilDestroyed)).await
     }
 
     fn is_undone_when_abandoned(&self) -> bool {
@@ -63,12 +64,25 @@ struct InitialSettings {
     labels: std::collections::BTreeMap<String, String>,
 }
 
-trait Make {
-    async fn make(self, context: &Context) -> Result<WorkspaceCreated, Failure>;
+/// How long a new workspace exists.
+pub(crate) enum Lifetime<'a> {
+    /// Until it is destroyed.
+    UntilDestroyed,
+    /// For one command. If the future completes before the workspace is created, the caller is gone and the creation is
+    /// undone.
+    OneCommand(Pin<&'a mut (dyn Future<Output = ()> + Send)>),
+}
+
+pub(crate) trait Make {
+    fn make(
+        self,
+        context: &Context,
+        lifetime: Lifetime<'_>,
+    ) -> impl Future<Output = Result<WorkspaceCreated, Failure>> + Send;
 }
 
 impl Make for WorkspaceCreate {
-    async fn make(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
+    async fn make(self, context: &Context, lifetime: Lifetime<'_>) -> Result<WorkspaceCreated, Failure> {
         let engine = &context.engine;
         refuse_internet(self.allow_internet)?;
         let defaults = engine.settings.default_resources;
@@ -84,17 +98,27 @@ impl Make for WorkspaceCreate {
             None => engine.settings.default_image.parse()?,
         };
         let name = self.name.as_deref().map(str::parse).transpose()?;
-        let lifetime = self.ttl_secs.map(checked_secs).transpose()?;
+        let ttl = self.ttl_secs.map(checked_secs).transpose()?;
         let initial = InitialSettings {
-            expires_at: lifetime.map(|lifetime| engine.clock.now() + lifetime),
+            expires_at: ttl.map(|ttl| engine.clock.now() + ttl),
             idle_stop: self.idle_stop_secs.map(checked_secs).transpose()?,
             labels: self.labels.clone(),
         };
         let _reserved = engine.quota.reserve(engine, context.caller.session, Amounts::of(&resources)).await?;
         let owner = context.caller.session;
-        let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool, owner };
+        let (cold, pool) = (self.cold, !self.no_pool);
+        let one_shot = matches!(lifetime, Lifetime::OneCommand(_));
+        let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot };
         let began = Instant::now();
-        let view = match engine.host.create(&request, &context.progress).await {
+        let creating = engine.host.create(&request, &context.progress);
+        let created = match lifetime {
+            Lifetime::UntilDestroyed => creating.await,
+            Lifetime::OneCommand(abandoned) => tokio::select! {
+                created = creating => created,
+                () = abandoned => Err(Failure::new(Code::Cancelled, "the caller is gone")),
+            },
+        };
+        let view = match created {
             Err(failure) if failure.code() == Code::WorkspaceExists => {
                 return Err(context.about_taken(request.name.as_ref(), failure).await);
             }

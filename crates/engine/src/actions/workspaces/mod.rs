@@ -10,4 +10,5 @@ mod status;
 mod suspend;
 
 pub(super) use create::refuse_internet;
+pub(crate) use create::{Lifetime, Make};
 pub(crate) use suspend::refuse_suspend_snapshot;
