@@ -1,6 +1,7 @@
 //! The daemon as a client sees it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use agentiso_core::action::Action;
 use agentiso_core::progress::{Progress, Silent};
@@ -15,8 +16,11 @@ use serde_json::{Map, Value};
 use crate::error::{lost, unintelligible, unwritable};
 use crate::events::{self, JobEvent, Watched};
 use crate::exec::{self, ExecStream};
-use crate::http::{EVENTS, Http, encoded};
+use crate::http::{EVENTS, Http, JSON, encoded};
 use crate::sse;
+
+/// How long a daemon may take to answer before it counts as slow.
+const ALIVE: Duration = Duration::from_secs(5);
 
 /// A client of the daemon. Cloning it is cheap; every request has a connection of its own.
 #[derive(Clone)]
@@ -44,9 +48,11 @@ impl Client {
         self
     }
 
-    /// Whether a daemon accepts connections.
-    pub async fn is_reachable(&self) -> bool {
-        self.http.connect().await.is_ok()
+    /// Whether a daemon answers. Connecting is not enough: the socket of a process that is being killed still accepts
+    /// connections. A daemon that is merely slow is alive.
+    pub async fn is_alive(&self) -> bool {
+        let answer = self.http.exchange(Method::HEAD, "/", Vec::new(), JSON);
+        !matches!(tokio::time::timeout(ALIVE, answer).await, Ok(Err(_)))
     }
 
     /// Performs an action.

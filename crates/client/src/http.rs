@@ -53,6 +53,26 @@ impl Http {
         body: Vec<u8>,
         accept: &str,
     ) -> Result<Response<Incoming>, Failure> {
+        let answer = self.exchange(method, path, body, accept).await?;
+        let status = answer.status();
+        if status.is_informational() || status.is_redirection() {
+            return Err(unintelligible(format!("unexpected status {status}")));
+        }
+        if !status.is_success() {
+            return Err(failure(status, &whole(answer).await?));
+        }
+        require_content_type(&answer, accept)?;
+        Ok(answer)
+    }
+
+    /// Sends a request and returns the response, whatever it says.
+    pub async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        accept: &str,
+    ) -> Result<Response<Incoming>, Failure> {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(self.connect().await?))
                 .await
@@ -73,19 +93,10 @@ impl Http {
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| {
             Failure::new(Code::InvalidArgument, format!("the request could not be written: {error}"))
         })?;
-        let answer = tokio::time::timeout(BEGIN, sender.send_request(request))
+        tokio::time::timeout(BEGIN, sender.send_request(request))
             .await
             .map_err(|_| lost(&format!("the daemon did not answer within {} s", BEGIN.as_secs())))?
-            .map_err(broken)?;
-        let status = answer.status();
-        if status.is_informational() || status.is_redirection() {
-            return Err(unintelligible(format!("unexpected status {status}")));
-        }
-        if !status.is_success() {
-            return Err(failure(status, &whole(answer).await?));
-        }
-        require_content_type(&answer, accept)?;
-        Ok(answer)
+            .map_err(broken)
     }
 
     /// Sends a request and reads the whole response.

@@ -74,7 +74,7 @@ struct Lasting {
 impl Lasting {
     /// Starts the daemon if it is not running: nothing was sent to it yet.
     async fn revive(&self) -> Result<(), Failure> {
-        if self.daemon.is_reachable().await {
+        if self.daemon.is_alive().await {
             return Ok(());
         }
         client(&self.paths).await.map(drop)

@@ -63,7 +63,7 @@ pub async fn client_if_running(paths: &Paths) -> Result<Option<Client>, Failure>
         }
     };
     let client = Client::new(socket.path(), NAME);
-    if !client.is_reachable().await {
+    if !client.is_alive().await {
         return Ok(None);
     }
     // The path through an open directory is good for as long as the directory is open: for ever, in a command.

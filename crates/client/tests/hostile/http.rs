@@ -122,3 +122,20 @@ async fn a_server_that_never_answers_is_given_up() {
     let server = Server::answering(Answer::Silence(head("200 OK", &[JSON, "content-length: 2"])));
     says(&server.client().start_session(true).await.unwrap_err(), &["stopped in the middle"]);
 }
+
+#[tokio::test]
+async fn a_server_is_alive_if_it_answers_anything() {
+    let server = Server::answering(Answer::response("404 Not Found", &["content-length: 0"], ""));
+    assert!(server.client().is_alive().await);
+    // As a process does that is being killed.
+    let server = Server::answering(Answer::Bytes(Vec::new()));
+    assert!(!server.client().is_alive().await);
+    let nobody = agentiso_client::Client::new("/nonexistent/socket".as_ref(), "test");
+    assert!(!nobody.is_alive().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_slow_is_alive() {
+    let server = Server::answering(Answer::Silence(Vec::new()));
+    assert!(server.client().is_alive().await);
+}
