@@ -337,8 +337,9 @@ impl RunningCommand for Command {
         Box::new(Control { events: self.events.clone(), log: Arc::clone(&self.log) })
     }
 
-    fn ended(self: Box<Self>, _: &Exit) {
+    async fn ended(self: Box<Self>, _: &Exit) -> Result<(), Failure> {
         self.log.add("command ended");
+        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@ fn in_session(server: &Server) -> Client {
 async fn only_the_user_can_start_a_session() {
     let server = Server::at_socket(Fake::default());
     let begun = server.client().start_session(true).await.unwrap();
-    assert_eq!(begun.token, SESSION_TOKEN);
+    assert_eq!(begun.token.expose(), SESSION_TOKEN);
     assert_eq!(server.log.all(), ["begin Mcp tests/1"]);
     let refused = in_session(&server).start_session(true).await.unwrap_err();
     assert_eq!(refused.code(), agentiso_core::Code::PermissionDenied);
