@@ -1,4 +1,5 @@
 //! Checks that the OpenAPI document is up to date. `UPDATE_DOCS=1` rewrites it.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::HashSet;
 use std::path::Path;
