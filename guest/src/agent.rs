@@ -11,14 +11,14 @@ use crate::{
     groups::Groups,
     hold::Hold,
     jobs::Jobs,
-    pool::Pool,
     root::NEW_ROOT,
     running::Running,
+    workers::Workers,
 };
 
 /// The agent: its workers and commands and, if it is PID 1, the machine it manages.
 pub(crate) struct Agent {
-    pub(crate) pool: Pool,
+    pub(crate) workers: Workers,
     pub(crate) running: Running,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) environment: Environment,
@@ -70,7 +70,7 @@ impl Agent {
 
     fn new(machine: Option<Machine>) -> Self {
         Self {
-            pool: Pool::new(),
+            workers: Workers::new(),
             running: Running::new(),
             jobs: Arc::default(),
             environment: Environment::default(),

@@ -14,14 +14,13 @@ use crate::{
     find::find,
     frames::Scratch,
     grep::grep,
-    hold, job, list, paths,
-    pool::Job,
-    power, remove,
+    hold, job, list, paths, power, remove,
     session::Streams,
     status,
     stream::Stream,
     sync::locked,
     tree_receive, tree_send,
+    workers::Job,
 };
 
 /// A request that a worker handles.

@@ -193,7 +193,7 @@ impl Server<'_> {
         streams.insert(frame.stream, Arc::clone(&stream));
         drop(streams);
         let job = RequestJob::new(Arc::clone(self.agent), Arc::clone(&session.streams), stream, request);
-        self.agent.pool.submit(Box::new(job));
+        self.agent.workers.submit(Box::new(job));
     }
 }
 

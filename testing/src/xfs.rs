@@ -11,24 +11,22 @@ const BYTES: u64 = 512 << 20;
 
 /// An XFS of its own, in a file, mounted in a temporary directory until dropped.
 ///
-/// Mounting needs root. As anybody else there is none, and the tests that need one have nothing to run on: they must
-/// end when [`TestXfs::mount`] says so.
+/// Mounting needs root: `scripts/test` leaves the tests that need one out, and says so, for anybody else.
 pub struct TestXfs {
     dir: tempfile::TempDir,
 }
 
 impl TestXfs {
-    /// Makes and mounts one; `None`, and a line that says why, if we are not root.
+    /// Makes and mounts one.
     ///
     /// # Panics
     ///
-    /// If root cannot do it either: `mkfs.xfs` is missing, or the host lets nobody mount.
-    #[expect(clippy::print_stderr, reason = "a test that has nothing to run on must say so")]
-    pub fn mount() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("not root, so no XFS can be mounted: reflinks are not tested");
-            return None;
-        }
+    /// If that cannot be done: we are not root, `mkfs.xfs` is missing, or the host lets nobody mount.
+    pub fn mount() -> Self {
+        assert!(
+            rustix::process::geteuid().is_root(),
+            "mounting an XFS needs root; run the other tests with: cargo nextest run -E 'not binary(reflinks)'"
+        );
         let dir = tempfile::tempdir().expect("a temporary directory");
         let image = dir.path().join("image");
         File::create(&image).and_then(|file| file.set_len(BYTES)).expect("a file for the XFS");
@@ -36,7 +34,7 @@ impl TestXfs {
         let this = Self { dir };
         std::fs::create_dir(this.path()).expect("a mount point");
         run(Command::new("mount").args(["-t", "xfs", "-o", "loop"]).arg(image).arg(this.path()));
-        Some(this)
+        this
     }
 
     /// Where it is mounted.

@@ -1,4 +1,5 @@
 //! Checks the reference pages against the code. `UPDATE_DOCS=1` rewrites the generated ones.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::BTreeSet;
 use std::env;
@@ -146,4 +147,43 @@ fn every_flag_on_the_command_line_page_exists() {
         .filter(|word| word.len() > 2 && word.starts_with("--"));
     let unknown: Vec<&str> = named.filter(|flag| !known.contains(*flag)).collect();
     assert!(unknown.is_empty(), "unknown flags: {unknown:?}");
+}
+
+/// The names of all functions in the source files below a directory.
+fn functions(dir: &Path, names: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, names);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let found = text.lines().filter_map(|line| line.split("fn ").nth(1));
+            names.extend(found.filter_map(|rest| rest.split(['(', '<']).next()).map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn tests_named_in_the_documentation_and_the_matrix_exist() {
+    let top = page("..");
+    let mut known = BTreeSet::new();
+    for dir in ["crates", "guest", "testing"] {
+        functions(&top.join(dir), &mut known);
+    }
+    let is_test = |name: &&str| {
+        name.matches('_').count() > 2
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_…".contains(c))
+    };
+    let exists = |name: &str| match name.strip_suffix('…') {
+        Some(beginning) => known.iter().any(|known| known.starts_with(beginning)),
+        None => known.contains(name),
+    };
+    let pages = ["security.md", "fork-correctness.md"].map(|name| fs::read_to_string(page(name)).unwrap());
+    let matrix = fs::read_to_string(top.join("scripts/nested/tests")).unwrap();
+    let rows = matrix.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split(' ').nth(1));
+    let named = pages.iter().flat_map(|page| spans(page)).filter(is_test);
+    let named: Vec<&str> = named.chain(rows.filter_map(|test| test.rsplit("::").next())).collect();
+    assert!(named.len() > 80, "only {} tests were found", named.len());
+    let missing: Vec<&&str> = named.iter().filter(|name| !exists(name)).collect();
+    assert!(missing.is_empty(), "no test has these names: {missing:#?}");
 }

@@ -1,8 +1,8 @@
-//! Where a disk ends.
+//! Bounds checks.
 
 use std::io;
 
-/// Refuses a piece that reaches beyond the end of a disk.
+/// Fails if a range extends beyond the end of a disk.
 pub(crate) fn check(size: u64, offset: u64, length: u64) -> io::Result<()> {
     match offset.checked_add(length) {
         Some(end) if end <= size => Ok(()),
@@ -10,7 +10,7 @@ pub(crate) fn check(size: u64, offset: u64, length: u64) -> io::Result<()> {
     }
 }
 
-/// How many bytes follow an offset; refuses one at the end or beyond.
+/// The number of bytes from an offset to the end; fails if there are none.
 pub(crate) fn rest(size: u64, offset: u64) -> io::Result<u64> {
     size.checked_sub(offset).filter(|&rest| rest > 0).ok_or_else(beyond_the_end)
 }

@@ -1,4 +1,4 @@
-//! Which back end fits a directory.
+//! Choosing the back end for a directory.
 
 use std::fs::File;
 use std::io;
@@ -12,21 +12,21 @@ use rustix::io::Errno;
 
 use crate::{Qcow2Layers, Reflinks, Zvols, fiemap};
 
-/// Which back end is asked for.
+/// The requested back end.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Wanted {
-    /// The best the file system allows.
+    /// The best that the file system supports.
     #[default]
     Auto,
     /// [`Qcow2Layers`].
     Qcow2,
     /// [`Reflinks`].
     Reflink,
-    /// [`Zvols`] in a dataset, for disks anywhere in a directory.
+    /// [`Zvols`] in a dataset, for disks below a directory.
     Zfs(Dataset, PathBuf),
 }
 
-/// A back end that works.
+/// The chosen back end.
 #[derive(Clone)]
 pub struct Choice {
     /// The back end.
@@ -35,8 +35,7 @@ pub struct Choice {
     pub why: String,
 }
 
-/// Chooses a back end for disks in `dir`, which must exist. Disks that one made can only be used with the same one
-/// later, whatever the directory is on by then.
+/// Chooses a back end for disks in `dir`, which must exist. Disks can only be used with the back end that created them.
 pub fn choose(dir: &Path, wanted: Wanted) -> Result<Choice, DiskError> {
     let asked = |disks: Arc<dyn Disks>| Choice { disks, why: "the configuration asks for it".to_owned() };
     match &wanted {
@@ -64,7 +63,8 @@ pub fn choose(dir: &Path, wanted: Wanted) -> Result<Choice, DiskError> {
     }
 }
 
-/// Clones a small file that has no name, and asks where the copy is kept: copies that cannot be measured are no use.
+/// Tests reflinks with a small temporary file, and whether FIEMAP reports the extents of the copy, which is needed to
+/// measure disk usage.
 fn probe(dir: &Path) -> io::Result<()> {
     let nameless = || -> io::Result<File> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -76,13 +76,13 @@ fn probe(dir: &Path) -> io::Result<()> {
     fiemap::settle(&copy)
 }
 
-/// Tells a file system that cannot do it from one that could, but not now.
+/// Whether an error means that the file system does not support it, and not that it failed this time.
 pub fn says_unsupported(error: &io::Error) -> bool {
     let unsupported = [Errno::OPNOTSUPP, Errno::NOTTY, Errno::INVAL, Errno::NOSYS, Errno::ISDIR];
     Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
 }
 
-/// What the file system at `path` is called.
+/// The name of the file system at `path`.
 pub fn file_system_name(path: &Path) -> String {
     let magic = match rustix::fs::statfs(path) {
         Ok(found) => found.f_type as u64 & 0xffff_ffff,

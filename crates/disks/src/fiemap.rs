@@ -1,20 +1,20 @@
-//! Where the file system keeps the bytes of a file.
+//! The extents of a file on its file system (FIEMAP).
 
 use std::fs::File;
 use std::io;
 
 use rustix::ioctl::{Direction, Opcode, Updater, ioctl, opcode};
 
-/// Extents asked for at once.
+/// Extents per call.
 const BATCH: usize = 64;
 const FLAG_SYNC: u32 = 1;
 const EXTENT_LAST: u32 = 0x1;
 const EXTENT_UNWRITTEN: u32 = 0x800;
 const EXTENT_SHARED: u32 = 0x2000;
-/// The address says nothing reliable: not known, not yet allocated, compressed, encrypted, within metadata, packed
-/// with other files' data, not yet written, or put together from several extents.
+/// Flags with which the address is not reliable: unknown, delayed allocation, compressed, encrypted, inline, tail-packed,
+/// unwritten, or merged from several extents.
 const EXTENT_VAGUE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | EXTENT_UNWRITTEN | 0x1000;
-/// Bytes of the request that come before the extents; the number of the call is made from this.
+/// The size of the request without extents, which is part of the ioctl number.
 const HEADER_BYTES: usize = 32;
 const FS_IOC_FIEMAP: Opcode = opcode::from_components(Direction::ReadWrite, b'f', 11, HEADER_BYTES);
 
@@ -42,33 +42,33 @@ struct RawExtent {
     reserved: [u32; 3],
 }
 
-/// A piece of a file for which space is taken.
+/// An allocated extent of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Allocated {
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// How many bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// Where on the file system, if that can be told.
+    /// The address on the file system, if it is reliable.
     pub address: Option<u64>,
-    /// Whether another file has it too.
+    /// Whether it is shared with another file.
     pub is_shared: bool,
-    /// Whether something was ever written there.
+    /// Whether it was written.
     pub is_written: bool,
 }
 
-/// Waits until everything written to the file has its place.
+/// Flushes the file, so that all data has an address.
 pub fn settle(file: &File) -> io::Result<()> {
     query(file, 0, 1, 1, FLAG_SYNC).map(|_| ())
 }
 
-/// The first allocated piece that ends after `offset`, if one begins within `length` bytes from there.
+/// The first extent that ends after `offset` and begins within `length` bytes from it.
 pub fn next(file: &File, offset: u64, length: u64) -> io::Result<Option<Allocated>> {
     let request = query(file, offset, length, 1, 0)?;
     Ok(request.found().first().map(allocated))
 }
 
-/// Goes through all allocated pieces of the first `size` bytes.
+/// Iterates over the extents of the first `size` bytes.
 pub fn for_each(file: &File, size: u64, mut visit: impl FnMut(Allocated)) -> io::Result<()> {
     let mut offset = 0;
     while offset < size {

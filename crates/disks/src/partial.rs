@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Creating files atomically.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,7 +9,7 @@ use agentiso_core::ports::partial_name;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-/// A file beside the place it is meant for; removed unless it gets there.
+/// A file with a partial name, removed when dropped unless it got its final name.
 pub struct Partial {
     file: File,
     path: PathBuf,
@@ -18,7 +18,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Opens a new file for what shall once be at `target`, in place of one that was never finished.
+    /// Creates a partial file for `target`, replacing one that a killed process left.
     pub fn create(target: &Path) -> io::Result<Self> {
         let name =
             target.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no file name"))?;
@@ -31,15 +31,15 @@ impl Partial {
         Ok(Self { file, path, target: target.to_owned(), in_place: false })
     }
 
-    /// The file, to be filled.
+    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Gives the file its name; an error of kind `AlreadyExists` if something has it.
+    /// Renames the file to its final name. Fails with `AlreadyExists` if there is such a file.
     pub fn publish(mut self) -> io::Result<()> {
         match rustix::fs::renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE) {
-            // Some network file systems cannot refuse to replace.
+            // Some network file systems do not support `RENAME_NOREPLACE`.
             Err(Errno::INVAL | Errno::NOSYS) if self.target.symlink_metadata().is_err() => {
                 fs::rename(&self.path, &self.target)?;
             }
@@ -49,8 +49,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Puts the file in the place of the one that has its name, durably: after this the old one is not needed
-    /// any more, not even if the host loses power.
+    /// Replaces the file of that name durably: after a power failure the new file is there.
     pub fn replace(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.path, &self.target)?;
@@ -63,7 +62,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.in_place {
-            // Whatever failed before is what matters; the next attempt removes it too.
+            // The earlier error is reported; the next attempt removes the file too.
             let _ = fs::remove_file(&self.path);
         }
     }

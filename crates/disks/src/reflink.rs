@@ -1,4 +1,4 @@
-//! Reflink copies: raw files that share their data, on file systems that can.
+//! Reflink copies: raw files that share data.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,9 +13,9 @@ use crate::choose::{file_system_name, says_unsupported};
 use crate::fiemap;
 use crate::partial::Partial;
 
-/// Disks as raw files, each a copy of its source that shares whatever neither has written since.
+/// Disks as raw files, each a reflink copy of its source.
 ///
-/// Needs a file system with reflinks: XFS, btrfs.
+/// Needs a file system with reflinks, such as XFS or btrfs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reflinks;
 
@@ -55,7 +55,7 @@ impl Disks for Reflinks {
         open_disk(path).map(|_| None)
     }
 
-    /// What another disk has overwritten counts as shared until the host has written that back.
+    /// Data that another disk has overwritten counts as shared until the host has written it back.
     fn own_bytes(&self, path: &Path) -> Result<u64, DiskError> {
         sum(path, |piece| !piece.is_shared)
     }
@@ -64,9 +64,9 @@ impl Disks for Reflinks {
         sum(path, |piece| piece.is_written)
     }
 
-    /// What others share stays for them, whoever they are; no disk has to stay for another.
+    /// Shared data is not freed. No disk depends on another.
     fn freed_by_removal(&self, path: &Path, children: &[PathBuf]) -> Result<u64, DiskError> {
-        // What a child wrote is shared until it has found a place of its own.
+        // Data that a child wrote counts as shared until it is allocated.
         for child in children {
             let (file, _) = open_disk(child)?;
             fiemap::settle(&file).map_err(measuring(child))?;
@@ -80,7 +80,7 @@ impl Disks for Reflinks {
 
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError> {
         let (file, metadata) = open_disk(path)?;
-        // What is still on its way to the file system has no address yet, or that of what it replaces.
+        // Data that is not written back has no address yet, or that of the old data.
         fiemap::settle(&file).map_err(|cause| DiskError::Io {
             action: "open the disk",
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Files with holes.
+//! Sparse files.
 
 use std::fs::File;
 use std::io;
@@ -7,21 +7,21 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-/// How much is copied at once where the kernel does not copy by itself.
+/// The buffer size where `copy_file_range` is not supported.
 const COPY_CHUNK: usize = 1 << 20;
 
-/// A piece of a file.
+/// A range of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Piece {
-    /// Whether something is stored there; a hole otherwise.
+    /// Whether it is data; otherwise a hole.
     pub is_data: bool,
-    /// How long it is.
+    /// Its length.
     pub length: u64,
 }
 
-/// What is at `offset` of a file, looking no further than `limit` bytes. What is beyond its end is a hole.
+/// The range at `offset` of a file, of at most `limit` bytes. Beyond the end of the file is a hole.
 pub fn piece_at(file: &File, offset: u64, limit: u64) -> io::Result<Piece> {
-    // These look for something and happen to move the file's position, which nobody here uses.
+    // These calls move the file's position, which is not used here.
     let data = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Err(Errno::NXIO) => return Ok(Piece { is_data: false, length: limit }),
         other => other?,
@@ -36,7 +36,7 @@ pub fn piece_at(file: &File, offset: u64, limit: u64) -> io::Result<Piece> {
     Ok(Piece { is_data: true, length: limit.min(hole - offset) })
 }
 
-/// Fills `buffer` from `offset` on; what is beyond the end of the file reads as zeros.
+/// Reads from `offset`; beyond the end of the file it reads zeros.
 pub fn read_padded(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
     while !buffer.is_empty() {
         match file.read_at(buffer, offset) {
@@ -87,7 +87,7 @@ fn copy_data(from: &File, at: u64, to: &File, target: u64, length: u64) -> io::R
     while source < at + length {
         let left = usize::try_from(at + length - source).unwrap_or(usize::MAX);
         match rustix::fs::copy_file_range(from, Some(&mut source), to, Some(&mut sink), left) {
-            // The file was cut off meanwhile; its end reads as zeros, like the hole that is there already.
+            // The file was truncated in the meantime; the rest is zeros, like the hole in the target.
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {

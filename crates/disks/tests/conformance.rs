@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use agentiso_core::Explain;
 use agentiso_core::ports::{DiskError, DiskSource, Disks};
-use agentiso_disks::{Qcow2Layers, Wanted, choose};
+use agentiso_disks::{Qcow2Layers, Reflinks, Wanted, choose};
 use agentiso_testing::disks::{ImagoScribe, Lab, Scribe, conformance, random_histories};
 
 fn lab(dir: &Path) -> Lab<'_> {
@@ -146,4 +147,19 @@ fn tmpfs_does_not_support_reflinks() {
     assert!(choice.why.contains("tmpfs"), "{}", choice.why);
     assert!(matches!(choose(dir.path(), Wanted::Reflink), Err(DiskError::NoReflinks { .. })));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_reflinks_the_reason_is_told() {
+    let dir = in_memory();
+    let image = dir.path().join("base.img");
+    fs::write(&image, vec![7; 1 << 20]).unwrap();
+    let refused =
+        Reflinks.create(&dir.path().join("disk.raw"), &DiskSource::Raw(image), 1 << 30).unwrap_err();
+    assert!(
+        matches!(&refused, DiskError::NoReflinks { file_system, .. } if file_system == "tmpfs"),
+        "{refused:?}"
+    );
+    assert!(refused.remedy().is_some());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }

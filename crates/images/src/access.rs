@@ -1,8 +1,8 @@
-//! Letting QEMU read what it boots from.
+//! Giving QEMU read access to kernels and images.
 //!
-//! Everything agentiso makes is for its own user alone. When that user is root, QEMU runs as another one, and has to
-//! read kernels and images: their directories have QEMU's group, which new entries inherit, and these functions add
-//! the permission for it. An ordinary user's QEMU runs as that user, so nothing is added.
+//! Files of agentiso are accessible only to its user. If that is root, QEMU runs as another user and has to read kernels
+//! and images: their directories have QEMU's group, which new entries inherit, and these functions add the permission. An
+//! ordinary user's QEMU runs as the same user and needs no permission.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -18,7 +18,7 @@ pub fn share_file(path: &Path) -> io::Result<()> {
     add(path, READ)
 }
 
-/// Lets QEMU's group reach what lies in a directory; not list it.
+/// Lets QEMU's group enter a directory, but not list it.
 pub fn share_directory(path: &Path) -> io::Result<()> {
     add(path, ENTER)
 }
@@ -35,7 +35,7 @@ fn add(path: &Path, bits: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode | bits))
 }
 
-/// Gives an entry the group that it would have if it had been made in its directory: it may have been moved there.
+/// Gives an entry the group of its directory, which it lacks if it was moved there.
 fn inherit_group(path: &Path) -> io::Result<()> {
     let Some(directory) = path.parent() else { return Ok(()) };
     let directory = fs::metadata(directory)?;

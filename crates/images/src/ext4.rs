@@ -1,4 +1,4 @@
-//! Making, checking and resizing ext4 file systems in plain files, without mounting them.
+//! Creating, checking and resizing ext4 file systems in files, without mounting them.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,12 +9,12 @@ use agentiso_core::{Code, Explain};
 use crate::tools::{Tool, ToolError};
 
 const PACKAGE: &str = "e2fsprogs";
-/// The smallest file system we make: below this the journal leaves no room for files.
+/// The smallest file system: in a smaller one the journal leaves no space for files.
 pub const MIN_BYTES: u64 = 32 << 20;
 /// File systems are made in blocks of this size, so their length is a multiple of it.
 pub const BLOCK: u64 = 4096;
 
-/// Why a file system could not be made or used.
+/// Why a file system could not be created or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ext4Error {
@@ -27,23 +27,23 @@ pub enum Ext4Error {
         #[source]
         source: io::Error,
     },
-    /// A size that no file system of ours can have.
+    /// An unsupported size.
     #[error(
         "a file system cannot be {bytes} bytes large: it takes at least {MIN_BYTES}, in steps of {BLOCK}"
     )]
     Size {
-        /// What was asked for.
+        /// The requested size.
         bytes: u64,
     },
-    /// The contents need more room.
+    /// The contents need more space.
     #[error("the contents need {minimum} bytes and do not fit in {wanted}")]
     TooSmall {
-        /// The smallest size that holds them.
+        /// The smallest possible size.
         minimum: u64,
         /// What was asked for.
         wanted: u64,
     },
-    /// The file holds no ext4 file system.
+    /// The file is not an ext4 file system.
     #[error("{} holds no ext4 file system", path.display())]
     NotExt4 {
         /// The file.
@@ -78,7 +78,7 @@ impl Explain for Ext4Error {
     }
 }
 
-/// What a file system says about itself.
+/// Fields of the superblock.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Superblock {
     /// Its length in bytes.
@@ -87,7 +87,7 @@ pub struct Superblock {
     pub uuid: String,
 }
 
-/// Makes a blank, sparse file system of exactly `bytes`; on failure no file is left.
+/// Creates an empty, sparse file system of exactly `bytes`. On failure no file is left.
 pub fn make_blank(path: &Path, bytes: u64) -> Result<(), Ext4Error> {
     check_size(bytes)?;
     let mke2fs = Tool::find("mke2fs", PACKAGE)?;
@@ -115,7 +115,7 @@ pub fn check(path: &Path) -> Result<(), Ext4Error> {
     Ok(())
 }
 
-/// Gives the file system in `path`, and the file, exactly `bytes`.
+/// Resizes the file system in `path`, and the file, to exactly `bytes`.
 pub fn resize(path: &Path, bytes: u64) -> Result<(), Ext4Error> {
     check_size(bytes)?;
     let io = |source| Ext4Error::Io { path: path.to_owned(), source };
@@ -138,7 +138,7 @@ pub fn resize(path: &Path, bytes: u64) -> Result<(), Ext4Error> {
     Ok(())
 }
 
-/// Reads what the file system in `path` says about itself.
+/// Reads the superblock of the file system in `path`.
 pub fn superblock(path: &Path) -> Result<Superblock, Ext4Error> {
     let io = |source| Ext4Error::Io { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(io)?;
@@ -148,7 +148,7 @@ pub fn superblock(path: &Path) -> Result<Superblock, Ext4Error> {
     parse_superblock(&bytes).ok_or_else(|| Ext4Error::NotExt4 { path: path.to_owned() })
 }
 
-/// Reads a superblock; `None` if it is none.
+/// Parses a superblock; `None` if it is not valid.
 pub fn parse_superblock(bytes: &[u8]) -> Option<Superblock> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     if bytes.get(0x38..0x3a)? != [0x53, 0xef] {

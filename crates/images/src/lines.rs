@@ -1,4 +1,4 @@
-//! What a program prints, line by line, while it can still be called off.
+//! Reading a program's output line by line, with cancellation.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -9,11 +9,11 @@ use std::time::Duration;
 /// How many of the last lines are kept.
 pub(crate) const KEPT_LINES: usize = 24;
 const LOOK_FOR_CANCEL: Duration = Duration::from_millis(100);
-/// A line without end is not worth the memory.
+/// The longest line; the rest of it is dropped.
 const LONGEST: usize = 16 << 10;
 
-/// Hands every line to `each` until the output ends, and returns the last ones. `None` soon after `cancel` was set:
-/// whoever prints is then still to be ended.
+/// Passes every line to `each` until the output ends, and returns the last lines. `None` if `cancel` was set; the caller
+/// then has to end the program.
 pub(crate) fn follow(
     output: impl Read + Send + 'static,
     cancel: &AtomicBool,

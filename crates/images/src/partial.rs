@@ -1,7 +1,7 @@
-//! Directories and files that are being made: invisible until finished, gone if they never are.
+//! Creating directories and files atomically.
 //!
-//! A maker holds an advisory lock on what it makes. Whoever opens the place next removes everything of that
-//! kind whose lock is free: its maker was killed.
+//! They have a partial name and are locked until they are finished. The next process that opens the parent directory
+//! removes all partial entries that are not locked: their process was killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,12 +14,12 @@ use crate::access;
 
 const SUFFIX: &str = ".partial";
 
-/// A name that a sweep knows as something unfinished, and that nothing has yet.
+/// A new, unused partial name.
 pub(crate) fn unused_path(parent: &Path, stem: &str) -> io::Result<PathBuf> {
     Ok(parent.join(format!(".{stem}.{:016x}{SUFFIX}", random()?)))
 }
 
-/// A directory in the making. Dropping it removes it.
+/// A partial directory. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct PartialDir {
     path: PathBuf,
@@ -35,7 +35,7 @@ impl PartialDir {
             access::share_directory(&path)?;
             let lock = open(&path)?;
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-            // A sweep may have come between the two calls and removed the directory: then start over.
+            // A sweep may have removed the directory between the two calls: then start over.
             if fs::symlink_metadata(&path).is_ok_and(|there| is_same(&lock, &there)) {
                 return Ok(Self { path, _lock: lock });
             }
@@ -50,12 +50,12 @@ impl PartialDir {
 
 impl Drop for PartialDir {
     fn drop(&mut self) {
-        // Nothing to be done about a failure here, and the next sweep tries again.
+        // After a failure the next sweep tries again.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// A file in the making. Dropping it removes it.
+/// A partial file. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
     path: PathBuf,
@@ -85,7 +85,7 @@ impl PartialFile {
         &mut self.file
     }
 
-    /// Makes it durable and gives it its final name, replacing what is there.
+    /// Flushes it and renames it to its final name, replacing an existing file.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.path, target)?;
@@ -100,7 +100,7 @@ impl Drop for PartialFile {
     }
 }
 
-/// Removes what killed makers left in `parent`.
+/// Removes partial entries of killed processes from `parent`.
 pub(crate) fn sweep(parent: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
@@ -123,7 +123,7 @@ pub(crate) fn sweep(parent: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the name of `path` durable.
+/// Flushes the directory entry of `path`.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),

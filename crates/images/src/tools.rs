@@ -1,4 +1,4 @@
-//! Finding and running the few programs of the host we lean on.
+//! Finding and running programs of the host.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,13 +9,13 @@ use std::process::{Command, Output, Stdio};
 use agentiso_core::{Code, Explain};
 use rustix::fs::Mode;
 
-/// Where administrators' programs live when an ordinary user's `PATH` leaves them out.
+/// Directories of administrators' programs, which may not be in an ordinary user's `PATH`.
 const ALSO: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
-/// What programs say when the disk is full: the system's words, and apt's own.
+/// Messages of programs when the disk is full: the system's, and apt's.
 const NO_ROOM: [&str; 2] = ["No space left on device", "You don't have enough free space"];
 
-/// Why a program could not do its work.
+/// Why a program failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
@@ -111,12 +111,12 @@ impl Tool {
         &self.path
     }
 
-    /// A command that speaks English, reads nothing and finds its own helpers.
+    /// A command with an English locale, no input, and a `PATH` with administrators' programs.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
         command.env("PATH", helpers_path());
-        // Our own mask is too narrow for a file system that others are to live in.
+        // Our own umask is too restrictive for the files of an image.
         // SAFETY: umask is safe between fork and exec, and touches nothing of ours.
         unsafe {
             command.pre_exec(|| {
@@ -127,7 +127,7 @@ impl Tool {
         command
     }
 
-    /// Runs a command of this tool; any exit code that `accept` refuses is an error.
+    /// Runs a command of this tool; any exit status that `accept` rejects is an error.
     pub fn run(&self, command: &mut Command, accept: impl Fn(i32) -> bool) -> Result<Output, ToolError> {
         let output = command.output().map_err(|source| ToolError::Spawn { tool: self.name, source })?;
         if output.status.code().is_some_and(accept) {

@@ -1,10 +1,10 @@
-//! Undoing compression, told by its magic number.
+//! Decompression, by magic number.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 use liblzma::stream::{CONCATENATED, Stream};
 
-/// What a file starts with says how it was compressed.
+/// A compression format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Compression {
     None,
@@ -13,7 +13,7 @@ pub(crate) enum Compression {
     Zstd,
 }
 
-/// The most a decoder may take for itself: enough for `xz -9` and `zstd -19 --long`, too little for a bomb.
+/// The memory limit of a decoder: enough for `xz -9` and `zstd -19 --long`.
 const DECODER_MEMORY: u64 = 256 << 20;
 const ZSTD_WINDOW_LOG: u32 = 27;
 
@@ -37,14 +37,14 @@ impl Compression {
     }
 }
 
-/// Reads the first bytes without losing them.
+/// Peeks at the first bytes.
 pub(crate) fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
     let mut head = Vec::with_capacity(512);
     input.by_ref().take(512).read_to_end(&mut head)?;
     Ok((head.clone(), Cursor::new(head).chain(input)))
 }
 
-/// Reads what `input` holds, whether compressed or not.
+/// Reads `input`, decompressing it if necessary.
 pub(crate) fn reader<'a>(input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let (head, input) = peek(input)?;
     let input = BufReader::with_capacity(128 << 10, input);

@@ -29,13 +29,13 @@ pub(crate) struct Connections {
     path: PathBuf,
     /// Maximum number of concurrent reads.
     most_reads: usize,
-    pool: Mutex<Pool>,
-    /// Signalled when a connection is returned or a read ends.
+    state: Mutex<State>,
+    /// Signalled whenever a connection is returned or a read ends.
     freed: Condvar,
 }
 
 #[derive(Debug)]
-struct Pool {
+struct State {
     idle: Vec<Connection>,
     /// Number of connections that exist, including lent ones.
     open: usize,
@@ -49,10 +49,10 @@ impl Connections {
     /// Opens the first connection. Creates or migrates the database if necessary.
     pub fn open(path: &Path) -> Result<Self, MetaError> {
         create(path).map_err(|source| MetaError::Create { path: path.to_owned(), source })?;
-        let pool = Pool { idle: vec![connect(path)?], open: 1, reads: 0, waiting: 0 };
-        // More reads than cores only help while some of them wait for the disk.
+        let state = State { idle: vec![connect(path)?], open: 1, reads: 0, waiting: 0 };
+        // More reads than cores help only while some of them wait for the disk.
         let most_reads = thread::available_parallelism().map_or(4, |cores| cores.get().clamp(4, 16));
-        Ok(Self { path: path.to_owned(), most_reads, pool: Mutex::new(pool), freed: Condvar::new() })
+        Ok(Self { path: path.to_owned(), most_reads, state: Mutex::new(state), freed: Condvar::new() })
     }
 
     pub fn path(&self) -> &Path {
@@ -65,13 +65,13 @@ impl Connections {
 
     /// Runs a read on its own connection, as soon as fewer than the limit are running.
     pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, MetaError>) -> Result<T, MetaError> {
-        let mut pool = self.lock();
-        if pool.reads >= self.most_reads {
-            drop(pool);
-            pool = in_place(|| self.wait_while(|pool| pool.reads >= self.most_reads));
+        let mut state = self.lock();
+        if state.reads >= self.most_reads {
+            drop(state);
+            state = in_place(|| self.wait_while(|state| state.reads >= self.most_reads));
         }
-        pool.reads += 1;
-        self.lend(pool, read, |pool| pool.reads -= 1)
+        state.reads += 1;
+        self.lend(state, read, |state| state.reads -= 1)
     }
 
     /// Runs a write. The caller ensures that only one runs at a time.
@@ -82,13 +82,13 @@ impl Connections {
     /// Lends a connection and takes it back, even after a panic.
     fn lend<T>(
         &self,
-        mut pool: MutexGuard<'_, Pool>,
+        mut state: MutexGuard<'_, State>,
         work: impl FnOnce(&Connection) -> Result<T, MetaError>,
-        release: impl FnOnce(&mut Pool),
+        release: impl FnOnce(&mut State),
     ) -> Result<T, MetaError> {
-        let idle = pool.idle.pop();
-        pool.open += usize::from(idle.is_none());
-        drop(pool);
+        let idle = state.idle.pop();
+        state.open += usize::from(idle.is_none());
+        drop(state);
         let lent = match idle {
             Some(connection) => Ok(connection),
             None => in_place(|| self.open_another()),
@@ -100,15 +100,15 @@ impl Connections {
             }
             Err(error) => (None, Ok(Err(error))),
         };
-        let mut pool = self.lock();
-        release(&mut pool);
+        let mut state = self.lock();
+        release(&mut state);
         match lent {
-            Some(connection) if connection.is_autocommit() => pool.idle.push(connection),
-            // It failed to roll back, so it was closed.
-            Some(_) => pool.open -= 1,
+            Some(connection) if connection.is_autocommit() => state.idle.push(connection),
+            // It could not roll back, and is closed.
+            Some(_) => state.open -= 1,
             None => {}
         }
-        self.tell(pool);
+        self.tell(state);
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
@@ -119,34 +119,34 @@ impl Connections {
             Ok(connection) => return Ok(connection),
             Err(error) => error,
         };
-        let mut pool = self.lock();
-        pool.open -= 1;
-        self.tell(pool);
-        self.wait_while(|pool| pool.idle.is_empty() && pool.open > 0).idle.pop().ok_or(error)
+        let mut state = self.lock();
+        state.open -= 1;
+        self.tell(state);
+        self.wait_while(|state| state.idle.is_empty() && state.open > 0).idle.pop().ok_or(error)
     }
 
-    /// Blocks while the condition holds.
-    fn wait_while(&self, condition: impl Fn(&Pool) -> bool) -> MutexGuard<'_, Pool> {
-        let mut pool = self.lock();
-        pool.waiting += 1;
-        while condition(&pool) {
-            pool = self.freed.wait(pool).unwrap_or_else(PoisonError::into_inner);
+    /// Blocks until the condition no longer holds.
+    fn wait_while(&self, condition: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        state.waiting += 1;
+        while condition(&state) {
+            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        pool.waiting -= 1;
-        pool
+        state.waiting -= 1;
+        state
     }
 
-    /// Wakes all waiting callers, which check their conditions again.
-    fn tell(&self, pool: MutexGuard<'_, Pool>) {
-        let anyone = pool.waiting > 0;
-        drop(pool);
+    /// Wakes those who wait for a change of the state. Each looks again for itself.
+    fn tell(&self, state: MutexGuard<'_, State>) {
+        let anyone = state.waiting > 0;
+        drop(state);
         if anyone {
             self.freed.notify_all();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the host's own network looks like, read each time it is needed: a host changes networks while guests run.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn parse_routes(text: &str) -> io::Result<Vec<Ipv4Net>> {
             Ipv4Net::with_netmask(Ipv4Addr::from_bits(destination), Ipv4Addr::from_bits(mask)).ok()
         });
         let route = parsed.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("unknown line in the table of routes: {line}"))
+            io::Error::new(ErrorKind::InvalidData, format!("unknown line in the table of routes: {line}"))
         })?;
         if route.prefix_len() > 0 {
             routes.push(route.trunc());
@@ -35,7 +35,13 @@ fn parse_routes(text: &str) -> io::Result<Vec<Ipv4Net>> {
 /// address leave from that same address. Nothing is sent.
 pub fn is_own_address(address: Ipv4Addr) -> io::Result<bool> {
     let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    probe.connect((address, 9))?;
+    match probe.connect((address, 9)) {
+        // An own address always has a route.
+        Err(error) if matches!(error.kind(), ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) => {
+            return Ok(false);
+        }
+        result => result?,
+    }
     Ok(probe.local_addr()?.ip() == address)
 }
 
@@ -60,7 +66,7 @@ docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
 
     #[test]
     fn a_table_of_another_format_is_an_error_and_not_an_empty_table() {
-        assert_eq!(parse_routes("Iface\neth0 x y\n").unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(parse_routes("Iface\neth0 x y\n").unwrap_err().kind(), ErrorKind::InvalidData);
         assert!(routes(Path::new("/nonexistent/route")).is_err());
         routes(Path::new("/proc/net/route")).unwrap();
     }

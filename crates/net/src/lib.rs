@@ -4,6 +4,7 @@
 //! terminates their connections in user space, and opens new ones on the host where the workspace's policy allows it.
 //! There is no shared segment, and nothing of the host's network is changed.
 
+pub mod control;
 mod counters;
 pub mod dns;
 pub mod frame;

@@ -1,7 +1,7 @@
-//! The serial console's log: kept, and bounded whatever the guest prints.
+//! The log of the serial console, bounded in size.
 //!
-//! Two files take turns: when `console.log` is full it becomes `console.log.1` and a new one begins, so the last
-//! lines are always there and a guest can never fill the host's disk.
+//! When `console.log` is full it is renamed to `console.log.1` and a new one is started, so the last lines are always
+//! available and a guest cannot fill the host's disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,24 +16,24 @@ use tokio::sync::watch;
 
 use crate::qemu::read_tail;
 
-/// Size at which the log turns over.
+/// The size at which a new file is started.
 const TURN_OVER: u64 = 1 << 20;
 /// How much of the console is shown in an error.
 const TAIL: u64 = 8192;
 const TAIL_LINES: usize = 20;
-/// How long what an ended machine has said may take to be read.
+/// How long reading the last output of an ended machine may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const KERNEL_PANIC: &str = "Kernel panic";
 const PANIC_CONTEXT: usize = 3;
 
-/// The console of one machine. Dropping it leaves the console to whoever connects next.
+/// The console of one machine. Dropping it disconnects, so that another process can connect.
 #[derive(Debug)]
 pub struct Console {
     path: PathBuf,
     pump: Option<Pump>,
 }
 
-/// Who reads the console.
+/// The task that reads the console.
 #[derive(Debug)]
 struct Pump {
     task: tokio::task::AbortHandle,
@@ -50,7 +50,7 @@ impl Drop for Console {
 }
 
 impl Console {
-    /// Keeps what comes from `stream` in `path` for as long as the machine runs.
+    /// Copies `stream` to `path` for as long as the machine runs.
     pub fn record(path: &Path, stream: UnixStream) -> io::Result<Self> {
         let log = in_place(|| Log::open(path))?;
         let (until_the_end, reading) = watch::channel(());
@@ -61,7 +61,7 @@ impl Console {
         Ok(Self { path: path.to_owned(), pump: Some(Pump { task: task.abort_handle(), reading }) })
     }
 
-    /// The last lines of a machine that has ended: what it said last may still be on its way.
+    /// The last lines of a machine that has ended. Waits a moment for output that was not read yet.
     pub async fn last_lines(&self) -> String {
         if let Some(pump) = &self.pump {
             let mut reading = pump.reading.clone();
@@ -81,7 +81,7 @@ impl Console {
             text
         });
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        // What a kernel says first when it gives up matters more than the registers it prints afterwards.
+        // The first line of a kernel panic matters more than the registers printed after it.
         let start = match lines.iter().rposition(|line| line.contains(KERNEL_PANIC)) {
             Some(panic) => panic.saturating_sub(PANIC_CONTEXT),
             None => lines.len().saturating_sub(TAIL_LINES),

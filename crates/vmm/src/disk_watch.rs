@@ -1,6 +1,6 @@
-//! Noticing that the host has no room for what a guest writes.
+//! Detecting that the host's disk is full.
 //!
-//! QEMU stops the guest then, and would wait for ever for someone to make room.
+//! QEMU pauses the guest in that case, and would wait indefinitely.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use tokio::sync::{broadcast, watch};
 
 use crate::qmp::Event;
 
-/// A file system with less room than this is as good as full.
+/// A file system with less free space than this counts as full.
 const NO_ROOM: u64 = 1 << 20;
 
-/// Knows whether QEMU has stopped the guest for lack of room on the host.
+/// Knows whether QEMU has paused the guest because the host's disk is full.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskWatch(watch::Receiver<bool>);
 
 impl DiskWatch {
-    /// Watches what QEMU says.
+    /// Watches QEMU's events.
     pub(crate) fn over(mut events: broadcast::Receiver<Event>) -> Self {
         let (full, watched) = watch::channel(false);
         tokio::spawn(async move {
@@ -25,7 +25,7 @@ impl DiskWatch {
                     Ok(event) if says_no_room(&event) => {
                         full.send_replace(true);
                     }
-                    // Somebody lets it try again.
+                    // It was resumed.
                     Ok(event) if event.name == "RESUME" => {
                         full.send_replace(false);
                     }
@@ -37,20 +37,20 @@ impl DiskWatch {
         Self(watched)
     }
 
-    /// Whether the guest stands still because there is no room.
+    /// Whether the guest is paused because the disk is full.
     pub(crate) fn is_full(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until the guest goes on.
+    /// Waits until the guest is resumed.
     pub(crate) async fn going(&self) {
         let _ = self.0.clone().wait_for(|full| !*full).await;
     }
 
-    /// Waits until the guest was stopped because there is no room.
+    /// Waits until the guest is paused because the disk is full.
     pub(crate) async fn full(&self) {
         if self.0.clone().wait_for(|full| *full).await.is_err() {
-            // The monitor is gone, and the process with it: whoever watches that will say so.
+            // The monitor closed, so the process is ending, which is reported elsewhere.
             std::future::pending().await
         }
     }
@@ -60,7 +60,7 @@ fn says_no_room(event: &Event) -> bool {
     event.name == "BLOCK_IO_ERROR" && event.data["nospace"] == true && event.data["action"] == "stop"
 }
 
-/// Whether the file system of a directory has no room left.
+/// Whether the file system of a directory is full.
 pub(crate) fn is_full(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|stat| stat.f_bavail * stat.f_frsize < NO_ROOM)
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a machine.
+//! Errors of machines.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::link::LinkError;
 use crate::qmp::QmpError;
 use crate::transport::VSOCK_DEVICE;
 
-/// Why a machine could not be started, kept or stopped.
+/// Why a machine could not be started, used or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
     /// QEMU is not installed.
     #[error("QEMU was not found ({})", looked.display())]
     QemuMissing {
-        /// Where it was looked for.
+        /// What was searched for.
         looked: PathBuf,
     },
     /// QEMU is installed but cannot be used.
@@ -27,7 +27,7 @@ pub enum VmError {
     QemuUnusable {
         /// The program.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// QEMU is older than the oldest version that works.
@@ -40,14 +40,14 @@ pub enum VmError {
         /// The oldest that works.
         needed: &'static str,
     },
-    /// The agent never answered.
+    /// The agent did not answer in time.
     #[error("the guest did not answer within {} s of {doing}{}{}", limit.as_secs(), because(*reason), tail(console))]
     NoAnswer {
-        /// What was under way.
+        /// The step that was waited for.
         doing: &'static str,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
-        /// What is known of why.
+        /// The reason, if it is known.
         reason: Option<&'static str>,
         /// The console's last lines.
         console: String,
@@ -57,33 +57,33 @@ pub enum VmError {
     Crashed {
         /// How QEMU ended.
         status: String,
-        /// QEMU's last words.
+        /// The last lines of QEMU's log.
         stderr: String,
         /// The console's last lines.
         console: String,
     },
-    /// The kernel ended QEMU for using more than it may.
+    /// The kernel killed QEMU for exceeding its memory limit.
     #[error("the machine was killed: it needed more memory than its limit of {} MiB", limit_bytes >> 20)]
     OutOfMemory {
         /// Its limit.
         limit_bytes: u64,
     },
-    /// It could not be held to its limits, and must not run without.
+    /// Its limits could not be set, and the configuration requires them.
     #[error("the machine was not started, because its limits cannot be set")]
     Unconfined(#[from] ConfineError),
-    /// Its QEMU could not be isolated from the host, and must not run otherwise.
+    /// Its QEMU could not be isolated, and the configuration requires it.
     #[error("the machine was not started, because its QEMU cannot be isolated")]
     NotIsolated(#[from] NotIsolated),
-    /// What the guest wrote has no room on the host.
+    /// The host's disk is full.
     #[error("the disk of the host is full: there is no room in {} for what the machine writes", dir.display())]
     HostDiskFull {
         /// The machine's directory.
         dir: PathBuf,
     },
-    /// Its disk could not be made.
+    /// Its disk could not be created or opened.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The host has no vsock that we may use.
+    /// The host's vsock device cannot be used.
     #[error("{VSOCK_DEVICE} cannot be used for the guest link")]
     NoVsock(#[source] io::Error),
     /// A memory image could not be loaded.
@@ -103,7 +103,7 @@ pub enum VmError {
     /// The operating system refused.
     #[error("could not {doing}")]
     Io {
-        /// What was under way.
+        /// What was attempted.
         doing: String,
         /// Why.
         #[source]
@@ -112,7 +112,7 @@ pub enum VmError {
 }
 
 impl VmError {
-    /// Wraps an operating system error with what was being done.
+    /// Wraps an operating system error; `doing` completes "could not ...".
     pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |cause| Self::Io { doing, cause }

@@ -1,11 +1,11 @@
-//! What a machine is made of, as far as a memory image depends on it.
+//! The hardware of a machine, as far as a memory image depends on it.
 
 use std::fmt;
 
 pub use agentiso_core::action::Accel;
 use serde::{Deserialize, Serialize};
 
-/// How host and guest talk.
+/// How host and guest communicate.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LinkKind {
@@ -24,14 +24,14 @@ impl fmt::Display for LinkKind {
     }
 }
 
-/// The shape of a machine. Two machines of one shape can share a memory image.
+/// The hardware of a machine. Machines with equal hardware can share a memory image.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Hardware {
-    /// How instructions run.
+    /// KVM or emulation.
     pub accel: Accel,
-    /// How host and guest talk.
+    /// How host and guest communicate.
     pub link: LinkKind,
-    /// Virtual processors.
+    /// Number of vCPUs.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mb: u32,

@@ -1,8 +1,8 @@
 //! A client for QEMU's machine protocol.
 //!
-//! Only the dozen commands used here are ever sent, and answers are read as plain JSON: a typed model of all of
-//! QMP breaks on every enum value another QEMU version adds. Commands may be queued before QEMU has said a word;
-//! a whole start-up dialogue then costs no waiting.
+//! Only about a dozen commands are used, and answers are read as plain JSON: a typed model of all of QMP would break on
+//! every enum value that a newer QEMU adds. Commands can be queued before QEMU has sent its greeting, so that a start
+//! needs no extra round trips.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -31,18 +31,18 @@ pub struct Qmp {
     events: broadcast::Sender<Event>,
 }
 
-/// Something that happened in QEMU.
+/// An event.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its name, `STOP` or `MIGRATION`.
     pub name: String,
-    /// What it says.
+    /// Its data.
     pub data: Value,
     /// When, by QEMU's clock.
     pub at: Duration,
 }
 
-/// Why a command got no good answer.
+/// Why a command failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QmpError {
     /// QEMU refused it.
@@ -50,7 +50,7 @@ pub enum QmpError {
     Refused {
         /// The command.
         command: String,
-        /// QEMU's words.
+        /// QEMU's message.
         message: String,
     },
     /// The connection ended.
@@ -59,25 +59,24 @@ pub enum QmpError {
         /// The command.
         command: String,
     },
-    /// Nothing came in time.
+    /// QEMU did not answer in time.
     #[error("QEMU did not answer {command} within {} s", limit.as_secs())]
     Timeout {
         /// The command.
         command: String,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
     },
 }
 
-/// A line, and a descriptor that travels with it.
+/// A line, and a descriptor to send with it.
 type Outgoing = (Vec<u8>, Option<OwnedFd>);
 type Answer = Result<Value, String>;
-/// Answers come in the order of the commands, so a queue is all the matching there is. `None` once closed.
+/// Commands that wait for an answer. Answers come in the order of the commands. `None` once closed.
 type Waiting = Arc<Mutex<Option<VecDeque<oneshot::Sender<Answer>>>>>;
 
 impl Qmp {
-    /// The time any one command may take, once QEMU is there. A QEMU that has ended is noticed at once; this one is for
-    /// hosts with far too much to do.
+    /// How long a command may take once QEMU runs. Only reached on overloaded hosts: the end of QEMU is noticed at once.
     pub const LIMIT: Duration = Duration::from_secs(30);
 
     /// Takes over a connection and negotiates.
@@ -91,7 +90,7 @@ impl Qmp {
         };
         tokio::spawn(write_commands(writer, queue));
         tokio::spawn(read_answers(reader, qmp.waiting.clone(), qmp.events.clone()));
-        // Its answer is of no interest: without the negotiation every later command is refused, with words.
+        // The answer does not matter: if the negotiation fails, every later command fails with a message.
         drop(qmp.send("qmp_capabilities", json!({})));
         qmp
     }
@@ -101,12 +100,12 @@ impl Qmp {
         self.queue(command, arguments, None)
     }
 
-    /// Hands QEMU an open descriptor under a name that later commands can use.
+    /// Passes QEMU an open descriptor under a name that later commands can use.
     pub fn send_descriptor(&self, name: &str, descriptor: OwnedFd) -> Pending {
         self.queue("getfd", json!({ "fdname": name }), Some(descriptor))
     }
 
-    /// Hands QEMU an open descriptor as a member of a set, which file names can refer to.
+    /// Passes QEMU an open descriptor as a member of a set, which file names can refer to.
     pub fn send_to_set(&self, set: u32, descriptor: OwnedFd) -> Pending {
         self.queue("add-fd", json!({ "fdset-id": set }), Some(descriptor))
     }
@@ -118,7 +117,7 @@ impl Qmp {
             let mut line = json!({ "execute": command, "arguments": arguments }).to_string();
             line.push('\n');
             queue.push_back(sender);
-            // A closed channel means the connection is gone; the dropped sender says so.
+            // If the channel is closed the connection has ended, which the dropped sender reports.
             let _ = self.outgoing.send((line.into_bytes(), descriptor));
         }
         Pending { command: command.to_owned(), answer }
@@ -129,7 +128,7 @@ impl Qmp {
         self.send(command, arguments).answer().await
     }
 
-    /// Everything that happens from now on.
+    /// Subscribes to events.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
@@ -172,7 +171,7 @@ async fn write_commands(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedRe
     }
 }
 
-/// The descriptor travels with the first bytes of the line.
+/// Sends the descriptor with the first bytes of the line.
 async fn write_with_descriptor(writer: &mut OwnedWriteHalf, line: &[u8], fd: &OwnedFd) -> io::Result<()> {
     let socket: &UnixStream = writer.as_ref();
     let sent = socket.async_io(Interest::WRITABLE, || send_with_descriptor(socket, line, fd)).await?;
@@ -203,7 +202,7 @@ async fn read_answers(reader: OwnedReadHalf, waiting: Waiting, events: broadcast
         }
         let Ok(message) = serde_json::from_slice::<Value>(&line) else { break };
         if let Some(name) = message["event"].as_str() {
-            // Nobody listening is fine.
+            // There may be no subscribers.
             let (data, at) = (message["data"].clone(), time_of(&message["timestamp"]));
             let _ = events.send(Event { name: name.to_owned(), data, at });
         } else if let Some(answer) = answer_of(&message) {
@@ -214,7 +213,7 @@ async fn read_answers(reader: OwnedReadHalf, waiting: Waiting, events: broadcast
             }
         }
     }
-    // Dropping the senders tells everyone who still waits.
+    // Dropping the senders notifies all waiters.
     waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
 }
 

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// A directory for sockets.
 ///
-/// A socket address holds 107 bytes. Going through `/proc/self/fd` makes every path short, and naming the
-/// directory by an open descriptor means nobody can swap it underneath.
+/// A socket address is limited to 107 bytes. A path through `/proc/self/fd` is always short, and because the directory is
+/// open it cannot be replaced.
 #[derive(Debug)]
 pub struct SocketDir {
     dir: File,
@@ -38,7 +38,7 @@ impl SocketDir {
         UnixStream::connect(self.address(name))
     }
 
-    /// The path of something in it, for as long as this is there.
+    /// The path of a file in it, valid while this is open.
     pub(crate) fn address(&self, name: &str) -> PathBuf {
         format!("/proc/self/fd/{}/{name}", self.dir.as_raw_fd()).into()
     }

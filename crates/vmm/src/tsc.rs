@@ -7,7 +7,7 @@ const MEASURE: Duration = Duration::from_millis(20);
 
 /// Measures the time stamp counter in kHz.
 ///
-/// Translated guests see the host's counter but, on a microvm, have no other clock to measure it against.
+/// Emulated guests see the host's counter but, on a microvm, have no other clock to calibrate it with.
 pub fn tsc_khz() -> u64 {
     let (start, first) = (Instant::now(), counter());
     while start.elapsed() < MEASURE {

@@ -1,9 +1,9 @@
 //! A user id of its own for each machine, when agentiso runs as root.
 //!
-//! Ids come out of a range that belongs to nobody else. Which are taken is in one file for the whole host, because two
-//! installations must not give out the same id: a line for each, with the process that has it. First that is whoever
-//! starts the machine, then its QEMU. An id is free again when that process is gone, so nothing has to be given back,
-//! and a daemon that is restarted finds what is taken.
+//! Ids come from a reserved range. One file for the whole host lists those in use, because two installations must not use
+//! the same id: a line per id with the process that has it, first the process that starts the machine, then its QEMU. An
+//! id is free again when that process has ended, so it need not be released, and a restarted daemon knows which are in
+//! use.
 #![expect(
     clippy::disallowed_methods,
     reason = "called `in_place`, by the start of a machine and by the last drop of a `User`"
@@ -20,18 +20,18 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::qemu::{Credentials, start_time};
 
-/// Where it is noted which ids are taken, until the host is booted anew.
+/// The directory of the list, which is cleared by a reboot.
 pub const REGISTRY: &str = "/run/agentiso-uids";
-/// How many ids are tried before the range is said to be full.
+/// How many ids are tried before the range counts as full.
 const TRIES: u32 = 1024;
-/// Lines of processes that are gone are removed now and then.
+/// One in this many claims removes the lines of ended processes.
 const TIDY_EVERY: u32 = 32;
 
 /// The group may read.
 const READ: u32 = 0o040;
 const EVERYBODY: u32 = 0o004;
 
-/// Where user ids of machines come from.
+/// The user ids of machines.
 #[derive(Clone, Debug)]
 pub struct Users {
     registry: PathBuf,
@@ -40,7 +40,7 @@ pub struct Users {
     like: Credentials,
 }
 
-/// The user of one machine, its own for as long as the machine runs.
+/// The user of one machine, exclusive for as long as the machine runs.
 #[derive(Clone, Debug)]
 pub struct User {
     credentials: Credentials,
@@ -54,7 +54,7 @@ struct Claim {
     owner: Owner,
 }
 
-/// A process, named for good.
+/// A process, identified by its id and start time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Owner {
     pid: u32,
@@ -62,39 +62,39 @@ struct Owner {
 }
 
 impl Users {
-    /// Users with ids from `first` on, `count` of them, who are otherwise like `like`.
+    /// `count` users with ids from `first`, with the groups of `like`.
     pub fn new(registry: &Path, first: u32, count: u32, like: Credentials) -> Self {
         Self { registry: registry.to_owned(), first, count, like }
     }
 
-    /// The group all of them have: what it may read, every machine may.
+    /// The group of all of them. Every machine can read what this group can.
     pub fn group(&self) -> u32 {
         self.like.gid
     }
 
-    /// The ids, from the first to the last; none if all machines have the same user.
+    /// The first and the last id; `None` if all machines have the same user.
     pub fn range(&self) -> Option<(u32, u32)> {
         (self.count > 0).then(|| (self.first, self.first.saturating_add(self.count - 1)))
     }
 
-    /// Whether an id is one that machines may have.
+    /// Whether an id is in the range.
     fn gives(&self, uid: u32) -> bool {
         self.range().is_some_and(|(first, last)| (first..=last).contains(&uid))
     }
 
-    /// Lets every machine read a file that others may stand on, and none write to it. What belongs to a machine is left
-    /// to it: it is being forked, and becomes a base when it is frozen.
+    /// Makes a base or backing file readable, and not writable, for all machines. A file that belongs to a machine keeps
+    /// its owner: the machine is being forked, and the file changes hands when it is frozen.
     pub(crate) fn share(&self, path: &Path) -> io::Result<()> {
         let about = fs::metadata(path)?;
         if self.gives(about.uid()) {
             return if about.mode() & READ == READ { Ok(()) } else { add_read(path) };
         }
         let is_base = about.uid() == 0 && about.mode() & 0o060 == READ && about.gid() == self.like.gid;
-        // What everybody may read anyway, like a kernel of the host's, is not ours to change.
+        // Files that everybody can read, such as the host's kernel, are not changed.
         if is_base || about.mode() & EVERYBODY == EVERYBODY { Ok(()) } else { make_base(path, self.like.gid) }
     }
 
-    /// A user that no other machine has.
+    /// Claims a user that no other machine has.
     pub fn claim(&self) -> io::Result<User> {
         if self.count == 0 {
             return Ok(User { credentials: self.like, claim: None });
@@ -123,17 +123,17 @@ impl Users {
 }
 
 impl User {
-    /// Who it is.
+    /// Its ids.
     pub fn credentials(&self) -> Credentials {
         self.credentials
     }
 
-    /// The user and the group that own what it writes.
+    /// The user and group of files it owns.
     pub fn owner(&self) -> (u32, u32) {
         (self.credentials.uid, self.credentials.gid)
     }
 
-    /// Notes that a process has it, and keeps it for as long as that lives.
+    /// Assigns it to a process, until that ends.
     pub(crate) fn belongs_to(&self, pid: u32) -> io::Result<()> {
         let Some(claim) = &self.claim else { return Ok(()) };
         let Some(started) = start_time(pid)? else { return Ok(()) };
@@ -155,8 +155,8 @@ impl Drop for Claim {
             if taken.len() == before { Ok(()) } else { registry.write(&taken) }
         };
         if let Err(error) = in_place(free) {
-            // It is free when this process has ended.
-            tracing::debug!(%error, uid = self.uid, "could not give a user id back");
+            // It becomes free when this process ends.
+            tracing::debug!(%error, uid = self.uid, "could not release a user id");
         }
     }
 }
@@ -168,13 +168,13 @@ impl Owner {
         Ok(Self { pid, started })
     }
 
-    /// One that cannot be looked at is taken to live.
+    /// If that cannot be determined it is assumed to be alive.
     fn is_alive(&self) -> bool {
         start_time(self.pid).map_or(true, |started| started == Some(self.started))
     }
 }
 
-/// The file, while nobody else changes it.
+/// The list, locked.
 struct Registry {
     dir: PathBuf,
     _lock: File,
@@ -215,7 +215,7 @@ fn random() -> u32 {
     uuid::Uuid::new_v4().as_u128() as u32
 }
 
-/// Makes a file root's own, for a group to read. A link stays as it is, but for its owner.
+/// Gives a file to root, readable by a group. Of a link, only the owner is changed.
 pub fn make_base(path: &Path, group: u32) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(0), Some(group))?;
     if path.symlink_metadata()?.is_file() {
@@ -229,7 +229,7 @@ fn add_read(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode & 0o777 | READ))
 }
 
-/// Whether all ids of a range exist here, by the text of `/proc/self/uid_map`: in a container there may be few.
+/// Whether all ids of a range exist, according to `/proc/self/uid_map`: in a container there may be few.
 pub fn ids_exist(uid_map: &str, first: u32, count: u32) -> bool {
     let (first, end) = (u64::from(first), u64::from(first) + u64::from(count));
     uid_map.lines().any(|line| {

@@ -1,9 +1,10 @@
 //! Forks.
 
 use agentiso_core::action::State;
-use agentiso_core::ports::host::{ForkRequest, ForkSource, WorkspaceView};
+use agentiso_core::ports::host::{CreateRequest, ForkRequest, ForkSource, WorkspaceView};
 use agentiso_core::ports::link::Exec;
-use agentiso_core::{Code, SnapshotId, WorkspaceId};
+use agentiso_core::ports::records::{Session, SessionKind};
+use agentiso_core::{Code, SessionId, SnapshotId, WorkspaceId};
 use uuid::Uuid;
 
 use super::HostLab;
@@ -23,6 +24,7 @@ pub async fn forks(lab: &HostLab) {
         link.start_job(Exec { argv: shell_words("sleep 1000"), ..Exec::default() }).await.expect("a job");
     lab.sh(source.id, "echo one > /root/file").await;
     a_refused_fork_leaves_nothing(lab, source.id).await;
+    owners_are_recorded_from_the_first_instant(lab, source.id).await;
 
     let twins = lab.host.fork(&fork_request(source.id, ForkSource::Now, "twin", 2), &silent()).await;
     let twins: Vec<WorkspaceView> = twins
@@ -56,6 +58,34 @@ async fn a_refused_fork_leaves_nothing(lab: &HostLab, source: WorkspaceId) {
     assert_eq!((lab.kept)(), kept, "a refused fork left something");
     assert_eq!(lab.host.list().await.expect("a list").len(), 1);
     assert_eq!(lab.sh(source, "cat /root/file").await, "one\n");
+}
+
+async fn owners_are_recorded_from_the_first_instant(lab: &HostLab, source: WorkspaceId) {
+    let owner = SessionId::from_uuid(Uuid::new_v4());
+    let now = jiff::Timestamp::from_second(1_800_000_000).expect("a time");
+    let session = Session {
+        id: owner,
+        kind: SessionKind::Mcp,
+        client: "owner".to_owned(),
+        token_hash: [7; 32],
+        created: now,
+        last_active: now,
+    };
+    lab.records.insert_session(&session).await.expect("a session");
+    let owned = CreateRequest { owner: Some(owner), ..lab.request("owned") };
+    let mut made = vec![lab.host.create(&owned, &silent()).await.expect("a workspace").id];
+    let fork = |owner| ForkRequest { owner: Some(owner), ..fork_request(source, ForkSource::Now, "f", 1) };
+    let forked = lab.host.fork(&fork(owner), &silent()).await.expect("a fork").forks;
+    made.extend(forked.into_iter().map(|fork| fork.result.expect("a fork that was made").0.id));
+    for id in made {
+        assert_eq!(lab.records.settings(id).await.expect("settings").owner, Some(owner));
+        lab.remove(id).await;
+    }
+    // A session that has ended meanwhile cannot own anything, and nothing is left for others to take.
+    let gone = SessionId::from_uuid(Uuid::new_v4());
+    lab.host.fork(&fork(gone), &silent()).await.expect_err("an owner that does not exist");
+    assert_eq!(lab.host.list().await.expect("a list").len(), 1);
+    lab.records.end_session(owner).await.expect("an end");
 }
 
 async fn a_fork_continues_as_itself(lab: &HostLab, source: &WorkspaceView, fork: &WorkspaceView, job: u32) {

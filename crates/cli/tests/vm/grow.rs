@@ -1,7 +1,5 @@
 //! Growing disks.
 
-use serde_json::json;
-
 use crate::place::Place;
 
 /// The size of the guest's file system and of the host's disk, in GiB.
@@ -54,16 +52,4 @@ fn a_disk_grows_while_running_and_shrinks_when_an_earlier_snapshot_is_restored()
     place.json(&["start", "web"]);
     assert_eq!(sizes(&place, "web"), large);
     assert_eq!(place.sh("web", "cat /root/when; stat -c %s /root/big"), "large\n11010048000");
-}
-
-#[test]
-fn a_disk_neither_shrinks_nor_exceeds_the_limit_nor_grows_while_stopped() {
-    let place = Place::with("web");
-    place.refused(&["grow", "web", "9"]).is("invalid_argument", &["has 10 GiB", "shrink"]);
-    place.refused(&["grow", "web", "0"]).is("invalid_argument", &["disk size"]);
-    place.refused(&["grow", "web", "101"]).is("invalid_argument", &["100", "[limits]"]);
-    place.refused(&["grow", "nobody", "12"]).is("workspace_not_found", &["nobody"]);
-    place.json(&["stop", "web"]);
-    place.refused(&["grow", "web", "12"]).is("workspace_not_running", &["agentiso start web"]);
-    assert_eq!(place.json(&["info", "web"])["resources"]["disk_gb"], json!(10));
 }

@@ -113,57 +113,6 @@ fn a_running_job_continues_independently_in_a_fork_and_its_source() {
     pair.says("source", &job, "begun\nheard both\nheard source\nover\n");
 }
 
-fn set(pair: &Pair, workspace: &str, vars: Value) {
-    pair.session.act("set_env", json!({"workspace_id": workspace, "vars": vars}));
-}
-
-fn words(pair: &Pair, workspace: &str) -> String {
-    pair.session.sh(workspace, "echo ${KEPT-none} ${CHANGED-none} ${REMOVED-none} ${NEW-none}")
-}
-
-#[test]
-fn a_fork_inherits_variables_changes_only_its_own_and_both_survive_the_daemon() {
-    let place = Place::new();
-    let pair = pair(&place);
-    set(&pair, "source", json!({"KEPT": "kept", "CHANGED": "before", "REMOVED": "there"}));
-    pair.fork();
-    assert_eq!(words(&pair, "fork"), "kept before there none");
-
-    set(&pair, "fork", json!({"CHANGED": "in-fork", "REMOVED": null, "NEW": "fork"}));
-    assert_eq!(
-        (words(&pair, "fork").as_str(), words(&pair, "source").as_str()),
-        ("kept in-fork none fork", "kept before there none")
-    );
-    set(&pair, "source", json!({"CHANGED": "in-source", "KEPT": "still"}));
-    let both = || (words(&pair, "fork"), words(&pair, "source"));
-    let expected = ("kept in-fork none fork".to_owned(), "still in-source there none".to_owned());
-    assert_eq!(both(), expected);
-    let machines = place.machines();
-    place.kill_daemon();
-    place.run(&["daemon", "start"]);
-    assert_eq!((both(), place.machines()), (expected, machines));
-}
-
-#[test]
-fn variables_survive_a_restart_and_are_inherited_by_forks_of_forks() {
-    let place = Place::new();
-    let pair = pair(&place);
-    set(&pair, "source", json!({"KEPT": "kept", "CHANGED": "before", "REMOVED": "there"}));
-    pair.fork();
-    set(&pair, "fork", json!({"CHANGED": "in-fork", "REMOVED": null, "NEW": "fork"}));
-    for workspace in ["fork", "source"] {
-        pair.session.act("workspace_stop", json!({"workspace_id": workspace}));
-        pair.session.act("workspace_start", json!({"workspace_id": workspace}));
-    }
-    place.kill_daemon();
-    place.run(&["daemon", "start"]);
-    pair.session.act("workspace_fork", json!({"workspace_id": "fork", "new_name": "next"}));
-    assert_eq!(words(&pair, "source"), "kept before there none");
-    for workspace in ["fork", "next"] {
-        assert_eq!(words(&pair, workspace), "kept in-fork none fork", "{workspace}");
-    }
-}
-
 #[test]
 fn an_open_connection_continues_in_the_source_and_is_reset_in_the_fork() {
     let place = Place::new();

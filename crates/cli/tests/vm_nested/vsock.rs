@@ -44,8 +44,7 @@ fn connections_without_the_key_are_not_served_and_disturb_nobody() {
     let host = with_vsock();
     host.create("one");
     let cid = cid(&host, "one");
-    let job = host.run(&["exec", "one", "--", "sh", "-c", "echo before"]);
-    assert!(job.is_object() || job.is_null());
+    host.run(&["exec", "one", "--", "sh", "-c", "echo before"]);
     // Many silent connections, and one with a valid handshake but without the key.
     let silent: Vec<File> = (0..20).map(|_| connect(cid)).collect();
     let mut stranger = connect(cid);

@@ -1,11 +1,11 @@
-//! The ZFS dataset that holds the disks: what it may be called.
+//! The name of the ZFS dataset for disks.
 
 use super::ZpoolError;
 
-/// ZFS allows 255 bytes. The names of volumes and snapshots below the dataset need the rest.
+/// The longest name. ZFS allows 255 bytes, of which the names of volumes and snapshots need the rest.
 const LONGEST_DATASET: usize = 100;
 
-/// The name of the ZFS dataset that holds all disks.
+/// The name of the ZFS dataset for all disks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Dataset(String);
 
@@ -31,7 +31,7 @@ impl Dataset {
         Ok(Self(name.to_owned()))
     }
 
-    /// The dataset `agentiso init` makes in a pool.
+    /// The dataset that `agentiso init` creates in a zpool.
     pub fn in_pool(pool: &str) -> Result<Self, ZpoolError> {
         if pool.contains('/') {
             let reason = "a pool's name has no '/'";
@@ -45,13 +45,13 @@ impl Dataset {
         &self.0
     }
 
-    /// The pool it is in.
+    /// Its zpool.
     pub fn pool(&self) -> &str {
         self.0.split('/').next().unwrap_or_default()
     }
 }
 
-/// Whether this can be one component of the name of a dataset, volume or snapshot.
+/// Whether a string is a valid component of the name of a dataset, volume or snapshot.
 pub fn is_dataset_component(part: &str) -> bool {
     part.starts_with(|first: char| first.is_ascii_alphanumeric())
         && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{DiskView, ZpoolError};
 use crate::{Code, Explain};
 
-/// What a new disk starts from.
+/// The source of a new disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DiskSource {
-    /// A raw image that is no longer written to.
+    /// A raw image that does not change any more.
     Raw(PathBuf),
     /// A frozen layer of the same back end.
     Layer(PathBuf),
@@ -24,29 +24,29 @@ impl DiskSource {
     }
 }
 
-/// How a back end freezes what a machine's disk holds at an instant.
+/// How a back end freezes a machine's disk.
 ///
-/// Either way the call is `create(fresh, DiskSource::Layer(active), size)`. The difference is which of the two files
+/// In both cases the call is `create(fresh, DiskSource::Layer(active), size)`; the difference is which of the two files
 /// the machine writes to afterwards.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Freezing {
-    /// The machine switches to the new disk; the old one is frozen.
+    /// The machine switches to the new disk, and the old one is frozen.
     Overlay,
-    /// The new disk is a frozen copy; the machine keeps the old one. The disk must not be written to meanwhile.
+    /// The new disk is the frozen copy. The machine must not write while it is created.
     Copy,
 }
 
-/// A back end for copy-on-write disks.
+/// A back end for copy-on-write disks. All methods block.
 ///
 /// All disks of an installation are files in one flat directory, named by the caller. A disk is *writable* (used by one
-/// machine) or *frozen* (never written again; snapshots and other disks are based on it). A disk cannot be read
+/// machine) or *frozen* (never written again, but referred to by snapshots and other disks). No method reads a disk
 /// consistently while it is written to: freeze it first, or pause and flush its machine.
 ///
-/// Incomplete files are named [`partial_name`]. A file that a killed process left behind is replaced by the next call for
-/// the same disk, and may be removed at any time before that.
+/// A file in progress has the name [`partial_name`] until it is complete. One that a killed process left is replaced by
+/// the next call for the same disk, and may be removed at any time before that.
 ///
-/// Deleting the file deletes the disk. If the file only refers to storage elsewhere, [`Disks::sweep`] removes storage
-/// whose file is missing.
+/// Deleting the file deletes the disk. If the file only refers to storage elsewhere, [`Disks::sweep`] frees the storage
+/// of deleted files.
 pub trait Disks: Send + Sync {
     /// Creates a disk of `size` bytes at `path` that reads as `source` until it is written to, and as zeros beyond
     /// the end of `source`. Takes at most a few milliseconds.
@@ -57,26 +57,26 @@ pub trait Disks: Send + Sync {
     /// The back end's name, for reports.
     fn name(&self) -> &'static str;
 
-    /// Identifies the storage. Disks can be based on each other only within one realm.
+    /// Identifies where disks are stored. Disks can be backing files of each other only within one realm.
     fn realm(&self) -> String {
         self.name().to_owned()
     }
 
-    /// The format name QEMU opens a disk of this back end with.
+    /// QEMU's name of the disk format.
     fn qemu_format(&self) -> &'static str;
 
-    /// What the names of this back end's disks end with, without the dot.
+    /// The file extension of disks, without the dot.
     fn extension(&self) -> &'static str;
 
-    /// Which disk is the frozen one after a freeze.
+    /// Which of the two disks is frozen after a freeze.
     fn freezing(&self) -> Freezing;
 
-    /// The parent of the disk, with an absolute path; `None` if it has no parent.
+    /// The backing file of a disk, with an absolute path; `None` if it has none.
     fn parent(&self, path: &Path) -> Result<Option<DiskSource>, DiskError>;
 
-    /// All ancestors of the disk, nearest first.
+    /// All backing files of a disk, nearest first.
     fn below(&self, path: &Path) -> Result<Vec<PathBuf>, DiskError> {
-        /// No valid chain is this long; a longer one contains a cycle.
+        /// The longest chain. A longer one is a cycle.
         const LONGEST: usize = 4096;
         let (mut below, mut at) = (Vec::new(), path.to_owned());
         while let Some(source) = self.parent(&at)? {
@@ -93,29 +93,28 @@ pub trait Disks: Send + Sync {
         Ok(below)
     }
 
-    /// Bytes on the host that only this disk uses.
+    /// Host bytes that only this disk uses.
     fn own_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
-    /// Bytes of stored guest data that can be read through the disk, wherever they are kept. Holes and zeros do not
-    /// count.
+    /// Bytes of stored guest data in the disk and its backing files. Holes and zeros do not count.
     fn referenced_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
-    /// Bytes on the host that removing the disk would free. `children` are all disks that are directly based on it. Without
-    /// children, that is all of its data; with one child, all data that the child would not have to take over; with
-    /// several, nothing, because the disk must stay. In back ends without chains it is the data that no other disk
-    /// shares, and `children` are the disks that last shared it.
+    /// Host bytes that removing the disk would free, where `children` are all disks with it as their backing file:
+    /// everything it uses if there are none; without what the child would have to take over if there is one; nothing if
+    /// there are more, because then it has to stay. For back ends without backing files it is what no other disk shares,
+    /// and `children` are the disks that shared data with it last.
     fn freed_by_removal(&self, path: &Path, children: &[PathBuf]) -> Result<u64, DiskError>;
 
-    /// Rewrites a frozen disk so that its content stays the same, but it is based directly on `onto`, one of its
-    /// ancestors. Does nothing if that is the case already, or if the disk has no parent.
+    /// Rewrites a frozen disk with the same content and `onto`, one of its indirect backing files, as its backing file.
+    /// Does nothing if it is its backing file already, or if there is none.
     ///
-    /// The new disk is written beside the old one, made durable and renamed over it, so that any failure or kill
-    /// leaves the old or the new one. Processes that have the old file open continue to read it. Takes as long as copying
-    /// the data between the two; holes and zeros are kept.
+    /// The new disk is written to another file, flushed and renamed over the old one, so that a failure leaves the old or
+    /// the new one. Processes that have the old file open continue to read it. Takes as long as copying the layers in
+    /// between; holes and zeros are kept.
     fn collapse(&self, path: &Path, onto: &DiskSource) -> Result<(), DiskError>;
 
-    /// The usage of several disks, each with its children as in [`Disks::freed_by_removal`]. One call for all can be much
-    /// faster than one call for each.
+    /// The usage of several disks, each with its children as in [`Disks::freed_by_removal`]. One call for many disks can
+    /// be much faster.
     fn usage(&self, disks: &[(PathBuf, Vec<PathBuf>)]) -> Result<Vec<DiskUsage>, DiskError> {
         let one = |(path, children): &(PathBuf, Vec<PathBuf>)| {
             let freed_by_removal = self.freed_by_removal(path, children)?;
@@ -124,8 +123,8 @@ pub trait Disks: Send + Sync {
         disks.iter().map(one).collect()
     }
 
-    /// Prepares a copy of `source`, which is still being written to, at `path`, so that its machine is paused only
-    /// briefly. Fails if it cannot be copied. `None` if [`Disks::create`] is fast enough by itself.
+    /// Prepares a copy of `source`, which is still written to, so that the pause of its machine is short. Fails if it
+    /// cannot be copied. `None` if preparing saves no time over [`Disks::create`].
     fn prepare_copy(
         &self,
         _path: &Path,
@@ -135,8 +134,8 @@ pub trait Disks: Send + Sync {
         Ok(None)
     }
 
-    /// Allows QEMU to open a disk as `user` (a user id and a group id), or as the current user. Must be called before
-    /// every start, because the storage may have lost the permission since.
+    /// Lets QEMU open a disk, as `user` (a user and a group) or as the user of this process. Must be called before every
+    /// start, because permissions of devices do not survive a reboot.
     fn admit(&self, path: &Path, user: Option<(u32, u32)>) -> Result<(), DiskError> {
         let Some((uid, gid)) = user else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(|cause| DiskError::Io {
@@ -146,34 +145,34 @@ pub trait Disks: Send + Sync {
         })
     }
 
-    /// Prepares a disk to be grown to `size` bytes by QEMU. QEMU can grow files itself; other storage is grown here. A
-    /// disk of that size or larger is left unchanged.
+    /// Lets QEMU grow a disk to `size` bytes. QEMU can extend a file by itself, but not a volume. Does nothing if the disk
+    /// has that size.
     fn let_grow(&self, _path: &Path, _size: u64) -> Result<(), DiskError> {
         Ok(())
     }
 
-    /// Removes the storage of disks whose files are missing. Storage that is in use is left for the next sweep.
+    /// Frees the storage of deleted disks. Storage in use is left for the next sweep.
     fn sweep(&self) -> Result<(), DiskError> {
         Ok(())
     }
 
-    /// The state of the storage, if it is not the directory of the disks.
+    /// The status of the storage, if it is not the directory itself.
     fn storage_status(&self) -> Result<Option<StorageStatus>, DiskError> {
         Ok(None)
     }
 
-    /// Opens a disk for reading, without a machine and without locks. The view stays valid when the disk or one of
-    /// its ancestors is collapsed or removed meanwhile.
+    /// Opens a disk for reading, without a machine and without locks. The view stays valid if the disk or a backing file is
+    /// rewritten or removed.
     fn open(&self, path: &Path) -> Result<Box<dyn DiskView>, DiskError>;
 }
 
-/// A copy of a disk in two steps. The machine must be paused only during the first. Dropping it before it is finished
-/// leaves nothing behind.
+/// A copy of a disk in two steps, of which only the first needs its machine to be paused. Dropping it before it is
+/// finished leaves nothing behind.
 pub trait DiskCopy: Send {
-    /// Preserves the present content of the disk, which must not be written to meanwhile.
+    /// Freezes the current content. Nobody may write to the disk during the call.
     fn hold(&mut self) -> Result<(), DiskError>;
 
-    /// Makes the copy of the preserved content.
+    /// Completes the copy.
     fn finish(self: Box<Self>) -> Result<(), DiskError>;
 }
 
@@ -186,16 +185,16 @@ pub struct DiskUsage {
     pub referenced: u64,
 }
 
-/// The state of the storage of disks.
+/// The status of the storage of disks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StorageStatus {
-    /// Name, health and free space, for display.
+    /// Its name, health and free space, for people.
     pub detail: String,
     /// What should be done about it, if anything.
     pub advice: Option<String>,
 }
 
-/// The name of the incomplete file of the disk `name`.
+/// The name of a disk's file until it is complete.
 pub fn partial_name(name: &OsStr) -> OsString {
     let mut partial = OsString::from(".");
     partial.push(name);
@@ -203,7 +202,7 @@ pub fn partial_name(name: &OsStr) -> OsString {
     partial
 }
 
-/// Whether this is the name of an incomplete disk, in progress or abandoned.
+/// Whether a name is that of an incomplete disk.
 pub fn is_partial_name(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".") && name.ends_with(PARTIAL_SUFFIX.as_bytes())
@@ -211,13 +210,13 @@ pub fn is_partial_name(name: &OsStr) -> bool {
 
 const PARTIAL_SUFFIX: &str = ".partial";
 
-/// Why something could not be done with a disk.
+/// Why an operation on a disk failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The disk exists already.
     #[error("the disk {} exists already", .0.display())]
     Exists(PathBuf),
-    /// What the disk should start from cannot be used.
+    /// The source of the disk cannot be used.
     #[error("the disk source {} cannot be used: {reason}", path.display())]
     BadSource {
         /// The source.
@@ -225,7 +224,7 @@ pub enum DiskError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The size makes no sense for this source.
+    /// The size is smaller than the source.
     #[error("a disk of {size} bytes is smaller than its source of {source_size} bytes")]
     TooSmall {
         /// Bytes asked for.
@@ -233,7 +232,7 @@ pub enum DiskError {
         /// Bytes the source has.
         source_size: u64,
     },
-    /// No disk of this size can be kept.
+    /// The back end does not support disks of this size.
     #[error("a disk of {size} bytes cannot be made: sizes are multiples of {unit} bytes")]
     BadSize {
         /// Bytes asked for.
@@ -241,23 +240,23 @@ pub enum DiskError {
         /// What it must be a multiple of.
         unit: u64,
     },
-    /// The pool that keeps the disks could not be used.
+    /// The zpool could not be used.
     #[error(transparent)]
     Pool(#[from] ZpoolError),
-    /// The disk is not one this back end made or understands, or it is damaged.
+    /// The disk was not created by this back end, or it is damaged.
     #[error("the disk {} cannot be used: {reason}", path.display())]
     BadDisk {
-        /// The disk, or the file below it that is at fault.
+        /// The disk, or the backing file that is at fault.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A disk can only be collapsed onto one of its ancestors.
+    /// A disk can only be collapsed onto one of its backing files.
     #[error("the disk {} does not stand on {}", path.display(), onto.display())]
     NotAnAncestor {
         /// The disk.
         path: PathBuf,
-        /// What it should have been collapsed onto.
+        /// The requested backing file.
         onto: PathBuf,
     },
     /// The file system cannot share data between files.
@@ -265,26 +264,26 @@ pub enum DiskError {
     NoReflinks {
         /// The directory for the disks.
         dir: PathBuf,
-        /// The file system of the directory.
+        /// The name of the file system.
         file_system: String,
         /// The error of the attempt.
         #[source]
         cause: std::io::Error,
     },
-    /// A copy that shares its data must be on the file system of what is copied.
+    /// A reflink copy must be on the same file system as its source.
     #[error("{} is on another file system than the disk {} that should share its data", source_path.display(), path.display())]
     OtherFileSystem {
-        /// The disk that was to be made.
+        /// The disk to create.
         path: PathBuf,
-        /// What it should have started from.
+        /// Its source.
         source_path: PathBuf,
     },
-    /// The file system refused.
+    /// A file operation failed.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was tried, such as `create the disk`.
+        /// What was attempted, such as `create the disk`.
         action: &'static str,
-        /// The file it concerns.
+        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         #[source]

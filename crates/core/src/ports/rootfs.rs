@@ -7,7 +7,7 @@ use std::io::{self, Read};
 pub struct Timestamp {
     /// Whole seconds.
     pub seconds: i64,
-    /// Nanoseconds beyond the whole second.
+    /// Nanoseconds of the second.
     pub nanos: u32,
 }
 
@@ -23,7 +23,7 @@ pub enum EntryKind {
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points, as stored: it is never followed on the host.
+        /// Its target, as stored. Never followed on the host.
         target: Vec<u8>,
     },
     /// Another name for an entry that came earlier.
@@ -47,9 +47,9 @@ pub enum EntryKind {
     },
     /// A named pipe.
     Fifo,
-    /// The path and all below it disappear (a layer deletes what an earlier layer brought).
+    /// Removes the path and everything below it: a layer deletes files of an earlier layer.
     Removed,
-    /// All below the path disappears, the directory itself stays.
+    /// Removes everything below the path, but not the directory itself.
     Emptied,
 }
 
@@ -72,7 +72,7 @@ pub struct RootfsEntry {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Receives a root file system entry by entry, in an order in which parents and link targets come first.
+/// Receives a root file system entry by entry, parents and link targets first.
 pub trait RootfsSink {
     /// Adds one entry; `content` yields exactly the file's bytes and is empty for everything else.
     fn entry(&mut self, entry: &RootfsEntry, content: &mut dyn Read) -> io::Result<()>;

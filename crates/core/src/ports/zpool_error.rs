@@ -1,67 +1,67 @@
-//! Errors of ZFS pools.
+//! Errors of ZFS.
 
 use std::path::PathBuf;
 
 use crate::{Code, Explain};
 
-/// Why a pool, or a dataset in it, could not be used.
+/// Why a zpool, or a dataset in it, could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ZpoolError {
-    /// The program that manages pools is not there.
+    /// A program of ZFS is not installed.
     #[error("the program {0} is not installed")]
     ToolMissing(&'static str),
-    /// The name is not valid for a dataset, or not permitted for ours.
+    /// The name is not a valid dataset for disks.
     #[error("{name:?} cannot hold the disks: {reason}")]
     BadName {
-        /// What was given.
+        /// The name.
         name: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The dataset was not created for agentiso.
+    /// The dataset was not created by agentiso.
     #[error("the dataset {0} is there, but was not made for agentiso")]
     NotOurs(String),
-    /// The pool or the dataset does not exist or is not imported.
+    /// The zpool or dataset does not exist.
     #[error("could not {doing} {name}: {said}")]
     Unavailable {
-        /// The operation that failed.
+        /// What was attempted.
         doing: &'static str,
-        /// The pool, dataset or volume.
+        /// The dataset or zpool.
         name: String,
         /// The message of the program.
         said: String,
     },
-    /// The pool has too little free space.
+    /// The zpool is full.
     #[error("the pool of {name} has {free} bytes left, and {needed} are needed")]
     Full {
         /// The dataset.
         name: String,
-        /// Free bytes.
+        /// The free space.
         free: u64,
-        /// Bytes needed.
+        /// The needed space.
         needed: u64,
     },
-    /// The dataset or volume is in use.
+    /// It is in use.
     #[error("could not {doing} {name}: it is in use")]
     Busy {
-        /// The operation that failed.
+        /// What was attempted.
         doing: &'static str,
-        /// The pool, dataset or volume.
+        /// The dataset or zpool.
         name: String,
     },
-    /// The user lacks a ZFS permission.
+    /// Permission denied.
     #[error("could not {doing} {name}: {said}")]
     NotPermitted {
-        /// The operation that failed.
+        /// What was attempted.
         doing: &'static str,
-        /// The pool, dataset or volume.
+        /// The dataset or zpool.
         name: String,
         /// The message of the program.
         said: String,
-        /// The dataset to be allowed to work in.
+        /// The dataset for which permission is needed.
         dataset: String,
     },
-    /// Only root may create the dataset.
+    /// No permission to create the dataset.
     #[error("could not make {name}: only root may")]
     NotMade {
         /// The dataset.
@@ -74,10 +74,10 @@ pub enum ZpoolError {
     NoNode {
         /// The device.
         node: PathBuf,
-        /// How long it was waited for.
+        /// The time limit.
         seconds: u64,
     },
-    /// The user may not read and write the device of a volume.
+    /// No permission to use the device of a volume.
     #[error("the device {} may not be read and written", node.display())]
     NodeClosed {
         /// The device.
@@ -85,20 +85,20 @@ pub enum ZpoolError {
         /// The dataset the volumes are in.
         dataset: String,
     },
-    /// The file or device that should become a pool is not empty.
+    /// The device or file for a new zpool is not empty.
     #[error("{} cannot become a pool: {reason}", path.display())]
     Occupied {
         /// The file or device.
         path: PathBuf,
-        /// What it holds.
+        /// The reason.
         reason: String,
     },
     /// It failed for another reason.
     #[error("could not {doing} {name}: {said}")]
     Failed {
-        /// The operation that failed.
+        /// What was attempted.
         doing: &'static str,
-        /// The pool, dataset or volume.
+        /// The dataset or zpool.
         name: String,
         /// The message of the program.
         said: String,
@@ -160,7 +160,7 @@ impl Explain for ZpoolError {
     }
 }
 
-/// Lets the user work in a dataset.
+/// The command that grants permission to a user.
 fn allow(dataset: &str) -> String {
     format!(
         "zfs allow $USER create,destroy,mount,snapshot,clone,promote,canmount,compression,userprop,volsize,volblocksize {dataset}"

@@ -1,4 +1,4 @@
-//! The port's view of qcow2 layers.
+//! qcow2 layers as a disk back end.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use crate::partial::Partial;
 
 /// Disks as qcow2 files, each backed by its source.
 ///
-/// The files are made in process: a `qemu-img` per disk would cost more than everything else in a start.
+/// The files are written in process: running `qemu-img` would take longer than the rest of a start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Qcow2Layers;
 
@@ -93,7 +93,7 @@ fn write_overlay(path: &Path, backing: Backing, size: u64) -> io::Result<()> {
     partial.publish()
 }
 
-/// Checks the source and returns what the overlay's header says about it.
+/// Checks the source and returns the overlay's header.
 fn backing(source: &DiskSource, size: u64) -> Result<Backing, DiskError> {
     let bad = |reason: String| DiskError::BadSource { path: source.path().to_owned(), reason };
     let path = fs::canonicalize(source.path()).map_err(|error| bad(error.to_string()))?;
@@ -121,7 +121,7 @@ fn check_parent(child: &Layer, disk: &Layer) -> Result<(), DiskError> {
     Err(DiskError::NotAnAncestor { path: child.path().to_owned(), onto: disk.path().to_owned() })
 }
 
-/// Host bytes by which `child` would grow if it took over everything of `disk` that it does not have itself.
+/// Host bytes by which `child` would grow if `disk` were merged into it.
 fn taken_over(disk: &Layer, child: &Layer) -> io::Result<u64> {
     let (mut offset, mut sum, mut counted_table) = (0, 0, None);
     while offset < disk.size() {

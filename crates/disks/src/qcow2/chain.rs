@@ -1,4 +1,4 @@
-//! A disk and everything below it.
+//! A disk and its backing files.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use agentiso_core::ports::{DiskError, DiskSource, DiskView, Extent, Origin};
 use super::layer::{Layer, Mapping, place};
 use crate::{bounds, sparse};
 
-/// More layers than anybody makes; a chain that goes on longer bites its own tail.
+/// The most layers of a chain. A longer one is a cycle.
 const MAX_LAYERS: usize = 1000;
 
 /// A chain of layers, the disk itself first.
@@ -26,24 +26,24 @@ pub struct Base {
     size: u64,
 }
 
-/// What a number of layers say about a piece of the disk.
+/// The content of a range in some layers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Found {
-    /// Nothing: what is below them counts.
+    /// Not allocated: the layers below count.
     Below,
     /// It reads as zeros.
     Zeros,
-    /// It is in the file of one of the layers.
+    /// Data in the file of one of the layers.
     Data {
-        /// Which of them.
+        /// The index of the layer.
         layer: usize,
-        /// Where in its file.
+        /// The offset in its file.
         at: u64,
     },
 }
 
 impl Chain {
-    /// Opens a disk with everything it stands on.
+    /// Opens a disk and its backing files.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         let mut layers = Vec::new();
         let mut above = Layer::open(path)?;
@@ -79,7 +79,7 @@ impl Chain {
         self.base.as_ref()
     }
 
-    /// Bytes of guest data that are stored somewhere.
+    /// Bytes of stored guest data in all layers.
     pub fn stored_bytes(&self) -> io::Result<u64> {
         let (mut offset, mut sum) = (0, 0);
         while offset < self.size() {
@@ -143,12 +143,12 @@ impl Base {
         }
     }
 
-    /// Where the image is.
+    /// The path of the image.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells the file from any other.
+    /// Identifies the file.
     pub fn place(&self) -> u128 {
         self.place
     }
@@ -166,8 +166,8 @@ impl Base {
     }
 }
 
-/// What `layers`, the topmost first, say about the bytes from `offset` on, and for how many of them, at most
-/// `limit`. What is beyond the end of a layer reads as zeros through it.
+/// The content at `offset` in `layers`, topmost first, and its length, at most `limit`. A layer reads as zeros beyond its
+/// end.
 pub fn find(layers: &[Layer], offset: u64, limit: u64) -> io::Result<(Found, u64)> {
     let mut length = limit;
     for (index, layer) in layers.iter().enumerate() {
@@ -185,7 +185,7 @@ pub fn find(layers: &[Layer], offset: u64, limit: u64) -> io::Result<(Found, u64
     Ok((Found::Below, length))
 }
 
-/// No disk is made smaller than its source, and the rest relies on that.
+/// Fails if a disk is smaller than its source, which is assumed never to happen elsewhere.
 fn check_sizes(above: &Layer, below_size: u64) -> Result<(), DiskError> {
     if above.size() < below_size {
         return Err(bad_disk(above.path(), "it is smaller than what it stands on"));

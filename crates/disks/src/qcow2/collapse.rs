@@ -1,4 +1,4 @@
-//! Shortening chains.
+//! Shortening a chain: merging layers into the disk above them.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use super::layout::CLUSTER;
 use super::writer::Writer;
 use crate::partial::Partial;
 
-/// Rewrites the disk at `path` to stand directly on `onto`.
+/// Rewrites the disk at `path` with `onto` as its backing file.
 pub fn collapse(path: &Path, onto: &DiskSource) -> Result<(), DiskError> {
     if Layer::parent_at(path)?.is_none() {
         return Ok(());
@@ -35,16 +35,16 @@ pub fn collapse(path: &Path, onto: &DiskSource) -> Result<(), DiskError> {
     })
 }
 
-/// What a disk is collapsed onto.
+/// The new backing file.
 struct Foundation {
-    /// How many layers are above it.
+    /// The number of layers above it.
     depth: usize,
-    /// Where it is, the way the layer above names it.
+    /// Its path, as named by the layer above it.
     path: PathBuf,
     size: u64,
 }
 
-/// Looks for `onto` below the topmost layer.
+/// Finds `onto` below the topmost layer.
 fn foundation(chain: &Chain, onto: &DiskSource) -> Option<Foundation> {
     let wanted = place(&fs::metadata(onto.path()).ok()?);
     match onto {
@@ -69,13 +69,13 @@ fn rewrite(path: &Path, layers: &[Layer], backing: Backing, below_size: u64) -> 
         let (found, length) = find(layers, offset, layers[0].size() - offset)?;
         match found {
             Found::Below => {}
-            // Where nothing is below, nothing needs to be hidden.
+            // Zeros need not be stored if there is nothing below.
             Found::Zeros if offset >= below_size => {}
             Found::Zeros => writer.zero(offset, length)?,
             Found::Data { layer, at } => writer.copy(offset, layers[layer].file(), at, length)?,
         }
-        // A run ends within a cluster only where a layer does. The layers below ended before that, and what was
-        // written of that cluster is zeros from there on.
+        // A run ends inside a cluster only at the end of a layer. The layers below are shorter, so the rest of the
+        // cluster is zeros.
         offset += length.next_multiple_of(CLUSTER);
     }
     writer.finish()?;

@@ -1,4 +1,4 @@
-//! The first cluster of a qcow2 file.
+//! The qcow2 header.
 
 use std::io;
 use std::path::Path;
@@ -7,25 +7,25 @@ use super::layout::{CLUSTER_BITS, TABLE_SPAN};
 
 const MAGIC: u32 = u32::from_be_bytes(*b"QFI\xfb");
 const VERSION: u32 = 3;
-/// Up to and with the compression type.
+/// The header length, including the compression type.
 const LENGTH: usize = 112;
 const MIN_LENGTH: usize = 104;
 const REFCOUNT_ORDER: u32 = 4;
-/// The only incompatible feature that reading need not care for: reference counts may be out of date.
+/// The incompatible feature "dirty" (reference counts may be out of date), which does not affect reading.
 const DIRTY: u64 = 1;
 const CORRUPT: u64 = 1 << 1;
 const BACKING_FORMAT: u32 = 0xe279_2aca;
-/// More than QEMU takes for a name.
+/// Longer than QEMU allows for a name.
 const MAX_BACKING_NAME: usize = 1023;
 /// Like QEMU: 32 MiB, enough for 2 PiB.
 const MAX_TOP_ENTRIES: u64 = 1 << 22;
 
-/// What a file is backed by, as it says.
+/// The backing file that a header names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Backing {
     /// The file's name.
     pub name: String,
-    /// Whether that is a qcow2 file too; a raw image otherwise.
+    /// Whether it is a qcow2 file; otherwise a raw image.
     pub is_layer: bool,
 }
 
@@ -34,28 +34,28 @@ pub struct Backing {
 pub struct Header {
     /// Bytes of the disk.
     pub size: u64,
-    /// Where the first-level table is.
+    /// The offset of the L1 table.
     pub top_offset: u64,
-    /// What reads fall through to.
+    /// The backing file.
     pub backing: Option<Backing>,
 }
 
-/// Where a writer put the reference counts.
+/// The reference counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Refcounts {
-    /// Where their table is.
+    /// The offset of their table.
     pub table_offset: u64,
-    /// How many clusters the table has.
+    /// The number of clusters of the table.
     pub table_clusters: u32,
 }
 
 impl Header {
-    /// How many entries the first-level table of a disk of `size` bytes has.
+    /// The number of L1 entries of a disk of `size` bytes.
     pub fn top_entries(size: u64) -> u64 {
         size.div_ceil(TABLE_SPAN)
     }
 
-    /// Reads the header from the beginning of a file.
+    /// Parses a header.
     pub fn parse(bytes: &[u8]) -> io::Result<Self> {
         let fields = Fields(bytes);
         if bytes.len() < 8 || fields.u32(0)? != MAGIC {
@@ -82,7 +82,7 @@ impl Header {
         Ok(Self { size, top_offset: fields.u64(40)?, backing: backing(&fields)? })
     }
 
-    /// The first cluster of a file with this header.
+    /// Encodes the first cluster of a file.
     pub fn encode(&self, refcounts: Refcounts) -> io::Result<Vec<u8>> {
         let entries = Self::top_entries(self.size);
         if entries > MAX_TOP_ENTRIES {
@@ -126,7 +126,7 @@ impl Header {
 }
 
 impl Backing {
-    /// A backing file for a header to name.
+    /// A backing file.
     pub fn new(path: &Path, is_layer: bool) -> Result<Self, String> {
         let name = path.to_str().ok_or("its path is not UTF-8")?;
         if name.len() > MAX_BACKING_NAME {
@@ -170,7 +170,7 @@ fn backing_format<'a>(fields: &Fields<'a>) -> io::Result<Option<&'a [u8]>> {
     }
 }
 
-/// Big-endian numbers at offsets that are checked.
+/// Reads big-endian numbers, with bounds checks.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -192,7 +192,7 @@ fn cut_off() -> io::Error {
     bad("its header is cut off")
 }
 
-/// An error that says what is wrong with a file.
+/// An error for a damaged or unsupported file.
 pub fn bad(reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }

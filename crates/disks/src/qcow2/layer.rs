@@ -12,22 +12,22 @@ use super::header::{Header, bad};
 use super::layout::{CLUSTER, COMPRESSED, OFFSET_MASK, TABLE_ENTRIES, TABLE_SPAN, ZERO};
 use crate::sparse;
 
-/// How far runs are followed within one table: long enough to be worth it, short enough to be thrown away when a
-/// layer further down makes the run shorter.
+/// The most bytes that a run is extended within one table. More would often be wasted, because a layer further down ends
+/// the run.
 const MAX_RUN_CLUSTERS: u64 = 64;
 
-/// What a layer itself says about a piece of the disk.
+/// The content of a range in one layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mapping {
-    /// Nothing: what is below counts.
+    /// Not allocated: the backing file counts.
     Unallocated,
     /// It reads as zeros.
     Zeros,
-    /// Its bytes are in the file, from this offset on.
+    /// Data at this offset of the file.
     Data(u64),
 }
 
-/// A qcow2 file whose tables are read when they are first asked for.
+/// A qcow2 file whose tables are read on first use.
 pub struct Layer {
     file: File,
     path: PathBuf,
@@ -60,7 +60,7 @@ impl Layer {
         })
     }
 
-    /// What the file at `path` is backed by; cheaper than opening it.
+    /// The backing file of the file at `path`; cheaper than opening it.
     pub fn parent_at(path: &Path) -> Result<Option<DiskSource>, DiskError> {
         let (_, header) = open_header(path).map_err(|cause| open_error(path, cause))?;
         Ok(parent_of(path, &header))
@@ -76,12 +76,12 @@ impl Layer {
         &self.file
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Tells the file from any other.
+    /// Identifies the file.
     pub fn place(&self) -> u128 {
         self.place
     }
@@ -91,17 +91,17 @@ impl Layer {
         self.size
     }
 
-    /// What the layer stands on.
+    /// The backing file.
     pub fn parent(&self) -> Option<&DiskSource> {
         self.parent.as_ref()
     }
 
-    /// Whether there is a table for the part of the disk at `offset`.
+    /// Whether there is an L2 table for `offset`.
     pub fn has_table(&self, offset: u64) -> bool {
         self.top.get((offset / TABLE_SPAN) as usize).is_some_and(|entry| entry & OFFSET_MASK != 0)
     }
 
-    /// What is said about the bytes from `offset` on, and for how many of them, at most `limit`.
+    /// The content at `offset` and its length, at most `limit`.
     pub fn mapping(&self, offset: u64, limit: u64) -> io::Result<(Mapping, u64)> {
         let Some(table) = self.table(offset)? else {
             return Ok((Mapping::Unallocated, limit.min(TABLE_SPAN - offset % TABLE_SPAN)));
@@ -116,7 +116,7 @@ impl Layer {
                     Some(next) == start.checked_add(within + length)
                 }
                 (mapping, Ok(next)) => mapping == next,
-                // Whoever gets there is told.
+                // Reported when that offset is read.
                 (_, Err(_)) => false,
             };
             if length >= limit || !follows {
@@ -131,8 +131,7 @@ impl Layer {
         Ok((mapping, length.min(limit)))
     }
 
-    /// Fills `buffer` with what is at an offset that [`Mapping::Data`] gave. QEMU reads zeros beyond the end of a
-    /// file, and so do we.
+    /// Reads from an offset of [`Mapping::Data`]. Like QEMU, it reads zeros beyond the end of the file.
     pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
         sparse::read_padded(&self.file, at, buffer)
     }
@@ -164,7 +163,7 @@ fn open_header(path: &Path) -> io::Result<(File, Header)> {
     Ok((file, header))
 }
 
-/// Our headers and those of QEMU end long before the first 4 KiB do.
+/// Headers, ours and QEMU's, are much shorter than this.
 fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -180,7 +179,7 @@ fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
 
 fn parent_of(path: &Path, header: &Header) -> Option<DiskSource> {
     let backing = header.backing.as_ref()?;
-    // A name that is not absolute is meant as seen from the file, as QEMU does.
+    // A relative name is relative to the file, as in QEMU.
     let path = path.parent().unwrap_or(Path::new("")).join(&backing.name);
     Some(if backing.is_layer { DiskSource::Layer(path) } else { DiskSource::Raw(path) })
 }
@@ -216,7 +215,7 @@ fn read_entry(entry: u64) -> io::Result<Mapping> {
     }
 }
 
-/// Tells a file of this host from any other, as long as both are open.
+/// Identifies an open file on this host.
 pub fn place(metadata: &std::fs::Metadata) -> u128 {
     u128::from(metadata.dev()) << 64 | u128::from(metadata.ino())
 }

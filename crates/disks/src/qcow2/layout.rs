@@ -1,18 +1,18 @@
-//! Sizes and bits of the format.
+//! Constants of the qcow2 format.
 
-/// How many bits an offset within a cluster has.
+/// The number of bits of an offset within a cluster.
 pub const CLUSTER_BITS: u32 = 16;
 /// Bytes of a cluster, the unit of allocation.
 pub const CLUSTER: u64 = 1 << CLUSTER_BITS;
-/// Entries of a second-level table, which fills a cluster.
+/// Entries of an L2 table, which fills a cluster.
 pub const TABLE_ENTRIES: u64 = CLUSTER / 8;
-/// Bytes of the disk one second-level table maps.
+/// Bytes of the disk that one L2 table maps.
 pub const TABLE_SPAN: u64 = TABLE_ENTRIES * CLUSTER;
-/// In an entry of either table: where in the file the cluster is.
+/// L1 and L2 entries: the offset of the cluster.
 pub const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
-/// In an entry of either table: the cluster has one user, so it may be written in place.
+/// L1 and L2 entries: the cluster has one reference, so it may be written in place.
 pub const COPIED: u64 = 1 << 63;
-/// In an entry of a second-level table: compressed.
+/// L2 entries: compressed.
 pub const COMPRESSED: u64 = 1 << 62;
-/// In an entry of a second-level table: reads as zeros, whatever the offset.
+/// L2 entries: reads as zeros, whatever the offset.
 pub const ZERO: u64 = 1;

@@ -1,7 +1,7 @@
-//! qcow2 layers: works on every file system.
+//! qcow2 layers: work on every file system.
 //!
-//! Only what this crate and QEMU write into its files is understood: version 3, clusters of 64 KiB, nothing
-//! compressed or encrypted. Everything else is refused.
+//! Only files that this crate created, and that QEMU wrote to, are supported: version 3, clusters of 64 KiB, no
+//! compression, no encryption. Everything else is refused.
 
 mod backend;
 mod chain;

@@ -1,4 +1,4 @@
-//! Writes a qcow2 file from its beginning to its end.
+//! Writing a qcow2 file sequentially.
 
 use std::fs::File;
 use std::io;
@@ -8,12 +8,12 @@ use super::header::{Backing, Header, Refcounts};
 use super::layout::{CLUSTER, COPIED, TABLE_ENTRIES, TABLE_SPAN, ZERO};
 use crate::sparse;
 
-/// Clusters one block of reference counts, 16 bits each, is for.
+/// Clusters per block of reference counts, which have 16 bits each.
 const COUNTS_PER_BLOCK: u64 = CLUSTER / 2;
 
-/// A new file that is being filled, in ascending order of the disk's clusters.
+/// A file in progress, written in ascending order of the disk's clusters.
 ///
-/// The header is written last: until then nothing takes the file for a disk.
+/// The header is written last: until then the file is not a valid disk.
 pub struct Writer<'a> {
     file: &'a File,
     header: Header,
@@ -23,7 +23,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a disk of `size` bytes in an empty file.
+    /// Starts a disk of `size` bytes in an empty file.
     pub fn new(file: &'a File, size: u64, backing: Option<Backing>) -> Self {
         let entries = Header::top_entries(size);
         let header = Header { size, top_offset: CLUSTER, backing };
@@ -31,12 +31,12 @@ impl<'a> Writer<'a> {
         Self { file, header, top: vec![0; entries as usize], table: None, end }
     }
 
-    /// Makes clusters read as what is in another file. `offset` is where on the disk, a multiple of the cluster
-    /// size; what is left of the last cluster reads as zeros.
+    /// Copies data from another file. `offset` is the offset on the disk, a multiple of the cluster size; the rest of the
+    /// last cluster reads as zeros.
     pub fn copy(&mut self, offset: u64, from: &File, at: u64, length: u64) -> io::Result<()> {
         let mut done = 0;
         while done < length {
-            // Tables lie among the data, so that one copy must not go beyond what one of them maps.
+            // L2 tables lie between the data, so one copy must not exceed the range of a table.
             let count = (length - done).min(TABLE_SPAN - (offset + done) % TABLE_SPAN);
             self.turn_to(offset + done)?;
             let target = self.end;
@@ -50,7 +50,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Makes clusters read as zeros, whatever is below.
+    /// Makes clusters read as zeros, whatever the backing file contains.
     pub fn zero(&mut self, offset: u64, length: u64) -> io::Result<()> {
         for cluster in 0..length.div_ceil(CLUSTER) {
             self.turn_to(offset + cluster * CLUSTER)?;
@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes what is left: the tables, the reference counts and, last, the header.
+    /// Writes the tables, the reference counts and, last, the header.
     pub fn finish(mut self) -> io::Result<()> {
         self.put_table()?;
         sparse::write_sparse(self.file, self.header.top_offset, &big_endian(&self.top))?;
@@ -68,7 +68,7 @@ impl<'a> Writer<'a> {
         self.file.write_all_at(&self.header.encode(refcounts)?, 0)
     }
 
-    /// Sees to it that the table for this part of the disk is the one being filled.
+    /// Switches to the L2 table for this offset.
     fn turn_to(&mut self, offset: u64) -> io::Result<()> {
         let index = offset / TABLE_SPAN;
         if self.table.as_ref().is_none_or(|(current, _)| *current != index) {
@@ -93,7 +93,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Every cluster up to the end of the file has exactly one user, those of the counts themselves included.
+    /// Writes reference counts of one for every cluster of the file, including those of the counts themselves.
     fn put_refcounts(&mut self) -> io::Result<Refcounts> {
         let used = self.end / CLUSTER;
         let (mut blocks, mut table_clusters) = (0, 0);

@@ -1,4 +1,4 @@
-//! The back end.
+//! ZFS volumes as a disk back end.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -21,30 +21,29 @@ use super::ticket;
 use super::tool::{zfs, zpool};
 use super::tree::{self, Step};
 
-/// What volumes are kept in pieces of, and their sizes are multiples of.
+/// The block size of volumes, of which their sizes are multiples.
 pub(super) const BLOCK: u64 = 16 << 10;
-/// A pool with less than this left is as good as full: what is written to a volume must fit somewhere.
+/// A zpool with less free space than this counts as full: writes to volumes need space.
 const FLOOR: u64 = 64 << 20;
-/// How long what is known of the pool's free space holds. ZFS itself counts no more often.
+/// How long the known free space is used. ZFS itself updates it no more often.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Disks as volumes of a ZFS pool. A disk's file is a link to the device of its volume; every disk is a clone of its
-/// source.
+/// Disks as volumes of a zpool. A disk's file is a link to the device of its volume; every disk is a clone of its source.
 ///
-/// A disk is made by two calls of `zfs`, and one every few seconds that looks at the pool.
+/// Creating a disk takes two calls of `zfs`, and one every few seconds for the free space.
 #[derive(Debug)]
 pub struct Zvols {
     pub(super) dataset: Dataset,
     pub(super) notes: Notes,
     pub(super) home: HomeId,
     pub(super) root: PathBuf,
-    /// What was free, and when that was asked.
+    /// The free space, and when it was queried.
     seen: Mutex<Option<(Instant, u64)>>,
 }
 
 impl Zvols {
-    /// The volumes in `dataset` of an installation whose disks are files anywhere in `root`. Its own notes are kept in
-    /// `dir`. Does not look whether the dataset is there.
+    /// The volumes in `dataset` of an installation whose disks are files below `root`. Its own files are in `dir`. Does not
+    /// check that the dataset exists.
     pub fn open(dataset: Dataset, root: &Path, dir: &Path) -> Result<Self, DiskError> {
         let (notes, home) = Notes::open(dir).map_err(|cause| DiskError::Io {
             action: "read who owns the volumes in",
@@ -54,7 +53,7 @@ impl Zvols {
         Ok(Self { dataset, notes, home, root: root.to_owned(), seen: Mutex::new(None) })
     }
 
-    /// Makes sure that the dataset is ours and has room for so many bytes.
+    /// Fails if the dataset is not ours or has less than this many bytes free.
     pub(super) fn ready(&self, needed: u64) -> Result<(), ZpoolError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let free = match *seen {
@@ -62,7 +61,7 @@ impl Zvols {
             _ => self.look()?,
         };
         let needed = needed.saturating_add(FLOOR);
-        // A pool that was full is looked at again the next time.
+        // The free space of a full zpool is queried again the next time.
         *seen = (free >= needed)
             .then(|| seen.filter(|(_, known)| *known == free).unwrap_or((Instant::now(), free)));
         if free >= needed {
@@ -71,7 +70,7 @@ impl Zvols {
         Err(ZpoolError::Full { name: self.dataset.as_str().to_owned(), free, needed })
     }
 
-    /// Looks whether the dataset is ours, makes our part of it, and returns what is free.
+    /// Checks that the dataset is ours, creates the installation's part of it, and returns the free space.
     fn look(&self) -> Result<u64, ZpoolError> {
         let (name, part) = (self.dataset.as_str(), self.dataset.part(&self.home));
         let columns = format!("name,available,{MARK}");
@@ -91,7 +90,7 @@ impl Zvols {
         Ok(free.parse().unwrap_or(0))
     }
 
-    /// The volume a link names; `None` if there is none.
+    /// The volume of a link; `None` if there is none.
     pub(super) fn named_by(&self, link: &Path) -> io::Result<Option<Volume>> {
         match ticket::volume_of(&self.dataset, link) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -130,7 +129,7 @@ impl Zvols {
         }
     }
 
-    /// Does all that comes before the first call of `zfs`.
+    /// Does everything that precedes the first call of `zfs`.
     fn begin_copy(&self, path: &Path, source: &DiskSource, size: u64) -> Result<Box<VolumeCopy>, DiskError> {
         let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
         if path.symlink_metadata().is_ok() {
@@ -143,7 +142,7 @@ impl Zvols {
         }
         self.ready(0)?;
         let device = node::open(&self.dataset, &from, OpenOptions::new().read(true))?;
-        // Most of it now, so that little is left for the moment in which nobody may write.
+        // Flush now, so that little is left for the pause.
         let source_size = node::write_back(&device, &from)?;
         if source_size > size {
             return Err(DiskError::TooSmall { size, source_size });
@@ -154,7 +153,7 @@ impl Zvols {
         Ok(Box::new(VolumeCopy { new, source: from, device, size, _turn: turn }))
     }
 
-    /// Removes volumes that no file names, and snapshots that were never cloned.
+    /// Removes volumes without a link, and snapshots without clones.
     fn remove_nameless(&self) -> Result<(), DiskError> {
         let failed = |cause| DiskError::Io { action: "look for disks in", path: self.root.clone(), cause };
         let _turn = self.notes.removing().map_err(failed)?;
@@ -162,7 +161,7 @@ impl Zvols {
         let listing = Listing::read(&self.dataset)?;
         let mut doomed = BTreeSet::new();
         for (volume, row) in listing.volumes.iter().filter(|(volume, _)| *volume.home() == self.home) {
-            // One without a note was not made by us.
+            // A volume without our property is not ours.
             let Some(link) = &row.link else { continue };
             if !ticket::is_named(&self.dataset, &self.root, volume, link).map_err(failed)? {
                 doomed.insert(volume.clone());
@@ -170,7 +169,7 @@ impl Zvols {
         }
         for step in tree::plan(&listing, &self.home, &doomed) {
             match perform(&step) {
-                // Somebody reads it, or what was cloned from it could not be removed: the next sweep sees to it.
+                // It is open, or a clone of it could not be removed: it is left for the next sweep.
                 Err(ZpoolError::Busy { .. }) => {}
                 Err(ZpoolError::Failed { .. }) if matches!(step, Step::DestroySnapshot(_)) => {}
                 other => other?,
@@ -211,7 +210,7 @@ impl Disks for Zvols {
         self.volume_of(path).map(|_| None)
     }
 
-    /// What was written in the last seconds may not be counted yet.
+    /// Data of the last seconds may not be counted yet.
     fn own_bytes(&self, path: &Path) -> Result<u64, DiskError> {
         self.freed_by_removal(path, &[])
     }

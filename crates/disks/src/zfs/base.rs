@@ -1,7 +1,7 @@
-//! Images as volumes: a volume can only be cloned from a volume, so each image is copied into one, once.
+//! Images as volumes: a volume can only be cloned from a volume, so each image is copied to one, once.
 //!
 //! ```text
-//! .zfs/bases/KEY/disk   the link that names the volume, there only when the copy is whole
+//! .zfs/bases/KEY/disk   the link to the volume, created when the copy is complete
 //! .zfs/bases/KEY/image  the path of the image
 //! ```
 
@@ -24,7 +24,7 @@ const DISK: &str = "disk";
 const IMAGE: &str = "image";
 
 impl Zvols {
-    /// The volume that holds an image, made if there is none.
+    /// The volume of an image, created if there is none.
     pub(super) fn base_of(
         &self,
         image: &Path,
@@ -57,7 +57,7 @@ impl Zvols {
     ) -> Result<Volume, DiskError> {
         self.ready(metadata.blocks() * 512)?;
         let failed = |cause: io::Error| match cause.kind() {
-            // A device has no other word for a pool that is full.
+            // A device reports a full zpool only as an I/O error.
             io::ErrorKind::StorageFull => ZpoolError::Full {
                 name: self.dataset.as_str().to_owned(),
                 free: 0,
@@ -75,7 +75,7 @@ impl Zvols {
         new.publish()
     }
 
-    /// Forgets the volumes of images that are gone.
+    /// Removes the links of images that no longer exist.
     pub(super) fn forget_bases(&self) -> io::Result<()> {
         let entries = match fs::read_dir(self.bases()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -101,7 +101,7 @@ fn is_needed(entry: &Path) -> bool {
     metadata.is_ok_and(|metadata| entry.file_name().is_some_and(|name| *name == *key(&metadata)))
 }
 
-/// Tells an image from any other, and from what was at its path before. A copy that keeps all of this is as good.
+/// Identifies an image file, and distinguishes it from an earlier file at the same path.
 fn key(metadata: &Metadata) -> String {
     format!("{:x}-{:x}-{:x}.{:x}", metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }

@@ -1,4 +1,4 @@
-//! What is in our dataset, by one call.
+//! Listing the dataset, with one call.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use agentiso_core::ports::{Dataset, ZpoolError};
 use super::name::{Snapshot, Volume, Volumes};
 use super::tool::zfs;
 
-/// Says on a volume which file names it.
+/// The property of a volume that names its link.
 pub(super) const LINK: &str = "agentiso:link";
 
 const COLUMNS: &str = "type,name,origin,clones,createtxg,usedbydataset,used,referenced,agentiso:link";
 
-/// Volumes and snapshots of ours. What cannot be ours by its name is not in it.
+/// Our volumes and snapshots. Others, recognised by their names, are left out.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Listing {
     pub volumes: BTreeMap<Volume, VolumeRow>,
@@ -22,11 +22,11 @@ pub(super) struct Listing {
 /// A volume.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct VolumeRow {
-    /// What it was cloned from.
+    /// The snapshot it was cloned from.
     pub origin: Option<Snapshot>,
-    /// The file that names it, as it was when the volume was made.
+    /// The path of its link when the volume was created.
     pub link: Option<String>,
-    /// Bytes that only it takes, beside its snapshots.
+    /// Bytes that only it uses, without its snapshots.
     pub own: u64,
     /// Bytes that can be read through it.
     pub referenced: u64,
@@ -35,16 +35,16 @@ pub(super) struct VolumeRow {
 /// A snapshot.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct SnapshotRow {
-    /// Snapshots are older or younger than others of their volume by this.
+    /// The transaction group of its creation, which orders the snapshots of a volume.
     pub created: u64,
-    /// Bytes that only it takes.
+    /// Bytes that only it uses.
     pub own: u64,
-    /// Somebody has cloned it to a place that is not ours.
+    /// Whether it has clones outside of our dataset.
     pub has_strangers: bool,
 }
 
 impl Listing {
-    /// Asks for everything.
+    /// Lists everything.
     pub(super) fn read(dataset: &Dataset) -> Result<Self, ZpoolError> {
         let name = dataset.as_str();
         let printed =
@@ -56,7 +56,7 @@ impl Listing {
         })
     }
 
-    /// Reads what was printed. `None` if it is not what was asked for; strange names are merely left out.
+    /// Parses the output. `None` if it has another format; unknown names are left out.
     fn parse(dataset: &Dataset, printed: &str) -> Option<Self> {
         let mut listing = Self::default();
         for line in printed.lines() {
@@ -97,7 +97,7 @@ impl Listing {
         let clones_of = |snapshot: &Snapshot| {
             self.volumes.values().filter(|row| row.origin.as_ref() == Some(snapshot)).count()
         };
-        // Whoever was cloned from it inherits what it was cloned from.
+        // A clone takes over the shared data.
         let has_heirs = self.snapshots.keys().any(|one| one.volume == *volume && clones_of(one) > 0);
         let origin = row.origin.as_ref().filter(|origin| !has_heirs && clones_of(origin) == 1);
         let origin = origin.and_then(|origin| self.snapshots.get(origin)).filter(|row| !row.has_strangers);

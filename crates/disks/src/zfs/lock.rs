@@ -1,4 +1,4 @@
-//! What an installation keeps beside its disks: who it is, and who is at work.
+//! An installation's id, and the lock between creating and removing volumes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,14 +13,14 @@ const DIR: &str = ".zfs";
 const HOME: &str = "home";
 const LOCK: &str = "lock";
 
-/// The directory with an installation's own notes.
+/// The directory of these files.
 #[derive(Clone, Debug)]
 pub(super) struct Notes {
     dir: PathBuf,
 }
 
 impl Notes {
-    /// Those in `dir`, made if they are missing, and who the installation is.
+    /// Opens the files in `dir`, creating them if they are missing, and reads the installation's id.
     pub(super) fn open(dir: &Path) -> io::Result<(Self, HomeId)> {
         let notes = Self { dir: dir.join(DIR) };
         fs::create_dir_all(notes.dir())?;
@@ -42,12 +42,12 @@ impl Notes {
         &self.dir
     }
 
-    /// Keeps volumes from being removed.
+    /// Keeps volumes from being removed (shared lock).
     pub(super) fn making(&self) -> io::Result<File> {
         self.lock(FlockOperation::LockShared)
     }
 
-    /// Waits until nobody makes volumes, and keeps everyone from it.
+    /// Waits until nobody creates volumes, and keeps others from it (exclusive lock).
     pub(super) fn removing(&self) -> io::Result<File> {
         self.lock(FlockOperation::LockExclusive)
     }

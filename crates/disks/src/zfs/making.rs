@@ -1,4 +1,4 @@
-//! Making volumes so that a failure leaves none.
+//! Creating volumes, so that a failure leaves none behind.
 
 use std::fs::File;
 use std::io;
@@ -14,20 +14,20 @@ use super::ticket::{self, Ticket};
 use super::tool::zfs;
 use super::tree::Step;
 
-/// A volume being made. Dropped before it is published, it disappears.
+/// A volume in progress. Dropping it before it is published removes it.
 #[derive(Debug)]
 pub(super) struct New {
     home: HomeId,
     path: PathBuf,
     volume: Volume,
     link: String,
-    /// `None` once the disk has its name.
+    /// `None` once the disk has its final name.
     ticket: Option<Ticket>,
     snapshot: Option<Snapshot>,
 }
 
 impl Zvols {
-    /// Begins to make a volume for a disk. Its name begins with `stem`, if it can.
+    /// Starts a volume for a disk. Its name begins with `stem`, if that is a valid name.
     pub(super) fn begin(&self, path: &Path, stem: &str) -> Result<New, DiskError> {
         let failed = |cause| DiskError::Io { action: "create the disk", path: path.to_owned(), cause };
         let Some(link) = ticket::spell(&self.root, path) else {
@@ -50,14 +50,14 @@ impl New {
         &self.volume
     }
 
-    /// Makes it, empty.
+    /// Creates an empty volume.
     pub(super) fn make(&self, size: u64, block: u64) -> Result<(), ZpoolError> {
         let (size, block, link) = (size.to_string(), format!("volblocksize={block}"), self.note());
         let name = self.volume.as_str();
         zfs("make", name).run(&["create", "-s", "-V", &size, "-o", &block, "-o", &link, name]).map(drop)
     }
 
-    /// Holds on to what a volume has now.
+    /// Takes a snapshot of a volume.
     pub(super) fn snapshot(&mut self, source: &Volume) -> Result<(), ZpoolError> {
         let leaf = self.volume.as_str().rsplit('/').next().unwrap_or_default();
         let snapshot = Snapshot { volume: source.clone(), tag: format!("{}.{leaf}", self.home.as_str()) };
@@ -66,7 +66,7 @@ impl New {
         Ok(())
     }
 
-    /// Makes it as a clone of what is held, larger if a size is given.
+    /// Creates it as a clone of the snapshot, larger if a size is given.
     pub(super) fn clone_held(&self, size: Option<u64>) -> Result<(), ZpoolError> {
         let (name, origin) = (self.volume.as_str(), self.snapshot.as_ref().map(Snapshot::to_string));
         let (link, size) = (self.note(), size.map(|size| format!("volsize={size}")));
@@ -83,7 +83,7 @@ impl New {
         format!("{LINK}={}", self.link)
     }
 
-    /// Gives the disk its name.
+    /// Gives the disk its final name.
     pub(super) fn publish(mut self) -> Result<Volume, DiskError> {
         let published = self.ticket.as_mut().map_or(Ok(()), Ticket::publish);
         match published {
@@ -104,7 +104,7 @@ impl Drop for New {
         if self.ticket.is_none() {
             return;
         }
-        // What cannot be removed now has no name and is swept.
+        // If that fails it has no link, and the next sweep removes it.
         let _ = perform(&Step::Destroy(self.volume.clone()));
         if let Some(snapshot) = self.snapshot.take() {
             let _ = perform(&Step::DestroySnapshot(snapshot));
@@ -112,15 +112,15 @@ impl Drop for New {
     }
 }
 
-/// A volume that becomes a clone of another.
+/// A clone in progress.
 pub(super) struct VolumeCopy {
     pub new: New,
     pub source: Volume,
-    /// The source's device: what was written to it is in the host's cache at first, where ZFS does not see it.
+    /// The source's device, which is flushed: ZFS does not see data in the host's page cache.
     pub device: File,
-    /// If it is to be larger.
+    /// The new size, if it is larger.
     pub size: Option<u64>,
-    /// A snapshot without a clone would be swept.
+    /// Keeps the snapshot, which has no clone yet, from being swept.
     pub _turn: File,
 }
 
@@ -136,7 +136,7 @@ impl DiskCopy for VolumeCopy {
     }
 }
 
-/// Has `zfs` do one thing.
+/// Runs one `zfs` command.
 pub(super) fn perform(step: &Step) -> Result<(), ZpoolError> {
     match step {
         Step::Promote(volume) => zfs("promote", volume.as_str()).run(&["promote", volume.as_str()]),

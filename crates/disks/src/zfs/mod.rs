@@ -1,4 +1,4 @@
-//! Volumes of a ZFS pool.
+//! Volumes of a zpool.
 
 mod backend;
 mod base;

@@ -1,4 +1,4 @@
-//! What datasets may be called. Whatever is handed to `zfs` is one of these, so nothing else can be meant.
+//! Checked names of datasets. Only these types are passed to `zfs`, so it cannot touch anything else.
 //!
 //! ```text
 //! tank/agentiso                         the dataset of the configuration, marked as ours
@@ -75,7 +75,7 @@ impl Volumes for Dataset {
     }
 }
 
-/// The dataset of the configuration in which something of ours is.
+/// The configured dataset of a name.
 pub(super) fn dataset_of(name: &str) -> &str {
     let name = name.split('@').next().unwrap_or_default();
     let mut end = 0;
@@ -89,7 +89,7 @@ pub(super) fn dataset_of(name: &str) -> &str {
 }
 
 impl HomeId {
-    /// One that nobody has.
+    /// A new, unused name.
     pub(super) fn random() -> std::io::Result<Self> {
         Ok(Self(random_digits()?))
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Snapshot {
     }
 }
 
-/// Sixteen digits that nobody else has drawn.
+/// Sixteen random hexadecimal digits.
 pub(super) fn random_digits() -> std::io::Result<String> {
     let mut bytes = [0; HOME_DIGITS / 2];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

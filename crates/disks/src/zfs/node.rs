@@ -13,15 +13,15 @@ use super::name::Volume;
 use super::tool::zfs;
 use crate::bounds;
 
-/// How long udev may take to make the device of a volume.
+/// How long udev may take to create the device of a volume.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked for: at first often, since it takes a millisecond where nothing else is going on.
+/// The polling interval, short at first, because it usually takes a millisecond.
 const FIRST_LOOK: Duration = Duration::from_micros(200);
 const LAST_LOOK: Duration = Duration::from_millis(20);
-/// When it is asked whether there is a volume at all.
+/// After how long it is checked that the volume exists.
 const DOUBT: Duration = Duration::from_millis(200);
 
-/// Waits until the device of a volume is there.
+/// Waits until the device of a volume exists.
 pub(super) fn wait(volume: &Volume) -> Result<(), DiskError> {
     let (node, began) = (volume.node(), Instant::now());
     let (mut pause, mut doubted) = (FIRST_LOOK, false);
@@ -58,25 +58,25 @@ pub(super) fn open(dataset: &Dataset, volume: &Volume, options: &OpenOptions) ->
     })
 }
 
-/// Makes sure that a snapshot of a volume has everything that was written to its device, and returns its size.
+/// Flushes a device, so that a snapshot contains all written data, and returns its size.
 pub(super) fn write_back(device: &File, volume: &Volume) -> Result<u64, DiskError> {
     let done = device.sync_all().and_then(|()| size(device));
     done.map_err(|cause| DiskError::Io { action: "write back", path: volume.node(), cause })
 }
 
-/// The size of a device. What its metadata say is nothing.
+/// The size of a device, which its metadata do not contain.
 pub(super) fn size(file: &File) -> io::Result<u64> {
     Ok(rustix::fs::seek(file, SeekFrom::End(0))?)
 }
 
-/// Hands a device to the user QEMU runs as; without one, makes sure that we may use it ourselves.
+/// Gives a device to QEMU's user; without one, checks that this process can use it.
 pub(super) fn admit(dataset: &Dataset, volume: &Volume, user: Option<(u32, u32)>) -> Result<(), DiskError> {
     wait(volume)?;
     let node = volume.node();
     let Some((uid, gid)) = user else {
         return open(dataset, volume, OpenOptions::new().read(true).write(true)).map(drop);
     };
-    // The group goes back to that of all disks when udev next looks at the device; the owner stays.
+    // udev may reset the group later, but not the owner.
     std::os::unix::fs::chown(&node, Some(uid), Some(gid)).map_err(|cause| DiskError::Io {
         action: "hand over the disk",
         path: node,
@@ -112,7 +112,7 @@ impl DiskView for View {
         self.file.read_exact_at(buffer, offset)
     }
 
-    /// A volume does not say where it keeps what.
+    /// The location of a volume's data is not known.
     fn extent_at(&self, offset: u64) -> io::Result<Extent> {
         let rest = bounds::rest(self.size, offset)?;
         Ok(Extent { origin: Origin::Unknown, length: rest })

@@ -1,4 +1,4 @@
-//! Making the dataset, and the pool if there is none.
+//! Creating the dataset, and the zpool if there is none.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,44 +10,44 @@ use agentiso_core::ports::{Dataset, DiskError, ZpoolError};
 use super::node;
 use super::tool::{zfs, zpool};
 
-/// Says on a dataset that it is ours. Its value is the dataset's own name: what is below inherits it, and is not meant.
+/// The property that marks a dataset as ours. Its value is the dataset's own name, so that inherited values do not count.
 pub(super) const MARK: &str = "agentiso:dataset";
 
-/// The smallest pool that is of any use.
+/// The smallest useful zpool.
 const SMALLEST: u64 = 1 << 30;
-/// The largest pool that is made in a file without being asked for.
+/// The largest zpool that is created in a file by default.
 const LARGEST_UNASKED: u64 = 100 << 30;
-/// How much of a device is looked at, at either end, for what may be on it.
+/// How much of a device is checked for existing data, at either end.
 const ENDS: u64 = 1 << 20;
 
-/// A pool to make.
+/// A zpool to create.
 #[derive(Clone, Debug)]
 pub struct NewZpool {
-    /// A device, or a file, which is made if it is not there.
+    /// A device, or a file, which is created if it does not exist.
     pub path: PathBuf,
-    /// How large a new file becomes.
+    /// The size of a new file.
     pub bytes: Option<u64>,
 }
 
-/// A dataset that is ours. What was made for it goes again unless it is kept.
+/// A prepared dataset. Dropping it before [`PreparedZpool::keep`] removes what was created.
 #[derive(Debug)]
 pub struct PreparedZpool {
     dataset: Dataset,
-    /// What was made, in that order.
+    /// What was created, in order.
     made: Vec<Made>,
 }
 
 #[derive(Debug)]
 enum Made {
     File(PathBuf),
-    /// A file that was there, without anything in it.
+    /// An empty file that existed.
     Length(PathBuf),
     Pool(String),
     Dataset(Dataset),
 }
 
 impl PreparedZpool {
-    /// Keeps what was made. Returns the dataset.
+    /// Keeps what was created. Returns the dataset.
     pub fn keep(mut self) -> Dataset {
         self.made.clear();
         self.dataset.clone()
@@ -62,7 +62,7 @@ impl PreparedZpool {
 impl Drop for PreparedZpool {
     fn drop(&mut self) {
         for made in self.made.drain(..).rev() {
-            // Whatever failed before is what matters.
+            // The earlier error is reported.
             let _ = match made {
                 Made::File(path) => fs::remove_file(path).map_err(|error| error.to_string()),
                 Made::Length(path) => File::create(path).map(drop).map_err(|error| error.to_string()),
@@ -77,8 +77,8 @@ fn undo(done: Result<String, ZpoolError>) -> Result<(), String> {
     done.map(drop).map_err(|error| error.to_string())
 }
 
-/// Makes the dataset `agentiso` in a pool, and the pool first if that is asked for. What is there and ours is left as
-/// it is; what is somebody else's is refused.
+/// Creates the dataset `agentiso` in a zpool, and the zpool first if requested. A dataset of ours is used as it is; one
+/// that is not ours is an error.
 pub fn prepare(pool: &str, new: Option<&NewZpool>) -> Result<PreparedZpool, DiskError> {
     let mut prepared = PreparedZpool { dataset: Dataset::in_pool(pool)?, made: Vec::new() };
     if let Some(new) = new {
@@ -89,7 +89,7 @@ pub fn prepare(pool: &str, new: Option<&NewZpool>) -> Result<PreparedZpool, Disk
         Ok(mark) if mark.trim() == name => {}
         Ok(_) => return Err(ZpoolError::NotOurs(name.to_owned()).into()),
         Err(ZpoolError::Unavailable { .. }) => {
-            // A pool that is not there is no reason to make a dataset.
+            // A missing zpool is an error of its own.
             zpool("use", pool).run(&["list", "-H", "-o", "name", pool])?;
             let mark = format!("{MARK}={name}");
             let properties = ["compression=on", "mountpoint=none", "canmount=off", "volmode=dev", &mark];
@@ -164,7 +164,7 @@ fn make_pool(pool: &str, new: &NewZpool, made: &mut Vec<Made>) -> Result<(), Dis
     Ok(())
 }
 
-/// How large the file of a pool becomes; `None` if there is no room. A pool whose file cannot grow any more stops.
+/// The size of a zpool's file; `None` if there is too little space. ZFS suspends a zpool whose file cannot grow.
 fn file_size(path: &Path, asked: Option<u64>) -> io::Result<Option<u64>> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("/"));
     let found = rustix::fs::statvfs(dir)?;

@@ -1,7 +1,7 @@
-//! The files that name volumes. A volume is alive for as long as one does.
+//! The links to volumes. A volume exists for as long as its link does.
 //!
-//! A disk is a link to the device of its volume. The volume knows the path the link was made at, so that a volume
-//! nobody names any more can be found. A link is there, under its partial name, before its volume is.
+//! A disk is a link to the device of its volume. A property of the volume stores the path of the link, so that a volume
+//! without a link can be found. A link is created, with a partial name, before its volume.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags};
 
 use super::name::{Volume, Volumes};
 
-/// A link that does not have its name yet; removed unless it gets it.
+/// A link with a partial name, removed when dropped unless it got its final name.
 #[derive(Debug)]
 pub(super) struct Ticket {
     partial: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// Makes a link to what will be a volume, in place of one that was never finished.
+    /// Creates a link to a future volume, replacing a partial one that a killed process left.
     pub(super) fn write(target: &Path, volume: &Volume) -> io::Result<Self> {
         let name =
             target.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no file name"))?;
@@ -34,7 +34,7 @@ impl Ticket {
         Ok(Self { partial, target: target.to_owned(), in_place: false })
     }
 
-    /// Gives the link its name; an error of kind `AlreadyExists` if something has it.
+    /// Renames the link to its final name. Fails with `AlreadyExists` if there is such a file.
     pub(super) fn publish(&mut self) -> io::Result<()> {
         rustix::fs::renameat_with(CWD, &self.partial, CWD, &self.target, RenameFlags::NOREPLACE)?;
         self.in_place = true;
@@ -45,13 +45,13 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.in_place {
-            // Whatever failed before is what matters; the next attempt removes it too.
+            // The earlier error is reported; the next attempt removes the link too.
             let _ = fs::remove_file(&self.partial);
         }
     }
 }
 
-/// The volume a file names; `None` if it names none of ours.
+/// The volume of a link; `None` if it is not a link to one of our volumes.
 pub(super) fn volume_of(dataset: &Dataset, path: &Path) -> io::Result<Option<Volume>> {
     match fs::read_link(path) {
         Ok(node) => Ok(dataset.volume_at(&node)),
@@ -61,7 +61,7 @@ pub(super) fn volume_of(dataset: &Dataset, path: &Path) -> io::Result<Option<Vol
     }
 }
 
-/// A path as a volume keeps it: what `zfs` would print in a strange way is spelt out.
+/// Encodes a path for a ZFS property: characters that `zfs` would not print literally are escaped.
 pub(super) fn spell(root: &Path, path: &Path) -> Option<String> {
     let inside = path.strip_prefix(root).ok()?;
     let is_plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
@@ -77,7 +77,7 @@ pub(super) fn spell(root: &Path, path: &Path) -> Option<String> {
     (is_plain && !text.is_empty()).then_some(text)
 }
 
-/// The path that was spelt so.
+/// Decodes such a path.
 fn unspell(root: &Path, text: &str) -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let mut bytes = Vec::new();
@@ -95,8 +95,8 @@ fn unspell(root: &Path, text: &str) -> Option<PathBuf> {
     Some(root.join(std::ffi::OsString::from_vec(bytes)))
 }
 
-/// Whether the file that named a volume when it was made still does: under its own name, its partial one, or in the
-/// directory it was made in once that is whole and has its name.
+/// Whether the link of a volume still exists: with its final name, its partial name, or in its directory after that got its
+/// final name.
 pub(super) fn is_named(dataset: &Dataset, root: &Path, volume: &Volume, spelt: &str) -> io::Result<bool> {
     let Some(path) = unspell(root, spelt) else { return Ok(false) };
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return Ok(false) };
@@ -111,7 +111,7 @@ pub(super) fn is_named(dataset: &Dataset, root: &Path, volume: &Volume, spelt: &
             Ok(Some(named)) if named == *volume => return Ok(true),
             Ok(_) => {}
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
-            // What cannot be looked at may be anything.
+            // If that cannot be determined, it may exist.
             Err(error) => return Err(error),
         }
     }

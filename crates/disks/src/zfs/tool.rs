@@ -1,4 +1,4 @@
-//! Running `zfs` and `zpool`, and understanding what they say.
+//! Running `zfs` and `zpool`, and classifying their errors.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use agentiso_core::ports::ZpoolError;
 
 use super::name::dataset_of;
 
-/// Where the tools are, should the path of an ordinary user not lead there.
+/// The directories of the tools, which may not be in an ordinary user's `PATH`.
 const ALSO: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
 /// One call of a tool.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     tool: &'static str,
-    /// What it is for, as in "could not … NAME".
+    /// Completes "could not ... NAME".
     doing: &'static str,
     name: &'a str,
 }
@@ -25,13 +25,13 @@ pub(super) fn zfs<'a>(doing: &'static str, name: &'a str) -> Call<'a> {
     Call { tool: "zfs", doing, name }
 }
 
-/// A call of `zpool` to do something with a pool.
+/// A call of `zpool` to do something with a zpool.
 pub(super) fn zpool<'a>(doing: &'static str, name: &'a str) -> Call<'a> {
     Call { tool: "zpool", doing, name }
 }
 
 impl Call<'_> {
-    /// Runs it and returns what it printed.
+    /// Runs it and returns its output.
     pub(super) fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Result<String, ZpoolError> {
         let program = find(self.tool).ok_or(ZpoolError::ToolMissing(self.tool))?;
         let mut command = Command::new(program);
@@ -47,7 +47,7 @@ impl Call<'_> {
         ZpoolError::Failed { doing: self.doing, name: self.name.to_owned(), said }
     }
 
-    /// The tools have one exit code for everything; only their words differ.
+    /// The tools have one exit status for all errors; only the messages differ.
     fn explain(&self, said: &str) -> ZpoolError {
         let (doing, name) = (self.doing, self.name.to_owned());
         let said = said.trim().lines().collect::<Vec<_>>().join("; ");

@@ -1,26 +1,25 @@
-//! In which order volumes can be removed that others were cloned from.
+//! The order in which volumes with clones can be removed.
 //!
-//! ZFS removes no volume of which a snapshot was cloned. Promoting the clone turns the two around: the snapshot becomes
-//! the clone's, and the volume its clone. All snapshots that are older go with it, so one promotion is enough.
+//! ZFS does not remove a volume whose snapshots have clones. Promoting the clone reverses the two: the snapshot, and all
+//! older ones, then belong to the clone, and the volume depends on it. So one promotion per volume is enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::listing::Listing;
 use super::name::{HomeId, Snapshot, Volume};
 
-/// One thing to be done.
+/// One step.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Step {
-    /// Makes a clone take over the snapshot it was cloned from, and all older ones.
+    /// Promotes a clone: it takes over the snapshot it was cloned from, and all older ones.
     Promote(Volume),
-    /// Removes a volume, and those of its snapshots that nobody was cloned from.
+    /// Removes a volume and its snapshots without clones.
     Destroy(Volume),
-    /// Removes a snapshot that nobody was cloned from.
+    /// Removes a snapshot without clones.
     DestroySnapshot(Snapshot),
 }
 
-/// How to remove `doomed`, and the snapshots an installation has no use for any more. Volumes of which somebody has
-/// cloned a snapshot to a place that is not ours stay.
+/// The steps to remove `doomed` and unused snapshots. Volumes with clones outside of our dataset are kept.
 pub(super) fn plan(listing: &Listing, home: &HomeId, doomed: &BTreeSet<Volume>) -> Vec<Step> {
     let mut plan = Plan { tree: Tree::of(listing), steps: Vec::new() };
     for idle in plan.tree.idle_snapshots_of(home) {
@@ -28,7 +27,7 @@ pub(super) fn plan(listing: &Listing, home: &HomeId, doomed: &BTreeSet<Volume>) 
     }
     let mut doomed: BTreeSet<&Volume> =
         doomed.iter().filter(|volume| plan.tree.may_be_removed(volume)).collect();
-    // Those without heirs first, so that nothing is promoted in vain.
+    // Volumes without clones first, so that no promotion is wasted.
     while let Some(next) =
         doomed.iter().find(|volume| plan.tree.heirs(volume).is_empty()).or(doomed.first()).copied()
     {
@@ -51,7 +50,7 @@ impl Plan {
 
     fn remove(&mut self, volume: &Volume, doomed: &BTreeSet<&Volume>) {
         let heirs = self.tree.heirs(volume);
-        // One that is doomed too would have to be promoted away again.
+        // Do not promote a clone that will be removed too.
         let heir = heirs.iter().find(|heir| !doomed.contains(heir)).or(heirs.first());
         if let Some(heir) = heir {
             self.take(Step::Promote(heir.clone()));
@@ -66,11 +65,11 @@ impl Plan {
     }
 }
 
-/// Who was cloned from what, as ZFS sees it.
+/// The dependencies between volumes and snapshots.
 #[derive(Clone, Debug)]
 struct Tree {
     origins: BTreeMap<Volume, Option<Snapshot>>,
-    /// When they were taken, and whether strangers were cloned from them.
+    /// The snapshots: when they were taken, and whether they have clones outside of our dataset.
     snapshots: BTreeMap<Snapshot, (u64, bool)>,
 }
 
@@ -101,7 +100,7 @@ impl Tree {
             && self.clones_of(snapshot).next().is_none()
     }
 
-    /// Snapshots whose makers never came to clone them: whoever makes one puts its name into the tag.
+    /// Snapshots that were never cloned: the tag contains the name of the intended clone.
     fn idle_snapshots_of(&self, home: &HomeId) -> Vec<Snapshot> {
         let is_ours = |snapshot: &&Snapshot| {
             snapshot.tag.strip_prefix(home.as_str()).is_some_and(|rest| rest.starts_with('.'))

@@ -1,9 +1,11 @@
 //! The one way in which commands start: what holds for one kind of command holds for all of them.
 
+use agentiso_core::admission::{Principal, Ruling};
+use agentiso_core::ports::CommandPolicy;
 use agentiso_core::ports::host::OciDefaults;
 use agentiso_core::ports::link::{Exec, User};
 use agentiso_core::wire::ExecSpec;
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_engine::Caller;
 use agentiso_testing::fake::{Answer, HostCall, LinkCall};
 use serde_json::{Value, json};
@@ -426,5 +428,73 @@ async fn jobs_are_read_fed_and_killed() {
             _ => json!({ "workspace_id": "one", "job_id": 99 }),
         };
         world.refused(&user(), action, arguments, Code::JobNotFound).await;
+    }
+}
+
+/// A policy with one ruling for every command of an agent.
+struct Always(Ruling);
+
+impl CommandPolicy for Always {
+    fn rule(&self, principal: Principal, _: WorkspaceId, _: &Exec) -> Ruling {
+        if principal == Principal::Operator { Ruling::Allow } else { self.0.clone() }
+    }
+}
+
+/// A world with a workspace of an agent, whose commands are ruled on so.
+async fn ruled(ruling: Ruling, snapshots: u32) -> (World, Caller) {
+    let world =
+        World::with_policy(Always(ruling), |settings| settings.session_quota.snapshots = snapshots).await;
+    world.host.answer("git", Answer::default());
+    let session = world.session("agent").await;
+    world.create(&session, "one").await;
+    (world, session)
+}
+
+#[tokio::test]
+async fn what_the_policy_denies_runs_in_no_way() {
+    for way in WAYS {
+        for (ruling, code) in [
+            (Ruling::Deny { reason: "too dangerous".to_owned() }, Code::NotPermitted),
+            (Ruling::Approval { reason: "too dangerous".to_owned() }, Code::ApprovalRequired),
+        ] {
+            let (world, session) = ruled(ruling, 10).await;
+            let asked = Asked { line: "true", ..Asked::default() };
+            let failure = start(&world, &session, way, asked.clone()).await.unwrap_err();
+            assert_eq!(failure.code(), code, "{way}: {failure}");
+            assert!(failure.message().contains("too dangerous"), "{way}: {failure}");
+            assert!(world.host.requested().is_empty(), "{way}: it ran");
+            start(&world, &user(), way, asked).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_taken_before_the_command_or_it_does_not_run() {
+    for way in WAYS {
+        let (world, session) = ruled(Ruling::Checkpoint, 1).await;
+        let asked = || Asked { line: "echo x > /root/x", ..Asked::default() };
+        world.host.faults().fail_once(HostCall::Snapshot, Code::DiskFull);
+        let failure = start(&world, &session, way, asked()).await.unwrap_err();
+        assert_eq!(failure.code(), Code::DiskFull, "{way}");
+        assert!(world.host.requested().is_empty(), "{way}: it ran without a checkpoint");
+        start(&world, &session, way, asked()).await.unwrap();
+        let taken = world.ok(&user(), "snapshot_list", json!({ "workspace_id": "one" })).await;
+        let name = taken["snapshots"][0]["name"].as_str().unwrap().to_owned();
+        assert!(name.starts_with("checkpoint-"), "{way}: {taken}");
+        let ran = world.host.requested().len();
+        let failure = start(&world, &session, way, asked()).await.unwrap_err();
+        assert_eq!(failure.code(), Code::QuotaExceeded, "{way}: checkpoints count");
+        assert_eq!(world.host.requested().len(), ran, "{way}: it ran without a checkpoint");
+    }
+}
+
+#[tokio::test]
+async fn the_policy_is_not_asked_about_the_workspace_of_another() {
+    for way in WAYS {
+        let (world, _) = ruled(Ruling::Deny { reason: "too dangerous".to_owned() }, 10).await;
+        let other = world.session("other").await;
+        let failure =
+            start(&world, &other, way, Asked { line: "true", ..Asked::default() }).await.unwrap_err();
+        assert_eq!(failure.code(), Code::NotOwner, "{way}");
     }
 }

@@ -251,3 +251,33 @@ async fn a_create_takes_a_ready_machine_unless_it_is_told_not_to() {
     assert_eq!(made(json!({ "cold": true })).await, (json!(false), json!("cold")));
     assert_eq!(world.ok(&user(), "server_status", json!({})).await["pool"], 1);
 }
+
+#[tokio::test]
+async fn names_that_are_none_are_refused_and_leave_nothing() {
+    let world = World::new().await;
+    world.create(&user(), "one").await;
+    let kept = world.host.kept();
+    let long = "x".repeat(64);
+    let hostile = [
+        "", " ", "-x", "x-", "a_b", "a.b", "../x", "/etc", "a b", "\u{e4}", "a\nb", "a\0b", "$(id)",
+        "--force", &long,
+    ];
+    for name in hostile {
+        for (action, arguments) in [
+            ("workspace_create", json!({ "name": name })),
+            ("workspace_rename", json!({ "workspace_id": "one", "new_name": name })),
+            ("workspace_fork", json!({ "workspace_id": "one", "new_name": name })),
+            ("workspace_fork", json!({ "workspace_id": "one", "name_prefix": name, "count": 2 })),
+        ] {
+            world.refused(&user(), action, arguments, Code::InvalidArgument).await;
+        }
+        world
+            .refused(&user(), "workspace_info", json!({ "workspace_id": name }), Code::WorkspaceNotFound)
+            .await;
+    }
+    for image in ["", "../x", "/etc/passwd", "a b", "x\0"] {
+        let create = json!({ "base_image": image });
+        world.refused(&user(), "workspace_create", create, Code::InvalidArgument).await;
+    }
+    assert_eq!((world.names().await, world.host.kept()), (vec!["one".to_owned()], kept));
+}

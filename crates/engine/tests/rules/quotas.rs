@@ -79,8 +79,12 @@ async fn the_installation_has_a_limit_that_holds_for_the_user_too() {
     world.create(&session, "one").await;
     world.create(&user(), "two").await;
     for caller in [&session, &user()] {
-        let failure = world.refused(caller, "workspace_create", json!({}), Code::QuotaExceeded).await;
-        assert!(failure.remedy().unwrap().contains("limits.max_workspaces"), "{failure:?}");
+        for (action, arguments) in
+            [("workspace_create", json!({})), ("workspace_fork", json!({ "workspace_id": "one" }))]
+        {
+            let failure = world.refused(caller, action, arguments, Code::QuotaExceeded).await;
+            assert!(failure.remedy().unwrap().contains("limits.max_workspaces"), "{failure:?}");
+        }
     }
 }
 
@@ -232,4 +236,29 @@ async fn a_create_that_nobody_waits_for_is_undone_and_its_room_is_free() {
         })
         .await;
     assert_eq!(world.names().await, ["next"]);
+}
+
+#[tokio::test]
+async fn a_larger_disk_comes_back_only_where_there_is_room_for_it() {
+    let world = World::with(|settings| settings.session_quota.disk_gb = 25).await;
+    let session = world.session("agent").await;
+    let one = |more: Value| {
+        let mut arguments = json!({ "workspace_id": "one" });
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    world.create(&session, "one").await;
+    world.ok(&session, "snapshot_create", one(json!({ "name": "small" }))).await;
+    world.ok(&session, "workspace_grow", one(json!({ "disk_gb": 14 }))).await;
+    world.ok(&session, "snapshot_create", one(json!({ "name": "large" }))).await;
+    world.ok(&session, "snapshot_restore", one(json!({ "snapshot_name": "small" }))).await;
+    world.ok(&session, "workspace_create", json!({ "name": "other", "disk_gb": 12 })).await;
+    let large = one(json!({ "snapshot_name": "large" }));
+    for action in ["snapshot_restore", "workspace_fork"] {
+        world.refused(&session, action, large.clone(), Code::QuotaExceeded).await;
+    }
+    assert_eq!(usage(&world, &session).await["disk_gb"], 22);
+    world.ok(&session, "workspace_destroy", json!({ "workspace_id": "other" })).await;
+    world.ok(&session, "snapshot_restore", large).await;
+    assert_eq!(usage(&world, &session).await["disk_gb"], 14);
 }

@@ -227,7 +227,7 @@ async fn streams_are_remembered_with_how_they_ended() {
                 None => panic!("no end"),
             }
         };
-        running.ended(&exit);
+        running.ended(&exit).await.unwrap();
         let event = newest(&world, action).await;
         assert_eq!((&event["outcome"], &event["changed"]), (&json!("ok"), &json!("exit code 3")));
     }

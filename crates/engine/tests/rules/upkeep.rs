@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agentiso_core::wire::EventKind;
 use agentiso_core::{Code, WorkspaceId};
-use agentiso_engine::Caller;
+use agentiso_engine::{Caller, Delivered, Event, Subscription};
 use agentiso_testing::fake::{HostCall, LinkCall};
 use serde_json::{Value, json};
 
@@ -28,6 +28,26 @@ async fn looked_at_all(world: &World) {
     world.clock.advance(Duration::from_secs(1));
     world.look().await;
     world.until(async |world| !world.names().await.contains(&"sentinel".to_owned())).await;
+}
+
+/// The next event of a subscription.
+async fn next(events: &mut Subscription) -> Event {
+    match events.next().await {
+        Delivered::Event(event) => event,
+        Delivered::Missed(count) => panic!("{count} events were missed"),
+    }
+}
+
+/// The names of workspaces in events before the one of a workspace.
+async fn names(events: &mut Subscription, last: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    loop {
+        let event = next(events).await;
+        if event.name == last {
+            return names;
+        }
+        names.push(event.name);
+    }
 }
 
 #[tokio::test]
@@ -228,9 +248,9 @@ async fn a_workspace_that_is_to_start_with_the_daemon_does_unless_it_was_stopped
 async fn a_machine_that_ends_by_itself_is_noted_and_told_at_once() {
     let world = World::new().await;
     let id = world.create(&user(), "one").await;
-    let mut events = world.engine.events();
+    let mut events = world.engine.subscribe(&user());
     world.host.crash(id, "Kernel panic: no init");
-    let event = events.recv().await.unwrap();
+    let event = next(&mut events).await;
     assert_eq!((event.kind, event.name.as_str()), (EventKind::Crashed, "one"));
     assert!(event.note.unwrap().contains("Kernel panic"));
     let info = world.ok(&user(), "workspace_info", json!({ "workspace_id": "one" })).await;
@@ -243,30 +263,44 @@ async fn a_machine_that_ends_by_itself_is_noted_and_told_at_once() {
 async fn a_machine_that_is_ended_on_purpose_is_not_told_as_a_crash() {
     let world = World::new().await;
     world.create(&user(), "one").await;
-    let mut events = world.engine.events();
+    let mut events = world.engine.subscribe(&user());
     world.ok(&user(), "workspace_stop", json!({ "workspace_id": "one", "force": true })).await;
     world.ok(&user(), "workspace_start", json!({ "workspace_id": "one" })).await;
     world.ok(&user(), "workspace_destroy", json!({ "workspace_id": "one" })).await;
-    let mut kinds = Vec::new();
-    while let Ok(event) = events.try_recv() {
-        kinds.push(event.kind);
+    for kind in [EventKind::Stopped, EventKind::Started, EventKind::Destroyed] {
+        assert_eq!(next(&mut events).await.kind, kind);
     }
-    assert_eq!(kinds, [EventKind::Stopped, EventKind::Started, EventKind::Destroyed]);
 }
 
 #[tokio::test]
-async fn events_are_shown_to_those_who_may_see_the_workspace() {
-    let world = World::new().await;
-    let (owner, other) = (world.session("owner").await, world.session("other").await);
-    let mut events = world.engine.events();
-    world.create(&owner, "owned").await;
-    world.create(&user(), "nobodys").await;
-    let (owned, nobodys) = (events.recv().await.unwrap(), events.recv().await.unwrap());
-    let seen =
-        |caller: &Caller| (world.engine.may_see(caller, &owned), world.engine.may_see(caller, &nobodys));
-    assert_eq!((seen(&owner), seen(&other), seen(&user())), ((true, true), (false, true), (true, true)));
-    let strict = World::strict().await;
-    let seen =
-        |caller: &Caller| (strict.engine.may_see(caller, &owned), strict.engine.may_see(caller, &nobodys));
-    assert_eq!((seen(&owner), seen(&other), seen(&user())), ((true, false), (false, false), (true, true)));
+async fn events_are_sent_to_those_who_may_see_the_workspace() {
+    for (world, nobodys_is_shown) in [(World::new().await, true), (World::strict().await, false)] {
+        let (owner, other) = (world.session("owner").await, world.session("other").await);
+        let mut subscriptions = [&owner, &other, &user()].map(|caller| world.engine.subscribe(caller));
+        world.create(&owner, "owned").await;
+        world.create(&user(), "nobodys").await;
+        // The last event is one that everybody sees.
+        for session in [&owner, &other] {
+            world.create(session, &format!("last-of-{}", session.client)).await;
+        }
+        let [owner_sees, other_sees, user_sees] = &mut subscriptions;
+        let nobodys = if nobodys_is_shown { vec!["nobodys"] } else { Vec::new() };
+        assert_eq!(names(owner_sees, "last-of-owner").await, [vec!["owned"], nobodys.clone()].concat());
+        assert_eq!(names(other_sees, "last-of-other").await, nobodys);
+        assert_eq!(names(user_sees, "last-of-owner").await, ["owned", "nobodys"]);
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_whose_time_was_up_while_nobody_was_there_is_destroyed_by_the_next_daemon() {
+    let mut world = World::new().await;
+    create_with(&world, &user(), "one", "ttl_secs", 60).await;
+    world.create(&user(), "other").await;
+    world.clock.advance(MINUTE);
+    world.reopen().await;
+    let mut events = world.engine.subscribe(&user());
+    world.until(async |world| world.names().await == ["other"]).await;
+    let event = next(&mut events).await;
+    assert_eq!((event.kind, event.name.as_str()), (EventKind::Destroyed, "one"));
+    assert_eq!(event.note.as_deref(), Some("its time was up"));
 }

@@ -155,3 +155,62 @@ async fn a_variable_the_machine_did_not_take_is_not_said_to_be_set() {
     world.ok(&user(), "set_env", set("one", json!({ "A": "2" }))).await;
     assert_eq!(world.sh(&user(), "one", "printenv A").await, "2\n");
 }
+
+#[tokio::test]
+async fn variables_are_in_forks_of_forks_and_outlive_the_daemon_there_too() {
+    let mut world = World::new().await;
+    world.create(&user(), "one").await;
+    world.ok(&user(), "set_env", set("one", json!({ "KEPT": "kept", "CHANGED": "before" }))).await;
+    world.ok(&user(), "workspace_fork", json!({ "workspace_id": "one", "new_name": "fork" })).await;
+    world.ok(&user(), "set_env", set("fork", json!({ "CHANGED": "in-fork", "NEW": "new" }))).await;
+    world.reopen().await;
+    world.ok(&user(), "workspace_fork", json!({ "workspace_id": "fork", "new_name": "next" })).await;
+    let words = "printenv KEPT; printenv CHANGED; printenv NEW || echo none";
+    assert_eq!(world.sh(&user(), "one", words).await, "kept\nbefore\nnone\n");
+    for name in ["fork", "next"] {
+        assert_eq!(world.sh(&user(), name, words).await, "kept\nin-fork\nnew\n", "{name}");
+    }
+}
+
+/// What happens to a workspace between two owners.
+const BETWEEN: [&str; 6] = ["nothing", "stop", "suspend", "restart", "restore", "fork"];
+
+#[tokio::test]
+async fn variables_of_one_session_never_reach_the_next_whatever_state_the_workspace_was_in() {
+    for between in BETWEEN {
+        let mut world = World::new().await;
+        let (one, two) = (world.session("one").await, world.session("two").await);
+        world.create(&one, "web").await;
+        world.ok(&user(), "set_env", set("web", json!({ "OF_USER": "kept" }))).await;
+        world.ok(&one, "set_env", set("web", json!({ "SECRET": "ones" }))).await;
+        let web = |more: Value| {
+            let mut arguments = json!({ "workspace_id": "web" });
+            arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            arguments
+        };
+        let snapshot = web(json!({ "name": "before", "include_memory": true }));
+        world.ok(&one, "snapshot_create", snapshot).await;
+        match between {
+            "stop" => drop(world.ok(&one, "workspace_stop", web(json!({}))).await),
+            "suspend" => drop(world.ok(&one, "workspace_suspend", web(json!({}))).await),
+            "restart" => world.reopen().await,
+            _ => {}
+        }
+        world.engine.end_session(one.session.unwrap()).await.unwrap();
+        let seen_in = match between {
+            "restore" => {
+                world.ok(&two, "snapshot_restore", web(json!({ "snapshot_name": "before" }))).await;
+                "web"
+            }
+            "fork" => {
+                let fork = web(json!({ "snapshot_name": "before", "new_name": "fork" }));
+                world.ok(&two, "workspace_fork", fork).await;
+                "fork"
+            }
+            _ => "web",
+        };
+        let seen =
+            world.sh(&two, seen_in, "printenv SECRET || echo none; printenv OF_USER || echo none").await;
+        assert_eq!(seen, "none\nkept\n", "{between}");
+    }
+}

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::ports::records::{SessionKind, Settings, Workspace, WorkspaceRecords};
+use agentiso_core::ports::{AllowAll, CommandPolicy};
 use agentiso_core::progress::Silent;
 use agentiso_core::{
     Code, EngineSettings, Failure, ImageAccess, Isolation, Limits, RateLimits, Resources, SessionId,
     SessionQuota, TransferSettings, WorkspaceId,
 };
-use agentiso_engine::{Caller, Engine};
+use agentiso_engine::{Caller, Engine, Ports};
 use agentiso_testing::fake::{FakeClock, FakeHost, TestRecords};
 use serde_json::{Value, json};
 
@@ -22,6 +23,7 @@ pub struct World {
     pub clock: Arc<FakeClock>,
     pub records: TestRecords,
     pub settings: EngineSettings,
+    policy: Arc<dyn CommandPolicy>,
 }
 
 impl World {
@@ -31,13 +33,22 @@ impl World {
 
     /// One whose settings are changed before it opens.
     pub async fn with(adjust: impl FnOnce(&mut EngineSettings)) -> Self {
+        Self::with_policy(AllowAll, adjust).await
+    }
+
+    /// One in which a policy rules on commands.
+    pub async fn with_policy(
+        policy: impl CommandPolicy + 'static,
+        adjust: impl FnOnce(&mut EngineSettings),
+    ) -> Self {
         let records = TestRecords::new();
         let mut settings = settings(&records);
         adjust(&mut settings);
         let host = FakeHost::with_limits(Arc::clone(records.meta()), settings.limits);
         let clock = Arc::new(FakeClock::new());
-        let engine = open(&host, &clock, &settings).await.unwrap();
-        Self { engine, host, clock, records, settings }
+        let policy: Arc<dyn CommandPolicy> = Arc::new(policy);
+        let engine = open(&host, &clock, &policy, &settings).await.unwrap();
+        Self { engine, host, clock, records, settings, policy }
     }
 
     pub async fn strict() -> Self {
@@ -46,7 +57,7 @@ impl World {
 
     /// Ends the engine and opens another one, as a daemon that is restarted does.
     pub async fn reopen(&mut self) {
-        self.engine = open(&self.host, &self.clock, &self.settings).await.unwrap();
+        self.engine = open(&self.host, &self.clock, &self.policy, &self.settings).await.unwrap();
     }
 
     /// The client of a new session.
@@ -163,10 +174,16 @@ pub fn user() -> Caller {
 async fn open(
     host: &FakeHost,
     clock: &Arc<FakeClock>,
+    policy: &Arc<dyn CommandPolicy>,
     settings: &EngineSettings,
 ) -> Result<Arc<Engine>, Failure> {
-    let records = Arc::clone(host.meta());
-    Engine::open(Arc::new(host.clone()), records, Arc::clone(clock) as _, settings.clone()).await
+    let ports = Ports {
+        host: Arc::new(host.clone()),
+        records: Arc::clone(host.meta()) as _,
+        clock: Arc::clone(clock) as _,
+        policy: Arc::clone(policy),
+    };
+    Engine::open_with(ports, settings.clone()).await
 }
 
 fn settings(records: &TestRecords) -> EngineSettings {

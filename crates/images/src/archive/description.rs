@@ -1,4 +1,4 @@
-//! What an archive says about its workspace.
+//! The description of the workspace in an archive.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::OciDefaults;
 
-/// What an archive says about its workspace. Whoever imports it checks the sizes against limits of their own.
+/// The description of a workspace. The importing installation checks the sizes against its own limits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct WorkspaceDescription {
     /// Its name.
     pub name: WorkspaceName,
-    /// The image it started from, which the archive does not need.
+    /// The image it was created from, for information.
     pub image: ImageName,
-    /// Virtual processors.
+    /// Number of vCPUs.
     pub vcpus: u32,
     /// Memory in MiB.
     pub memory_mb: u32,
@@ -24,11 +24,11 @@ pub struct WorkspaceDescription {
     /// Its labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// When the workspace was made.
+    /// When the workspace was created.
     pub created: Timestamp,
-    /// When the archive was made.
+    /// When the archive was written.
     pub exported: Timestamp,
-    /// What its image says about how it is run.
+    /// The image's defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<OciDefaults>,
 }

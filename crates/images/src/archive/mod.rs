@@ -1,17 +1,17 @@
-//! Archives of workspaces: a machine's description and its files in one file that travels.
+//! Archives of workspaces: a description and the files, in one file.
 //!
 //! ```text
 //! magic, 16 bytes: "agentiso-wspace\n"
 //! version, u32: 1
 //! length of the description, u32, at most 256 KiB
 //! description, JSON
-//! pieces: length, u32, 1 byte to 1 MiB; then so many bytes. All pieces together are a tarball compressed with zstd
+//! pieces: length, u32, 1 byte to 1 MiB; then that many bytes. All pieces together are a tarball compressed with zstd
 //! 0, u32
 //! BLAKE3 of everything before, 32 bytes
 //! ```
 //!
-//! Numbers are little-endian. Nothing follows. An archive is hostile until proved otherwise: the checksum says that it is
-//! whole, not that it is honest. Its entries go through the same intake as those of any image.
+//! Numbers are little-endian. Nothing follows. An archive is hostile: the checksum shows that it is complete, not that it
+//! is safe. Its entries go through the same checks as those of any image.
 
 mod description;
 mod reader;

@@ -31,7 +31,7 @@ pub(super) fn open(file: &mut File) -> io::Result<WorkspaceDescription> {
         .map_err(|error| invalid(format!("its description cannot be understood: {error}")))
 }
 
-/// Compares the checksum at the end with what comes before it.
+/// Verifies the checksum at the end.
 fn verify(file: &mut File) -> io::Result<()> {
     let length = file.metadata()?.len();
     let body = length.checked_sub(HASH as u64).ok_or_else(cut_short)?;
@@ -48,7 +48,7 @@ fn verify(file: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of all pieces. Ends with an error unless the archive ends as it should.
+/// The bytes of all pieces. An archive without its end marker is an error.
 pub(super) struct Pieces {
     file: BufReader<File>,
     left: usize,
@@ -101,7 +101,7 @@ fn number(input: &mut impl Read) -> io::Result<u32> {
     if read_whole(input, &mut bytes)? { Ok(u32::from_le_bytes(bytes)) } else { Err(cut_short()) }
 }
 
-/// Fills the buffer; false if there is not so much.
+/// Fills the buffer; false at the end of the file.
 fn read_whole(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match input.read_exact(buffer) {
         Ok(()) => Ok(true),

@@ -13,10 +13,10 @@ use crate::source::{ImportLimits, RootfsSource, SourceError, Summary, stream_tar
 use crate::store::{ImageSource, SourceKind};
 use crate::unpack::{self, Compression};
 
-/// An archive of a workspace that is whole.
+/// A verified archive of a workspace.
 #[derive(Debug)]
 pub struct WorkspaceArchive {
-    /// What it says about its workspace.
+    /// The description of its workspace.
     pub description: WorkspaceDescription,
     origin: String,
     length: u64,
@@ -24,7 +24,7 @@ pub struct WorkspaceArchive {
 }
 
 impl WorkspaceArchive {
-    /// Opens an archive and checks that it is whole. Errors call it `origin`.
+    /// Opens an archive and verifies its checksum. Error messages call it `origin`.
     pub fn open(path: &Path, origin: &str) -> Result<Self, SourceError> {
         let io = || SourceError::io("read", origin);
         let mut file = File::open(path).map_err(io())?;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::{DESCRIPTION_MAX, MAGIC, PIECE_MAX, VERSION, WorkspaceDescription};
 
-/// Writes an archive: what is written to it becomes its pieces.
+/// Writes an archive. Bytes written to it become its pieces.
 pub struct ArchiveWriter<W: Write> {
     out: W,
     hasher: blake3::Hasher,
@@ -13,7 +13,7 @@ pub struct ArchiveWriter<W: Write> {
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    /// Begins an archive with what it says about its workspace.
+    /// Starts an archive with its description.
     pub fn new(out: W, description: &WorkspaceDescription) -> io::Result<Self> {
         let text = serde_json::to_vec(description)?;
         let length = u32::try_from(text.len()).ok().filter(|length| *length <= DESCRIPTION_MAX);
@@ -29,7 +29,7 @@ impl<W: Write> ArchiveWriter<W> {
         Ok(writer)
     }
 
-    /// Ends the archive. Returns where it was written to, and how long it is.
+    /// Ends the archive. Returns the writer and the number of bytes.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         self.end_piece()?;
         self.raw(&0_u32.to_le_bytes())?;

@@ -6,11 +6,11 @@
 //!                                    └──> group ended; its directory and the partial tar removed
 //! ```
 //!
-//! Root's builder is told to end, because only it can undo its mounts; it takes the signal only through its children,
-//! so the whole group is told. Anyone else's is killed: mounts and processes go with its namespaces, and its files,
-//! which belong to ids that only exist there, are removed from inside another one.
+//! As root, the builder gets SIGTERM, because only it can undo its mounts; it reacts only to signals of its children, so
+//! the whole process group gets it. As another user it is killed: its mounts and processes end with its namespaces, and
+//! its files, whose owners exist only there, are removed from within a namespace with the same mapping.
 //!
-//! If we are killed ourselves, a watcher sees its lifeline break and does the same.
+//! If this process is killed, a watcher notices that a pipe was closed and does the same.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -31,12 +31,12 @@ use crate::lines;
 use crate::partial::{self, PartialFile};
 use crate::tools::{Tool, ToolError};
 
-/// How long it may take to undo its mounts and remove its directory.
+/// How long the builder may take to undo its mounts and remove its directory.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Builds a recipe into a tarball; nothing is left at `out` unless it is whole.
+/// Builds a recipe into a tarball. On failure there is no file at `out`.
 ///
-/// Setting `cancel` ends it soon, and it ends by itself if this process does.
+/// Setting `cancel` cancels it. It also ends if this process does.
 pub fn build(
     recipe: Recipe,
     out: &Path,
@@ -54,7 +54,7 @@ pub fn build(
     let mode = mode()?;
     let arguments = arguments(recipe, &sources, mode, partial.path(), list.path());
     progress.step(&format!("building {recipe} from {}", sources.suite), None);
-    // A builder that is told to end forgets some of its own files. Users it becomes must be able to enter.
+    // A cancelled builder leaves some files behind. The users it runs as must be able to enter the directory.
     let scratch = tempfile::Builder::new()
         .prefix("agentiso-build.")
         .permissions(fs::Permissions::from_mode(0o755))
@@ -82,7 +82,7 @@ fn arguments(recipe: Recipe, sources: &Sources, mode: &str, out: &Path, list: &P
         "--aptopt=Acquire::Languages \"none\"".into(),
         "--aptopt=APT::Install-Recommends \"false\"".into(),
     ];
-    // Nobody reads manuals in a sandbox; licences stay.
+    // Leave out manuals and documentation, except licences.
     for option in [
         "path-exclude=/usr/share/man/*",
         "path-exclude=/usr/share/info/*",
@@ -93,7 +93,7 @@ fn arguments(recipe: Recipe, sources: &Sources, mode: &str, out: &Path, list: &P
     ] {
         arguments.push(format!("--dpkgopt={option}").into());
     }
-    // It copies these from the host, and an image must not tell whose it was.
+    // The builder copies these files from the host, but an image must not contain the host's settings.
     arguments
         .push("--customize-hook=rm -f \"$1/etc/resolv.conf\" && echo agentiso > \"$1/etc/hostname\"".into());
     arguments.push(sources.suite.clone().into());
@@ -104,7 +104,7 @@ fn arguments(recipe: Recipe, sources: &Sources, mode: &str, out: &Path, list: &P
     arguments
 }
 
-/// What the builder does, where it takes long enough to be told, and what we call it.
+/// Output of the builder that starts a long step, and the name of the step.
 const STEPS: [(&str, &str); 6] = [
     ("running apt-get update", "fetching package lists"),
     ("downloading packages", "downloading packages"),
@@ -133,7 +133,7 @@ fn failure(tool: &Tool, status: ExitStatus, said: &VecDeque<String>) -> DebianEr
     }
 }
 
-/// Files of a builder that belong to ids of its namespace. Dropping it removes them.
+/// Files of a builder whose owners exist only in its namespace. Dropping it removes them.
 struct ForeignFiles<'a> {
     tool: Tool,
     scratch: &'a Path,
@@ -151,17 +151,17 @@ impl Drop for ForeignFiles<'_> {
             "2",
             "-delete",
         ]);
-        // What cannot be removed stays in the directory for temporary files.
+        // On failure the files stay in the directory for temporary files.
         let _ = self.tool.run(&mut command, |code| code == 0);
     }
 }
 
-/// Runs its arguments after the first two, with a watcher beside them. When standard input ends without a word, the
-/// watcher sends the group the signal that comes first, and removes what a builder leaves that could no longer speak
-/// to us, with the help of the program that comes second, if any.
+/// A shell script that runs its arguments from the third on, and a watcher. If standard input is closed before a line was
+/// written to it, the watcher sends the signal in the first argument to the process group and removes the builder's files,
+/// with the program in the second argument if it is not empty.
 ///
-/// The watcher is nobody's child, so that the builder never waits for it, and keeps no pipe of ours open.
-/// Where allowed, all run in mounts of their own, so that none is left if they must be killed.
+/// The watcher is not a child of the builder, which would wait for it, and keeps no pipe open. If permitted, everything
+/// runs in a private mount namespace, so that no mount is left after a kill.
 const WATCHED: &str = r#"
 signal=$1 helper=$2
 shift 2
@@ -179,18 +179,18 @@ unshare --mount true 2>/dev/null && exec unshare --mount -- "$@"
 exec "$@"
 "#;
 
-/// The running builder and all it started. Dropping it ends them.
+/// The running builder and its children. Dropping it ends them.
 struct Running {
     child: Child,
     stderr: Option<ChildStderr>,
     lifeline: Option<ChildStdin>,
-    /// It takes its mounts along, however it ends.
+    /// Whether its mounts end with it.
     in_namespace: bool,
     ended: bool,
 }
 
 impl Running {
-    /// Starts a builder; one that works in a namespace comes with the program that can enter one like it.
+    /// Starts a builder. For one in a user namespace, `inside` is the program that enters a namespace with the same mapping.
     fn spawn(
         tool: &Tool,
         arguments: &[OsString],
@@ -232,7 +232,7 @@ impl Running {
         let status = self.child.wait().map_err(|source| ToolError::Spawn { tool: "mmdebstrap", source })?;
         self.ended = true;
         if let Some(lifeline) = &mut self.lifeline {
-            // A watcher that is gone needs no word.
+            // The watcher may have ended.
             let _ = lifeline.write_all(b"done\n");
         }
         Ok((status, said))
@@ -256,7 +256,7 @@ impl Drop for Running {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.lifeline = None;
-        // The leader may be gone and leave others behind.
+        // The group leader may have ended before its children.
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
     }

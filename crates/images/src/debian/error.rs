@@ -1,4 +1,4 @@
-//! What can go wrong while building from packages.
+//! Errors of building from packages.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ pub enum DebianError {
     /// There is no such recipe.
     #[error("there is no recipe {name:?}; known are {}", known.join(", "))]
     UnknownRecipe {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The available recipes.
         known: Vec<&'static str>,
     },
-    /// An ordinary user builds in a user namespace, for which something is missing.
+    /// A requirement for building in a user namespace is missing.
     #[error("an ordinary user cannot build images here yet: {}", missing.join(", and "))]
     NoNamespace {
         /// What is missing.
@@ -27,7 +27,7 @@ pub enum DebianError {
         /// What to run, in this order.
         commands: Vec<String>,
     },
-    /// A package source could not be reached or refused us.
+    /// A package source could not be reached or refused the request.
     #[error("the packages could not be fetched: {said}")]
     Fetch {
         /// The last lines of the program.
@@ -45,7 +45,7 @@ pub enum DebianError {
         #[source]
         source: io::Error,
     },
-    /// It was called off.
+    /// It was cancelled.
     #[error("the build was cancelled")]
     Cancelled,
 }

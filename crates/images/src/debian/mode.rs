@@ -1,19 +1,19 @@
-//! With whose rights an image is built.
+//! The mode in which an image is built: as root, or in a user namespace.
 //!
-//! Root builds as itself. Everyone else builds in a user namespace, which needs a range of user and group ids of
-//! one's own for the owners of the image's files, and the programs that hand them out.
+//! A user namespace needs a range of subordinate user and group ids for the owners of the image's files, and the programs
+//! that map them.
 
 use std::fs;
 
 use super::DebianError;
 use crate::tools::Tool;
 
-/// How many ids a Debian needs.
+/// The number of ids that a Debian image needs.
 const IDS: u64 = 65536;
-/// Where ranges of ids begin.
+/// The first id that is suggested for a range.
 const FIRST_ID: u64 = 100_000;
 
-/// How the builder runs for whoever runs us, in its own words.
+/// The builder's mode for the current user, as its option names it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What goes into an image.
+//! The recipes of images.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ const USUAL: [&str; 16] = [
 /// What building packages with native parts needs.
 const DEVELOPMENT: [&str; 3] = ["build-essential", "pkg-config", "python3-dev"];
 
-/// A kind of image we know how to build.
+/// A recipe.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Recipe {
     /// What agents expect to find: git, python, pip, node, npm, gcc, make, jq, ripgrep, editors.
@@ -66,7 +66,7 @@ impl Recipe {
         }
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     pub fn summary(self) -> &'static str {
         match self {
             Self::Debian => {
@@ -77,7 +77,7 @@ impl Recipe {
         }
     }
 
-    /// The packages asked for by name; what they need comes along.
+    /// The packages. Their dependencies are installed too.
     pub fn packages(self) -> impl Iterator<Item = &'static str> {
         let (usual, more): (&[&str], &[&str]) = match self {
             Self::DebianSlim => (&[], &[]),

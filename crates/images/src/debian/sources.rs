@@ -1,9 +1,9 @@
-//! Which package sources an image is built from.
+//! The package sources of an image.
 
 use std::fs;
 use std::path::Path;
 
-/// What to build from when the host is no Debian or its sources do not say.
+/// The suite if the host is not Debian or its sources cannot be read.
 const DEFAULT_SUITE: &str = "bookworm";
 
 /// A suite, and the lines of a `sources.list` for it; empty means the builder's own defaults.
@@ -16,8 +16,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The host's own suite and sources, if it is a Debian; only Debian's own suites, so that nothing of a
-    /// third party gets into an image.
+    /// The host's suite and sources, if it is Debian. Only Debian's own suites, so that no third-party packages get into an
+    /// image.
     pub fn of_host(root: &Path) -> Self {
         let fallback = Self { suite: DEFAULT_SUITE.to_owned(), lines: Vec::new() };
         let release = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
@@ -76,7 +76,7 @@ fn of_stanzas(text: &str, suite: &str) -> Vec<String> {
         if !is_on || !field("Types").split_whitespace().any(|kind| kind == "deb") {
             continue;
         }
-        // A key written out in the stanza itself cannot be said in one line: the host's other keys must do.
+        // A key embedded in the stanza cannot be written in one line; the host's other keys are used.
         let options = match field("Signed-By") {
             path if path.starts_with('/') => format!("[signed-by={path}] "),
             _ => String::new(),

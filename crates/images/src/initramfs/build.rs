@@ -1,4 +1,4 @@
-//! Putting the initramfs together.
+//! Building the initramfs.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,15 +10,14 @@ use super::modules::{ModuleIndex, module_name};
 use crate::kernel::Kernel;
 use crate::unpack;
 
-/// Where the initramfs lists its modules: one absolute path per line, in the order to load them.
-/// Changes whenever the same agent and kernel would give another archive.
+/// The version of the archive: changes whenever the same agent and kernel would give another archive.
 pub const VERSION: u32 = 1;
-/// Where the archive lists its modules, in the order to load them.
+/// The file that lists the modules: one absolute path per line, in load order.
 pub const MODULES_LIST: &str = "/modules.list";
 
 /// Without these there is no console, no disk or no root file system.
 const REQUIRED: [&str; 4] = ["virtio_mmio", "virtio_console", "virtio_blk", "ext4"];
-/// Loaded where the kernel has them. ext4 asks for crc32c by name when it mounts, so no index mentions it.
+/// Loaded if the kernel has them. ext4 requests crc32c by name at mount time, so it is not in the dependency index.
 const OPTIONAL: [&str; 9] = [
     "crc32c_generic",
     "crc32c_intel",
@@ -31,19 +30,19 @@ const OPTIONAL: [&str; 9] = [
     "af_packet",
 ];
 const DIRECTORIES: [&str; 9] = ["dev", "proc", "sys", "newroot", "tmp", "run", "lib", "lib/modules", "root"];
-/// No module unpacks to more.
+/// The largest unpacked module.
 const MODULE_MAX: u64 = 256 << 20;
 
 /// Why an initramfs could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InitramfsError {
-    /// The kernel lacks what no guest can do without.
+    /// The kernel lacks a required module.
     #[error("the kernel {version} has no {}", missing.join(", "))]
     MissingModules {
         /// The kernel.
         version: String,
-        /// What it lacks.
+        /// The missing modules.
         missing: Vec<String>,
     },
     /// A module or the index of modules cannot be read.
@@ -79,7 +78,7 @@ impl Explain for InitramfsError {
 
 /// Builds the initramfs for a kernel, with `agent` as its `/init`. The same input gives the same bytes.
 ///
-/// A kernel without a module tree is taken to have everything built in.
+/// A kernel without a module tree is assumed to have everything built in.
 pub fn build(agent: &[u8], kernel: &Kernel) -> Result<Vec<u8>, InitramfsError> {
     let mut cpio = Cpio::default();
     for directory in DIRECTORIES {

@@ -1,4 +1,4 @@
-//! Which modules need which.
+//! Module dependencies.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -14,14 +14,14 @@ pub struct Module {
     pub needs: Vec<String>,
 }
 
-/// The name of a module file: without directories and endings, and with `_` for `-`, as the kernel has it.
+/// The module name of a file: without directories and extensions, and with `_` for `-`, as in the kernel.
 pub fn module_name(path: &str) -> Option<String> {
     let file = path.rsplit('/').next()?;
     let name = [".ko", ".ko.xz", ".ko.gz", ".ko.zst"].iter().find_map(|end| file.strip_suffix(end))?;
     (!name.is_empty()).then(|| name.replace('-', "_"))
 }
 
-/// Reads `modules.dep`; lines that make no sense are left out.
+/// Parses `modules.dep`; invalid lines are left out.
 pub fn parse_modules_dep(text: &[u8]) -> Vec<Module> {
     let text = String::from_utf8_lossy(text);
     text.lines()
@@ -70,8 +70,7 @@ impl ModuleIndex {
         self.builtin.contains(&name) || self.by_name.contains_key(&name)
     }
 
-    /// The module files to load for these names, each after all it needs. What is built in or unknown is
-    /// left out.
+    /// The module files to load for these names, each after its dependencies. Built-in and unknown modules are left out.
     pub fn load_order<'a>(&'a self, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
         let mut order = Vec::new();
         let mut seen = HashSet::new();
@@ -82,8 +81,7 @@ impl ModuleIndex {
     }
 
     fn visit<'a>(&'a self, name: &str, seen: &mut HashSet<&'a str>, order: &mut Vec<&'a str>) {
-        // Each step is (module, dependencies still to visit): an explicit stack, because the file decides
-        // how deep it goes.
+        // An explicit stack of (module, dependencies left to visit), because the file determines the depth.
         let mut stack = Vec::new();
         let push = |name: &str, seen: &mut HashSet<&'a str>, stack: &mut Vec<(&'a Module, usize)>| {
             if let Some(module) = self.by_name.get(name).filter(|_| !self.builtin.contains(name))

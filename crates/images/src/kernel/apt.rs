@@ -12,15 +12,15 @@ use super::KernelError;
 use super::version::{instead_of, is_broken};
 use crate::tools::{Tool, ToolError};
 
-/// Packages that depend on the current small kernel: of Debian, then of Ubuntu.
+/// Meta packages of the current small kernel: Debian's, then Ubuntu's.
 const META_PACKAGES: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
 /// What the names of packages with a kernel begin with.
 const IMAGE: &str = "linux-image-";
 
-/// Kernel sources that are known to make a good guest kernel, the best first.
+/// Kernel sources that are known to work for guests, best first.
 const SOURCE_PACKAGES: [&str; 2] = ["linux-source-6.12", "linux-source-6.1"];
-/// The package that depends on whatever source the distribution has.
+/// The meta package of the distribution's kernel source.
 const META_SOURCE: &str = "linux-source";
 
 /// A package with the kernel's source.
@@ -45,8 +45,8 @@ pub(super) struct Fetched {
 
 /// Downloads the kernel package, and the one with its modules if that is separate, into `scratch`.
 ///
-/// The system's package lists are tried first. Where they are missing or too old for the mirror, lists of
-/// our own are fetched into `scratch`, which needs no root.
+/// The system's package lists are tried first. If they are missing or out of date, private lists are downloaded to
+/// `scratch`, which does not need root.
 pub(super) fn fetch(scratch: &Path, progress: &dyn Progress) -> Result<Fetched, KernelError> {
     let system = Apt::of_system();
     match system.fetch(scratch, progress) {
@@ -59,13 +59,13 @@ pub(super) fn fetch(scratch: &Path, progress: &dyn Progress) -> Result<Fetched, 
     own.fetch(scratch, progress)
 }
 
-/// The package manager, with its own lists or ours.
+/// The package manager, with the system's lists or private ones.
 pub(super) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    /// With the lists the system has.
+    /// With the system's lists.
     pub(super) fn of_system() -> Self {
         Self { options: Vec::new() }
     }
@@ -81,7 +81,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// With lists below `scratch`, which the returned tool's `update` has yet to fetch.
+    /// With private lists below `scratch`, which `update` has to download first.
     pub(super) fn with_lists_in(scratch: &Path) -> Result<(Self, Tool), KernelError> {
         let state = scratch.join("apt/state");
         let cache = scratch.join("apt/cache");
@@ -111,7 +111,7 @@ impl Apt {
         Ok(None)
     }
 
-    /// What `apt-cache` says; nothing if it does not know.
+    /// The output of `apt-cache`; empty if it fails.
     fn ask(&self, question: &[&str]) -> Result<Option<String>, KernelError> {
         let tool = Tool::find("apt-cache", "apt")?;
         let output = tool.run(self.configured(&mut tool.command()).args(question), |_| true)?;
@@ -142,7 +142,7 @@ impl Apt {
         Err(KernelError::NoPackage { wanted: META_PACKAGES.join(" or ") })
     }
 
-    /// What to take instead of a package whose kernel breaks guests.
+    /// Replacements for a package whose kernel is known to break guests.
     fn instead_of_broken(&self, package: &str) -> Result<Option<String>, KernelError> {
         let Some(version) = package.strip_prefix(IMAGE).filter(|version| is_broken(version)) else {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Apt {
         for option in &self.options {
             command.args(["-o", option]);
         }
-        // As root, apt would hand the download to a user that may not write to our directory.
+        // As root, apt downloads as a user that cannot write to our directory.
         command.args(["-o", "APT::Sandbox::User=root", "-q"])
     }
 }

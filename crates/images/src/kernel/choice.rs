@@ -1,9 +1,9 @@
-//! Which of the prepared kernels is used: the distribution's, unless a built one was chosen.
+//! Selecting a prepared kernel: the distribution's, unless a built one was selected.
 //!
 //! ```text
 //! kernel/<version>/                 the distribution's
 //! kernel/built-<version>-<key>/     built here
-//! kernel/in-use                     the name of the built one that was chosen, if one was
+//! kernel/in-use                     the name of the selected built kernel, if any
 //! ```
 
 use std::fs;
@@ -14,26 +14,26 @@ use super::find::sound;
 use super::{Kernel, KernelError};
 use crate::partial::{PartialFile, sync_parent};
 
-/// What the names of built kernels begin with.
+/// The prefix of the names of built kernels.
 pub(super) const BUILT: &str = "built-";
 const IN_USE: &str = "in-use";
 
-/// The built kernel that was chosen, if it is still sound.
+/// The selected built kernel, if it is intact.
 pub(super) fn chosen(directory: &Path) -> Option<Kernel> {
     let name = fs::read_to_string(directory.join(IN_USE)).ok()?;
-    // Nothing but a name, so that a spoilt file leads nowhere else.
+    // Accept only a plain name, so that a damaged file cannot lead elsewhere.
     let name = Some(name.trim()).filter(|name| name.starts_with(BUILT) && !name.contains('/'))?;
     Kernel::read(&directory.join(name)).ok()
 }
 
-/// Chooses the kernel that was built here.
+/// Selects the kernel that was built here.
 pub fn use_built(directory: &Path) -> Result<Kernel, KernelError> {
     let kernel = sound(directory, |name| name.starts_with(BUILT)).pop().ok_or(KernelError::NoneBuilt)?;
     choose(directory, &kernel)?;
     Ok(kernel)
 }
 
-/// Chooses the distribution's kernel.
+/// Selects the distribution's kernel.
 pub fn use_packaged(directory: &Path) -> Result<(), KernelError> {
     let path = directory.join(IN_USE);
     match fs::remove_file(&path) {
@@ -42,7 +42,7 @@ pub fn use_packaged(directory: &Path) -> Result<(), KernelError> {
     }
 }
 
-/// Chooses a built kernel. Others that were built before have no use any more and go.
+/// Selects a built kernel and removes other built kernels.
 pub(super) fn choose(directory: &Path, kernel: &Kernel) -> Result<(), KernelError> {
     let path = directory.join(IN_USE);
     let name = kernel.image.parent().and_then(Path::file_name).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(super) fn choose(directory: &Path, kernel: &Kernel) -> Result<(), KernelErro
     write().map_err(KernelError::io("write", &path))?;
     for other in sound(directory, |other| other.starts_with(BUILT) && name != other) {
         if let Some(place) = other.image.parent() {
-            // One that cannot be removed only takes space.
+            // A failure only costs disk space.
             let _ = fs::remove_dir_all(place);
         }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a kernel.
+//! Errors of finding and preparing kernels.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::tools::ToolError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
-    /// Nothing worked.
+    /// No source of a kernel worked.
     #[error("no usable guest kernel was found: {}", tried.join("; "))]
     NotFound {
-        /// What was tried and how it failed.
+        /// The sources and their errors.
         tried: Vec<String>,
     },
     /// A boot image cannot be used.
@@ -36,7 +36,7 @@ pub enum KernelError {
         #[source]
         source: ElfError,
     },
-    /// A kernel that does not say which version it is, or says nonsense.
+    /// A kernel without a valid version.
     #[error("the kernel {} does not say which version it is", path.display())]
     Version {
         /// The image.
@@ -51,7 +51,7 @@ pub enum KernelError {
         #[source]
         source: DebError,
     },
-    /// The package source has no kernel for us.
+    /// The package source has no suitable kernel.
     #[error("the package sources offer no kernel package ({wanted})")]
     NoPackage {
         /// What was looked for.

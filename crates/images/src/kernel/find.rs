@@ -1,4 +1,4 @@
-//! Where kernels are looked for, and in which order.
+//! Finding a kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use crate::partial::{self, PartialDir};
 /// Prepared kernels that only the configuration may choose.
 const CONFIGURED: &str = "configured-";
 
-/// Which kernel is wanted, and where prepared ones are kept.
+/// The configured kernel, and the directory of prepared kernels.
 #[derive(Clone, Debug)]
 pub struct KernelQuery {
     /// The file the configuration names, if it names one.
     pub configured: Option<PathBuf>,
-    /// Where prepared kernels are kept: `$AGENTISO_HOME/kernel`.
+    /// The directory of prepared kernels: `$AGENTISO_HOME/kernel`.
     pub directory: PathBuf,
 }
 
-/// Finds a kernel and makes it ready: the configured one, else the built one if it was chosen, else one prepared
-/// before, else the one of the distribution's package, else the host's own.
+/// Finds and prepares a kernel: the configured one, else the built one if it is selected, else a prepared one, else the
+/// distribution's package, else the host's own.
 pub fn find(query: &KernelQuery, progress: &dyn Progress) -> Result<Kernel, KernelError> {
     let directory = &query.directory;
     open(directory)?;
@@ -39,8 +39,8 @@ pub fn find(query: &KernelQuery, progress: &dyn Progress) -> Result<Kernel, Kern
     }
 }
 
-/// Finds a kernel that was not built here and makes it ready: one prepared before, else the one of the
-/// distribution's package, else the host's own.
+/// Finds and prepares a kernel that was not built here: a prepared one, else the distribution's package, else the host's
+/// own.
 pub fn find_packaged(directory: &Path, progress: &dyn Progress) -> Result<Kernel, KernelError> {
     open(directory)?;
     if let Some(kernel) = best_packaged(directory) {
@@ -61,13 +61,12 @@ pub fn find_packaged(directory: &Path, progress: &dyn Progress) -> Result<Kernel
 
 type Way = fn(&Path, &dyn Progress) -> Result<Kernel, KernelError>;
 
-/// The kernel that would be used if none is configured, as far as one is prepared: the built one if it was chosen,
-/// else the best.
+/// The prepared kernel that is used if none is configured: the built one if it is selected, else the best.
 pub fn prepared(directory: &Path) -> Option<Kernel> {
     chosen(directory).or_else(|| best_packaged(directory))
 }
 
-/// The kernel that is in use, as far as it is prepared.
+/// The kernel in use, if it is prepared.
 pub fn current(query: &KernelQuery) -> Option<Kernel> {
     match &query.configured {
         Some(path) => Kernel::read(&configured_place(&query.directory, &fs::read(path).ok()?)).ok(),
@@ -75,7 +74,7 @@ pub fn current(query: &KernelQuery) -> Option<Kernel> {
     }
 }
 
-/// Every sound kernel, the newest first.
+/// All intact kernels, newest first.
 pub fn all(directory: &Path) -> Vec<Kernel> {
     let mut kernels = sound(directory, |_| true);
     kernels.sort_by(|a, b| by_version(&b.version, &a.version));
@@ -98,7 +97,7 @@ pub(super) fn sound(directory: &Path, wanted: impl Fn(&str) -> bool) -> Vec<Kern
         .collect()
 }
 
-/// Makes the directory if need be, and removes what killed makers left in it.
+/// Creates the directory if necessary, and removes what killed processes left in it.
 pub(super) fn open(directory: &Path) -> Result<(), KernelError> {
     let opened = fs::create_dir_all(directory).and_then(|()| partial::sweep(directory));
     opened.map_err(KernelError::io("use", directory))

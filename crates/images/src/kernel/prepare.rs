@@ -1,4 +1,4 @@
-//! Making a kernel ready: unpacked for PVH where it can be, described, and put in place in one step.
+//! Preparing a kernel: unpacked for PVH if possible, described, and made visible atomically.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use super::elf::pvh_entry;
 use super::{Boot, BzImageError, Kernel, KernelError, KernelSource, depmod};
 use crate::partial::{PartialDir, sync_parent};
 
-/// A kernel file as it was found.
+/// A kernel file.
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) fn install(
     settle(partial, target)
 }
 
-/// Puts the kernel into `partial` and describes it: it can be booted there, but nobody finds it yet.
+/// Writes the kernel and its description to `partial`, where it can be booted but is not found yet.
 pub(super) fn stage(
     partial: &PartialDir,
     found: Found,
@@ -73,12 +73,12 @@ pub(super) fn stage(
     Ok(kernel)
 }
 
-/// Gives a staged kernel its place.
+/// Makes a staged kernel visible.
 pub(super) fn settle(partial: &PartialDir, target: &Path) -> Result<Kernel, KernelError> {
     let directory = partial.path();
     match fs::rename(directory, target) {
         Ok(()) => {}
-        // Somebody else was quicker, or a damaged one is in the way.
+        // Another process was faster, or there is a damaged one.
         Err(error)
             if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) =>
         {

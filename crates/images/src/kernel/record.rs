@@ -1,4 +1,4 @@
-//! `kernel.json`: a kernel made ready.
+//! `kernel.json`: the description of a prepared kernel.
 
 use std::fs;
 use std::io;
@@ -17,9 +17,9 @@ const FILE: &str = "kernel.json";
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boot {
-    /// Entered directly as an ELF file: the quickest way.
+    /// Entered directly as an ELF file, which is fastest.
     Pvh,
-    /// Through its own loader, which unpacks it first.
+    /// With its own loader, which unpacks it first.
     BzImage,
 }
 
@@ -31,13 +31,13 @@ pub enum KernelSource {
     Configured(PathBuf),
     /// A package of the distribution.
     Package(String),
-    /// The kernel the host itself could run.
+    /// The host's own kernel.
     Host(PathBuf),
     /// Built here, from this source.
     Built(String),
 }
 
-/// A kernel made ready to boot.
+/// A prepared kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Kernel {
     /// Its version, as in `uname -r`.
@@ -69,12 +69,12 @@ struct Record {
 }
 
 impl Kernel {
-    /// Whether guests with it are known to break.
+    /// Whether this version is known to break guests.
     pub fn is_broken(&self) -> bool {
         is_broken(&self.version)
     }
 
-    /// Reads a prepared kernel; its image must be there and as long as it was.
+    /// Reads a prepared kernel. Its image must exist and have the recorded length.
     pub(super) fn read(directory: &Path) -> Result<Self, KernelError> {
         let path = directory.join(FILE);
         let damaged = |reason: String| KernelError::Record { path: path.clone(), reason };

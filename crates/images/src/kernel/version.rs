@@ -1,29 +1,29 @@
-//! Which of several kernels is the best one.
+//! Ordering kernels by version.
 
 use std::cmp::Ordering;
 
-/// How versions begin of which it is known that they break guests, though they boot.
+/// Prefixes of versions that boot but are known to break guests.
 ///
 /// Debian's 6.1.192: while a file grows and memory is short, ext4 follows a null pointer (in `ext4_mb_load_buddy_gfp`),
-/// and whatever writes to the disk stands still from then on.
+/// and all writers to the disk hang from then on.
 const BROKEN: [&str; 1] = ["6.1.0-55-"];
 
-/// Whether guests with this kernel break.
+/// Whether this version is known to break guests.
 pub(super) fn is_broken(version: &str) -> bool {
     BROKEN.iter().any(|start| version.starts_with(start))
 }
 
-/// Orders versions by how good they are: a broken one before all others, else the older before the newer.
+/// Orders versions by preference: broken ones first, otherwise older before newer.
 pub(super) fn by_worth(a: &str, b: &str) -> Ordering {
     is_broken(b).cmp(&is_broken(a)).then_with(|| by_version(a, b))
 }
 
-/// Orders versions as people do: 6.9 before 6.12.
+/// Orders versions numerically: 6.9 before 6.12.
 pub(super) fn by_version(a: &str, b: &str) -> Ordering {
     numbers(a).cmp(&numbers(b)).then_with(|| a.cmp(b))
 }
 
-/// The versions that could take another's place, the best first: of the same series and flavour, and not broken.
+/// Replacements for a version, best first: of the same series and flavour, and not broken.
 pub(super) fn instead_of<'a>(version: &str, others: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let kind = kind(version);
     let mut fit: Vec<&str> =

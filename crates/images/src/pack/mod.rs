@@ -1,4 +1,4 @@
-//! Writing root file systems out: as a tarball, or as an OCI archive that other tools read.
+//! Writing root file systems as tarballs or OCI archives.
 
 mod oci;
 mod tarball;

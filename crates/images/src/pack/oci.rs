@@ -12,8 +12,8 @@ use tar::{Builder, Header};
 use super::TarSink;
 use crate::store::ImageMeta;
 
-/// Writes an image as an OCI archive: `feed` gives the layer's entries, which are kept in `scratch` until their digest is
-/// known. Returns where it was written to.
+/// Writes an image as an OCI archive. `feed` writes the layer's entries, which are stored in `scratch` until their digest
+/// is known. Returns the writer.
 pub fn write_oci_archive<W: Write, E: From<io::Error>>(
     out: W,
     scratch: &Path,
@@ -78,7 +78,7 @@ fn append(archive: &mut Builder<impl Write>, name: &str, size: u64, content: imp
     archive.append_data(&mut header, name, content)
 }
 
-/// Writes a file and works out its digest.
+/// Writes a file and computes its digest.
 struct Hashed {
     file: File,
     hasher: Sha256,

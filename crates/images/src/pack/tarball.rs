@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use agentiso_core::ports::{EntryKind, RootfsEntry, RootfsSink};
 use tar::{Builder, EntryType, Header};
 
-/// How long a path or link target may be in the header itself; longer ones have a record of their own.
+/// The longest path or link target in a header; longer ones have their own record.
 const SHORT: usize = 100;
 
 /// Writes entries into a tarball in the format of GNU tar, with attributes in PAX records.
@@ -21,7 +21,7 @@ impl<W: Write> TarSink<W> {
         Self { builder: Builder::new(out), entries: 0, bytes: 0 }
     }
 
-    /// Ends the tarball. Returns where it was written to, and how many entries and bytes of files it has.
+    /// Ends the tarball. Returns the writer, the number of entries and the number of content bytes.
     pub fn finish(self) -> io::Result<(W, u64, u64)> {
         Ok((self.builder.into_inner()?, self.entries, self.bytes))
     }
@@ -62,7 +62,7 @@ impl<W: Write> RootfsSink for TarSink<W> {
             put(&mut header.as_old_mut().linkname, "linkpath", link, &mut records);
         }
         for (name, value) in &entry.xattrs {
-            // A name with the sign that ends names cannot be written.
+            // The name of an attribute cannot contain `=`.
             if let Ok(name) = std::str::from_utf8(name)
                 && !name.contains('=')
             {
@@ -81,7 +81,7 @@ impl<W: Write> RootfsSink for TarSink<W> {
     }
 }
 
-/// Writes a name into the header, and, if it does not fit, whole into a record.
+/// Writes a name to the header or, if it does not fit, to a record.
 fn put<'r>(field: &mut [u8; SHORT], key: &str, name: &'r [u8], records: &mut Vec<(String, &'r [u8])>) {
     let fits = name.len().min(SHORT);
     field[..fits].copy_from_slice(&name[..fits]);

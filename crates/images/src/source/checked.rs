@@ -1,4 +1,4 @@
-//! Entries of a source that lives elsewhere, checked like those of any other.
+//! Checking the entries of a source in another crate.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use agentiso_core::ports::{RootfsEntry, RootfsSink};
 use super::intake::{Attributes, Intake};
 use super::{ImportLimits, SourceError, Summary};
 
-/// Checks entries and hands them to another sink.
+/// Checks entries and passes them to another sink.
 pub struct CheckedSink<'a> {
     intake: Intake<'a>,
     fault: Option<SourceError>,
@@ -19,7 +19,7 @@ impl<'a> CheckedSink<'a> {
         Self { intake: Intake::new(sink, limits, origin), fault: None }
     }
 
-    /// What has passed.
+    /// The totals of all entries.
     ///
     /// # Errors
     ///

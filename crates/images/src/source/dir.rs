@@ -28,7 +28,7 @@ pub struct DirectorySource {
 }
 
 impl DirectorySource {
-    /// Opens a directory and adds up what is in it.
+    /// Opens a directory and counts its files and bytes.
     pub fn open(root: &Path) -> Result<Self, SourceError> {
         let mut bytes = 0;
         walk(root, &mut |_, _, meta| {
@@ -93,7 +93,7 @@ impl RootfsSource for DirectorySource {
     }
 }
 
-/// Told of each file: where it is, its path below the root, and what it is.
+/// Called for each file with its path on the host, its path below the root, and its metadata.
 type Visit<'a> = dyn FnMut(&Path, &[u8], &Metadata) -> Result<(), SourceError> + 'a;
 
 /// Visits the root and all below it: parents first, names in order, links not followed.
@@ -149,7 +149,7 @@ fn kind(path: &Path, meta: &Metadata) -> io::Result<Option<EntryKind>> {
     }))
 }
 
-/// Opens a file that was regular a moment ago, without being led elsewhere or held up by a pipe.
+/// Opens a file that was a regular file, without following a link or blocking on a pipe that replaced it.
 fn open_regular(path: &Path) -> io::Result<impl Read> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -177,7 +177,7 @@ fn xattrs(path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
                 value.truncate(length);
                 xattrs.push((name.to_vec(), value));
             }
-            // Gone meanwhile, or not for us to see.
+            // It was removed, or permission is denied.
             Err(Errno::NODATA | Errno::ACCESS | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! What can go wrong between a source and the file system it is to become.
+//! Errors of sources.
 
 use std::io;
 
@@ -19,7 +19,7 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
-    /// An entry is not safe or makes no sense.
+    /// An entry is unsafe or invalid.
     #[error("{origin} was rejected: the entry {entry:?} cannot be accepted: {reason}")]
     Entry {
         /// The archive, directory or reference.
@@ -29,7 +29,7 @@ pub enum SourceError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The whole is not what it claims to be.
+    /// The source as a whole is unsafe or invalid.
     #[error("{origin} was rejected: {reason}")]
     Rejected {
         /// The archive, directory or reference.
@@ -37,7 +37,7 @@ pub enum SourceError {
         /// What is wrong with it.
         reason: String,
     },
-    /// It is damaged or cut short.
+    /// It is damaged or truncated.
     #[error("{origin} is damaged or incomplete")]
     Corrupt {
         /// The archive or reference.
@@ -54,7 +54,7 @@ pub enum SourceError {
         /// How much was allowed.
         limit: u64,
     },
-    /// The other end could not take an entry.
+    /// The sink could not write an entry.
     #[error("could not write {entry:?} to the image")]
     Sink {
         /// The entry's path.
@@ -63,7 +63,7 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
-    /// A registry could not be reached or refused us.
+    /// A registry could not be reached or refused the request.
     #[error("could not pull {reference}: {reason}")]
     Fetch {
         /// The reference.
@@ -73,7 +73,7 @@ pub enum SourceError {
         /// What to do, where we know.
         hint: Option<&'static str>,
     },
-    /// A reference that is none.
+    /// An invalid reference.
     #[error("{reference:?} is not a valid image reference: {reason}")]
     Reference {
         /// What was given.

@@ -1,4 +1,4 @@
-//! The one place where entries of any source are checked before they are passed on.
+//! The checks that the entries of every source go through.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ const XATTR_VALUE_MAX: usize = 64 << 10;
 const XATTRS_MAX: usize = 256;
 const SYMLINK_MAX: usize = 4095;
 
-/// How much a source may bring.
+/// Limits for a source.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ImportLimits {
     /// Files, directories, links and all the rest.
@@ -27,13 +27,13 @@ pub struct ImportLimits {
 }
 
 impl ImportLimits {
-    /// The usual limits around so many bytes of files.
+    /// The usual limits for a file system of this many bytes.
     pub fn for_content(content_bytes: u64) -> Self {
         Self { entries: 4_000_000, content_bytes, devices: 4096 }
     }
 }
 
-/// What an entry has besides a path and a kind.
+/// The metadata of an entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes {
     pub(super) mode: u32,
@@ -51,12 +51,12 @@ enum Node {
     Other,
 }
 
-/// Checks entries and hands them to the sink.
+/// Checks entries and passes them to the sink.
 pub(super) struct Intake<'a> {
     sink: &'a mut dyn RootfsSink,
     limits: ImportLimits,
     origin: String,
-    /// All that exists so far, by path: parents, link targets and replacements are decided from it.
+    /// All entries so far, by path: for checking parents, link targets and replacements.
     tree: BTreeMap<Vec<u8>, Node>,
     follows_links: bool,
     entries: u64,
@@ -71,8 +71,8 @@ impl<'a> Intake<'a> {
         Self { sink, limits, origin, tree, follows_links: false, entries: 0, bytes: 0, devices: 0 }
     }
 
-    /// Follows symbolic links above an entry, inside what came so far, instead of refusing the entry. A layer may
-    /// write to `bin/x` where a lower one made `bin` a link; in a single archive nobody does that with good intent.
+    /// Whether symbolic links in the path of an entry are followed, within the entries so far, instead of rejected. A layer
+    /// may write to `bin/x` where a lower layer made `bin` a link; in a single archive that is suspicious.
     pub(super) fn following_links(self) -> Self {
         Self { follows_links: true, ..self }
     }
@@ -82,7 +82,7 @@ impl<'a> Intake<'a> {
         (self.tree.len() as u64 - 1, self.bytes)
     }
 
-    /// Passes one entry on, after its parents and after removing what it replaces.
+    /// Passes an entry to the sink, after its parents and after removing what it replaces.
     pub(super) fn add(
         &mut self,
         raw_path: &[u8],
@@ -121,7 +121,7 @@ impl<'a> Intake<'a> {
 
     /// Removes all below a directory, if it is there.
     pub(super) fn empty(&mut self, raw_path: &[u8]) -> Result<(), SourceError> {
-        // The mark that empties a directory is a file in it, and so lies below whatever the directory is.
+        // The whiteout file of an opaque directory is inside it, so its path goes through the directory.
         let mark = self.located(&[raw_path, b"/mark"].concat());
         let mut path = mark.map_err(|fault| self.refuse(raw_path, fault.to_string()))?;
         path.truncate(parent_length(&path));
@@ -202,7 +202,7 @@ impl<'a> Intake<'a> {
         kind: EntryKind,
         attributes: Attributes,
     ) -> Result<RootfsEntry, SourceError> {
-        // The all-ones id means "leave as it is" to the kernel, so nobody can own anything with it.
+        // The kernel treats the id -1 as "do not change", so it cannot be an owner.
         let id = |id: u64| u32::try_from(id).ok().filter(|id| *id != u32::MAX);
         let (Some(uid), Some(gid)) = (id(attributes.uid), id(attributes.gid)) else {
             return Err(self.refuse(&path, "its owner or group is out of range"));
@@ -297,10 +297,10 @@ impl<'a> Intake<'a> {
         let mut content = Exactly { inner: content, left: size, fault: None };
         let passed = self.sink.entry(entry, &mut content);
         if passed.is_ok() && content.left > 0 {
-            // Whatever the sink left behind must still be there and be read, or the next entry is not found.
+            // Skip what the sink did not read, or the next entry is not found.
             let _ = io::copy(&mut content, &mut io::sink());
         }
-        // A reading fault travels through the sink, but is no fault of the sink.
+        // A read error passes through the sink, but is an error of the source.
         if let Some(source) = content.fault {
             return Err(SourceError::Corrupt { origin: self.origin.clone(), source });
         }
@@ -316,7 +316,7 @@ fn bare(path: Vec<u8>, kind: EntryKind) -> RootfsEntry {
     RootfsEntry { path, kind, mode: 0, uid: 0, gid: 0, mtime: Timestamp::default(), xattrs: Vec::new() }
 }
 
-/// Yields exactly the promised bytes, or remembers why it could not.
+/// Reads exactly the declared number of bytes, and records why it could not.
 struct Exactly<'a> {
     inner: &'a mut dyn Read,
     left: u64,

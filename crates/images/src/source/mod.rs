@@ -1,8 +1,7 @@
-//! Where root file systems come from: tarballs, directories, OCI and docker archives, registries.
+//! Sources of root file systems: tarballs, directories, OCI and docker archives, registries.
 //!
-//! Every source ends in the same intake, which alone decides what is safe to pass on. What reaches the sink is
-//! ordered: parents first, link targets first, and a path that holds something else already is emptied with a
-//! `Removed` before its new entry, so only a directory may meet a directory.
+//! The entries of all sources go through the same checks (`intake`). They reach the sink in order: parents and link
+//! targets first. If a path exists, a `Removed` entry precedes the new one, unless both are directories.
 
 mod checked;
 mod dir;

@@ -1,4 +1,4 @@
-//! Telling one kind of source from another.
+//! Opening a source of any kind.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,22 +10,22 @@ use super::{DirectorySource, ImportLimits, OciSource, SourceError, TarReader, Ta
 use crate::store::{ImageSource, OciDefaults};
 use crate::unpack;
 
-/// What came out of a source.
+/// The totals of a source.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Summary {
-    /// Files, directories, links and all the rest, as many as there are in the end.
+    /// The final number of entries of all kinds.
     pub entries: u64,
     /// Bytes in files that were passed on.
     pub bytes: u64,
     /// The digest of the manifest, if the source was an OCI image.
     pub digest: Option<String>,
-    /// How the image wants to be run, if the source was an OCI image.
+    /// The defaults of the image, if the source was an OCI image.
     pub defaults: Option<OciDefaults>,
 }
 
 /// Something a root file system can be read from.
 pub trait RootfsSource: Send {
-    /// Where it is from, for `image.json`.
+    /// Its origin, for `image.json`.
     fn describe(&self) -> ImageSource;
 
     /// A cheap estimate of how many bytes its files have.
@@ -65,8 +65,8 @@ pub fn open(path: &Path, scratch: &Path) -> Result<Box<dyn RootfsSource>, Source
 
 /// Whether a tarball holds an image rather than a root file system.
 ///
-/// The marker files may come last, after all the layers, but then every member before them has a name that
-/// only such an archive uses; the first other name settles it, so a root file system is told at once.
+/// The marker files may come after all layers, but every member before them has a name that only image archives use. So
+/// the first other name means that it is a root file system.
 fn is_image_archive(path: &Path) -> Result<bool, SourceError> {
     let corrupt = SourceError::corrupt(&path.display().to_string());
     let file = File::open(path).map_err(SourceError::io("open", path.display()))?;

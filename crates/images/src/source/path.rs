@@ -1,13 +1,13 @@
-//! Paths as archives write them, and as we pass them on.
+//! Normalising the paths in archives.
 
-/// The longest path, and the longest name in it, that Linux takes.
+/// The longest path and name on Linux.
 pub(super) const PATH_MAX: usize = 4096;
 const NAME_MAX: usize = 255;
 
 /// Why a path was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PathFault {
-    /// It climbs.
+    /// It contains `..` beyond the root.
     #[error("its path contains '..'")]
     Climbs,
     /// It contains a NUL byte.
@@ -50,7 +50,7 @@ pub(super) fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
 }
 
-/// The path of an entry for people: printable and not endless.
+/// The path of an entry for people: printable and of limited length.
 pub(super) fn shown(path: &[u8]) -> String {
     let text = String::from_utf8_lossy(&path[..path.len().min(200)]).escape_debug().to_string();
     if path.len() > 200 { format!("{text}…") } else { text }

@@ -1,4 +1,4 @@
-//! What can go wrong with the store.
+//! Errors of the image store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use agentiso_core::{Code, Explain, ImageName};
 use crate::debian::Recipe;
 use crate::ext4::Ext4Error;
 
-/// Why the store could not do what it was asked.
+/// Why an operation on the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// No image has that name.
     #[error("there is no image {name:?}{}", known_in_words(known))]
     NotFound {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: Vec<String>,
     },
     /// The name is taken.
@@ -45,7 +45,7 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// The image's file system could not be given the size asked for.
+    /// The image's file system could not be resized.
     #[error("could not make a {} MiB disk of the image {name:?}", bytes >> 20)]
     Sizing {
         /// The image.

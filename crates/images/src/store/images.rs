@@ -11,7 +11,7 @@ use crate::partial::{self, PartialDir};
 
 pub(super) const ROOTFS: &str = "rootfs.raw";
 pub(super) const META: &str = "image.json";
-/// No honest `image.json` is larger.
+/// The largest `image.json` that is read.
 const META_MAX: u64 = 1 << 20;
 
 /// The images of an installation.
@@ -23,7 +23,7 @@ pub struct ImageStore {
 /// An image in the store.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// What is known about it.
+    /// Its metadata.
     pub meta: ImageMeta,
     /// Its directory.
     pub directory: PathBuf,
@@ -37,11 +37,11 @@ impl Image {
 }
 
 impl ImageStore {
-    /// Opens the store, making its directory and removing what killed processes left unfinished.
+    /// Opens the store, creating its directory and removing partial images of killed processes.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         fs::create_dir_all(&root).map_err(StoreError::io("create the image store", &root))?;
-        // Disks and templates name the files they stand on, which must not depend on a link somebody came by.
+        // Disks and templates store the paths of images, which must not depend on symbolic links.
         let root = fs::canonicalize(&root).map_err(StoreError::io("find", &root))?;
         let store = Self { root };
         let tidy = StoreError::io("tidy the image store", &store.root);
@@ -58,7 +58,7 @@ impl ImageStore {
         for name in names {
             match self.read(&name) {
                 Ok(Some(image)) => images.push(image),
-                // One damaged image must not hide the others: asking for it by name says what is wrong.
+                // One damaged image must not hide the others; requesting it by name reports the error.
                 Ok(None) | Err(StoreError::Damaged { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -81,8 +81,7 @@ impl ImageStore {
             return Err(self.not_found(name));
         }
         let doing = "remove the image";
-        // Gone from sight in one step, which takes no room on a full disk; a kill in the middle of the rest is swept up
-        // later.
+        // Hide it atomically first, which works on a full disk. If the process is killed then, a sweep removes the rest.
         let grave =
             partial::unused_path(&self.root, name.as_str()).map_err(StoreError::io(doing, &directory))?;
         fs::rename(&directory, &grave).map_err(StoreError::io(doing, &directory))?;

@@ -1,4 +1,4 @@
-//! `image.json`: what is known about an image.
+//! `image.json`: the metadata of an image.
 
 use agentiso_core::ImageName;
 pub use agentiso_core::action::ImageSource as SourceKind;
@@ -6,24 +6,24 @@ pub use agentiso_core::ports::host::OciDefaults;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The version of `image.json` we write, and the newest we read.
+/// The version of `image.json` that is written, and the newest that is read.
 const FORMAT: u32 = 1;
 
-/// Where an image came from, and under which name it was found there.
+/// The origin of an image.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ImageSource {
-    /// What kind of source it was.
+    /// The kind of source.
     pub kind: SourceKind,
     /// The recipe, path or reference.
     pub reference: String,
 }
 
-/// What is known about an image.
+/// The metadata of an image.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ImageMeta {
     /// Its name.
     pub name: ImageName,
-    /// Where it came from.
+    /// Its origin.
     pub source: ImageSource,
     /// When it was made.
     pub created: Timestamp,
@@ -38,7 +38,7 @@ pub struct ImageMeta {
     pub entries: u64,
     /// The UUID of its file system.
     pub fs_uuid: String,
-    /// What an OCI image says about how it wants to be run.
+    /// The defaults of an OCI image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defaults: Option<OciDefaults>,
 }
@@ -63,7 +63,7 @@ impl ImageMeta {
         Ok(text)
     }
 
-    /// Reads `image.json`; the error says what is wrong with it.
+    /// Parses `image.json`.
     pub(super) fn from_json(text: &str) -> Result<Self, String> {
         let Version { format } =
             serde_json::from_str(text).map_err(|error| format!("image.json is damaged: {error}"))?;

@@ -1,9 +1,9 @@
-//! An image in the making.
+//! An image in progress.
 //!
 //! ```text
-//! begin ──> filled by whoever holds it ──> commit ──> visible, read-only
-//!   │                                        │
-//!   └── dropped or killed ──> removed <──────┘ on any error
+//! begin ──> filled by the caller ──> commit ──> visible, read-only
+//!   │                                  │
+//!   └── dropped or killed ──> removed <┘ on any error
 //! ```
 
 use std::fs::{self, File, Permissions};
@@ -20,7 +20,7 @@ use super::{Image, ImageMeta, StoreError};
 use crate::access;
 use crate::partial::{PartialDir, sync_parent};
 
-/// An image in the making. Dropping it removes it.
+/// An image in progress. Dropping it removes it.
 #[derive(Debug)]
 pub struct PendingImage {
     partial: PartialDir,
@@ -39,19 +39,19 @@ impl PendingImage {
         &self.name
     }
 
-    /// Where its file system is to be made.
+    /// The path of its file system.
     pub fn rootfs(&self) -> PathBuf {
         self.partial.path().join(ROOTFS)
     }
 
-    /// A directory for files needed only until the image is finished; it is removed with the rest.
+    /// A directory for temporary files, which is removed when the image is finished.
     pub fn scratch(&self) -> Result<PathBuf, StoreError> {
         let path = self.partial.path().join("scratch");
         fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
         Ok(path)
     }
 
-    /// Makes the image durable, read-only and visible, in this order, and in one step.
+    /// Makes the image durable, read-only and, atomically, visible.
     pub fn commit(self, meta: &ImageMeta) -> Result<Image, StoreError> {
         if meta.name != self.name {
             return Err(StoreError::Damaged {
@@ -84,10 +84,9 @@ impl PendingImage {
         let partial = self.partial.path();
         match renameat_with(CWD, partial, CWD, &self.target, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) if self.replace => {
-                // The two change places, so there is always an image of that name; dropping us removes
-                // the old one.
+                // The two are exchanged, so there is always an image of that name. Dropping `self` removes the old one.
                 match renameat_with(CWD, partial, CWD, &self.target, RenameFlags::EXCHANGE) {
-                    // Removed by someone else in between, so there is nothing to replace.
+                    // Another process removed it, so there is nothing to replace.
                     Err(Errno::NOENT) => fs::rename(partial, &self.target)?,
                     done => done?,
                 }

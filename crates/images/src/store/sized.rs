@@ -1,4 +1,4 @@
-//! The same image at another size.
+//! Images at other sizes.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use crate::partial::PartialFile;
 use crate::{ext4, sparse};
 
 impl ImageStore {
-    /// A raw, read-only base of the image whose file system is exactly `bytes` long.
+    /// The raw, read-only disk of an image, with a file system of exactly `bytes`.
     ///
-    /// Other sizes than the image's own are made once and kept beside it.
+    /// Other sizes than the image's own are created once and stored beside it.
     pub fn sized_base(&self, name: &ImageName, bytes: u64) -> Result<PathBuf, StoreError> {
         let image = self.get(name)?;
         if bytes == image.meta.fs_bytes {

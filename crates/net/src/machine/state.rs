@@ -118,7 +118,7 @@ impl Machine {
         &self.shared.resolver
     }
 
-    /// Whether an address is the host's. A host that cannot tell has no route there either, and it stays closed.
+    /// Whether an address is the host's. If the host cannot tell, it stays closed.
     pub(crate) fn is_own_address(&self, address: Ipv4Addr) -> bool {
         self.shared.uplink.is_own_address(address).unwrap_or(true)
     }

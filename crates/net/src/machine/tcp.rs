@@ -299,12 +299,11 @@ impl<S: HostStream> Copying<'_, S> {
         }
         self.guest_ended |=
             matches!(socket.state(), State::CloseWait | State::LastAck | State::Closing | State::TimeWait);
-        if self.guest_ended && !socket.can_recv() && !self.guest_done {
-            if let Poll::Ready(result) = Pin::new(&mut self.stream).poll_shutdown(cx) {
-                result?;
-                self.guest_done = true;
-                progress = true;
-            }
+        let is_due = self.guest_ended && !socket.can_recv() && !self.guest_done;
+        if is_due && let Poll::Ready(result) = Pin::new(&mut self.stream).poll_shutdown(cx) {
+            result?;
+            self.guest_done = true;
+            progress = true;
         }
         Ok(progress)
     }

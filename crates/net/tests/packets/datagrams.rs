@@ -5,7 +5,7 @@ use agentiso_net::{Limits, LogEvent};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet};
 
-use crate::hostile::{ip_frame, udp_body};
+use crate::support::frames::{ip_frame, udp};
 use crate::support::*;
 
 /// The ICMP message in a frame, and who sent it.
@@ -26,7 +26,7 @@ fn ping(guest: &Guest, to: std::net::Ipv4Addr) -> Vec<u8> {
     let repr = Icmpv4Repr::EchoRequest { ident: 77, seq_no: 3, data: b"are you there" };
     let mut body = vec![0; repr.buffer_len()];
     repr.emit(&mut Icmpv4Packet::new_unchecked(&mut body), &ChecksumCapabilities::default());
-    ip_frame(guest, to, 1, &body)
+    ip_frame(guest.mac, guest.address, to, 1, &body)
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn datagrams_pass_both_ways_and_answers_come_from_the_address_that_was_ask
 async fn a_refused_datagram_is_answered_at_once() {
     let net = Net::new();
     let mut guest = net.guest(2, PolicySpec::default());
-    let frame = ip_frame(&guest, PUBLIC, 17, &udp_body(5000, 123, b"hello"));
+    let frame = ip_frame(guest.mac, guest.address, PUBLIC, 17, &udp(5000, 123, b"hello"));
     guest.send_frame(&frame).await;
     assert_eq!(code(&guest.receive_frame().await), Icmpv4DstUnreachable::CommProhibited);
     assert_eq!(net.logged(LogEvent::Refused).await.rule, "allow_internet: false");
@@ -68,10 +68,10 @@ async fn a_closed_port_and_a_missing_route_are_reported_to_the_guest() {
     let net = Net::new();
     drop(net.uplink.receive(PUBLIC, 123).await);
     let mut guest = net.guest(2, online());
-    let frame = ip_frame(&guest, PUBLIC, 17, &udp_body(5000, 123, b"hello"));
+    let frame = ip_frame(guest.mac, guest.address, PUBLIC, 17, &udp(5000, 123, b"hello"));
     guest.send_frame(&frame).await;
     assert_eq!(code(&guest.receive_frame().await), Icmpv4DstUnreachable::PortUnreachable);
-    let frame = ip_frame(&guest, OTHER_PUBLIC, 17, &udp_body(5000, 123, b"hello"));
+    let frame = ip_frame(guest.mac, guest.address, OTHER_PUBLIC, 17, &udp(5000, 123, b"hello"));
     guest.send_frame(&frame).await;
     assert_eq!(code(&guest.receive_frame().await), Icmpv4DstUnreachable::HostUnreachable);
 }
@@ -82,7 +82,7 @@ async fn an_idle_flow_is_forgotten() {
     let _server = net.uplink.receive(PUBLIC, 123).await;
     let limits = Limits { udp_idle_seconds: 1, ..Limits::default() };
     let mut guest = net.guest_with(2, online(), limits, 1500);
-    let frame = ip_frame(&guest, PUBLIC, 17, &udp_body(5000, 123, b"hello"));
+    let frame = ip_frame(guest.mac, guest.address, PUBLIC, 17, &udp(5000, 123, b"hello"));
     guest.send_frame(&frame).await;
     let closed = net.logged(LogEvent::Closed).await;
     assert_eq!((closed.bytes_sent, closed.bytes_received), (5, 0));
@@ -98,7 +98,7 @@ async fn a_tightened_policy_ends_a_flow_of_datagrams() {
     let net = Net::new();
     let server = net.uplink.receive(PUBLIC, 123).await;
     let mut guest = net.guest(2, online());
-    let frame = ip_frame(&guest, PUBLIC, 17, &udp_body(5000, 123, b"hello"));
+    let frame = ip_frame(guest.mac, guest.address, PUBLIC, 17, &udp(5000, 123, b"hello"));
     guest.send_frame(&frame).await;
     let mut buffer = [0; 100];
     server.recv_from(&mut buffer).await.unwrap();

@@ -6,39 +6,10 @@ use agentiso_net::frame::Dropped;
 use agentiso_net::plan::GATEWAY_MAC;
 use agentiso_net::policy::PolicySpec;
 use agentiso_net::{Limits, MachineSpec};
-use smoltcp::wire::Ipv4Packet;
 use tokio::io::AsyncWriteExt;
 
+use crate::support::frames::*;
 use crate::support::*;
-
-/// A frame of the guest with an IP packet.
-pub fn ip_frame(guest: &Guest, to: Ipv4Addr, protocol: u8, body: &[u8]) -> Vec<u8> {
-    frame(GATEWAY_MAC, guest.mac, 0x0800, &ip(guest.address, to, protocol, body))
-}
-
-pub fn udp_body(source: u16, port: u16, payload: &[u8]) -> Vec<u8> {
-    let length = (8 + payload.len()) as u16;
-    [&source.to_be_bytes()[..], &port.to_be_bytes(), &length.to_be_bytes(), &[0, 0], payload].concat()
-}
-
-fn frame(to: [u8; 6], from: [u8; 6], ethertype: u16, payload: &[u8]) -> Vec<u8> {
-    [&to[..], &from[..], &ethertype.to_be_bytes(), payload].concat()
-}
-
-fn ip(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = [&[0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol][..], &[0; 10], body].concat();
-    let length = bytes.len() as u16;
-    let mut packet = Ipv4Packet::new_unchecked(&mut bytes);
-    packet.set_total_len(length);
-    packet.set_src_addr(from);
-    packet.set_dst_addr(to);
-    packet.fill_checksum();
-    bytes
-}
-
-fn arp(operation: u8, mac: [u8; 6], address: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
-    [&[0, 1, 8, 0, 6, 4, 0, operation][..], &mac, &address.octets(), &[0; 6], &target.octets()].concat()
-}
 
 /// Asks for the gateway and waits for the answer: everything sent before has been handled then.
 async fn round_trip(guest: &mut Guest) -> Vec<u8> {
@@ -62,7 +33,7 @@ async fn hostile_frames_are_dropped_counted_and_reach_nobody() {
     let server = net.uplink.receive(PUBLIC, 123).await;
     let mut guest = net.guest(2, PolicySpec { allow_inter_vm: true, ..online() });
     let mut victim = net.guest(3, PolicySpec { allow_inter_vm: true, ..online() });
-    let datagram = || udp_body(5000, 123, b"spoofed");
+    let datagram = || udp(5000, 123, b"spoofed");
     let (mac, own) = (guest.mac, guest.address);
     let frames: Vec<(Vec<u8>, Dropped)> = vec![
         (frame(GATEWAY_MAC, victim.mac, 0x0800, &ip(own, PUBLIC, 17, &datagram())), Dropped::SourceMac),
@@ -75,13 +46,10 @@ async fn hostile_frames_are_dropped_counted_and_reach_nobody() {
         (frame([0xff; 6], mac, 0x0806, &arp(1, mac, own, victim.address)), Dropped::Arp),
         (frame([0x33, 0x33, 0, 0, 0, 1], mac, 0x86dd, &[0x60; 60]), Dropped::Ipv6),
         (frame(GATEWAY_MAC, mac, 0x8100, &ip(own, PUBLIC, 17, &datagram())), Dropped::Vlan),
-        (
-            frame([0xff; 6], mac, 0x0800, &ip(own, Ipv4Addr::BROADCAST, 17, &udp_body(67, 68, b"x"))),
-            Dropped::Dhcp,
-        ),
-        (ip_frame(&guest, victim.address, 1, &[5, 1, 0, 0, 1, 1, 1, 1]), Dropped::Icmp),
-        (ip_frame(&guest, PUBLIC, 47, &datagram()), Dropped::Protocol),
-        (ip_frame(&guest, PUBLIC, 17, &[0; 3000]), Dropped::Oversized),
+        (frame([0xff; 6], mac, 0x0800, &ip(own, Ipv4Addr::BROADCAST, 17, &udp(67, 68, b"x"))), Dropped::Dhcp),
+        (ip_frame(mac, own, victim.address, 1, &[5, 1, 0, 0, 1, 1, 1, 1]), Dropped::Icmp),
+        (ip_frame(mac, own, PUBLIC, 47, &datagram()), Dropped::Protocol),
+        (ip_frame(mac, own, PUBLIC, 17, &[0; 3000]), Dropped::Oversized),
         (vec![1, 2, 3], Dropped::Malformed),
     ];
     for (bytes, _) in &frames {
@@ -111,7 +79,7 @@ async fn a_flood_of_one_guest_is_cut_and_another_guest_goes_on() {
     let limits = Limits { packets_per_second: 100, ..Limits::default() };
     let mut flooder = net.guest_with(2, online(), limits, 1500);
     let mut other = net.guest(3, online());
-    let junk = ip_frame(&flooder, PUBLIC, 17, &udp_body(5000, 9, b"junk"));
+    let junk = ip_frame(flooder.mac, flooder.address, PUBLIC, 17, &udp(5000, 9, b"junk"));
     for _ in 0..500 {
         flooder.send_frame(&junk).await;
     }

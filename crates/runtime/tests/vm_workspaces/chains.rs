@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use agentiso_core::ports::{DiskSource, Disks};
 use agentiso_disks::Qcow2Layers;
 use agentiso_meta::Meta;
+use agentiso_testing::TestHome;
 use serde_json::json;
 
 use crate::common::*;
@@ -38,17 +39,17 @@ impl Home {
     }
 }
 
-fn is_qcow2(home: &Home) -> bool {
-    home.files("disks").iter().any(|file| file.ends_with(".qcow2"))
+/// Only layers become chains, so these tests use them whatever the run is configured for.
+async fn with_layers() -> Home {
+    let home = TestHome::new();
+    home.configure("[disks]\nbackend = \"qcow2\"\n");
+    Home::of(home).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chain_of_many_snapshots_stays_short_and_their_content_is_kept() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     let bare = home.depth("one").await;
     let mut sums = Vec::new();
     let mut deepest = 0;
@@ -80,11 +81,8 @@ async fn the_chain_of_many_snapshots_stays_short_and_their_content_is_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn space_of_a_removed_snapshot_is_freed_while_the_machine_runs() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     let bare = home.depth("one").await;
     let write =
         "head -c 33554432 /dev/urandom > /root/same; cp /root/same /root/f; truncate -s 0 /root/f; sync";
@@ -116,11 +114,8 @@ async fn space_of_a_removed_snapshot_is_freed_while_the_machine_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_workspace_frees_unneeded_space_and_starts_unchanged() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "head -c 8388608 /dev/urandom > /root/same; echo f > /root/f; sync").await;
     home.snapshot("one", "a", false).await;
     home.sh("one", "dd if=/dev/urandom of=/root/same bs=1M count=8 conv=notrunc status=none; sync").await;
@@ -136,11 +131,8 @@ async fn a_stopped_workspace_frees_unneeded_space_and_starts_unchanged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forks_share_a_shortened_chain_and_outlive_their_source() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "echo same > /root/same").await;
     for number in 0..10 {
         home.sh("one", &format!("head -c 100000 /dev/urandom > /root/f{number}; sync")).await;
@@ -166,11 +158,8 @@ async fn forks_share_a_shortened_chain_and_outlive_their_source() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn maintenance_skips_a_machine_that_is_in_use() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "echo same > /root/same; echo f > /root/f; sync").await;
     for number in 0..8 {
         home.snapshot("one", &format!("s{number}"), false).await;
@@ -190,11 +179,8 @@ async fn maintenance_skips_a_machine_that_is_in_use() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn maintenance_killed_before_or_after_rewriting_a_disk_is_recovered() {
-    let home = Home::new().await;
+    let home = with_layers().await;
     home.create("one").await;
-    if !is_qcow2(&home) {
-        return;
-    }
     home.sh("one", "echo same > /root/same; echo f > /root/f; sync").await;
     for number in 0..8 {
         home.snapshot("one", &format!("s{number}"), false).await;

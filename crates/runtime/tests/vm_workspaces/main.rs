@@ -7,6 +7,5 @@ mod common;
 mod compare;
 mod fork_correctness;
 mod in_flight;
-mod owners;
 mod pool;
 mod same_instant;

@@ -1,4 +1,4 @@
-//! Putting machines into groups.
+//! Putting machines into cgroups.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,61 +14,61 @@ use super::manager::{Manager, SLICE};
 use super::{ConfineError, IoLimits, Limits};
 use crate::hardware::Hardware;
 
-/// Groups come and go under us: systemd removes an empty scope, others make one or sweep.
+/// How often an attempt is repeated when a cgroup vanishes: systemd removes an empty scope, and others sweep.
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What machines are held to.
+/// The limits of all machines, from the configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LimitSettings {
-    /// A machine that cannot be limited does not start.
+    /// Whether a machine that cannot be limited must not start.
     pub required: bool,
-    /// Bytes QEMU may need beside the guest's memory.
+    /// Bytes that QEMU may use in addition to the guest's memory.
     pub overhead_bytes: u64,
-    /// Bytes a machine may read from the disk in a second.
+    /// Bytes per second that a machine may read from the disk.
     pub io_read: Option<u64>,
-    /// Bytes a machine may write to the disk in a second.
+    /// Bytes per second that a machine may write to the disk.
     pub io_write: Option<u64>,
 }
 
-/// Holds the machines of an installation to their limits.
+/// Sets the limits of an installation's machines.
 #[derive(Debug)]
 pub struct Confinement {
-    policy: LimitSettings,
-    /// The data directory: the disk under it is the one that is limited.
+    settings: LimitSettings,
+    /// The data directory. Traffic to the disk below it is limited.
     home: PathBuf,
-    /// Systemd's name of the scope all machines of this installation are in.
+    /// The name of the systemd scope that contains all machines.
     scope: String,
-    /// What was last said about limits that are missing.
+    /// The last warning about missing limits.
     said: Mutex<String>,
     keeper: Mutex<Option<Keeper>>,
 }
 
 impl Confinement {
     /// For the machines of the installation in `home`.
-    pub fn new(home: &Path, policy: LimitSettings) -> Self {
+    pub fn new(home: &Path, settings: LimitSettings) -> Self {
         let named = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
         let digest = blake3::hash(named.as_os_str().as_encoded_bytes()).to_hex();
         let scope = format!("agentiso-{}.scope", &digest[..8]);
-        Self { policy, home: home.to_owned(), scope, said: Mutex::default(), keeper: Mutex::default() }
+        Self { settings, home: home.to_owned(), scope, said: Mutex::default(), keeper: Mutex::default() }
     }
 
-    /// Gets the place for groups ready. Whatever is in the way of that is in the way of the next machine, which tells.
+    /// Prepares the scope. Errors are reported when the next machine is started.
     pub fn prepare(&self) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         if keeper.as_mut().is_some_and(Keeper::is_there) || mount_point().is_err() {
             return;
         }
-        // The old one goes first: they have the same name.
+        // Drop the old one first: both have the same name.
         *keeper = None;
         *keeper = Keeper::start(self).inspect_err(|error| tracing::debug!(%error, "no keeper")).ok();
     }
 
-    /// Puts a process that has not begun its work into a group of its own. `None` if that cannot be and need not be.
+    /// Puts a process, which waits before exec, into its own cgroup. `None` if that fails and limits are not required.
     ///
-    /// After an error the process may be in a group that must be given up once it has ended: [`Self::give_up`].
+    /// After an error the process may be in a cgroup, which must be removed with [`Self::give_up`] once it has ended.
     pub fn admit(&self, name: &str, hardware: Hardware, pid: u32) -> Result<Option<Group>, ConfineError> {
-        if self.policy.required {
+        if self.settings.required {
             return self.admit_all(name, hardware, pid).map(Some);
         }
         match self.try_admit(name, hardware, pid) {
@@ -85,7 +85,7 @@ impl Confinement {
         }
     }
 
-    /// The same with every limit, or not at all.
+    /// The same, but fails if any limit cannot be set.
     pub(super) fn admit_all(&self, name: &str, hardware: Hardware, pid: u32) -> Result<Group, ConfineError> {
         match self.try_admit(name, hardware, pid)? {
             (group, missing) if missing.is_empty() => Ok(group),
@@ -93,19 +93,19 @@ impl Confinement {
         }
     }
 
-    /// Removes the group of a process that was not to live.
+    /// Removes the cgroup of a process that failed to start.
     pub fn give_up(&self, name: &str) {
         if let Ok(mount) = mount_point() {
             Group::at(mount.join(self.place(Manager::here(uid()).as_ref())).join(name)).remove();
         }
     }
 
-    /// Removes the groups of machines that have ended, but for those that are named.
+    /// Removes the cgroups of machines that have ended, except those in `keep`.
     pub fn sweep(&self, keep: &[PathBuf]) {
         let Ok(mount) = mount_point() else { return };
         let swept = group::sweep(&mount.join(self.place(Manager::here(uid()).as_ref())), keep);
         if swept > 0 {
-            tracing::info!(swept, "removed the groups of machines that have ended");
+            tracing::info!(swept, "removed the cgroups of machines that have ended");
         }
     }
 
@@ -118,7 +118,7 @@ impl Confinement {
         }
     }
 
-    /// Puts a process into a group without limits.
+    /// Puts a process into a cgroup without limits.
     pub(super) fn take_in_unlimited(&self, name: &str, pid: u32) -> Result<Group, ConfineError> {
         self.try_limits(name, &Limits::default(), pid).map(|(group, _)| group)
     }
@@ -129,7 +129,7 @@ impl Confinement {
         hardware: Hardware,
         pid: u32,
     ) -> Result<(Group, Vec<&'static str>), ConfineError> {
-        let overhead = self.policy.overhead_bytes;
+        let overhead = self.settings.overhead_bytes;
         let limits = Limits::of(hardware.vcpus, hardware.memory_bytes(), overhead, self.io_limits()?);
         self.try_limits(name, &limits, pid)
     }
@@ -178,7 +178,7 @@ impl Confinement {
         Ok((group, missing))
     }
 
-    /// The process first: inner groups can be limited only where no process is in the outer one.
+    /// Moves the process first: controllers can be enabled for child cgroups only if the parent has no processes.
     fn fill(
         &self,
         group: &Group,
@@ -202,7 +202,7 @@ impl Confinement {
         group.apply(limits)
     }
 
-    /// Where the groups of this installation are, below the mount point.
+    /// The path of the scope, below the mount point.
     fn place(&self, manager: Option<&Manager>) -> PathBuf {
         match manager {
             Some(manager) => manager.scope_dir(&self.scope),
@@ -210,7 +210,7 @@ impl Confinement {
         }
     }
 
-    /// Makes what systemd would.
+    /// Creates the slice and scope on a host without systemd.
     fn make_slice(
         &self,
         mount: &Path,
@@ -223,7 +223,7 @@ impl Confinement {
     }
 
     fn io_limits(&self) -> Result<Option<IoLimits>, ConfineError> {
-        let LimitSettings { io_read, io_write, .. } = self.policy;
+        let LimitSettings { io_read, io_write, .. } = self.settings;
         if io_read.is_none() && io_write.is_none() {
             return Ok(None);
         }
@@ -246,8 +246,8 @@ mod tests {
     use super::*;
 
     fn confinement(home: &Path) -> Confinement {
-        let policy = LimitSettings { required: false, overhead_bytes: 0, io_read: None, io_write: None };
-        Confinement::new(home, policy)
+        let settings = LimitSettings { required: false, overhead_bytes: 0, io_read: None, io_write: None };
+        Confinement::new(home, settings)
     }
 
     #[test]

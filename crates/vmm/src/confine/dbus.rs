@@ -1,4 +1,4 @@
-//! As much of D-Bus's wire format as a call of systemd's manager needs. Pure: bytes in, values out.
+//! The part of the D-Bus wire format that a call of systemd's manager needs. Pure: bytes in, values out.
 
 /// A value of the arguments of a call.
 #[derive(Clone, Debug)]
@@ -13,25 +13,25 @@ pub(super) enum Value {
     NoUnits,
 }
 
-/// What came back.
+/// A reply.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reply {
-    /// It was done.
+    /// The call succeeded.
     Done,
-    /// It was refused.
+    /// The call failed.
     Refused {
         /// The error's name.
         name: String,
-        /// What it says.
+        /// Its message.
         message: String,
     },
-    /// Something else, that no call asked for.
+    /// A message that is not a reply.
     Unrelated,
 }
 
-/// Length of the part of a message that says how long the rest is.
+/// Length of the message prefix, which contains the length of the rest.
 pub(super) const PREFIX: usize = 16;
-/// No answer of interest is longer.
+/// The longest reply that is read.
 const LONGEST: u32 = 1 << 20;
 
 const CALL: u8 = 1;
@@ -73,7 +73,7 @@ pub(super) fn call(method: &str, arguments: &[Value]) -> Vec<u8> {
     message.0
 }
 
-/// How many bytes follow the prefix of a message; `None` if it is none.
+/// The number of bytes after the prefix; `None` if it is not a valid prefix.
 pub(super) fn rest_of(prefix: &[u8; PREFIX]) -> Option<usize> {
     let fields = number_at(prefix, 12)?;
     let body = number_at(prefix, 4)?;
@@ -81,7 +81,7 @@ pub(super) fn rest_of(prefix: &[u8; PREFIX]) -> Option<usize> {
     fits.then(|| (fields as usize).next_multiple_of(8) + body as usize)
 }
 
-/// What a whole message says.
+/// Parses a complete message.
 pub(super) fn reply(message: &[u8]) -> Reply {
     match message.get(1) {
         Some(&RETURN) => Reply::Done,
@@ -96,7 +96,7 @@ pub(super) fn reply(message: &[u8]) -> Reply {
     }
 }
 
-/// Looks for the field that names an error.
+/// Finds the header field with the error name.
 fn error_name(fields: &[u8]) -> Option<String> {
     let mut at = 0usize;
     loop {
@@ -139,7 +139,7 @@ impl Value {
     }
 }
 
-/// Alignment counts from the start, which is why a body is written apart and put at a multiple of eight.
+/// Alignment is relative to the start of the message, so the body is encoded separately and placed at a multiple of eight.
 #[derive(Default)]
 struct Writer(Vec<u8>);
 

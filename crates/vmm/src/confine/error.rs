@@ -1,17 +1,17 @@
-//! Why a machine has no limits.
+//! Errors of resource limits.
 
 use std::io;
 use std::path::PathBuf;
 
 use agentiso_core::{Code, Explain};
 
-/// Why a machine could not be held to its limits.
+/// Why the limits of a machine could not be set.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// There is no unified hierarchy.
+    /// The host has no cgroup v2.
     #[error("this host has no cgroup v2")]
     NoV2,
-    /// The unified hierarchy is there and can limit nothing of use.
+    /// cgroup v2 is mounted, but without the controllers that are needed.
     #[error("cgroup v2 is at {} but offers only: {}", mount.display(), if offered.is_empty() { "nothing" } else { offered })]
     NotUnified {
         /// Where it is mounted.
@@ -19,7 +19,7 @@ pub enum ConfineError {
         /// Its controllers.
         offered: String,
     },
-    /// Nobody gives an ordinary user a group.
+    /// There is no user manager that could create a cgroup.
     #[error("there is no systemd of this user that could give its machines a group ({} cannot be reached)", socket.display())]
     NoManager {
         /// Where it would listen.
@@ -28,25 +28,25 @@ pub enum ConfineError {
         #[source]
         cause: io::Error,
     },
-    /// Systemd is not there, and we are not root.
+    /// There is no systemd, and this process is not root.
     #[error("only root may make groups on a host without systemd")]
     NotRoot,
     /// Systemd refused.
     #[error("systemd refused to {doing}: {reason}")]
     Refused {
-        /// What was asked.
+        /// What was requested.
         doing: &'static str,
-        /// What D-Bus calls the error.
+        /// The D-Bus error name.
         name: String,
-        /// What it said.
+        /// The message of the error.
         reason: String,
     },
-    /// Some controllers are not given to us.
+    /// Some controllers are not delegated.
     #[error("these controllers are not delegated to {}: {}", group.display(), missing.join(", "))]
     Missing {
         /// The group that lacks them.
         group: PathBuf,
-        /// Which.
+        /// The missing controllers.
         missing: Vec<&'static str>,
     },
     /// The disk of the data directory cannot be limited.
@@ -74,7 +74,7 @@ impl ConfineError {
         move |cause| Self::Io { doing, cause }
     }
 
-    /// Whether a group vanished under us, or somebody else is making it, so that another attempt finds or makes it.
+    /// Whether another attempt may succeed: the cgroup was removed, or is being created by another process.
     pub(super) fn passes(&self) -> bool {
         match self {
             Self::Io { cause, .. } => matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)),

@@ -1,4 +1,4 @@
-//! The group of one machine.
+//! The cgroup of one machine.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 use super::ConfineError;
 use super::limits::{Limits, SWAP, oom_kills};
 
-/// How long whoever is still in a group that is to have inner ones may take to leave it.
+/// How long processes may take to leave a cgroup that gets child cgroups.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// The group of one machine.
+/// The cgroup of one machine.
 #[derive(Clone, Debug)]
 pub struct Group(PathBuf);
 
 impl Group {
-    /// One that was made before.
+    /// An existing cgroup.
     pub fn at(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Makes one. What an earlier machine of the name left is removed, and with it what the kernel counted of it.
+    /// Creates a cgroup. One of the same name that an earlier machine left is removed, together with its counters.
     pub(super) fn make(path: PathBuf) -> Result<Self, ConfineError> {
         let failed = || ConfineError::io(format!("make the group {}", path.display()));
         match fs::create_dir(&path) {
@@ -62,7 +62,7 @@ impl Group {
         Ok(missing)
     }
 
-    /// The limits as the kernel has them.
+    /// The limits, as read from the kernel.
     pub fn limits(&self) -> Limits {
         Limits::read(|file| fs::read_to_string(self.0.join(file)).ok())
     }
@@ -72,13 +72,13 @@ impl Group {
         fs::read_to_string(self.0.join("memory.events")).is_ok_and(|events| oom_kills(&events) > 0)
     }
 
-    /// Removes it. One that something still runs in stays, and is removed by whoever sweeps next.
+    /// Removes it. If a process is still in it, it is removed by the next sweep.
     pub fn remove(&self) {
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Lets the groups inside one be limited by some controllers. Which cannot be shows in the groups.
+/// Enables controllers for the children of a cgroup. Controllers that are not delegated are noticed when limits are set.
 pub(super) fn enable(group: &Path, controllers: &[&'static str]) -> Result<(), ConfineError> {
     let path = group.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&path).map_err(ConfineError::io(format!("read {}", path.display())))?;
@@ -87,11 +87,11 @@ pub(super) fn enable(group: &Path, controllers: &[&'static str]) -> Result<(), C
     for controller in controllers.iter().filter(|controller| !is_on(controller)) {
         loop {
             match write(&path, &format!("+{controller}")) {
-                // Another machine's process is on its way from here to its own group.
+                // Another machine's process is being moved from here to its own cgroup.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline => {
                     std::thread::sleep(LOOK_AGAIN);
                 }
-                // It is not delegated.
+                // The controller is not delegated.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => break,
                 done => {
                     done.map_err(ConfineError::io(format!("enable {controller} in {}", path.display())))?;

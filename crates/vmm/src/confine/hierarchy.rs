@@ -1,4 +1,4 @@
-//! Where the unified hierarchy is, and where in it a process is.
+//! Finding the cgroup v2 hierarchy, and the cgroup of a process.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::ConfineError;
 
-/// What a machine is limited by.
+/// The controllers that limit a machine.
 const NEEDED: [&str; 3] = ["memory", "cpu", "pids"];
 
-/// The mount point of the unified hierarchy, if it can limit anything.
+/// The mount point of cgroup v2. Fails if it has none of the controllers.
 pub(super) fn mount_point() -> Result<PathBuf, ConfineError> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(ConfineError::io("read the mounts"))?;
     let mount = find_mount(&mounts).ok_or(ConfineError::NoV2)?;
@@ -18,7 +18,7 @@ pub(super) fn mount_point() -> Result<PathBuf, ConfineError> {
     Ok(mount)
 }
 
-/// One of the controllers is enough to go on: which are missing further down is told there.
+/// One controller is enough here; missing ones are reported when limits are set.
 fn require_useful(mount: &Path, offered: &str) -> Result<(), ConfineError> {
     if offered.split_whitespace().any(|controller| NEEDED.contains(&controller)) {
         return Ok(());
@@ -35,7 +35,7 @@ fn find_mount(mounts: &str) -> Option<PathBuf> {
     })
 }
 
-/// The kernel writes a character that would end a field as a backslash and three octal digits.
+/// Decodes the octal escapes of `/proc/self/mountinfo`.
 fn unescape(field: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     let mut bytes = Vec::new();

@@ -1,7 +1,6 @@
-//! A process that does nothing, so that the scope is there for as long as somebody starts and watches machines.
+//! An idle process that keeps the scope alive while this process starts and watches machines.
 //!
-//! Systemd removes a scope the moment nothing runs in it, and with it goes what the kernel noted of how the last
-//! machine ended.
+//! Systemd removes a scope as soon as it is empty, and with it the kernel's record of why the last machine ended.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -12,7 +11,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use super::{ConfineError, Confinement, Group};
 use crate::qemu::{Gatekeeper, spawner};
 
-/// Ends with us.
+/// The idle process. Killed when dropped, and by the kernel when this process ends.
 #[derive(Debug)]
 pub(super) struct Keeper {
     child: Child,
@@ -20,7 +19,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it in a group of its own.
+    /// Starts it in its own cgroup.
     pub fn start(confinement: &Confinement) -> Result<Self, ConfineError> {
         let failed = || ConfineError::io("start a process that keeps the scope");
         let (gatekeeper, gate) = Gatekeeper::new().map_err(failed())?;
@@ -49,7 +48,7 @@ impl Keeper {
         }
     }
 
-    /// Whether it still does what it is for.
+    /// Whether the process and its cgroup still exist.
     pub fn is_there(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None)) && self.group.path().is_dir()
     }

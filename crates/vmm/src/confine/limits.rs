@@ -1,4 +1,4 @@
-//! How much a machine may take from its host.
+//! The limits of a machine.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::ConfineError;
 
-/// The time in which a processor quota is counted, in microseconds: the kernel's default.
+/// The period of the CPU quota, in microseconds: the kernel's default.
 const PERIOD: u64 = 100_000;
-/// What QEMU's own threads (main loop, disk, vhost) may use beside the processors of the guest, in percent of one.
+/// CPU time of QEMU's own threads (main loop, disk, vhost), in percent of one CPU.
 const OWN_PERCENT: u64 = 50;
-/// Threads beside those of the processors: QEMU starts up to 64 for disk requests, and a handful for itself.
+/// Threads in addition to one per vCPU: QEMU starts up to 64 for disk requests, and a few for itself.
 const OWN_THREADS: u64 = 128;
 
-/// What a machine is limited to. What is absent is not limited.
+/// The limits of a machine. Absent means unlimited.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Limits {
     /// Bytes of memory, the guest's and QEMU's own.
     pub memory_bytes: Option<u64>,
-    /// Bytes that may be swapped out besides.
+    /// Bytes of swap.
     pub swap_bytes: Option<u64>,
-    /// Processor time, in percent of one processor.
+    /// CPU time, in percent of one CPU.
     pub cpu_percent: Option<u64>,
     /// Threads.
     pub tasks: Option<u64>,
@@ -33,18 +33,18 @@ pub struct Limits {
 pub struct IoLimits {
     /// The disk, as `major:minor`.
     pub device: String,
-    /// Bytes read in a second.
+    /// Bytes read per second.
     pub read: Option<u64>,
-    /// Bytes written in a second.
+    /// Bytes written per second.
     pub write: Option<u64>,
 }
 
 impl Limits {
-    /// The limits of a machine of a size.
+    /// The limits of a machine of this size.
     pub fn of(vcpus: u32, memory_bytes: u64, overhead_bytes: u64, io: Option<IoLimits>) -> Self {
         Self {
             memory_bytes: Some(memory_bytes.saturating_add(overhead_bytes)),
-            // An idle guest may go to the swap, but it gets no more memory by that than it has.
+            // An idle guest may be swapped out, but swap does not add to its memory.
             swap_bytes: Some(memory_bytes),
             cpu_percent: Some(u64::from(vcpus) * 100 + OWN_PERCENT),
             tasks: Some(u64::from(vcpus) + OWN_THREADS),
@@ -66,7 +66,7 @@ impl Limits {
         files.into_iter().filter_map(|(owner, file, value)| Some((owner, file, value?))).collect()
     }
 
-    /// Reads the limits back from what the files of a group say.
+    /// Parses the limits from the files of a cgroup.
     pub(super) fn read(file: impl Fn(&str) -> Option<String>) -> Self {
         let number = |name: &str| file(name)?.trim().parse().ok();
         Self {
@@ -79,7 +79,7 @@ impl Limits {
     }
 }
 
-/// Absent on a kernel without swap, which is as good as a limit.
+/// Absent on a kernel without swap, where no limit is needed.
 pub(super) const SWAP: &str = "memory.swap.max";
 
 fn or_max(value: Option<u64>) -> String {
@@ -107,14 +107,14 @@ fn parse_io(text: &str) -> Option<IoLimits> {
     Some(limits)
 }
 
-/// How often the kernel killed for lack of memory, by what `memory.events` says.
+/// The number of out-of-memory kills in `memory.events`.
 pub(super) fn oom_kills(events: &str) -> u64 {
     let count = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The disk a directory lies on, as `major:minor` of the whole disk: partitions cannot be limited.
-/// `block` is where the kernel lists devices by number.
+/// The disk of a directory, as `major:minor` of the whole disk: partitions cannot be limited. `block` is
+/// `/sys/dev/block`.
 pub(super) fn disk_under(dir: &Path, device: u64, block: &Path) -> Result<String, ConfineError> {
     let refuse = |reason: &str| ConfineError::NoDevice { dir: dir.to_owned(), reason: reason.to_owned() };
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -1,6 +1,6 @@
-//! Systemd, asked for a group.
+//! Requests to systemd for scopes.
 //!
-//! It is asked over the socket that systemctl uses, which needs neither a bus nor a library.
+//! They use the private socket that systemctl uses, which needs neither a message bus nor a library.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,22 +11,22 @@ use super::ConfineError;
 use super::dbus::{PREFIX, Reply, Value, call, reply, rest_of};
 use super::hierarchy::group_of;
 
-/// How long systemd may take to answer, and to do what it was asked.
+/// How long systemd may take to answer, and to carry out a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// The slice all scopes of ours are in, for whoever wants to limit all machines together.
+/// The slice of all our scopes. An administrator can set limits on it for all machines together.
 pub(super) const SLICE: &str = "agentiso.slice";
 
 /// The systemd that manages our processes.
 #[derive(Debug)]
 pub(super) struct Manager {
     socket: PathBuf,
-    /// Where its groups are below the mount point.
+    /// The path of its cgroups, below the mount point.
     top: PathBuf,
 }
 
 impl Manager {
-    /// The one of the host for root, else the user's own. `None` on a host without systemd.
+    /// The system manager for root, else the user's manager. `None` on a host without systemd.
     pub fn here(uid: u32) -> Option<Self> {
         Path::new("/run/systemd/system").is_dir().then(|| Self::of(uid))
     }
@@ -41,12 +41,12 @@ impl Manager {
         }
     }
 
-    /// Where the group of a scope is below the mount point.
+    /// The path of a scope's cgroup, below the mount point.
     pub fn scope_dir(&self, scope: &str) -> PathBuf {
         self.top.join(SLICE).join(scope)
     }
 
-    /// Makes a scope around a process, whose inside is ours. Returns where its group is below the mount point.
+    /// Creates a delegated scope around a process. Returns the path of its cgroup, below the mount point.
     pub fn start_scope(&self, scope: &str, pid: u32) -> Result<PathBuf, ConfineError> {
         let properties = vec![
             ("Description", Value::Text("Machines of agentiso".to_owned())),
@@ -66,8 +66,8 @@ impl Manager {
         wait_until_in(pid, scope)
     }
 
-    /// Moves a process into a group inside a scope. Whoever is outside of what systemd manages for the user cannot do
-    /// that itself.
+    /// Moves a process into a cgroup inside a scope. A process outside of the user's own part of the hierarchy has no
+    /// permission to do that itself.
     pub fn attach(&self, scope: &str, inner: &str, pid: u32) -> Result<(), ConfineError> {
         let arguments =
             [Value::Text(scope.to_owned()), Value::Text(format!("/{inner}")), Value::Pids(vec![pid])];
@@ -87,7 +87,7 @@ impl Manager {
     }
 }
 
-/// Says who we are, calls, and waits for the answer.
+/// Authenticates, calls a method and waits for the answer.
 fn converse(stream: UnixStream, call: &[u8]) -> io::Result<Reply> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -116,7 +116,7 @@ fn converse(stream: UnixStream, call: &[u8]) -> io::Result<Reply> {
     }
 }
 
-/// The answer only says that it will be done.
+/// Waits until the scope exists: the answer only says that the job was queued.
 fn wait_until_in(pid: u32, scope: &str) -> Result<PathBuf, ConfineError> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -1,4 +1,4 @@
-//! Finding out whether machines can be limited: by limiting a process that does nothing.
+//! Testing whether machines can be limited, with a process that does nothing.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,20 +10,20 @@ use super::{ConfineError, Confinement, Group, Limits};
 use crate::hardware::{Accel, Hardware, LinkKind};
 use crate::qemu::Gatekeeper;
 
-/// Any machine will do.
+/// The size does not matter.
 const SHAPE: Hardware = Hardware { accel: Accel::Tcg, link: LinkKind::Serial, vcpus: 1, memory_mb: 128 };
 
-/// What the host allows.
+/// The result of the test.
 #[derive(Debug)]
 pub struct Trial {
-    /// The group that holds all machines.
+    /// The cgroup of all machines.
     pub place: PathBuf,
-    /// What a machine would have been held to.
+    /// The limits that a machine would get.
     pub limits: Limits,
 }
 
 impl Confinement {
-    /// Puts a process into a group as a machine would be, and removes both.
+    /// Starts a process in a cgroup like a machine's, and removes both.
     pub fn try_out(&self) -> Result<Trial, ConfineError> {
         let failed = || ConfineError::io("start a process to try limits on");
         let (keeper, gate) = Gatekeeper::new().map_err(failed())?;

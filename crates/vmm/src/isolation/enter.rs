@@ -1,4 +1,4 @@
-//! Getting into the new root. Runs between fork and exec, so it makes system calls and nothing else.
+//! Entering the private root. Runs between fork and exec, so it only makes system calls.
 
 use std::ffi::CStr;
 use std::io;
@@ -12,7 +12,7 @@ const OLD_ROOT: &CStr = c"/.host";
 const ROOT: &CStr = c"/";
 const TMPFS: &CStr = c"tmpfs";
 
-/// How far the child came. Steps of the plan count from [`Stage::STEPS`].
+/// The step that failed. Steps of the plan are counted from [`Stage::STEPS`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stage(pub u32);
 
@@ -29,8 +29,7 @@ impl Stage {
 }
 
 impl Entry {
-    /// Leaves the namespaces of the host for ones of its own, with a root that has only what is shown. If that fails
-    /// halfway the process must end.
+    /// Enters new namespaces with a root that contains only the visible files. If it fails the process must exit.
     pub(crate) fn enter(&self) -> Result<(), (Stage, Errno)> {
         let at = |stage: Stage| move |errno| (stage, errno);
         let user = if self.same_user.is_some() { libc::CLONE_NEWUSER } else { 0 };
@@ -40,7 +39,7 @@ impl Entry {
         if let Some(same) = &self.same_user {
             stay(same).map_err(at(Stage::SAME_USER))?;
         }
-        // Nothing that is mounted here is seen elsewhere.
+        // Mounts made here must not propagate to the host.
         mount(None, ROOT, None, libc::MS_REC | libc::MS_PRIVATE, None).map_err(at(Stage::PRIVATE))?;
         // SAFETY: this call takes a number. Directories must be open to the user that QEMU becomes.
         let umask = unsafe { libc::umask(0o022) };
@@ -66,7 +65,7 @@ impl Entry {
         check(unsafe { libc::chdir(self.staging.as_ptr()) })
     }
 
-    /// What was tried at a stage, for people.
+    /// Describes a stage, for error messages.
     pub(crate) fn describe(&self, stage: Stage) -> String {
         let user = if self.same_user.is_some() { "user, " } else { "" };
         match stage {
@@ -95,7 +94,7 @@ impl Step {
                 unless_there(mknodat(CWD, path, FileType::RegularFile, Mode::from_raw_mode(0o600), 0))
             }
             Self::Bind { from, at, read_only } => {
-                // With what is mounted in it, as in /usr/lib.
+                // Recursive, because /usr/lib for example may contain mounts.
                 mount(Some(from), at, None, libc::MS_BIND | libc::MS_REC, None)?;
                 if *read_only { remount_read_only(at) } else { Ok(()) }
             }
@@ -103,7 +102,7 @@ impl Step {
     }
 }
 
-/// Keeps the user and the group an ordinary user has. No other can be had, which the kernel wants to be told first.
+/// Maps the user and group to themselves. The kernel requires that setgroups is denied first.
 fn stay(same: &SameUser) -> Result<(), Errno> {
     write(c"/proc/self/setgroups", b"deny")?;
     write(c"/proc/self/uid_map", &same.uid_map)?;
@@ -129,8 +128,7 @@ fn leave_host() -> Result<(), Errno> {
     }
 }
 
-/// Takes the right to write from a mount, and leaves everything else as it is: what the host has forbidden there must
-/// stay forbidden, or the kernel refuses.
+/// Makes a mount read-only and keeps its other flags: the kernel refuses to clear flags that are locked.
 fn remount_read_only(at: &CStr) -> Result<(), Errno> {
     let kept = rustix::fs::statvfs(at)?.f_flag.bits();
     let same = [

@@ -1,4 +1,4 @@
-//! Whether this host lets a QEMU be isolated.
+//! Testing whether QEMU can be isolated on this host.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::SameUser;
 use super::{Access, Entry, Shown, landlock, program};
 use crate::probe::boot_id;
-use crate::qemu::{Qemu, WayIn, spawner};
+use crate::qemu::{EntryMonitor, Qemu, spawner};
 
 /// Why a QEMU cannot be isolated here.
 #[derive(Debug, thiserror::Error)]
@@ -33,27 +33,27 @@ pub struct Isolation {
     landlock: Option<u32>,
 }
 
-/// How much is tried out.
+/// What is tested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Trial {
-    /// Getting into a root of its own.
+    /// Entering a private root.
     Enter,
     /// Running QEMU there.
     Run,
 }
 
-/// What a child that only gets into its own root ends with: nothing it does there fails like this.
+/// The error with which a child reports that it has entered its root. Nothing else it does fails with this error.
 const THERE: Errno = Errno::CANCELED;
 
-/// That it worked once holds until the host is booted anew, or QEMU is another one.
+/// A successful test, which is valid until the host reboots or QEMU changes.
 #[derive(Deserialize, Eq, PartialEq, Serialize)]
 struct Tried {
     key: String,
 }
 
 impl Isolation {
-    /// Finds out whether a QEMU runs isolated here, by letting it say its version. `cache` remembers that it does; whether
-    /// a process may still be isolated is tried each time.
+    /// Tests whether QEMU runs isolated here by asking it for its version. Success is cached in `cache`; entering a
+    /// private root is tested every time.
     pub fn find(qemu: &Qemu, cache: &Path) -> Result<Self, NotIsolated> {
         let found = Self::for_program(qemu);
         let user = rustix::process::geteuid().as_raw();
@@ -61,7 +61,7 @@ impl Isolation {
         let known = fs::read(cache).ok().and_then(|text| serde_json::from_slice::<Tried>(&text).ok());
         if known.is_none_or(|known| known != tried) {
             found.try_out(&qemu.path, Trial::Run)?;
-            // Failing to remember only means trying again.
+            // A failure only means another test.
             let _ =
                 serde_json::to_vec(&tried).map_err(io::Error::other).and_then(|text| fs::write(cache, text));
         } else {
@@ -82,7 +82,7 @@ impl Isolation {
         self.landlock
     }
 
-    /// Plans how a process gets to see the program and these files, and nothing else.
+    /// Plans a root that contains the program and these files.
     pub(crate) fn entry(&self, files: Vec<Shown>) -> io::Result<Entry> {
         let shown: Vec<Shown> = self.program.iter().cloned().chain(files).collect();
         let same_user = self.as_user.then(|| {
@@ -97,19 +97,20 @@ impl Isolation {
 
     fn try_out(&self, program: &Path, trial: Trial) -> Result<(), NotIsolated> {
         let failed = |doing: String, cause| NotIsolated { doing, as_user: self.as_user, cause };
-        let planned = self.entry(vec![Shown::in_place("/dev/null", Access::Write)]).and_then(WayIn::new);
-        let (way_in, traveller) = planned.map_err(|error| failed("plan a root for it".to_owned(), error))?;
+        let planned =
+            self.entry(vec![Shown::in_place("/dev/null", Access::Write)]).and_then(EntryMonitor::new);
+        let (entry, entry_child) = planned.map_err(|error| failed("plan a root for it".to_owned(), error))?;
         let mut command = Command::new(program);
         command.arg("--version").env_clear();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // SAFETY: between fork and exec it only makes system calls on what was planned before.
         unsafe {
             command.pre_exec(move || {
-                traveller.go()?;
+                entry_child.enter()?;
                 if trial == Trial::Enter { Err(THERE.into()) } else { Ok(()) }
             });
         }
-        let mut child = match (spawner::spawn(command).wait(), way_in.failed_to()) {
+        let mut child = match (spawner::spawn(command).wait(), entry.failed_to()) {
             (Ok(child), _) => child,
             (Err(error), None) if error.raw_os_error() == Some(THERE.raw_os_error()) => return Ok(()),
             (Err(error), step) => {
@@ -143,7 +144,7 @@ impl Explain for NotIsolated {
     }
 }
 
-/// What to do, as the settings of the kernel suggest.
+/// The remedy, depending on the kernel's settings.
 fn advice(as_user: bool, setting: &dyn Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let switches = [

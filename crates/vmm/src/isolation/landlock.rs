@@ -1,4 +1,4 @@
-//! Landlock: the kernel's own list of what a process may still do with files, the network and other processes.
+//! Landlock: restricts what a process may do with files, the network and other processes.
 
 use std::ffi::CString;
 use std::io;
@@ -17,10 +17,10 @@ const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
-/// What can be asked of anything that is no directory.
+/// The rights that apply to files.
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 
-/// As the kernel has it.
+/// `struct landlock_ruleset_attr`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Attributes {
@@ -35,14 +35,14 @@ struct PathBeneath {
     parent: i32,
 }
 
-/// What stays allowed.
+/// The permitted accesses.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Ruleset {
     handled: Attributes,
     rules: Vec<(CString, u64)>,
 }
 
-/// The version of Landlock this kernel has, if it has any and it is switched on.
+/// The Landlock version of this kernel; `None` if it is not supported or not enabled.
 pub(super) fn version() -> Option<u32> {
     const VERSION: u32 = 1;
     // SAFETY: with this flag the kernel wants neither attributes nor a size.
@@ -52,7 +52,7 @@ pub(super) fn version() -> Option<u32> {
 }
 
 impl Attributes {
-    /// Everything that a version can forbid.
+    /// All rights that a version can restrict.
     fn all(version: u32) -> Self {
         let last_of_files = match version {
             0 | 1 => 13,
@@ -62,16 +62,16 @@ impl Attributes {
         };
         Self {
             files: (1 << last_of_files) - 1,
-            // Listening and connecting by TCP.
+            // Binding and connecting TCP sockets.
             network: if version >= 4 { 0b11 } else { 0 },
-            // Sockets without a file, and signals.
+            // Abstract unix sockets and signals.
             scoped: if version >= 6 { 0b11 } else { 0 },
         }
     }
 }
 
 impl Ruleset {
-    /// Allows what is shown to be used as it is shown, and nothing else.
+    /// Allows exactly the visible files, with their access.
     pub fn plan(version: u32, shown: &[&Shown]) -> io::Result<Self> {
         let handled = Attributes::all(version);
         let rule = |one: &&Shown| {
@@ -82,7 +82,7 @@ impl Ruleset {
         Ok(Self { handled, rules: shown.iter().map(rule).collect::<io::Result<_>>()? })
     }
 
-    /// Forbids everything else to this process, for good.
+    /// Applies the restrictions to this process, irrevocably.
     pub fn apply(&self) -> Result<(), Errno> {
         const PATH_BENEATH: u32 = 1;
         // SAFETY: `handled` is what the kernel expects, of the size that is said.

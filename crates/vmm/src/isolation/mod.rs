@@ -1,18 +1,18 @@
-//! What a QEMU sees of its host: a root of its own with the files it needs, and nothing else.
+//! Isolation of QEMU: a private root that contains only the files it needs.
 //!
 //! ```text
-//!   fork ─► group ─► unshare (mount, network, ipc; as an ordinary user also user) ─► small root ─► Landlock ─► user ─► exec
+//!   fork ─► cgroup ─► unshare (mount, network, ipc; as an ordinary user also user) ─► small root ─► Landlock ─► user ─► exec
 //! ```
 //!
-//! Between fork and exec the child makes an empty file system its root, and binds into it what QEMU needs, each file at
-//! the path it has on the host: the program and its libraries and firmware, three devices, the base of its memory and
-//! the layers of its disk for reading, and its own disk for writing. So a QEMU that a guest has taken over finds neither
-//! the daemon's socket nor another machine's files, no network interface, and no process it could trace.
+//! Between fork and exec the child makes an empty file system its root and bind-mounts what QEMU needs into it, each file
+//! at its path on the host: the program with its libraries and firmware, three devices, its memory base and the backing
+//! files of its disk (read-only), and its own disk (writable). So a QEMU that a guest has compromised has access neither
+//! to the daemon's socket nor to other machines' files, network interfaces or processes.
 //!
-//! Landlock is a second layer with the same list, where the kernel has it. On Linux 6.12 and later it also keeps QEMU
-//! from sending signals to other processes of its user.
+//! Landlock enforces the same list again, on kernels that support it. From Linux 6.12 it also keeps QEMU from sending
+//! signals to other processes of its user.
 //!
-//! What the child does is planned before the fork, because it may neither allocate nor take a lock.
+//! The child's steps are planned before the fork, because the child may neither allocate nor take a lock.
 #![expect(clippy::disallowed_methods, reason = "`Isolation::find` and the spawn of a machine run `in_place`")]
 
 mod enter;

@@ -1,4 +1,4 @@
-//! What the child does to get into its own root, planned before the fork.
+//! The plan for entering a private root, made before the fork.
 
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
@@ -10,31 +10,30 @@ use std::path::{Component, Path, PathBuf};
 use super::landlock::Ruleset;
 use super::{Access, Shown};
 
-/// Where the host's root is while the new one is filled.
+/// Where the host's root is mounted while the new one is set up.
 pub(super) const HOST: &str = "/.host";
-/// Directories that exist nearly everywhere: the new root is mounted on one of them, in a namespace where nobody else
-/// sees it.
+/// Directories that exist nearly everywhere. The new root is mounted on one of them, in a private mount namespace.
 const STAGING: [&str; 4] = ["/tmp", "/run", "/var/tmp", "/mnt"];
 
-/// One thing to do in the new root.
+/// One step in the new root.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Step {
-    /// Make a directory, unless it is there.
+    /// Create a directory, unless it exists.
     Directory(CString),
-    /// Make an empty file, unless it is there.
+    /// Create an empty file, unless it exists.
     File(CString),
-    /// Show something of the host.
+    /// Bind-mount a file of the host.
     Bind { from: CString, at: CString, read_only: bool },
 }
 
-/// Who an ordinary user stays in a user namespace.
+/// The id mapping of an ordinary user's namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct SameUser {
     pub uid_map: Vec<u8>,
     pub gid_map: Vec<u8>,
 }
 
-/// Everything the child needs to know.
+/// The complete plan.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(super) staging: CString,
@@ -44,7 +43,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Plans a root that shows these things, each directory before what is in it.
+    /// Plans a root with these files, each directory before its content.
     pub(super) fn plan(
         shown: &[Shown],
         same_user: Option<SameUser>,
@@ -52,7 +51,7 @@ impl Entry {
     ) -> io::Result<Self> {
         let staging = STAGING.into_iter().find(|dir| Path::new(dir).is_dir());
         let staging = staging.ok_or_else(|| io::Error::other("there is no directory to mount on"))?;
-        // A device that is missing is told of by QEMU itself, and better.
+        // A missing device is left out: QEMU's own error message is better.
         let is_there = |one: &&Shown| !one.host.starts_with("/dev") || one.host.exists();
         let shown: Vec<&Shown> = shown.iter().filter(is_there).collect();
         let mut steps = Steps::default();
@@ -90,7 +89,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Makes a directory and those above it. Names are taken literally: `..` leads where it leads in the new root.
+    /// Creates a directory and its parents. Components are used literally, `..` included.
     fn directories(&mut self, dir: &Path) -> io::Result<()> {
         let mut so_far = PathBuf::from("/");
         for part in dir.components() {
@@ -115,7 +114,7 @@ pub(super) fn c_string(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
 }
 
-/// A path of the child's as it is shown to people: without where the host's root is for the moment.
+/// A path of the child for error messages: without the prefix of the host's root.
 pub(super) fn plain(path: &CString) -> String {
     let bytes = path.as_bytes();
     let bytes = bytes.strip_prefix(HOST.as_bytes()).unwrap_or(bytes);

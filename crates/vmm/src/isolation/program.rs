@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::qemu::Qemu;
 
-/// Where libraries are, whatever the program.
+/// The directories of libraries.
 const LIBRARIES: [&str; 4] = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"];
-/// What the dynamic linker and distributions that keep firmware elsewhere need.
+/// Files of the dynamic linker, and other places of firmware.
 const ALSO: [&str; 5] = [
     "/etc/ld.so.cache",
     "/etc/ld-musl-x86_64.path",
@@ -14,15 +14,15 @@ const ALSO: [&str; 5] = [
     "/usr/share/qemu-firmware",
     "/usr/share/ipxe",
 ];
-/// Distributions that keep every package in a directory of its own, with names that nobody can guess.
+/// Package stores with unpredictable names, which are made visible as a whole.
 const STORES: [&str; 2] = ["/nix/store", "/gnu/store"];
 
-/// Everything a QEMU program needs to run. What there is not is left out.
+/// All files that a QEMU program needs. Missing ones are left out.
 pub(super) fn files(qemu: &Qemu, exists: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = LIBRARIES.iter().chain(&ALSO).map(PathBuf::from).collect();
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (program, firmware) = (real(&qemu.path), real(&qemu.firmware));
-    // A QEMU that was built and installed elsewhere has its libraries and modules beside it.
+    // A QEMU with its own prefix has its libraries and modules there.
     let prefixes = [&qemu.path, &program].map(|path| path.parent().and_then(Path::parent));
     for prefix in prefixes.into_iter().flatten().filter(|prefix| *prefix != Path::new("/")) {
         files.extend(["lib", "lib64", "share/qemu"].map(|below| prefix.join(below)));
@@ -39,7 +39,7 @@ pub(super) fn files(qemu: &Qemu, exists: &dyn Fn(&Path) -> bool) -> Vec<PathBuf>
     files.retain(|path| path.is_absolute() && exists(path));
     files.sort();
     files.dedup();
-    // What lies in a directory that is shown needs not be shown again.
+    // Leave out files in directories that are visible already.
     let dirs = files.clone();
     files.retain(|path| !dirs.iter().any(|dir| path != dir && path.starts_with(dir)));
     files

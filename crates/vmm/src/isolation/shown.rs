@@ -1,38 +1,38 @@
-//! What is shown to a QEMU.
+//! The files that a QEMU can see.
 
 use std::path::{Path, PathBuf};
 
 use crate::hardware::{Accel, Hardware};
 use crate::qemu::{BootSource, DiskFile, Memory, OwnDisks};
 
-/// Devices every QEMU uses.
+/// Devices that every QEMU uses.
 const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
 const KVM: &str = "/dev/kvm";
 
-/// What QEMU may do with something it is shown.
+/// What QEMU may do with a visible file.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Access {
-    /// Read it, and run what is in it.
+    /// Read and execute.
     Read,
-    /// Read and write it.
+    /// Read and write.
     Write,
-    /// Read and write files in a directory, but for those that are shown for themselves.
+    /// Read and write files in a directory, except those that are listed separately.
     WriteWithin,
 }
 
 /// A file or directory of the host that QEMU sees.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Shown {
-    /// Where it is on the host.
+    /// Its path on the host.
     pub host: PathBuf,
-    /// Where QEMU sees it.
+    /// Its path in QEMU's root.
     pub at: PathBuf,
-    /// What QEMU may do with it.
+    /// The permitted access.
     pub access: Access,
 }
 
 impl Shown {
-    /// Something that QEMU sees where it is.
+    /// A file with the same path on the host and in QEMU's root.
     pub fn in_place(path: impl Into<PathBuf>, access: Access) -> Self {
         let path = path.into();
         Self { host: path.clone(), at: path, access }
@@ -49,7 +49,7 @@ pub(crate) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// What the machine's QEMU has to see of them. A directory comes before what is in it.
+    /// The files that the machine's QEMU needs, each directory before its content.
     pub fn shown(&self) -> Vec<Shown> {
         let mut shown: Vec<Shown> =
             DEVICES.into_iter().map(|device| Shown::in_place(device, Access::Write)).collect();
@@ -71,8 +71,8 @@ impl Files<'_> {
     }
 }
 
-/// A disk that may be replaced while QEMU runs is seen in a directory of the machine's own, which is shown in place of
-/// the directory of all disks. What it stands on is shown for reading in either case.
+/// A disk that may be replaced while QEMU runs is in the machine's private directory, which is mounted in place of the
+/// directory of all disks. Backing files are read-only in either case.
 fn disk(path: &Path, below: &[PathBuf], own: Option<&OwnDisks>) -> Vec<Shown> {
     let mut shown = Vec::new();
     match own {

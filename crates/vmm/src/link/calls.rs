@@ -6,18 +6,18 @@ use super::deadline::{ANSWER as ANSWER_WITHIN, within};
 use super::stream::{Event, Shape};
 use super::{Guest, LinkError};
 
-/// An answer is one message; the second allows for its cost.
+/// The budget for one response: its message and the memory it takes once decoded.
 const ANSWER: Shape = Shape { receives: &[], budget: 2 * agentiso_proto::MAX_PAYLOAD };
-/// A directory of a quarter of a million files.
+/// The budget for listing a directory: a quarter of a million files.
 pub(super) const LISTING: Shape = Shape { receives: &[], budget: 64 * 1024 * 1024 };
 
 impl Guest {
-    /// Makes the machine a distinct one, and mounts and enters its disk if asked. Commands may be sent at once.
+    /// Sets the machine's identity, and mounts and enters its disk if requested. Commands may be sent without waiting.
     pub async fn configure(&self, configure: Configure) -> Result<(), LinkError> {
         self.done(Request::Configure(configure)).await
     }
 
-    /// Reads the guest's clock that nobody sets, in nanoseconds.
+    /// Reads the guest's monotonic clock, in nanoseconds.
     pub async fn steady_clock(&self) -> Result<u64, LinkError> {
         self.needs_version(3).await?;
         let (response, guest) = self.call(Request::Clock).await?;
@@ -27,27 +27,27 @@ impl Guest {
         }
     }
 
-    /// Sets the guest's wall clock by the one that nobody sets: so many nanoseconds since the epoch it is ahead of it.
+    /// Sets the guest's wall clock to its monotonic clock plus an offset, in nanoseconds since the epoch.
     pub async fn set_clock(&self, ahead: u64) -> Result<(), LinkError> {
         self.needs_version(3).await?;
         self.done(Request::SetClock { ahead }).await
     }
 
-    /// Stops every process in the guest but the agent until [`Self::release`] or [`Self::wake`], for copying its
-    /// memory; with `root` also flushes and freezes the root file system. Commands are refused meanwhile. A guest
-    /// that cannot be brought to rest goes on as before and the error says why.
+    /// Stops every process in the guest except the agent until [`Self::release`] or [`Self::wake`], so that its memory can
+    /// be copied. With `root` it also flushes and freezes the root file system. Commands are refused in the meantime. If
+    /// processes cannot be stopped, all of them continue and the error says why.
     pub async fn hold(&self, root: bool) -> Result<(), LinkError> {
         self.done(Request::Hold { root }).await
     }
 
-    /// Ends a hold, and the freeze of the root with it.
+    /// Resumes held processes and thaws the root file system.
     pub async fn release(&self) -> Result<(), LinkError> {
         self.done(Request::Release).await
     }
 
-    /// Makes the machine a distinct one, runs its hooks if asked, and lets it go on if it was held. Returns what
-    /// became of the hooks; none of them can stop the others or the machine. The agent answers nothing else until
-    /// they have ended. Commands may be sent at once.
+    /// Sets the machine's identity, runs its hooks if requested, and resumes held processes. Returns the results of the
+    /// hooks; a failing hook affects neither the others nor the machine. The agent answers nothing else until they have
+    /// ended. Commands may be sent without waiting.
     pub async fn wake(&self, wake: Wake) -> Result<Vec<HookReport>, LinkError> {
         let (response, guest) = self.call(Request::Wake(wake)).await?;
         match response {
@@ -59,7 +59,7 @@ impl Guest {
         }
     }
 
-    /// Looks at a path; at what a symbolic link at its end points to if `follow`.
+    /// Metadata of a path; with `follow`, of the target of a symbolic link.
     pub async fn stat(&self, path: impl Into<RawPath>, follow: bool) -> Result<Metadata, LinkError> {
         let (response, guest) = self.call(Request::Stat { path: path.into(), follow }).await?;
         match response {
@@ -87,12 +87,12 @@ impl Guest {
         }
     }
 
-    /// Removes a file or directory; a directory that is not empty only if `recursive`.
+    /// Removes a file or directory; a non-empty directory only if `recursive`.
     pub async fn remove(&self, path: impl Into<RawPath>, recursive: bool) -> Result<(), LinkError> {
         self.done(Request::Remove { path: path.into(), recursive }).await
     }
 
-    /// Renames a file or directory; replaces what has the new name only if `overwrite`.
+    /// Renames a file or directory; replaces an existing one only if `overwrite`.
     pub async fn rename(
         &self,
         from: impl Into<RawPath>,
@@ -102,8 +102,8 @@ impl Guest {
         self.done(Request::Rename { from: from.into(), to: to.into(), overwrite }).await
     }
 
-    /// Makes a directory, with 0755 if no mode is given; with `parents` also those above it, and none of them
-    /// need be new.
+    /// Creates a directory, with mode 0755 by default. With `parents`, missing parents are created and existing
+    /// directories are no error.
     pub async fn mkdir(
         &self,
         path: impl Into<RawPath>,
@@ -118,7 +118,7 @@ impl Guest {
         self.done(Request::Chmod { path: path.into(), mode }).await
     }
 
-    /// Flushes the root file system and holds all writes to it back until [`Self::thaw`].
+    /// Flushes the root file system and blocks all writes to it until [`Self::thaw`].
     pub async fn freeze(&self) -> Result<(), LinkError> {
         self.done(Request::Freeze).await
     }
@@ -128,7 +128,7 @@ impl Guest {
         self.done(Request::Thaw).await
     }
 
-    /// Grows the root file system to the size its disk has now.
+    /// Grows the root file system to the size of its disk.
     pub async fn grow(&self) -> Result<(), LinkError> {
         self.done(Request::Grow).await
     }
@@ -138,7 +138,7 @@ impl Guest {
         self.done(Request::Sync).await
     }
 
-    /// Asks for the agent's condition.
+    /// The agent's status.
     pub async fn status(&self) -> Result<Status, LinkError> {
         let (response, guest) = self.call(Request::Status).await?;
         match response {
@@ -147,7 +147,7 @@ impl Guest {
         }
     }
 
-    /// Ends everything in the guest, unmounts its disk cleanly and powers it off.
+    /// Ends all processes in the guest, unmounts its disk and powers it off.
     pub async fn power_off(&self) -> Result<(), LinkError> {
         self.done(Request::PowerOff).await
     }
@@ -165,7 +165,7 @@ impl Guest {
         Ok((exchange.only().await?, self))
     }
 
-    /// Waits for the Welcome and fails if the agent is too old for what is to be asked of it.
+    /// Waits for the Welcome and fails if the agent is too old for a request.
     pub(super) async fn needs_version(&self, needed: u16) -> Result<(), LinkError> {
         match within(ANSWER_WITHIN, "opening the session", self.ready()).await? {
             version if version < needed => Err(LinkError::OldAgent { version, needed }),
@@ -179,12 +179,12 @@ impl Guest {
     }
 }
 
-/// Whether this can be the name of something in a directory: callers build paths from it.
+/// Whether a name is a valid directory entry. Callers build paths from it.
 fn is_file_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
 }
 
-/// Whether the agent would run a hook of this name: callers show it to people.
+/// Whether a name is a valid hook name. Callers show it to people.
 fn is_hook_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=255).contains(&name.len()) && name.bytes().all(allowed)

@@ -1,4 +1,4 @@
-//! Connections to what listens in the guest.
+//! TCP connections to servers in the guest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,14 +40,14 @@ struct Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Both ways were ended, so the agent ends the rest by itself once the server has taken everything.
+        // Both directions are closed, so the agent closes the connection once the server has read everything.
         if self.read_to_end.load(Ordering::Relaxed) {
             self.exchange.let_go();
         }
     }
 }
 
-/// What the server in the guest sends. Dropping it before the end breaks the connection.
+/// Receives from the server in the guest. Dropping it before the end resets the connection.
 #[derive(Debug)]
 pub struct ConnectionReader {
     connection: Arc<Connection>,
@@ -55,7 +55,7 @@ pub struct ConnectionReader {
 }
 
 impl ConnectionReader {
-    /// The next piece, `None` when the server has sent everything. Safe to cancel. A connection that broke is an error.
+    /// The next piece, `None` at the end. Cancel-safe. A connection that was reset is an error.
     pub async fn next(&mut self) -> Result<Option<Bytes>, LinkError> {
         if self.over {
             return Ok(None);
@@ -85,14 +85,14 @@ impl Drop for ConnectionReader {
     }
 }
 
-/// Sends to the server in the guest. Dropping it is the end of what is sent; what the server sends goes on.
+/// Sends to the server in the guest. Dropping it closes this direction only.
 #[derive(Debug)]
 pub struct ConnectionWriter {
     connection: Arc<Connection>,
 }
 
 impl ConnectionWriter {
-    /// Writes all of it, as fast as the server reads. If the future is dropped, some of it may have been written.
+    /// Writes all bytes, as fast as the server reads. If the future is dropped, some of them may have been written.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         let exchange = &self.connection.exchange;
         match exchange.guest().send(exchange.stream(), bytes).await {
@@ -101,7 +101,7 @@ impl ConnectionWriter {
         }
     }
 
-    /// Ends what is sent.
+    /// Closes this direction.
     pub fn finish(self) {}
 }
 

@@ -1,9 +1,8 @@
-//! How long the guest may keep the host waiting.
+//! Time limits for the guest's answers.
 //!
-//! A guest can be stuck, or refuse to answer on purpose. So every wait for it ends: each request says how long the guest
-//! may be silent about it, and an exchange that hears nothing for that long fails with [`LinkError::Silent`]. The limit
-//! is on silence, not on the whole: a transfer may take as long as it makes progress. Only the run of a command and
-//! an open connection have no limit here; their duration is the caller's to decide.
+//! A guest can be stuck, or refuse to answer on purpose. So every wait for it is limited: each kind of request has a
+//! maximum silence, after which it fails with [`LinkError::Silent`]. The total is not limited: a transfer may take as
+//! long as it makes progress. Running commands and open connections have no limit here; their callers decide.
 
 use std::time::Duration;
 
@@ -11,9 +10,9 @@ use agentiso_proto::Request;
 
 use super::LinkError;
 
-/// For what the agent does at once, and between two pieces of a transfer.
+/// For immediate requests, and between two pieces of a transfer.
 pub(super) const ANSWER: Duration = Duration::from_secs(60);
-/// For work whose amount depends on what is in the guest's file systems, and for what waits for other processes.
+/// For requests whose work depends on the guest's file systems, or that wait for other processes.
 pub(super) const WORK: Duration = Duration::from_secs(600);
 
 /// How long the guest may be silent about a request.
@@ -34,7 +33,7 @@ pub(super) fn silence(request: &Request) -> Duration {
     }
 }
 
-/// Waits for the guest, but not for ever. `doing` ends the sentence "the guest did not answer while ...".
+/// Waits for the guest with a time limit. `doing` completes "the guest did not answer while ...".
 pub(super) async fn within<T>(
     limit: Duration,
     doing: &'static str,
@@ -43,7 +42,7 @@ pub(super) async fn within<T>(
     tokio::time::timeout(limit, work).await.unwrap_or(Err(LinkError::Silent { doing, limit }))
 }
 
-/// What a request is about, for messages.
+/// Describes a request, for error messages.
 pub(super) fn doing(request: &Request) -> &'static str {
     match request {
         Request::Exec(_) => "starting a command",

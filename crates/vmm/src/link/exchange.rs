@@ -1,4 +1,4 @@
-//! A request and what comes back for it. Dropping it before the final response cancels the request.
+//! A request and its responses. Dropping it before the final response cancels the request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ pub(super) struct Exchange {
     stream: Arc<Stream>,
     doing: &'static str,
     silence: Duration,
-    /// Cleared once the guest may take as long as it likes.
+    /// Absent once there is no time limit.
     limited: AtomicBool,
 }
 
@@ -34,23 +34,23 @@ impl Exchange {
         &self.stream
     }
 
-    /// The next thing that arrived; the guest's error, if that is how it ended. Not to be called after the last.
+    /// The next event, or the guest's error. Must not be called after the last event.
     pub(super) async fn next(&mut self) -> Result<Event, LinkError> {
         loop {
             match self.next_or_end().await? {
-                // For most requests only the final response counts.
+                // Most requests only need the final response.
                 Event::End(_) => {}
                 event => return Ok(event),
             }
         }
     }
 
-    /// From now on the guest may be silent for as long as it likes: what was asked for runs.
+    /// Removes the time limit: the command is running.
     pub(super) fn unlimited(&self) {
         self.limited.store(false, Ordering::Relaxed);
     }
 
-    /// From now on the guest may be silent for this long.
+    /// Sets another time limit.
     pub(super) fn allow_silence(&mut self, silence: Duration) {
         self.silence = silence;
     }
@@ -71,7 +71,7 @@ impl Exchange {
         }
     }
 
-    /// As [`Self::next`], but tells the end of a channel's data too.
+    /// Like [`Self::next`], but also reports the end of a channel's data.
     pub(super) async fn next_or_end(&self) -> Result<Event, LinkError> {
         let (event, due) = self.limited(self.stream.next()).await?;
         match event {
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// The final response, for requests that are answered by nothing else.
+    /// The final response, for requests that have no other.
     pub(super) async fn only(mut self) -> Result<Response, LinkError> {
         match self.next().await? {
             Event::Last(response) => Ok(response),
@@ -94,12 +94,12 @@ impl Exchange {
         }
     }
 
-    /// Ignores whatever still comes, without cancelling the request.
+    /// Ignores further responses, without cancelling the request.
     pub(super) fn let_go(&self) {
         self.guest.let_go(&self.stream);
     }
 
-    /// Ends the session: the guest sent something this request is never answered with.
+    /// Ends the session, because the guest sent an invalid response to this request.
     pub(super) fn unexpected(&self, event: &Event) -> LinkError {
         let what = match event {
             Event::Data(channel, _) => format!("data on {channel:?}"),

@@ -8,11 +8,11 @@ use super::exchange::Exchange;
 use super::stream::{Event, Shape, Stream};
 use super::{Guest, LinkError, ProcessEvent};
 
-/// Output on two channels, and the command's start and end.
+/// What the guest may send: output on two channels, and the command's start and end.
 const COMMAND: Shape = Shape { receives: &[Channel::Stdout, Channel::Stderr], budget: 2 * MAX_PAYLOAD };
 
 impl Guest {
-    /// Runs a command. It is queued at once; that it started is the process's first event.
+    /// Runs a command. The request is queued immediately; the first event reports that the command has started.
     pub async fn exec(&self, exec: Exec) -> Result<Process, LinkError> {
         let wants_stdin = exec.stdin;
         let exchange = self.start(&Request::Exec(exec), COMMAND).await?;
@@ -21,7 +21,7 @@ impl Guest {
     }
 }
 
-/// A command in the guest. Dropping it before it ended ends the command.
+/// A command in the guest. Dropping it ends the command.
 #[derive(Debug)]
 pub struct Process {
     exchange: Exchange,
@@ -37,8 +37,8 @@ enum Stage {
 }
 
 impl Process {
-    /// Waits for what happens next; `None` once the command has ended. Safe to cancel. Output that is not taken
-    /// makes the command wait and nothing else.
+    /// Waits for the next event; `None` once the command has ended. Cancel-safe. If output is not taken, only the command
+    /// waits.
     pub async fn next(&mut self) -> Result<Option<ProcessEvent>, LinkError> {
         if self.stage == Stage::Over {
             return Ok(None);
@@ -71,18 +71,18 @@ impl Process {
         Ok(Some(event))
     }
 
-    /// The command's standard input, once, if it was asked for.
+    /// Takes the command's standard input, if it was requested.
     pub fn take_stdin(&mut self) -> Option<Stdin> {
         self.stdin.take()
     }
 
-    /// A handle that can end, signal or resize the command from elsewhere.
+    /// A handle to end, signal or resize the command from another task.
     pub fn control(&self) -> ProcessControl {
         ProcessControl { guest: self.exchange.guest().clone(), stream: Arc::clone(self.exchange.stream()) }
     }
 }
 
-/// A command's standard input. Dropping it is the end of input.
+/// A command's standard input. Dropping it closes the input.
 #[derive(Debug)]
 pub struct Stdin {
     guest: Guest,
@@ -90,12 +90,12 @@ pub struct Stdin {
 }
 
 impl Stdin {
-    /// Writes all of it, as fast as the command reads. If the future is dropped, some of it may have been written.
+    /// Writes all bytes, as fast as the command reads. If the future is dropped, some of them may have been written.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         self.guest.send(&self.stream, bytes).await
     }
 
-    /// Ends the input.
+    /// Closes the input.
     pub fn close(self) {}
 }
 
@@ -105,7 +105,7 @@ impl Drop for Stdin {
     }
 }
 
-/// Controls a command; for one that has ended it does nothing.
+/// Controls a command. Does nothing once the command has ended.
 #[derive(Clone, Debug)]
 pub struct ProcessControl {
     guest: Guest,
@@ -113,7 +113,7 @@ pub struct ProcessControl {
 }
 
 impl ProcessControl {
-    /// Ends the command and all its children. Its [`ProcessEvent::Exited`] still comes.
+    /// Kills the command and all its children. [`ProcessEvent::Exited`] still follows.
     pub fn cancel(&self) {
         self.guest.cancel(&self.stream);
     }
@@ -123,21 +123,21 @@ impl ProcessControl {
         self.control(Control::Signal(signal)).await
     }
 
-    /// Asks for the command to become a job, which the agent ends so many milliseconds after the command's start; never
-    /// if absent. The next events say whether it did: [`ProcessEvent::Detached`], or [`ProcessEvent::Exited`] as ever.
+    /// Turns the command into a job, which the agent kills `deadline` milliseconds after the command's start, if given.
+    /// The next event is [`ProcessEvent::Detached`], or [`ProcessEvent::Exited`] if the command ended first.
     pub async fn detach(&self, timeout_ms: Option<u64>) -> Result<(), LinkError> {
         self.guest.needs_version(4).await?;
         self.control(Control::Detach { timeout_ms }).await
     }
 
-    /// Asks how much of the input written from now on the command reads. [`ProcessEvent::InputRead`] comes when it has
-    /// read the first piece, at most a page, and once more before it ends. Not with a terminal.
+    /// Requests reports of how much of the following input the command reads. [`ProcessEvent::InputRead`] follows when it
+    /// has read the first piece, at most a page, and once more before the command ends. Not with a terminal.
     pub async fn report_input(&self) -> Result<(), LinkError> {
         self.guest.needs_version(5).await?;
         self.control(Control::ReportInput).await
     }
 
-    /// Tells the command's terminal its new size.
+    /// Resizes the command's terminal.
     pub async fn resize(&self, columns: u16, rows: u16) -> Result<(), LinkError> {
         self.control(Control::Resize { columns, rows }).await
     }

@@ -36,7 +36,7 @@ impl Guest {
     }
 }
 
-/// The content of a file, as it comes. Dropping it stops the guest reading.
+/// The content of a file as a stream. Dropping it stops the transfer.
 #[derive(Debug)]
 pub struct FileReader {
     exchange: Exchange,
@@ -46,7 +46,7 @@ pub struct FileReader {
 }
 
 impl FileReader {
-    /// About the file; waits for it if it has not come yet.
+    /// The file's metadata.
     pub async fn metadata(&mut self) -> Result<&Metadata, LinkError> {
         let metadata = match self.metadata.take() {
             Some(metadata) => metadata,
@@ -58,7 +58,7 @@ impl FileReader {
         Ok(self.metadata.insert(metadata))
     }
 
-    /// The next piece, `None` at the end. Safe to cancel.
+    /// The next piece, `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, LinkError> {
         if self.over {
             return Ok(None);
@@ -84,14 +84,14 @@ impl FileReader {
     }
 }
 
-/// Takes the content of a file. Dropping it before [`Self::finish`] leaves the guest's file as it was.
+/// Writes the content of a file. Dropping it before [`Self::finish`] leaves the guest's file unchanged.
 #[derive(Debug)]
 pub struct FileWriter {
     upload: Upload,
 }
 
 impl FileWriter {
-    /// Writes all of it, as fast as the guest takes it.
+    /// Writes all bytes, as fast as the guest takes them.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         self.upload.write(bytes).await
     }
@@ -115,7 +115,7 @@ impl Upload {
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         match self.exchange.send(bytes).await {
-            // The guest stopped before the end of the content, so it has said why.
+            // The guest stopped before the end of the content, and its response says why.
             Err(LinkError::InputEnded) => {
                 let event = self.exchange.next().await?;
                 Err(self.exchange.unexpected(&event))
@@ -126,7 +126,7 @@ impl Upload {
 
     pub(super) async fn finish(mut self) -> Result<u64, LinkError> {
         self.exchange.guest().send_eof(self.exchange.stream());
-        // Everything that was sent may have to reach the disk first.
+        // The guest may have to flush the content to its disk first.
         self.exchange.allow_silence(WORK);
         match self.exchange.next().await? {
             Event::Last(Response::Written { bytes }) => Ok(bytes),

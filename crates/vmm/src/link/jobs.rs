@@ -8,12 +8,12 @@ use super::calls::LISTING;
 use super::stream::{Event, Shape};
 use super::{Guest, JobOutput, LinkError};
 
-/// Output on two channels, and one answer.
+/// What the guest may send: output on two channels, and one response.
 const OUTPUT: Shape = Shape { receives: &[Channel::Stdout, Channel::Stderr], budget: 2 * MAX_PAYLOAD };
 
 impl Guest {
-    /// Starts a command as a job and returns its number. It goes on whatever becomes of this session, is in every
-    /// copy of the machine's memory, and the agent keeps the newest of its output. A job has no terminal.
+    /// Starts a command as a job and returns its number. The job is independent of this session and part of every copy of
+    /// the machine's memory. The agent keeps its latest output. A job has no terminal.
     pub async fn start_job(&self, exec: Exec) -> Result<u32, LinkError> {
         self.needs_version(2).await?;
         match self.call(Request::StartJob(exec)).await? {
@@ -22,7 +22,7 @@ impl Guest {
         }
     }
 
-    /// The jobs the agent remembers, in the order in which they were started.
+    /// All jobs, in the order in which they were started.
     pub async fn jobs(&self) -> Result<Vec<JobInfo>, LinkError> {
         self.needs_version(2).await?;
         let mut exchange = self.start(&Request::ListJobs, LISTING).await?;
@@ -36,7 +36,7 @@ impl Guest {
         }
     }
 
-    /// Reads a job's output, as soon as there is what the request waits for. Dropping the future ends the wait.
+    /// Reads a job's output once the condition of the request holds. Dropping the future ends the wait.
     pub async fn read_job(&self, read: JobRead) -> Result<JobOutput, LinkError> {
         self.needs_version(2).await?;
         let limit = (read.max as usize).min(JOB_OUTPUT);
@@ -59,8 +59,8 @@ impl Guest {
         }
     }
 
-    /// Feeds a job's standard input, as fast as the job reads; with `close` these are the last bytes. If the future is
-    /// dropped, some of them may have been fed.
+    /// Writes to a job's standard input, as fast as the job reads, and closes it with `close`. If the future is dropped,
+    /// some of the bytes may have been written.
     pub async fn write_job(&self, id: u32, bytes: &[u8], close: bool) -> Result<(), LinkError> {
         self.needs_version(2).await?;
         let mut left = bytes;
@@ -78,14 +78,14 @@ impl Guest {
         }
     }
 
-    /// Sends a signal to a job's process group; 9 ends everything that descends from the job, wherever it went. A
-    /// job that has ended is left alone.
+    /// Sends a signal to a job's process group; SIGKILL ends all descendants of the job. Does nothing if the job has
+    /// ended.
     pub async fn signal_job(&self, id: u32, signal: i32) -> Result<(), LinkError> {
         self.needs_version(2).await?;
         self.done(Request::SignalJob { id, signal }).await
     }
 
-    /// Forgets a job that has ended, and its output.
+    /// Removes a job that has ended, and its output.
     pub async fn forget_job(&self, id: u32) -> Result<(), LinkError> {
         self.needs_version(2).await?;
         self.done(Request::ForgetJob { id }).await

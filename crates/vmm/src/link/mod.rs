@@ -8,15 +8,18 @@
 //!  callers ◄─ one inbox per stream ◄─ reader ◄──────────────────────────  guest
 //! ```
 //!
-//! A session lives from [`Guest::open`] until the stream under it ends, the guest breaks the protocol, or the last
-//! handle is dropped. The guest is hostile: whatever it sends, the reader never waits for a consumer, memory is
-//! bounded by the credit the host gave, and the first senseless frame ends the session for everybody in it.
+//! A session lasts from [`Guest::open`] until the connection ends, the guest violates the protocol, or the last handle is
+//! dropped. The guest is hostile: the reader never waits for a consumer, memory is bounded by the credit that the host
+//! granted, and the first invalid frame ends the session for all its users.
 //!
-//! Sad paths: the stream ends, so every waiter gets [`LinkError::Closed`]; the guest breaks the protocol, so
-//! everyone gets [`LinkError::Violation`]; no version in common, so everyone gets [`LinkError::Version`]; the
-//! caller loses interest, so the stream is cancelled and its id kept until the guest's final word on it; the agent is
-//! of a machine that an older agentiso started, so what it does not know yet fails with [`LinkError::OldAgent`]; the guest
-//! says nothing, so the request fails with [`LinkError::Silent`] after a limit that depends on its kind (`deadline`).
+//! Failure modes:
+//!
+//! * The connection ends: every waiter gets [`LinkError::Closed`].
+//! * The guest violates the protocol: every waiter gets [`LinkError::Violation`].
+//! * There is no common version: every waiter gets [`LinkError::Version`].
+//! * The caller drops a request: the stream is cancelled, and its id is not reused before the guest's final response.
+//! * The agent is older than the request: [`LinkError::OldAgent`].
+//! * The guest does not answer: [`LinkError::Silent`], after a limit that depends on the request (`deadline`).
 
 mod calls;
 mod connection;

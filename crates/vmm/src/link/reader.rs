@@ -1,4 +1,4 @@
-//! The task that reads from the guest. It never waits for anything but the guest.
+//! The task that reads from the guest. It waits only for the guest, never for a consumer.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use super::session::Session;
 
 const READ: usize = 256 * 1024;
 
-/// Reads until the session must end, and says why.
+/// Reads until the session ends, and returns why.
 pub(super) async fn run<R: AsyncRead + Unpin>(
     reader: &mut R,
     nonce: [u8; 16],
@@ -33,7 +33,7 @@ pub(super) async fn run<R: AsyncRead + Unpin>(
 }
 
 enum Phase {
-    /// Everything before the Welcome is an earlier session's.
+    /// Skips everything before the Welcome, which belongs to an earlier session.
     Greeting(WelcomeScanner),
     Talking(Decoder),
 }
@@ -60,7 +60,7 @@ fn take(input: &mut &[u8], phase: &mut Phase, session: &Session) -> Result<(), L
     Ok(())
 }
 
-/// Hands a frame to the stream it is for. The error says how it breaks the protocol.
+/// Passes a frame to its stream. The error describes a violation of the protocol.
 fn dispatch(frame: Frame, session: &Session) -> Result<(), String> {
     let Frame { kind, channel, last, stream: id, payload } = frame;
     match kind {

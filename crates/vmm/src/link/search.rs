@@ -1,4 +1,4 @@
-//! Finding files in the guest, and lines in them.
+//! Searching for files and lines in the guest.
 
 use agentiso_proto::{
     Find, FoundEntry, Grep, GrepMatch, GrepSummary, MAX_CONTEXT, MAX_FOUND, MAX_LINE, Request, Response,
@@ -66,7 +66,7 @@ fn is_plausible(found: &GrepMatch) -> bool {
         && lines.all(|line| line.len() <= MAX_LINE)
 }
 
-/// Whether this can be the path of something below a directory: callers put the two together.
+/// Whether a path is relative and stays below its directory. Callers append it to the directory.
 fn is_below(path: &[u8]) -> bool {
     !path.contains(&0) && path.split(|&byte| byte == b'/').all(|name| !matches!(name, b"" | b"." | b".."))
 }

@@ -1,4 +1,4 @@
-//! A session: its streams, its tasks, and the handle everybody shares.
+//! A session: its streams, its tasks, and the shared handle.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,39 +20,39 @@ use super::stream::{Shape, Stream};
 use super::writer::{Outgoing, Queues};
 use super::{LinkError, reader, writer};
 
-/// Connections that may be open at once: so many that there are always streams left for other requests.
+/// The number of concurrent connections, which leaves streams for other requests.
 const MAX_CONNECTIONS: usize = MAX_STREAMS - MAX_STREAMS_1;
-/// How long a connection waits for others to end.
+/// How long a new connection waits for others to close.
 const CONNECTION_PLACE: Duration = Duration::from_secs(3);
-/// Places for signals, resizes and pings in the control queue.
+/// Slots for signals, resizes and pings in the control queue.
 const CONTROL_PLACES: usize = 64;
-/// Places for data frames in the bulk queue.
+/// Slots for data frames in the bulk queue.
 const BULK_PLACES: usize = 16;
-/// How long the last words of a session may take once nobody holds it any more, or once writing failed and only
-/// the guest's own last words are awaited.
+/// How long writing the remaining frames may take after the last handle was dropped, and how long reading the guest's
+/// remaining frames may take after writing failed.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What is known of the guest's state when a session starts.
+/// Whether the guest is at a frame boundary when a session starts.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resync {
-    /// It waits at a frame boundary: freshly booted, or quiesced before it was frozen.
+    /// It is: freshly booted, or idle when it was saved.
     Clean,
-    /// It may be in the middle of anything, so padding leads it to a boundary first.
+    /// It may not be, so padding is sent first.
     Unknown,
 }
 
 /// How a session starts.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
-    /// What is known of the guest's state.
+    /// Whether the guest is at a frame boundary.
     pub resync: Resync,
-    /// What becomes of the commands of an earlier session.
+    /// What happens to the commands of an earlier session.
     pub inherit: Inherit,
 }
 
-/// A session with the agent in a guest; clones share it. It ends when the last clone and everything made from it
-/// is dropped.
+/// A session with the agent in a guest, shared by its clones. It ends when the last clone and everything created from it
+/// are dropped.
 #[derive(Clone)]
 pub struct Guest(Arc<Handle>);
 
@@ -75,8 +75,8 @@ impl Drop for Handle {
 }
 
 impl Guest {
-    /// Starts a session over a byte stream. The Hello is written at once and requests may follow without waiting
-    /// for the Welcome, so a whole start-up dialogue costs one round trip. Must be called within a tokio runtime.
+    /// Starts a session over a byte stream. Requests may follow the Hello without waiting for the Welcome, so a start
+    /// takes one round trip. Must be called within a tokio runtime.
     pub fn open<S>(stream: S, options: SessionOptions) -> Self
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -98,7 +98,7 @@ impl Guest {
         Self(Arc::new(Handle { session, control, bulk }))
     }
 
-    /// Waits for the guest's Welcome and returns the version of the protocol agreed on.
+    /// Waits for the guest's Welcome and returns the negotiated protocol version.
     pub async fn ready(&self) -> Result<u16, LinkError> {
         let mut phase = self.0.session.phase.subscribe();
         let phase = phase.wait_for(|phase| !matches!(phase, Phase::Greeting)).await;
@@ -108,24 +108,24 @@ impl Guest {
         }
     }
 
-    /// Waits for the end of the session and says what ended it.
+    /// Waits for the end of the session and returns the reason.
     pub async fn closed(&self) -> LinkError {
         self.0.session.closed().await
     }
 
-    /// Whether the session is over.
+    /// Whether the session has ended.
     pub fn is_closed(&self) -> bool {
         matches!(*self.0.session.phase.borrow(), Phase::Closed(_))
     }
 
-    /// Whether everything asked of the agent has been answered. Then no frame is on its way to the guest, and a copy of
-    /// the guest's memory waits at a frame boundary.
+    /// Whether all requests have been answered. Then no frame is in flight to the guest, and the agent in a copy of the
+    /// guest's memory is at a frame boundary.
     pub fn is_quiet(&self) -> bool {
         let table = self.0.session.table();
         table.streams.is_empty() && table.pings.is_empty()
     }
 
-    /// Asks the agent for a sign of life and returns how long it took.
+    /// Pings the agent and returns the round-trip time.
     pub async fn ping(&self) -> Result<Duration, LinkError> {
         let session = &self.0.session;
         let ping = async {
@@ -147,14 +147,14 @@ impl Guest {
             return Err(LinkError::TooLarge { bytes: payload.len() });
         }
         let session = &self.0.session;
-        // A guest that ends no stream leaves no place for a new one.
+        // A guest that never ends a stream would block new ones.
         let place = within(ANSWER, doing(request), session.place(&session.stream_places)).await?;
         let stream = session.add(shape, place)?;
         self.send_control(frame(Kind::Request, Channel::Main, stream.id, &payload), None);
         Ok(Exchange::new(self.clone(), stream, request))
     }
 
-    /// Queues a frame about a running stream as soon as there is a place.
+    /// Queues a control frame for a running stream, waiting for a slot.
     pub(super) async fn control(&self, stream: &Stream, payload: &[u8]) -> Result<(), LinkError> {
         let session = &self.0.session;
         let place = within(ANSWER, "taking a signal", session.place(&session.control_places)).await?;
@@ -171,19 +171,19 @@ impl Guest {
         }
     }
 
-    /// Waits, not long, until one more connection may be open: meanwhile its client is kept waiting.
+    /// Waits for a slot for one more connection, for a short time.
     pub(super) async fn connection_place(&self) -> Result<OwnedSemaphorePermit, LinkError> {
         let place = self.0.session.place(&self.0.session.connection_places);
         within(CONNECTION_PLACE, "ending other connections", place).await
     }
 
-    /// Leaves a stream to the guest: whatever still comes is ignored.
+    /// Ignores further frames of a stream, without cancelling it.
     pub(super) fn let_go(&self, stream: &Stream) {
         self.0.session.abandon(stream.id);
         stream.forget();
     }
 
-    /// Gives a stream up: it is cancelled and whatever still comes is ignored.
+    /// Cancels a stream and ignores its further frames.
     pub(super) fn abandon(&self, stream: &Stream) {
         if self.0.session.abandon(stream.id) {
             self.cancel(stream);
@@ -191,13 +191,13 @@ impl Guest {
         stream.forget();
     }
 
-    /// Lets the guest send as much as the caller took.
+    /// Grants the guest credit for what the caller took.
     pub(super) fn grant(&self, stream: &Arc<Stream>, channel: Channel) {
-        // Fails only when the session is over.
+        // Fails only if the session has ended.
         let _ = self.0.control.send(Outgoing::Grant(Arc::clone(stream), channel));
     }
 
-    /// Sends data on the stream's main channel; waits for the guest's credit and a place in the queue.
+    /// Sends data on the stream's main channel; waits for the guest's credit and a slot in the queue.
     pub(super) async fn send(&self, stream: &Stream, mut bytes: &[u8]) -> Result<(), LinkError> {
         let session = &self.0.session;
         while !bytes.is_empty() {
@@ -220,7 +220,7 @@ impl Guest {
         }
     }
 
-    /// Ends the session because of what a response said, and returns the error to report.
+    /// Ends the session because of an invalid response, and returns the error to report.
     pub(super) fn violation(&self, what: impl Into<String>) -> LinkError {
         let error = LinkError::Violation(what.into());
         self.0.session.fail(error.clone());
@@ -228,7 +228,7 @@ impl Guest {
     }
 
     fn send_control(&self, frame: Vec<u8>, place: Option<OwnedSemaphorePermit>) {
-        // Fails only when the session is over, which the stream's own state tells whoever waits.
+        // Fails only if the session has ended, which the stream reports to its waiters.
         let _ = self.0.control.send(Outgoing::Frame(frame, place));
     }
 }
@@ -260,7 +260,7 @@ async fn write<W: AsyncWrite + Unpin>(
         written = writer::run(&mut writer, opening, &mut queues) => match written {
             Ok(()) => LinkError::closed(io::ErrorKind::ConnectionAborted, "nobody used the link any more"),
             Err(error) => {
-                // The guest may have said something final before it stopped listening: let the reader find the end.
+                // The guest may have sent more before it stopped reading: let the reader find the end.
                 let _ = tokio::time::timeout(LINGER, session.closed()).await;
                 LinkError::Closed(error.into())
             }
@@ -277,13 +277,13 @@ enum Phase {
     Closed(LinkError),
 }
 
-/// What the handle and the two tasks share.
+/// The state shared by the handle and the two tasks.
 pub(super) struct Session {
     phase: watch::Sender<Phase>,
     table: Mutex<Table>,
     released: Notify,
-    /// For streams that may be open at once, those included that were cancelled and the guest has not ended yet. The
-    /// agent refuses more; here they wait.
+    /// Slots for open streams, including cancelled ones that the guest has not ended yet. The agent would refuse more, so
+    /// they wait here.
     stream_places: Arc<Semaphore>,
     connection_places: Arc<Semaphore>,
     control_places: Arc<Semaphore>,
@@ -295,12 +295,12 @@ struct Table {
     closed: bool,
     streams: HashMap<u32, Slot>,
     last_stream: u32,
-    /// Each keeps its place until it is answered, so a silent guest cannot make them pile up.
+    /// Each keeps its slot until it is answered, so that a silent guest cannot make them accumulate.
     pings: HashMap<u64, (oneshot::Sender<()>, OwnedSemaphorePermit)>,
     last_ping: u64,
 }
 
-/// An open stream; without its state if the host gave it up.
+/// An open stream; without its state if it was cancelled.
 struct Slot {
     stream: Option<Arc<Stream>>,
     _place: OwnedSemaphorePermit,
@@ -312,7 +312,7 @@ impl Session {
             phase: watch::Sender::new(Phase::Greeting),
             table: Mutex::new(Table::default()),
             released: Notify::new(),
-            // More once it is known that the agent takes them.
+            // Raised once the agent's limit is known.
             stream_places: Arc::new(Semaphore::new(MAX_STREAMS_1)),
             connection_places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             control_places: Arc::new(Semaphore::new(CONTROL_PLACES)),
@@ -366,12 +366,12 @@ impl Session {
 
     async fn closed(&self) -> LinkError {
         let mut phase = self.phase.subscribe();
-        // The sender lives in `self`, so waiting cannot fail.
+        // The sender is in `self`, so waiting cannot fail.
         let _ = phase.wait_for(|phase| matches!(phase, Phase::Closed(_))).await;
         self.error()
     }
 
-    /// What ended the session.
+    /// The reason why the session ended.
     fn error(&self) -> LinkError {
         match &*self.phase.borrow() {
             Phase::Closed(error) => error.clone(),
@@ -390,7 +390,7 @@ impl Session {
             return Err(self.error());
         }
         loop {
-            // Stream 0 belongs to pings. After a wrap, ids still in use are passed over.
+            // Stream 0 is for pings. After a wrap, ids in use are skipped.
             table.last_stream = table.last_stream.wrapping_add(1).max(1);
             if !table.streams.contains_key(&table.last_stream) {
                 break;
@@ -402,7 +402,7 @@ impl Session {
         Ok(stream)
     }
 
-    /// The stream with this id; `None` if the host gave it up. The error is a violation.
+    /// The stream with this id; `None` if it was cancelled. The error is a violation.
     pub(super) fn find(&self, id: u32) -> Result<Option<Arc<Stream>>, String> {
         let table = self.table();
         table.streams.get(&id).map(|slot| slot.stream.clone()).ok_or_else(|| unknown(id))
@@ -413,7 +413,7 @@ impl Session {
         self.table().streams.remove(&id).map(|slot| slot.stream).ok_or_else(|| unknown(id))
     }
 
-    /// Gives a stream up; false if it has ended anyway.
+    /// Drops the state of a stream; false if it has ended.
     fn abandon(&self, id: u32) -> bool {
         self.table().streams.get_mut(&id).is_some_and(|slot| slot.stream.take().is_some())
     }

@@ -1,4 +1,4 @@
-//! One stream's state, shared by the reader, the writer and the caller. Nothing here waits while holding a lock.
+//! The state of one stream, shared by the reader, the writer and the caller. No lock is held across a wait.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use tokio::sync::Notify;
 
 use super::LinkError;
 
-/// Credit goes back to the guest in lumps, not a frame for every read.
+/// Credit is granted in chunks of this size, not for every read.
 const GRANT: u32 = WINDOW / 4;
-/// Small pieces that nobody has taken yet are joined up to this length, so that a guest that sends its whole
-/// window byte by byte costs little more memory than the window.
+/// Small waiting pieces are joined up to this length, so that a guest that sends its window byte by byte costs little more
+/// memory than the window.
 const JOINED: usize = 16 * 1024;
-/// So many pieces may wait before joining may also change the order between the two channels of a command.
+/// With more waiting pieces than this, joining may change the order between the two channels of a command.
 const BACKLOG: usize = 64;
-/// What a response that says nothing counts against the budget.
+/// The cost of an empty response against the budget.
 const RESPONSE_COST: usize = 64;
 
 /// What the guest may send on a stream.
@@ -25,11 +25,11 @@ const RESPONSE_COST: usize = 64;
 pub(super) struct Shape {
     /// Channels on which data may arrive.
     pub(super) receives: &'static [Channel],
-    /// Bytes of memory the host is willing to hold responses in.
+    /// Bytes of memory for waiting responses.
     pub(super) budget: usize,
 }
 
-/// What arrived.
+/// Something that arrived.
 #[derive(Debug)]
 pub(super) enum Event {
     Data(Channel, Vec<u8>),
@@ -52,7 +52,7 @@ struct State {
     events: VecDeque<Event>,
     flows: [Flow; 3],
     response_bytes: usize,
-    /// What the host may still send on the main channel.
+    /// The host's remaining credit on the main channel.
     credit: u32,
     finished: bool,
     cancelled: bool,
@@ -63,11 +63,11 @@ struct State {
 #[derive(Debug)]
 struct Flow {
     open: bool,
-    /// What the guest may still send.
+    /// The guest's remaining credit.
     allowance: u32,
-    /// What the caller took and the guest was not told yet.
+    /// What the caller took and is not granted again yet.
     owed: u32,
-    /// A grant waits in the writer's queue.
+    /// Whether a grant is in the writer's queue.
     granting: bool,
 }
 
@@ -95,7 +95,7 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes data from the guest. The error says how it broke the protocol.
+    /// Adds data from the guest. The error describes a violation of the protocol.
     pub(super) fn data(&self, channel: Channel, payload: Vec<u8>) -> Result<(), String> {
         let mut state = self.lock();
         let flow = &mut state.flows[channel as usize];
@@ -115,7 +115,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Notes the end of a channel's data.
+    /// Records the end of a channel's data.
     pub(super) fn eof(&self, channel: Channel) -> Result<(), String> {
         let mut state = self.lock();
         if !std::mem::take(&mut state.flows[channel as usize].open) {
@@ -129,7 +129,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes a response whose encoding had `size` bytes.
+    /// Adds a response whose encoding has `size` bytes.
     pub(super) fn response(&self, response: Response, size: usize, last: bool) {
         let mut state = self.lock();
         state.finished |= last;
@@ -145,7 +145,7 @@ impl Stream {
         self.credited.notify_one();
     }
 
-    /// The guest lets the host send `amount` more.
+    /// Adds `amount` to the host's credit.
     pub(super) fn credit(&self, amount: u32) -> Result<(), String> {
         let mut state = self.lock();
         let credit = state.credit.checked_add(amount).filter(|&credit| credit <= WINDOW);
@@ -155,19 +155,19 @@ impl Stream {
         Ok(())
     }
 
-    /// The session is over; what arrived before can still be taken.
+    /// Records the end of the session; what arrived before can still be taken.
     pub(super) fn fail(&self, error: LinkError) {
         self.lock().failed.get_or_insert(error);
         self.arrived.notify_one();
         self.credited.notify_one();
     }
 
-    /// Frees what nobody will take any more.
+    /// Frees waiting data that will not be taken.
     pub(super) fn forget(&self) {
         self.lock().events.clear();
     }
 
-    /// The next event, and whether its channel is due for a grant. Safe to cancel: an event is taken or it is not.
+    /// The next event, and whether its channel is due for a grant. Cancel-safe.
     pub(super) async fn next(&self) -> Result<(Event, bool), LinkError> {
         loop {
             if let Some(found) = self.try_next() {
@@ -194,7 +194,7 @@ impl Stream {
         Some(Ok((event, due)))
     }
 
-    /// What to grant now. The guest may use it only from here on: a guest that reads nothing gets nothing.
+    /// The credit to grant now. It is counted when the grant is written, so a guest that reads nothing gets none.
     pub(super) fn grant(&self, channel: Channel) -> u32 {
         let mut state = self.lock();
         let flow = &mut state.flows[channel as usize];
@@ -204,7 +204,7 @@ impl Stream {
         owed
     }
 
-    /// Waits until the host may send something, and says how much.
+    /// Waits until the host has credit, and returns how much.
     pub(super) async fn sendable(&self) -> Result<usize, LinkError> {
         loop {
             {
@@ -223,13 +223,13 @@ impl Stream {
         }
     }
 
-    /// Notes that `len` bytes were sent, no more than [`Self::sendable`] said.
+    /// Records that `len` bytes were sent, at most what [`Self::sendable`] returned.
     pub(super) fn spend(&self, len: usize) {
         let mut state = self.lock();
         state.credit = state.credit.saturating_sub(u32::try_from(len).unwrap_or(u32::MAX));
     }
 
-    /// True the first time it is asked: one cancel is enough for a stream.
+    /// Returns true the first time: a stream is cancelled only once.
     pub(super) fn cancel_once(&self) -> bool {
         !std::mem::replace(&mut self.lock().cancelled, true)
     }
@@ -239,7 +239,7 @@ impl Stream {
     }
 }
 
-/// Lists take far more memory than they took on the wire.
+/// The memory of a decoded response. Lists take far more than on the wire.
 fn lists_cost(response: &Response) -> usize {
     let job = |info: &JobInfo| size_of::<JobInfo>() + info.argv.len() * size_of::<Vec<u8>>();
     let found = |found: &GrepMatch| {
@@ -271,7 +271,7 @@ fn lists_cost(response: &Response) -> usize {
     }
 }
 
-/// Appends data, joining it to a small piece of the same channel that still waits.
+/// Appends data, joining it to a small waiting piece of the same channel.
 fn enqueue(events: &mut VecDeque<Event>, channel: Channel, payload: Vec<u8>) {
     let reach = if events.len() < BACKLOG { 1 } else { 2 };
     for event in events.iter_mut().rev().take(reach) {
@@ -280,7 +280,7 @@ fn enqueue(events: &mut VecDeque<Event>, channel: Channel, payload: Vec<u8>) {
                 waiting.extend_from_slice(&payload);
                 return;
             }
-            // Only the other channel's data may be overtaken.
+            // May overtake only the other channel's data.
             Event::Data(of, _) if *of != channel => {}
             _ => break,
         }

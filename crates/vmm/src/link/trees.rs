@@ -1,4 +1,4 @@
-//! Directory trees in either direction.
+//! Transferring directory trees.
 
 use agentiso_proto::{
     Channel, DATA_PAYLOAD, MAX_PAYLOAD, RawPath, Request, Response, TreeDecoder, TreeEntry, TreeItem,
@@ -14,13 +14,13 @@ const READING: Shape = Shape { receives: &[Channel::Main], budget: 2 * MAX_PAYLO
 const WRITING: Shape = Shape { receives: &[], budget: 2 * MAX_PAYLOAD };
 
 impl Guest {
-    /// Has the guest send a file or a whole directory.
+    /// Receives a file or a directory tree from the guest.
     pub async fn send_tree(&self, path: impl Into<RawPath>) -> Result<TreeReader, LinkError> {
         let exchange = self.start(&Request::SendTree { path: path.into() }, READING).await?;
         Ok(TreeReader { exchange, decoder: TreeDecoder::new(), piece: Vec::new(), taken: 0, over: false })
     }
 
-    /// Has the guest receive a tree into a directory, which it creates if missing.
+    /// Sends a tree into a directory of the guest, which is created if missing.
     pub async fn receive_tree(
         &self,
         path: impl Into<RawPath>,
@@ -31,8 +31,8 @@ impl Guest {
     }
 }
 
-/// A tree from the guest. Its paths are safe to append to a directory, its link targets are not: a symbolic link
-/// may point anywhere, so whoever writes the tree out must not follow any.
+/// A tree from the guest. Its paths are safe to append to a directory. Its symbolic links may point anywhere, so code that
+/// writes the tree must not follow them.
 #[derive(Debug)]
 pub struct TreeReader {
     exchange: Exchange,
@@ -43,7 +43,7 @@ pub struct TreeReader {
 }
 
 impl TreeReader {
-    /// The next entry or piece of content, `None` when the tree is complete. Safe to cancel.
+    /// The next entry or piece of content, `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<TreeItem>, LinkError> {
         if self.over {
             return Ok(None);
@@ -75,11 +75,11 @@ impl TreeReader {
     }
 }
 
-/// Takes a tree for the guest. Dropping it before [`Self::finish`] stops the guest where it is.
+/// Sends a tree to the guest. Dropping it before [`Self::finish`] leaves an incomplete tree.
 #[derive(Debug)]
 pub struct TreeWriter {
     upload: Upload,
-    /// Entries are short, so they travel together.
+    /// Entries are short, so they are buffered.
     waiting: Vec<u8>,
     content_left: u64,
 }
@@ -95,7 +95,7 @@ impl TreeWriter {
         self.send_if(DATA_PAYLOAD).await
     }
 
-    /// Sends some content of the file whose entry came before.
+    /// Sends content of the last entry.
     pub async fn content(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         let len = bytes.len() as u64;
         let left = self.content_left.checked_sub(len);
@@ -108,7 +108,7 @@ impl TreeWriter {
         self.upload.write(bytes).await
     }
 
-    /// Ends the tree, waits until the guest has all of it, and returns how many bytes of content were written.
+    /// Ends the tree, waits until the guest has written it, and returns the number of content bytes.
     pub async fn finish(mut self) -> Result<u64, LinkError> {
         self.check_content_is_complete()?;
         self.waiting.extend_from_slice(&0_u32.to_le_bytes());

@@ -1,15 +1,13 @@
 //! The task that writes to the guest, and the two queues it empties.
 //!
-//! Both queues are bounded, though their channels are not, because every entry was admitted by something scarce:
+//! Both queues use unbounded channels, but their length is bounded, because every entry needs a limited resource:
 //!
 //! * *control* holds at most one request, one cancel and one grant per channel for each of the session's
-//!   [`agentiso_proto::MAX_STREAMS`] streams; signals, resizes and pings need one of its few places.
-//! * *bulk* holds data, for which the stream's credit and then one of the queue's places must be had, and at most
-//!   one end of data per stream.
+//!   [`agentiso_proto::MAX_STREAMS`] streams. Signals, resizes and pings need a slot.
+//! * *bulk* holds data, which needs the stream's credit and a slot, and at most one end of data per stream.
 //!
-//! The writer looks at control before every data frame, so a cancel or a grant waits for one frame at most, however
-//! much data other streams want to send. Requests share the control queue with cancels, so a cancel never
-//! overtakes its request; data never overtakes the request it belongs to either.
+//! The writer checks control before every data frame, so a cancel or a grant waits for at most one frame. Requests and
+//! cancels share a queue, so a cancel never overtakes its request; data never overtakes its request either.
 
 use std::io;
 use std::sync::Arc;
@@ -20,25 +18,25 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::stream::Stream;
 
-/// Frames shorter than this are gathered into one write.
+/// Frames shorter than this are combined into one write.
 const GATHER: usize = 16 * 1024;
 
 /// Something to write.
 pub(super) enum Outgoing {
-    /// An encoded frame and the place in the queue it gives back when written.
+    /// An encoded frame, and its slot, which is released when it is written.
     Frame(Vec<u8>, Option<OwnedSemaphorePermit>),
-    /// Whatever the stream owes the guest on this channel by then.
+    /// The credit that is due on this channel when it is written.
     Grant(Arc<Stream>, Channel),
 }
 
-/// The reading ends of the queues.
+/// The receivers of the queues.
 pub(super) struct Queues {
     pub(super) control: mpsc::UnboundedReceiver<Outgoing>,
     pub(super) bulk: mpsc::UnboundedReceiver<Outgoing>,
 }
 
 impl Queues {
-    /// Waits for the next entry; `None` when all senders are gone and everything was taken.
+    /// Waits for the next entry; `None` when all senders are dropped and the queues are empty.
     async fn next(&mut self) -> Option<Outgoing> {
         tokio::select! {
             biased;
@@ -53,7 +51,7 @@ impl Queues {
     }
 }
 
-/// Writes `opening`, then the queues' entries until every sender is gone.
+/// Writes `opening`, then the queues' entries until all senders are dropped.
 pub(super) async fn run<W: AsyncWrite + Unpin>(
     writer: &mut W,
     opening: Vec<u8>,
@@ -94,7 +92,7 @@ async fn flush<W: AsyncWrite + Unpin>(writer: &mut W, gathered: &mut Vec<u8>) ->
     if !gathered.is_empty() {
         writer.write_all(gathered).await?;
         gathered.clear();
-        // The resynchronisation padding is long and never comes again.
+        // The padding for resynchronisation is long and not needed again.
         gathered.shrink_to(2 * GATHER);
     }
     writer.flush().await

@@ -1,7 +1,7 @@
-//! Moving a running machine to disks that were rewritten under it.
+//! Switching a running machine to backing files that were rewritten.
 //!
-//! A frozen disk may be replaced by one that reads the same but stands on fewer others. A QEMU that has the old one
-//! open goes on reading it; here it is made to open the new one instead. What the guest sees does not change.
+//! A frozen disk may be replaced by one with the same content and fewer backing files. A QEMU that has the old one open
+//! continues to read it; this makes it open the new one. The guest sees no change.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use super::Machine;
 use crate::VmError;
 use crate::qmp::{Qmp, QmpError};
 
-/// What QEMU calls the device.
+/// QEMU's name of the device.
 const DEVICE: &str = "root";
 /// The longest name of a node.
 const LONGEST: usize = 31;
 
 impl Machine {
-    /// The files a machine's disk is read from as QEMU has them open, the one it writes to first.
+    /// The files of a machine's disk as QEMU has them open, the one it writes to first.
     pub async fn disk_chain(&self) -> Result<Vec<PathBuf>, VmError> {
         let inserted = inserted(&self.qmp).await?;
         let mut chain = Vec::new();
@@ -30,9 +30,9 @@ impl Machine {
         Ok(chain)
     }
 
-    /// Opens what the machine's disk stands on anew.
+    /// Reopens the backing files of the machine's disk.
     ///
-    /// `below` is the disk directly under the one that is written to, of that format. What was open before is closed.
+    /// `below` is the backing file of the disk that is written to. The old files are closed.
     pub async fn reopen_below(&self, below: &Path, format: &str) -> Result<(), VmError> {
         let inserted = inserted(&self.qmp).await?;
         let (Some(node), Some(file)) = (inserted["node-name"].as_str(), inserted["file"].as_str()) else {
@@ -49,7 +49,7 @@ impl Machine {
             "file": { "driver": "file", "filename": below, "read-only": true, "cache": cache },
         });
         self.qmp.execute("blockdev-add", below).await?;
-        // Everything that is not said again goes back to its default.
+        // Options that are not repeated are reset to their defaults.
         let reopened = json!({
             "driver": format,
             "node-name": node,
@@ -66,7 +66,7 @@ impl Machine {
     }
 }
 
-/// What QEMU says about the disk.
+/// QEMU's description of the disk.
 async fn inserted(qmp: &Qmp) -> Result<Value, QmpError> {
     let mut blocks = qmp.execute("query-block", json!({})).await?;
     let blocks = blocks.as_array_mut().map(std::mem::take).unwrap_or_default();
@@ -91,17 +91,17 @@ async fn nodes(qmp: &Qmp) -> Result<Vec<Value>, QmpError> {
     Ok(nodes.as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
-/// Closes the disks that nothing reads through any more. Each keeps the next one open, so that it takes rounds.
+/// Closes disks that are no longer used. Each keeps its backing file open, so this takes several rounds.
 async fn close_unused(qmp: &Qmp, used: &[&str]) -> Result<(), VmError> {
     loop {
         let mut closed = false;
         for node in nodes(qmp).await? {
             let Some(name) = node["node-name"].as_str() else { continue };
-            // Nodes without a name of ours belong to one that has one.
+            // Nodes with generated names belong to a node with a name.
             if name.starts_with('#') || used.contains(&name) {
                 continue;
             }
-            // One that is still read through cannot be closed, which is as it should be.
+            // A node that is still used cannot be closed.
             closed |= qmp.execute("blockdev-del", json!({ "node-name": name })).await.is_ok();
         }
         if !closed {
@@ -110,7 +110,7 @@ async fn close_unused(qmp: &Qmp, used: &[&str]) -> Result<(), VmError> {
     }
 }
 
-/// The file that QEMU's name of a disk stands for.
+/// The file behind QEMU's name of a disk.
 fn file_of(name: &str) -> PathBuf {
     let options = name.strip_prefix("json:").and_then(|text| serde_json::from_str::<Value>(text).ok());
     let file = options

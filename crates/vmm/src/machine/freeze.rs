@@ -1,4 +1,4 @@
-//! Making a memory image of a machine on shared memory.
+//! Making a template from a machine on shared memory.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,12 +11,12 @@ use serde_json::json;
 use super::Machine;
 use crate::VmError;
 
-/// How long taking the state of processor and devices may take: memory is not part of it.
+/// How long saving the device state may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Machine {
-    /// Writes the device state to `file` while memory stays where it is, then ends the process. The machine must
-    /// have been started on shared memory and be idle.
+    /// Writes the device state to `file` and kills the process. The memory is in its file already: the machine must have
+    /// been started on shared memory, and be idle.
     pub async fn freeze_into(self, file: &Path) -> Result<(), VmError> {
         let state = tokio::select! {
             taken = tokio::time::timeout(LIMIT, self.take_devices()) => taken.unwrap_or_else(|_| {

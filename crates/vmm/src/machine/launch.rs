@@ -1,4 +1,4 @@
-//! What is needed to start a machine.
+//! The inputs of a machine's start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::isolation::Isolation;
 use crate::qemu::{DiskFile, Memory, Qemu};
 use crate::users::{User, Users};
 
-/// What is the same for all machines of this host.
+/// What all machines of this host share.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The QEMU to use.
     pub qemu: Qemu,
-    /// The users QEMUs run as, if not as ours.
+    /// The users that QEMUs run as, if not the user of this process.
     pub users: Option<Arc<Users>>,
-    /// How long a machine may take until it answers, booted or restored, and for each step of its start after that.
+    /// How long a machine may take to answer, booted or restored, and for each further step of its start.
     pub boot_limit: Duration,
-    /// What holds machines to their limits, if anything is to.
+    /// Sets the limits of machines, unless they are turned off.
     pub confinement: Option<Arc<Confinement>>,
-    /// What keeps QEMUs from everything of the host that they do not need, if the host allows it.
+    /// Isolates QEMUs, if the host supports it.
     pub isolation: Option<Arc<Isolation>>,
 }
 
 impl Host {
-    /// A user for one machine, if it has to have another one than ours.
+    /// Claims a user for one machine; `None` if it runs as the user of this process.
     pub fn user(&self) -> Result<Option<User>, VmError> {
         let claimed = in_place(|| self.users.as_ref().map(|users| users.claim()).transpose());
         claimed.map_err(VmError::io("find a user id for the machine"))
@@ -44,31 +44,31 @@ pub struct GuestKernel {
     pub kernel: PathBuf,
     /// The initramfs with the agent.
     pub initrd: PathBuf,
-    /// Tells this pair from any other.
+    /// Identifies the pair.
     pub digest: String,
 }
 
-/// One particular machine to start.
+/// A machine to start.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
     /// Its directory: sockets and logs go there.
     pub dir: &'a Path,
-    /// Its shape.
+    /// Its hardware.
     pub hardware: Hardware,
-    /// The user its QEMU runs as, if not ours. It must own what is written.
+    /// The user its QEMU runs as, if not the user of this process. It must own the files that QEMU writes.
     pub user: Option<User>,
     /// Its disk.
     pub disk: DiskFile,
     /// Where its memory lives.
     pub memory: Memory,
-    /// It ends with this process.
+    /// Whether it ends with this process.
     pub ephemeral: bool,
     /// Adds a second serial port, named `spare`, for measuring what the transport carries.
     pub spare_port: bool,
 }
 
 impl Launch<'_> {
-    /// Files of ours that other machines may read too: what its memory and its disk stand on.
+    /// Files that other machines may read too: its memory base and the backing files of its disk.
     pub(super) fn bases(&self) -> impl Iterator<Item = &Path> {
         let memory = self.memory.base();
         let disks = match &self.disk {
@@ -78,7 +78,7 @@ impl Launch<'_> {
         memory.into_iter().chain(disks.iter().map(PathBuf::as_path))
     }
 
-    /// What its group is called: as its directory is, as far as a group may be.
+    /// The name of its cgroup, made from the name of its directory.
     pub(super) fn group_name(&self) -> String {
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };

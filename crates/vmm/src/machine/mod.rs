@@ -1,16 +1,16 @@
 //! One machine: a QEMU process, its monitor, its console and the link to its agent.
 //!
 //! ```text
-//!   boot ────────────► answering ──stop──► power-off asked ──► process gone
+//!   boot ────────────► answering ──stop──► power-off requested ──► process ended
 //!   standby ─restored─►    │ ▲                   │ deadline
-//!   adopted ──────────►    │ └─ capture ─┐       ▼
+//!   adopted ──────────►    │ └─── save ──┐       ▼
 //!                          │    (pauses) ┘     killed
 //!                          │ QEMU ends
 //!                          ▼
 //!                       crashed: every call fails with the console's last lines
 //! ```
 //!
-//! A machine that is dropped, whatever the reason, takes its process with it, unless it is released.
+//! Dropping a machine kills its process, unless it was released.
 
 mod backing;
 mod devices;

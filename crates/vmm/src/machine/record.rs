@@ -1,4 +1,4 @@
-//! Leaving a machine to itself and coming back to it.
+//! Disconnecting from a machine and reconnecting to it, possibly from another process.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,33 +21,33 @@ use crate::qmp::Qmp;
 use crate::sockets::SocketDir;
 use crate::transport::{Address, reach};
 
-/// How long a QEMU that does not let us in may take to be gone.
+/// How long a QEMU that refuses connections may take to end.
 const DEATH_NOTICE: Duration = Duration::from_secs(5);
 
-/// How long the kernel may take to end a process that was killed. Longer only if the process waits for a disk that does
-/// not answer.
+/// How long the kernel may take to end a killed process. Only exceeded if the process waits for a disk that does not
+/// respond.
 const KILLED: Duration = Duration::from_secs(30);
 
-/// How long an agent that waits at a frame boundary may take to answer.
+/// How long an agent at a frame boundary may take to answer.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
 
-/// All that is needed to find a running machine again.
+/// Everything needed to reconnect to a running machine. Stored in the database.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct MachineRecord {
     /// QEMU's process id.
     pub pid: u32,
-    /// When that process started, in the kernel's ticks since the host's boot.
+    /// When that process started, in clock ticks since boot.
     pub started: u64,
-    /// Its shape.
+    /// Its hardware.
     pub hardware: Hardware,
-    /// What its memory is based on.
+    /// Its memory and base.
     pub memory: Memory,
-    /// Where its agent is.
+    /// The address of its agent.
     address: Address,
-    /// The user and the group its QEMU runs as, if not ours.
+    /// The user and group its QEMU runs as, if not those of agentiso.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<(u32, u32)>,
-    /// The group that limits it.
+    /// Its cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<PathBuf>,
 }
@@ -65,25 +65,25 @@ impl MachineRecord {
         }
     }
 
-    /// The limits it has, if it has any.
+    /// Its limits, if it has a cgroup.
     pub fn limits(&self) -> Option<Limits> {
         self.group().map(|group| group.limits())
     }
 
-    /// Whether the kernel killed it because it needed more memory than its limit.
+    /// Whether the kernel killed it for exceeding its memory limit.
     pub fn ran_out_of_memory(&self) -> bool {
         self.group().is_some_and(|group| group.ran_out_of_memory())
     }
 
-    /// Removes the group of a machine that has ended.
+    /// Removes the cgroup of a machine that has ended.
     pub fn remove_group(&self) {
         if let Some(group) = self.group() {
             in_place(|| group.remove());
         }
     }
 
-    /// Ends the process without asking QEMU or the guest anything, and waits until it is gone. Says whether it was
-    /// there.
+    /// Kills the process without involving QEMU or the guest, and waits until it has ended. Returns whether it was
+    /// running.
     pub async fn kill(&self) -> Result<bool, VmError> {
         let adopted = Process::adopt(self.pid, self.started, PathBuf::new(), None);
         let Some(process) = adopted.map_err(VmError::io("look at the QEMU process"))? else {
@@ -91,7 +91,7 @@ impl MachineRecord {
         };
         process.kill();
         let ended = tokio::time::timeout(KILLED, process.ended()).await;
-        // Its exit status and its group belong to whoever started it.
+        // Its exit status and cgroup belong to the process that started it.
         process.release();
         match ended {
             Ok(_) => Ok(true),
@@ -108,7 +108,7 @@ impl MachineRecord {
 }
 
 impl Machine {
-    /// What to remember of it.
+    /// What to store, to reconnect later.
     pub fn record(&self) -> Result<MachineRecord, VmError> {
         let started = self.process.started().map_err(VmError::io("look at the QEMU process"))?;
         let (hardware, memory, address) = (self.hardware, self.memory.clone(), self.address);
@@ -117,28 +117,28 @@ impl Machine {
         Ok(MachineRecord { pid: self.process.pid(), started, hardware, memory, address, user, group })
     }
 
-    /// Lets it run on by itself. It must not have been started as an ephemeral one.
+    /// Disconnects and lets it run. It must not be ephemeral.
     pub fn release(self) {
         self.process.release();
     }
 
-    /// Comes back to a machine that was released, by whatever process. `None` if it has ended.
+    /// Reconnects to a machine that this or another process released. `None` if it has ended.
     ///
-    /// If its last owner died in the middle of something, the machine is made to run again. To let us in it may take
-    /// as long as to boot, which is the `patience`: a guest can be as busy as that.
+    /// If its last owner died while the machine was paused, it is resumed. A busy guest may take as long to answer as to
+    /// boot, which is the `patience`.
     pub async fn adopt(
         dir: &Path,
         record: &MachineRecord,
         patience: Duration,
     ) -> Result<Option<Self>, VmError> {
-        let doing = || VmError::io("come back to the running machine");
+        let doing = || VmError::io("reconnect to the running machine");
         let adopted = Process::adopt(record.pid, record.started, dir.join("qemu.log"), record.group());
         let adopted = adopted.map_err(doing())?;
         let Some(process) = adopted else { return Ok(None) };
         let process = Guarded(Some(process));
-        match Self::come_back(dir, record, patience).await {
+        match Self::reconnect(dir, record, patience).await {
             Ok(reached) => Ok(process.take().map(|process| reached.with(process, dir, record, patience))),
-            // A QEMU that is about to end has closed its sockets before it is gone.
+            // A QEMU that is exiting closes its sockets first.
             Err(error) => match tokio::time::timeout(DEATH_NOTICE, process.ended()).await {
                 Ok(()) => Ok(None),
                 Err(_) => Err(error),
@@ -146,8 +146,8 @@ impl Machine {
         }
     }
 
-    async fn come_back(dir: &Path, record: &MachineRecord, patience: Duration) -> Result<Reached, VmError> {
-        let doing = || VmError::io("come back to the running machine");
+    async fn reconnect(dir: &Path, record: &MachineRecord, patience: Duration) -> Result<Reached, VmError> {
+        let doing = || VmError::io("reconnect to the running machine");
         let (sockets, monitor, console) = in_place(|| {
             let sockets = SocketDir::open(dir)?;
             let connect = |name| {
@@ -162,16 +162,16 @@ impl Machine {
         let qmp = Qmp::new(monitor);
         let disk = DiskWatch::over(qmp.events());
         let status = qmp.execute("query-status", json!({})).await?;
-        // One that stands still because the host was full tries again; should there still be no room, it says so.
+        // A machine that was paused because the disk was full tries again, and reports if it still is.
         if status["status"] == "paused" || status["status"] == "io-error" {
             qmp.execute("cont", json!({})).await?;
         }
-        let guest = meet_again(record.address, &sockets, patience).await.map_err(doing())?;
+        let guest = open_session(record.address, &sockets, patience).await.map_err(doing())?;
         Ok(Reached { qmp, disk, console, guest })
     }
 }
 
-/// What connects us with a machine that somebody else started.
+/// The connections to an adopted machine.
 struct Reached {
     qmp: Qmp,
     disk: DiskWatch,
@@ -207,9 +207,9 @@ impl Reached {
 
 /// Opens a session with an agent that may have been left in the middle of a frame.
 ///
-/// Nearly always it was not, and then there is nothing to skip. Only if it does not answer is it led to a boundary. Over
-/// vsock there is nothing to skip ever: a connection begins with its first byte.
-async fn meet_again(address: Address, sockets: &SocketDir, patience: Duration) -> std::io::Result<Guest> {
+/// That is rare, so it is first assumed to be at a frame boundary. If it does not answer, padding is sent to resynchronise.
+/// Over vsock that is never necessary, because each connection starts with a new stream.
+async fn open_session(address: Address, sockets: &SocketDir, patience: Duration) -> std::io::Result<Guest> {
     let options = |resync| SessionOptions { resync, inherit: Inherit::Keep };
     let connect = || async {
         let reached = tokio::time::timeout(patience, reach(address, sockets)).await;
@@ -228,7 +228,7 @@ async fn meet_again(address: Address, sockets: &SocketDir, patience: Duration) -
     }
 }
 
-/// A process that somebody else started: not ours to end when we fail to reach it.
+/// A process of another owner, which must not be killed if connecting to it fails.
 struct Guarded(Option<Process>);
 
 impl Guarded {

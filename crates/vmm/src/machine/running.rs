@@ -1,4 +1,4 @@
-//! A machine that runs.
+//! A running machine.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ use crate::qmp::Qmp;
 use crate::transport::{Address, KeyOffer};
 use crate::{VmError, tsc_khz};
 
-/// How long after the link breaks the process may take to be gone.
+/// How long the process may take to end after the link broke.
 const DEATH_NOTICE: Duration = Duration::from_secs(2);
 
-/// How long after it goes on QEMU may take to say so.
+/// How long QEMU may take to report that it resumed.
 const RESUME_NOTICE: Duration = Duration::from_secs(1);
 
-/// How long growing a disk may take. The guest writes more the larger it becomes.
+/// How long growing a file system may take.
 const GROWTH_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether the guest has noticed.
+/// How often it is checked whether the guest has noticed the new size.
 const GROWTH_LOOK: Duration = Duration::from_millis(5);
 
 /// A running machine.
@@ -45,14 +45,14 @@ pub struct Machine {
     pub(super) guest: Guest,
     pub(super) address: Address,
     pub(super) spare_port: Option<UnixStream>,
-    /// How long what belongs to its start may take.
+    /// How long each step of its start may take.
     pub(super) patience: Duration,
-    /// Not there for who came back to the machine.
+    /// Absent after reconnecting.
     pub(super) _key: Option<KeyOffer>,
     pub(super) _log: ShortLog,
 }
 
-/// Whether a machine stands still because the host's disk is full, for those who do not hold the machine.
+/// Tells whether a machine is paused because the host's disk is full, independently of the [`Machine`].
 #[derive(Clone, Debug)]
 pub struct Standstill {
     disk: DiskWatch,
@@ -60,12 +60,12 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// Whether it does.
+    /// Whether it is paused.
     pub fn is_there(&self) -> bool {
         self.disk.is_full()
     }
 
-    /// Waits until it does.
+    /// Waits until it is paused.
     pub async fn comes(&self) -> VmError {
         self.disk.full().await;
         VmError::HostDiskFull { dir: self.dir.clone() }
@@ -73,7 +73,7 @@ impl Standstill {
 }
 
 impl Machine {
-    /// A machine whose agent has been met.
+    /// A machine with an open session.
     pub(super) fn new(started: Started, guest: Guest) -> Self {
         let Started { process, qmp, console, disk, dir, hardware, memory, user, .. } = started;
         let Started { transport, spare_port, patience, .. } = started;
@@ -136,7 +136,7 @@ impl Machine {
         self.console.tail()
     }
 
-    /// Does something with the agent, but no longer than `limit`, and turns a broken link into what broke it.
+    /// Runs a request to the agent with a time limit. If the link breaks, the error says why the machine ended.
     pub async fn during<T>(
         &self,
         doing: &'static str,
@@ -153,7 +153,7 @@ impl Machine {
         }
     }
 
-    /// Does something that belongs to its start: a host that is slow to boot a machine is slow in all of that.
+    /// Runs a request that is part of its start, with the limit of a boot: on a slow host every step is slow.
     pub async fn at_start<T>(
         &self,
         doing: &'static str,
@@ -162,22 +162,22 @@ impl Machine {
         self.during(doing, self.patience, work).await
     }
 
-    /// What tells whether the machine stands still because the host's disk is full.
+    /// Tells whether the machine is paused because the host's disk is full.
     pub fn standstill(&self) -> Standstill {
         Standstill { disk: self.disk.clone(), dir: self.dir.clone() }
     }
 
-    /// Lets a machine that stands still because the host's disk was full try again.
+    /// Resumes a machine that is paused because the host's disk was full.
     pub async fn try_again(&self) -> Result<(), VmError> {
         if self.disk.is_full() {
             self.qmp.execute("cont", json!({})).await?;
-            // Should there still be no room it stands still again at once, which is not missed by those who look.
+            // If the disk is still full it is paused again at once, which the watch reports.
             let _ = tokio::time::timeout(RESUME_NOTICE, self.disk.going()).await;
         }
         Ok(())
     }
 
-    /// Waits until the machine ends by itself, and says how.
+    /// Waits until the machine ends by itself, and returns why.
     pub async fn crashed(&self) -> VmError {
         tokio::select! {
             status = self.process.ended() => crash(&self.process, &self.console, &self.dir, status).await,
@@ -185,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// A link that closed usually means a process that ended: says so if that is the case.
+    /// Explains a link error: a closed link usually means that the process has ended.
     pub async fn explain(&self, error: LinkError) -> VmError {
         if matches!(error, LinkError::Closed(_))
             && let Ok(crash) = tokio::time::timeout(DEATH_NOTICE, self.crashed()).await
@@ -196,14 +196,14 @@ impl Machine {
         error.into()
     }
 
-    /// Tells the guest that its disk has this size: a clone still believes in the template's disk.
+    /// Announces the size of its disk to the guest: a clone still assumes the size of the template's disk.
     pub async fn announce_disk_size(&self, bytes: u64) -> Result<(), VmError> {
         self.qmp.execute("block_resize", json!({ "device": "root", "size": bytes })).await?;
         Ok(())
     }
 
-    /// Grows the disk to this size, and the file system with it. With `more` the file system must become larger than it
-    /// was; otherwise it may have been grown before.
+    /// Grows the disk to this size, and the file system with it. With `more` it waits until the file system is larger than
+    /// before; otherwise it may have been grown already.
     pub async fn grow_disk(&self, bytes: u64, more: bool) -> Result<(), VmError> {
         let doing = "growing its file system";
         let before = self.during(doing, GROWTH_LIMIT, self.guest.status()).await?.root_bytes;
@@ -211,7 +211,7 @@ impl Machine {
         let grown = async {
             loop {
                 self.guest.grow().await?;
-                // The kernel looks at its disk some time after it was told to.
+                // The kernel notices the new size with a delay.
                 if !more || self.guest.status().await?.root_bytes > before {
                     return Ok(());
                 }
@@ -221,10 +221,10 @@ impl Machine {
         self.during(doing, GROWTH_LIMIT, grown).await
     }
 
-    /// Asks the guest to power off cleanly; after `limit` the process is ended. Returns whether it was clean.
+    /// Asks the guest to power off; after `limit` the process is killed. Returns whether it was a clean shutdown.
     pub async fn stop(self, limit: Duration) -> bool {
         let clean = async {
-            // The answer may be lost with the machine; its end is what counts.
+            // The answer may be lost because the machine ends.
             let _ = self.guest.power_off().await;
             self.process.ended().await
         };
@@ -236,7 +236,7 @@ impl Machine {
         clean
     }
 
-    /// Ends the process at once and waits until it is gone.
+    /// Kills the process and waits until it has ended.
     pub async fn kill(self) {
         self.process.kill();
         self.process.ended().await;

@@ -1,13 +1,13 @@
-//! Taking a running machine's memory and disk at one instant.
+//! Saving a running machine's memory and disk at one instant.
 //!
 //! ```text
 //!   prepare (running) ─► stop ─► device state ─────┐
 //!                           └──► pages not copied ─┼─► disk ─► cont
-//!   any failure after stop: ───────────────────────┴────────► cont, nothing switched or everything
+//!   failure after stop: ───────────────────────────┴────────► cont, with the old disk or the new one
 //! ```
 //!
-//! Memory that goes to an image is copied there while the machine still runs. In the pause only those pages are read
-//! that changed since.
+//! Memory that goes to an image is copied while the machine runs. During the pause only pages are read that changed
+//! since.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,125 +27,125 @@ use crate::memory::{CopiedMemory, GuestRam, ImageWriter, MemoryCopy, Pages};
 use crate::qemu::node_name;
 use crate::qmp::{Event, Qmp};
 
-/// How long taking a machine's state may take.
-const CAPTURE_LIMIT: Duration = Duration::from_secs(60);
+/// How long saving may take.
+const SAVE_LIMIT: Duration = Duration::from_secs(60);
 
-/// How the disk is frozen while the machine stands still.
+/// How the disk is frozen during the pause.
 pub enum DiskFreeze {
-    /// The machine goes on with a new disk that stands on the present one.
+    /// The machine switches to a new disk whose backing file is the current one.
     Switch {
-        /// The disk it has now.
+        /// The current disk.
         from: PathBuf,
-        /// The new one.
+        /// The new disk.
         to: PathBuf,
         /// Its format, as QEMU calls it.
         format: &'static str,
     },
-    /// Somebody copies the disk while nobody writes to it.
+    /// The disk is copied.
     Copy(Box<dyn DiskCopy>),
 }
 
-/// What to take of memory, processor and devices.
+/// Whether and where to save memory, CPU and device state.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is rarely moved")]
 pub enum TakeMemory {
-    /// Nothing.
+    /// Do not save it.
     Nothing,
-    /// Everything, into memory.
+    /// Save it in memory.
     Pages,
-    /// Everything, into an image.
+    /// Save it to an image.
     Image(ImageWriter),
 }
 
-/// What was taken of memory.
+/// The saved memory.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is rarely moved")]
 pub enum TakenMemory {
-    /// Nothing.
+    /// It was not saved.
     Nothing,
-    /// The machine's own pages.
+    /// The machine's private pages.
     Pages(Pages),
-    /// The machine's own pages, in an image that has to be finished.
+    /// The machine's private pages, in an image that has to be finished.
     Image(CopiedMemory),
 }
 
-/// What to take.
+/// What to save.
 pub struct SaveRequest {
-    /// Memory, processor and devices.
+    /// Memory, CPU and devices.
     pub memory: TakeMemory,
     /// The disk.
     pub disk: Option<DiskFreeze>,
 }
 
-/// What was taken.
+/// The saved state.
 #[derive(Debug)]
 pub struct SavedState {
-    /// The state of processor and devices, if memory was asked for.
+    /// The state of CPU and devices; empty if memory was not saved.
     pub device: Vec<u8>,
     /// Its memory.
     pub memory: TakenMemory,
-    /// How long the machine stood still.
+    /// How long the machine was paused.
     pub pause: Duration,
-    /// Whether it writes to the new disk from now on.
+    /// Whether it writes to the new disk now.
     pub switched: bool,
-    /// What is known of its agent's place in the stream of frames.
+    /// Whether its agent was at a frame boundary.
     pub resync: Resync,
 }
 
-/// A capture that failed.
+/// Saving failed.
 #[derive(Debug)]
 pub struct SaveFailure {
     /// Why.
     pub error: VmError,
-    /// Whether it writes to the new disk nevertheless.
+    /// Whether it writes to the new disk in spite of that.
     pub switched: bool,
 }
 
-/// A capture for which everything is ready that can be before the machine stands still.
+/// A save whose preparations, which need no pause, are done.
 pub struct Prepared {
     memory: Option<MemoryTaker>,
     disk: Option<DiskFreeze>,
 }
 
 impl Machine {
-    /// Gets ready to take what is asked for, while the machine runs.
-    pub async fn prepare(&self, capture: SaveRequest) -> Result<Prepared, VmError> {
-        let memory = self.prepare_memory(capture.memory).await?;
-        if let Some(DiskFreeze::Switch { to, format, .. }) = &capture.disk {
+    /// Prepares a save while the machine runs.
+    pub async fn prepare(&self, request: SaveRequest) -> Result<Prepared, VmError> {
+        let memory = self.prepare_memory(request.memory).await?;
+        if let Some(DiskFreeze::Switch { to, format, .. }) = &request.disk {
             self.qmp.execute("blockdev-add", overlay_node(to, format)).await?;
         }
-        Ok(Prepared { memory, disk: capture.disk })
+        Ok(Prepared { memory, disk: request.disk })
     }
 
-    /// Undoes a preparation.
+    /// Cancels a prepared save.
     pub async fn give_up(&self, prepared: Prepared) {
         if let Some(DiskFreeze::Switch { to, .. }) = &prepared.disk {
             self.forget_node(to).await;
         }
     }
 
-    /// Takes everything in one pause. The machine runs again afterwards, whatever happens; only the end of this
-    /// process in the middle leaves it paused, and [`Machine::adopt`] wakes it then.
+    /// Saves everything in one pause. The machine is resumed in any case, unless this process dies during the pause; then
+    /// [`Machine::adopt`] resumes it.
     pub async fn take(&self, prepared: Prepared) -> Result<SavedState, SaveFailure> {
         let mut switched = false;
         let resync = if self.guest.is_quiet() { Resync::Clean } else { Resync::Unknown };
-        let work = self.take_in_pause(prepared, &mut switched);
+        let work = self.save_in_pause(prepared, &mut switched);
         let done = tokio::select! {
-            done = tokio::time::timeout(CAPTURE_LIMIT, work) => done.unwrap_or_else(|_| {
-                Err(VmError::NoAnswer { doing: "being captured", limit: CAPTURE_LIMIT, reason: None, console: String::new() })
+            done = tokio::time::timeout(SAVE_LIMIT, work) => done.unwrap_or_else(|_| {
+                Err(VmError::NoAnswer { doing: "being saved", limit: SAVE_LIMIT, reason: None, console: String::new() })
             }),
             crash = self.crashed() => Err(crash),
         };
         match done {
             Ok((device, memory, pause)) => Ok(SavedState { device, memory, pause, switched, resync }),
             Err(error) => {
-                // It must not stand still for ever; if it cannot be woken it has ended, which the error says.
+                // It must not stay paused. If it cannot be resumed it has ended, which the error says.
                 let _ = self.qmp.execute("cont", json!({})).await;
                 Err(SaveFailure { error, switched })
             }
         }
     }
 
-    async fn take_in_pause(
+    async fn save_in_pause(
         &self,
         prepared: Prepared,
         switched: &mut bool,
@@ -174,7 +174,7 @@ impl Machine {
             _ => Ok(()),
         };
         self.qmp.execute("cont", json!({})).await?;
-        // One that could not be stopped says nothing about going on.
+        // A machine that could not be stopped sends no events.
         let pause = if taken.is_ok() { pause_length(&mut events).await } else { Duration::ZERO };
         let (device, memory) = taken?;
         frozen?;
@@ -184,12 +184,12 @@ impl Machine {
         Ok((device, memory, pause))
     }
 
-    /// Takes back a disk that was added and is not used. One that QEMU does not let go of is closed when it ends.
+    /// Removes a disk that was added and is not used. If QEMU refuses, it stays open until QEMU ends.
     async fn forget_node(&self, disk: &Path) {
         let _ = self.qmp.execute("blockdev-del", json!({ "node-name": node_name(disk) })).await;
     }
 
-    /// Stops the machine and takes its state; the guest's pages are copied while QEMU writes the rest.
+    /// Stops the machine and saves its state. The guest's pages are copied while QEMU writes the device state.
     async fn take_all(&self, taker: Option<MemoryTaker>) -> Result<(Vec<u8>, TakenMemory), VmError> {
         let reading = || VmError::io("read the memory of the machine");
         let Some(MemoryTaker { source, state }) = taker else {
@@ -208,7 +208,7 @@ impl Machine {
         Ok((state.read()?, taken))
     }
 
-    /// Finds the guest's memory, copies it or makes room for it, and gives QEMU a place for the rest.
+    /// Locates the guest's memory, copies it or allocates space for it, and gives QEMU a place for the device state.
     async fn prepare_memory(&self, wanted: TakeMemory) -> Result<Option<MemoryTaker>, VmError> {
         let (pid, memory, bytes) = (self.process.pid(), self.memory.clone(), self.hardware.memory_bytes());
         let located = move || GuestRam::locate(pid, &memory, bytes);
@@ -245,13 +245,13 @@ struct MemoryTaker {
     state: DevicePlace,
 }
 
-/// Where the pages come from once the machine stands still, and where they go.
+/// The source and target of the pages during the pause.
 enum MemorySource {
     Pages(GuestRam, Pages),
     Image(KeepingUp),
 }
 
-/// The same, with nothing going on any more.
+/// The same, after copying in the background has ended.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is rarely moved")]
 enum StillSource {
     Pages(GuestRam, Pages),
@@ -276,7 +276,7 @@ impl StillSource {
     }
 }
 
-/// Copies what changes until the machine is stopped. Ends by itself when it is dropped.
+/// Copies changed pages in the background until the machine is stopped. Ends when dropped.
 struct KeepingUp {
     enough: Arc<AtomicBool>,
     copying: Option<JoinHandle<std::io::Result<MemoryCopy>>>,
@@ -308,7 +308,7 @@ impl Drop for KeepingUp {
     }
 }
 
-/// Does what takes long on a thread of its own.
+/// Runs blocking work on a blocking thread.
 async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> std::io::Result<T> {
@@ -331,7 +331,7 @@ fn overlay_node(path: &Path, format: &str) -> serde_json::Value {
     })
 }
 
-/// Does a step of copying a disk, which waits for the disk.
+/// Runs a step of copying a disk on a blocking thread.
 async fn copying<T: Send + 'static>(
     step: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, VmError> {
@@ -339,7 +339,7 @@ async fn copying<T: Send + 'static>(
     Ok(done.map_err(|error| VmError::io("copy the disk")(std::io::Error::other(error)))??)
 }
 
-/// The time between the machine's stop and its going on, by QEMU's own clock.
+/// The length of the pause, by QEMU's clock.
 async fn pause_length(events: &mut broadcast::Receiver<Event>) -> Duration {
     let mut stopped = None;
     let listen = async {

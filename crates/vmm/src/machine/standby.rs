@@ -1,4 +1,4 @@
-//! A QEMU that waits for a state to be restored into it.
+//! A QEMU that waits for a state to restore.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -19,21 +19,21 @@ use crate::memory::{GuestRam, MemoryFiles, MemoryImage, Pages};
 use crate::qemu::BootSource;
 use crate::qmp::{Event, Pending, QmpError};
 
-/// The state of processor and devices.
+/// The state of CPU and devices.
 #[derive(Clone, Debug)]
 pub enum DeviceState {
     /// In a file.
     File(PathBuf),
-    /// At hand.
+    /// In memory.
     Bytes(Arc<Vec<u8>>),
 }
 
-/// What is in memory beside the base.
+/// Pages that differ from the base.
 #[derive(Clone, Debug)]
 pub enum Fill {
-    /// Nothing.
+    /// None.
     Base,
-    /// Pages that were just taken from another machine on the same base.
+    /// Pages of another machine on the same base.
     Taken(Arc<Pages>),
     /// The pages of an image on the same base.
     Image(MemoryFiles, Arc<MemoryImage>),
@@ -42,25 +42,25 @@ pub enum Fill {
 /// A state to restore.
 #[derive(Clone, Debug)]
 pub struct RestoreFrom {
-    /// Processor and devices.
+    /// CPU and devices.
     pub device: DeviceState,
     /// Memory.
     pub fill: Fill,
-    /// What becomes of commands that ran when it was taken.
+    /// What happens to commands that were running.
     pub inherit: Inherit,
-    /// Whether bytes may have been in flight when it was taken.
+    /// Whether bytes may have been in flight.
     pub resync: Resync,
 }
 
 impl RestoreFrom {
-    /// A template: nothing runs in it, and it waits at a frame boundary.
+    /// A template: no commands are running, and the agent is at a frame boundary.
     pub fn template(device: PathBuf) -> Self {
         let device = DeviceState::File(device);
         Self { device, fill: Fill::Base, inherit: Inherit::Kill, resync: Resync::Clean }
     }
 }
 
-/// A QEMU that has its devices and its base memory, and waits.
+/// A QEMU with its devices and base memory that waits for a state.
 pub struct Standby {
     started: Started,
     ready: Option<Pending>,
@@ -83,8 +83,8 @@ impl Standby {
         }
     }
 
-    /// Restores a state into it and returns once the machine runs. The agent's session is open; what is asked of it
-    /// first should make this machine a distinct one.
+    /// Restores a state and returns once the machine runs and the agent's session is open. The first request should set
+    /// its identity.
     pub async fn restore(self, from: RestoreFrom) -> Result<Machine, VmError> {
         let Self { started, ready } = self;
         let limit = started.patience;
@@ -94,7 +94,7 @@ impl Standby {
         let mut events = started.qmp.events();
         let resumed = async {
             if !matches!(from.fill, Fill::Base) {
-                // Its memory is there once it answers.
+                // Its memory is mapped once it answers.
                 if let Some(ready) = ready {
                     ready.answer_within(limit).await?;
                 }
@@ -108,7 +108,7 @@ impl Standby {
         };
         let resumed = async {
             match resumed.await {
-                // The process is ending, and its end says why.
+                // The process is ending; its exit status says why.
                 Err(VmError::Monitor(QmpError::Closed { .. })) => std::future::pending().await,
                 other => other,
             }
@@ -121,7 +121,7 @@ impl Standby {
                 Err(_) => Err(bad(format!("QEMU was not done after {} s", limit.as_secs()))),
             },
             status = started.process.ended() => Err(match started.crash(status).await {
-                // Whoever was killed says nothing about what it was given.
+                // A killed QEMU does not mean that the state was bad.
                 crash if started.process.was_killed() => crash,
                 VmError::Crashed { status, stderr, .. } => bad(format!("{status} {}", stderr.trim_end())),
                 other => other,
@@ -165,7 +165,7 @@ impl DeviceState {
     }
 }
 
-/// Puts memory into a guest that has not run yet.
+/// Fills the memory of a guest that has not run yet.
 async fn fill(started: &Started, fill: Fill) -> Result<(), VmError> {
     let (pid, memory, bytes) =
         (started.process.pid(), started.memory.clone(), started.hardware.memory_bytes());
@@ -188,7 +188,7 @@ fn capabilities() -> serde_json::Value {
 }
 
 async fn wait_for(events: &mut broadcast::Receiver<Event>, name: &str) {
-    // An error means the monitor closed: the process is ending, and whoever watches it will say so.
+    // An error means that the monitor closed: the process is ending, which is reported elsewhere.
     while let Ok(event) = events.recv().await {
         if event.name == name {
             return;

@@ -1,4 +1,4 @@
-//! A QEMU from its start until someone speaks to its guest.
+//! A started QEMU, before there is a session with its guest.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,10 +21,10 @@ use crate::sockets::SocketDir;
 use crate::transport::{Address, Serial, Transport, Vsock};
 use crate::users::User;
 
-/// Before a connection that was lost at once is made again: whoever ends all of them is not asked all the time.
+/// The delay before a lost connection is opened again.
 const BEFORE_ANOTHER: Duration = Duration::from_millis(2);
 
-/// A QEMU that runs, before anyone has spoken to its guest.
+/// A running QEMU without a session.
 pub(super) struct Started {
     pub process: Process,
     pub qmp: Qmp,
@@ -120,9 +120,9 @@ impl Started {
 
 /// Opens a session.
 ///
-/// The virtio socket of a restored machine ends every connection there is once the guest runs, also one that was
-/// quicker than that. The agent answers only after it has lost the connection it had in its former life, so one that
-/// ends before the answer is made again, and one that was answered lasts. Nothing has been asked of it by then.
+/// The vsock device of a restored machine resets all connections once the guest runs, including one that was opened just
+/// before. The agent answers only after its old connection was reset, so a connection that is reset before the answer is
+/// opened again, and one that was answered is stable. No request has been sent by then.
 async fn greet(transport: &dyn Transport, session: SessionOptions) -> io::Result<Guest> {
     loop {
         let guest = Guest::open(transport.connect().await?, session);
@@ -131,15 +131,15 @@ async fn greet(transport: &dyn Transport, session: SessionOptions) -> io::Result
         }
         match guest.ready().await {
             Err(LinkError::Closed(_)) => tokio::time::sleep(BEFORE_ANOTHER).await,
-            // What else may be wrong is told to whoever asks first.
+            // Any other error is reported to the first request.
             Ok(_) | Err(_) => return Ok(guest),
         }
     }
 }
 
-/// Why a process that should run has ended.
+/// Explains why a process has ended.
 pub(super) async fn crash(process: &Process, console: &Console, dir: &Path, status: String) -> VmError {
-    // Guest memory in a file that cannot grow is answered with a signal, not with an error.
+    // If the file of the guest's memory cannot grow, QEMU gets SIGBUS.
     if process.ended_by_bus_error() && is_full(dir) {
         return VmError::HostDiskFull { dir: dir.to_owned() };
     }

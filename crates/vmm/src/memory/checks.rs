@@ -1,8 +1,8 @@
 //! Checksums of memory images.
 //!
-//! Every page kept in a pack has a CRC-32 in the map, the device state a BLAKE3 digest. The map carries a digest of
-//! itself, so a flipped bit in any of the three files is found before a guest runs with it. A CRC is enough against bad
-//! disks and torn writes, and costs a restore next to nothing; nobody who can write these files needs a collision.
+//! The map contains a CRC-32 of every page in a pack, a BLAKE3 digest of the device state, and a digest of itself, so a
+//! flipped bit in any of the three files is found before a guest runs with it. A CRC is enough against bad disks and torn
+//! writes, and costs a restore almost nothing. It is no protection against an attacker who can write these files.
 
 use std::io;
 
@@ -11,12 +11,12 @@ use super::pages::PAGE;
 /// Bytes of the digest of a device state.
 pub(super) const DIGEST: usize = 32;
 
-/// What an image's content must match. Images of version 1 have none.
+/// The checksums of an image. Images of version 1 have none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Checks {
     /// Digest of the device state.
     pub device: [u8; DIGEST],
-    /// The checksum of each page that is in a pack, in the order of the map's entries.
+    /// The checksums of all pages in packs, in the order of the map's entries.
     pub pages: Vec<u32>,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn device_digest(device: &[u8]) -> [u8; DIGEST] {
     *blake3::hash(device).as_bytes()
 }
 
-/// Compares pages with their checksums. `first` is the number the first of them has in its pack.
+/// Compares pages with their checksums. `first` is the number of the first page in its pack.
 pub(super) fn verify_pages(content: &[u8], sums: &[u32], first: u64) -> io::Result<()> {
     for (number, (page, &sum)) in (first..).zip(content.chunks_exact(PAGE).zip(sums)) {
         if page_sum(page) != sum {

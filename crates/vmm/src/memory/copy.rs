@@ -1,14 +1,14 @@
 //! Copying a machine's memory into an image while the machine runs.
 //!
 //! ```text
-//!   start: all own pages ─► what changed meanwhile ─► … ─► little changes
-//!      │                                                       │
-//!      │ few pages, or writes cannot be tracked                ▼
-//!      └──────────────────────────────────────────────► keep up ─► machine stops ─► the rest ─► finish
+//!   start: all private pages ─► changed pages ─► … ─► few changes
+//!      │                                                  │
+//!      │ few pages, or writes cannot be tracked           ▼
+//!      └─────────────────────────────────────────► keep up ─► machine stops ─► the rest ─► finish
 //! ```
 //!
-//! Pages go to the image as they are read; only the rest, which is read while the machine stands still, is held in
-//! memory until the machine runs again, and of that no more than [`MOST_HELD`] pages.
+//! Pages are written to the image as they are read. Only the rest, which is read during the pause, is buffered in memory
+//! until the machine runs again, and at most [`MOST_BUFFERED`] pages of it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,31 +20,31 @@ use super::ram::GuestRam;
 use super::track::WriteTracker;
 use super::writer::{ImageWriter, Written};
 
-/// Pages that are read while the machine stands still without anybody noticing. Machines with fewer of their own are
-/// not copied beforehand.
+/// How many pages can be read in a pause that is not noticeable. Machines with fewer private pages are not copied
+/// beforehand.
 const LITTLE: u64 = 4096;
-/// The most passes over what changed, before the machine is stopped though it changes much.
+/// The most passes over changed pages before the machine is stopped in any case.
 const PASSES: u32 = 6;
-/// Between two looks at a machine that changes little.
+/// The interval between passes over a machine with few changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// Pages read at once.
 const BATCH: u64 = 1024;
-/// The most pages held in memory. What is more goes to the image while the machine stands still.
-const MOST_HELD: u64 = 16 * 1024;
+/// The most pages buffered in memory. Further pages are written to the image during the pause.
+const MOST_BUFFERED: u64 = 16 * 1024;
 
-/// A copy that is being made.
+/// A copy in progress.
 #[derive(Debug)]
 pub struct MemoryCopy {
     ram: GuestRam,
     writer: ImageWriter,
-    /// Absent if the machine is not copied beforehand.
+    /// Absent if the machine is copied in one pause.
     tracker: Option<WriteTracker>,
     buffer: Vec<u8>,
-    /// For the rest, so that taking it does not wait for memory.
+    /// Allocated beforehand for the rest, so that the pause does not wait for memory.
     room: Pages,
 }
 
-/// A copy that is complete, and not all written yet.
+/// A complete copy, part of which is still buffered.
 #[derive(Debug)]
 pub struct CopiedMemory {
     writer: ImageWriter,
@@ -53,11 +53,11 @@ pub struct CopiedMemory {
 }
 
 impl MemoryCopy {
-    /// Copies the memory of a running machine, until little of it changes while it is copied.
+    /// Copies the memory of a running machine, in passes, until few pages change during a pass.
     pub fn start(ram: GuestRam, writer: ImageWriter) -> io::Result<Self> {
         let own = pages::count(&ram.own_pages()?);
         let tracker = if own <= LITTLE { None } else { tracker(&ram) };
-        let expected = if tracker.is_some() { LITTLE } else { (own + own / 8 + 256).min(MOST_HELD) };
+        let expected = if tracker.is_some() { LITTLE } else { (own + own / 8 + 256).min(MOST_BUFFERED) };
         let mut copy = Self { ram, writer, tracker, buffer: Vec::new(), room: Pages::with_room(expected) };
         let mut before = u64::MAX;
         for _ in 0..PASSES {
@@ -70,7 +70,7 @@ impl MemoryCopy {
         Ok(copy)
     }
 
-    /// Copies what changes, until it is enough.
+    /// Copies changed pages until `enough` is set.
     pub fn keep_up(&mut self, enough: &AtomicBool) -> io::Result<()> {
         while self.tracker.is_some() && !enough.load(Ordering::Acquire) {
             if self.pass()? < LITTLE {
@@ -80,7 +80,7 @@ impl MemoryCopy {
         Ok(())
     }
 
-    /// Copies what changed since the last pass. Returns how many pages that was.
+    /// Copies pages that changed since the last pass. Returns their number.
     fn pass(&mut self) -> io::Result<u64> {
         if self.tracker.is_none() {
             return Ok(0);
@@ -99,7 +99,7 @@ impl MemoryCopy {
         Ok(())
     }
 
-    /// Takes the pages that were not copied as they are now. The machine must stand still.
+    /// Reads the remaining pages. The machine must be paused.
     pub fn take_rest(mut self) -> io::Result<CopiedMemory> {
         let (own, mut rest) = match self.tracker {
             Some(_) => self.ram.own_and_changed()?,
@@ -108,8 +108,8 @@ impl MemoryCopy {
                 (own.clone(), own)
             }
         };
-        if pages::count(&rest) > MOST_HELD {
-            let (now, later) = pages::split_at(&rest, pages::count(&rest) - MOST_HELD);
+        if pages::count(&rest) > MOST_BUFFERED {
+            let (now, later) = pages::split_at(&rest, pages::count(&rest) - MOST_BUFFERED);
             self.copy(&now)?;
             rest = later;
         }
@@ -119,19 +119,19 @@ impl MemoryCopy {
 }
 
 impl CopiedMemory {
-    /// Writes what is still held, and completes the image.
+    /// Writes the buffered pages and completes the image.
     pub fn finish(mut self, device: &[u8]) -> io::Result<(MemoryImage, Written)> {
         self.writer.put(self.rest.runs(), self.rest.content())?;
         self.writer.finish(device, &self.own)
     }
 }
 
-/// Without one the machine stands still for as long as all its own pages take.
+/// Starts tracking writes. If that fails, all private pages are copied in one pause.
 fn tracker(ram: &GuestRam) -> Option<WriteTracker> {
     match ram.track() {
         Ok(tracker) => Some(tracker),
         Err(error) => {
-            tracing::debug!(%error, "writes to the guest's memory cannot be tracked; it is copied in one pause");
+            tracing::debug!(%error, "cannot track writes to the guest's memory; copying it in one pause");
             None
         }
     }

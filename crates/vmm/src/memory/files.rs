@@ -1,13 +1,13 @@
 //! Memory images in files.
 //!
 //! ```text
-//! memory/<id>/device   the state of processor and devices
-//! memory/<id>/map      where every page that differs from the base is, and the checksums of all three files
-//! memory/<id>/pack     content first written with this image; later images refer to it too
+//! memory/<id>/device   the state of CPU and devices
+//! memory/<id>/map      the location of every page that differs from the base, and checksums of all three files
+//! memory/<id>/pack     pages first written with this image; later images may refer to them
 //! ```
 //!
-//! An image written on a parent holds only the pages whose content the parent does not have. When an image goes, its
-//! pack stays for as long as another's map refers to it, without the pages nobody refers to.
+//! An image with a parent stores only pages whose content the parent does not have. When an image is removed, its pack
+//! stays for as long as another map refers to it, without unreferenced pages.
 
 use std::fs::{self, File};
 use std::io;
@@ -34,12 +34,12 @@ pub struct MemoryFiles(PathBuf);
 #[derive(Debug)]
 pub struct MemoryImage {
     dir: PathBuf,
-    /// Where its pages are.
+    /// The locations of its pages.
     pub map: PageMap,
 }
 
 impl MemoryFiles {
-    /// Names the directory.
+    /// For a directory, which need not exist.
     pub fn new(dir: PathBuf) -> Self {
         Self(dir)
     }
@@ -59,8 +59,8 @@ impl MemoryFiles {
         map.packs.iter().map(|&pack| File::open(self.dir(pack).join(PACK))).collect()
     }
 
-    /// Removes an image. `others` are the maps of all remaining images that refer to its pack; without any the pack
-    /// goes too, else only the pages of it that none of them needs.
+    /// Removes an image. `others` are the maps of all remaining images that refer to its pack: if there are none, the pack
+    /// is removed too, otherwise only its unreferenced pages.
     pub fn remove(&self, id: MemoryId, others: &[PageMap]) -> io::Result<()> {
         let dir = self.dir(id);
         if others.is_empty() {
@@ -71,7 +71,7 @@ impl MemoryFiles {
         self.trim(id, others)
     }
 
-    /// Frees the pages of a pack that no map needs any more.
+    /// Frees the pages of a pack that no map refers to.
     pub fn trim(&self, pack: MemoryId, users: &[PageMap]) -> io::Result<()> {
         let file = match File::options().write(true).open(self.dir(pack).join(PACK)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -89,13 +89,13 @@ impl MemoryFiles {
         Ok((size(PACK) + size(DEVICE) + size(MAP)).saturating_sub(needed * PAGE as u64))
     }
 
-    /// How many images have no checksums, because an earlier version wrote them.
+    /// The number of images without checksums, which an earlier version wrote.
     pub fn count_unverifiable(&self) -> io::Result<usize> {
         let mut count = 0;
         for id in self.list()? {
             let mut start = [0; 8];
             let read = File::open(self.dir(id).join(MAP)).and_then(|map| map.read_exact_at(&mut start, 0));
-            // Packs of removed images have no map, and a damaged one is noticed when it is used.
+            // Packs of removed images have no map, and a damaged map is reported when it is used.
             if read.is_ok() && is_unverifiable(start) {
                 count += 1;
             }
@@ -103,7 +103,7 @@ impl MemoryFiles {
         Ok(count)
     }
 
-    /// The images there are, for finding those nobody knows.
+    /// All images and remaining packs.
     pub fn list(&self) -> io::Result<Vec<MemoryId>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -124,7 +124,7 @@ impl MemoryImage {
         Self { dir, map }
     }
 
-    /// Reads the state of processor and devices, compared with its checksum if the image has one.
+    /// Reads the state of CPU and devices, and verifies its checksum if the image has one.
     pub fn device(&self) -> io::Result<Vec<u8>> {
         let device = fs::read(self.dir.join(DEVICE))?;
         if let Some(checks) = &self.map.checks {
@@ -150,7 +150,7 @@ pub(super) fn punch(pack: &File, used: &[Run]) -> io::Result<()> {
     for hole in gaps(used, length) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(pack, flags, hole.offset(), hole.bytes() as u64) {
-            // Where holes cannot be made the space comes back with the last user.
+            // Without hole punching the space is freed with the whole pack.
             Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
             other => other?,
         }
@@ -158,7 +158,7 @@ pub(super) fn punch(pack: &File, used: &[Run]) -> io::Result<()> {
     Ok(())
 }
 
-/// The pages of a pack that any of the maps needs, in order and without overlap.
+/// The pages of a pack that any of the maps refers to, in order and without overlap.
 fn union(maps: &[PageMap], pack: MemoryId) -> Vec<Run> {
     let mut all: Vec<Run> = maps.iter().flat_map(|map| map.pages_of(pack)).collect();
     all.sort_by_key(|run| run.first);
@@ -174,7 +174,7 @@ fn union(maps: &[PageMap], pack: MemoryId) -> Vec<Run> {
     merged
 }
 
-/// What lies between runs, up to `length`.
+/// The gaps between runs, up to `length`.
 fn gaps(runs: &[Run], length: u64) -> Vec<Run> {
     let mut holes = Vec::new();
     let mut at = 0;

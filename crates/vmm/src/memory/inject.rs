@@ -1,16 +1,16 @@
 //! Making a process open a userfaultfd for itself.
 //!
-//! A userfaultfd belongs to the address space of the process that opens it, and QEMU opens none. So one of its threads
-//! is stopped for a fraction of a millisecond, made to do this one system call, and continues where it was:
+//! A userfaultfd belongs to the address space of the process that opens it, and QEMU opens none. So one of QEMU's threads
+//! is stopped for a fraction of a millisecond, made to execute this one system call, and resumed:
 //!
 //! ```text
 //!   seize ─► interrupt ─► stopped in futex() ─► registers set ─► one step: userfaultfd() ─► registers restored ─► detach
 //!      any failure, or the end of our thread: ─────────────────────────────────────────────► detach
 //! ```
 //!
-//! The thread that is borrowed waits for a futex, as QEMU's RCU thread does nearly always: should this process be killed
-//! in the middle, the wait merely returns early, which every such wait must expect. It is never the first thread, whose
-//! stops would be reported to those who wait for the process to end.
+//! The chosen thread waits for a futex, as QEMU's RCU thread usually does. If this process is killed in the middle, the
+//! wait only returns early, which every futex wait must handle. The main thread is never chosen, because its stops would
+//! be reported to its parent.
 
 use std::fs;
 use std::io;
@@ -22,18 +22,18 @@ const LIMIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 /// The machine instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// Only writes of the process itself are tracked, which any process may do.
+/// Track only user-mode faults, which needs no privilege.
 const USER_MODE_ONLY: i32 = 1;
 
 /// Makes a process open a userfaultfd. Returns its number in that process.
 pub(super) fn open_userfaultfd(pid: i32) -> io::Result<RawFd> {
     let thread = waiting_thread(pid)?;
-    // When a thread ends, the kernel lets go of whatever it traces: nothing stays stopped, whatever goes wrong.
+    // The kernel detaches a thread's tracees when it ends, so nothing stays stopped if this fails.
     std::thread::scope(|scope| scope.spawn(|| borrow(pid, thread)).join())
         .unwrap_or_else(|_| Err(io::Error::other("tracking the guest's memory failed")))
 }
 
-/// A thread that waits for a futex, other than the first.
+/// Finds a thread that waits for a futex, other than the main thread.
 fn waiting_thread(pid: i32) -> io::Result<i32> {
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let Some(thread) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -64,7 +64,7 @@ fn borrow(pid: i32, thread: i32) -> io::Result<RawFd> {
         rip: call_at,
         rax: libc::SYS_userfaultfd as u64,
         rdi: flags as u64,
-        // Without this the kernel would take the result for an interrupted call and repeat that.
+        // Otherwise the kernel would restart the interrupted call.
         orig_rax: u64::MAX,
         ..before
     };
@@ -78,11 +78,11 @@ fn borrow(pid: i32, thread: i32) -> io::Result<RawFd> {
     RawFd::try_from(result).map_err(io::Error::other)
 }
 
-/// A thread that is traced. Dropped, it continues as if nothing had happened.
+/// A traced thread. Dropping it restores its registers and detaches.
 struct Borrowed {
     thread: i32,
     registers: Option<libc::user_regs_struct>,
-    /// A signal that came meanwhile and is the thread's.
+    /// A signal that arrived for the thread in the meantime.
     signal: i32,
 }
 
@@ -114,7 +114,7 @@ impl Drop for Borrowed {
         if let Some(registers) = &self.registers {
             let _ = set_registers(self.thread, registers);
         }
-        // Fails if it has not stopped or is gone; then the end of this thread lets go of it.
+        // Fails if it is not stopped or has ended; then the kernel detaches it when this thread ends.
         let _ = request(libc::PTRACE_DETACH, self.thread, 0, self.signal as usize);
     }
 }

@@ -1,27 +1,27 @@
-//! Where the content of a memory image's pages is kept.
+//! The locations of a memory image's pages.
 //!
-//! The map is flat: however many snapshots an image builds on, each page is found in one step.
+//! The map is flat: each page is found in one step, however many parents the image has.
 
 use agentiso_core::MemoryId;
 
 use super::Run;
 use super::checks::Checks;
 
-/// Where a run's content is.
+/// The location of a run's content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
-    /// The page is all zeros and stored nowhere.
+    /// All zeros, which are not stored.
     Zeros,
     /// In a pack.
     Pack {
         /// Index into [`PageMap::packs`].
         pack: usize,
-        /// Number of the page within the pack.
+        /// The number of the first page in the pack.
         at: u64,
     },
 }
 
-/// A run and where its content is.
+/// A run and the location of its content.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
     /// The pages of the guest.
@@ -35,16 +35,16 @@ pub struct Entry {
 pub struct PageMap {
     /// Pages of the whole guest.
     pub guest_pages: u64,
-    /// The packs referred to, each named after the image it was written with.
+    /// The packs, each named after the image it was written with.
     pub packs: Vec<MemoryId>,
     /// In ascending order, without overlap.
     pub entries: Vec<Entry>,
-    /// What the content must match; `None` in images written before there were checksums.
+    /// The checksums; `None` in images of version 1.
     pub checks: Option<Checks>,
 }
 
 impl PageMap {
-    /// Adds a page behind all others, joining it to the last entry where it continues that.
+    /// Appends a page, extending the last entry if it is adjacent.
     pub fn push(&mut self, page: u64, place: Place) {
         if let Some(last) = self.entries.last_mut()
             && last.run.first + last.run.count == page
@@ -64,7 +64,7 @@ impl PageMap {
         self.entries.push(Entry { run: Run { first: page, count: 1 }, place });
     }
 
-    /// Where a page's content is, if it differs from the base.
+    /// The location of a page, if it differs from the base.
     pub fn find(&self, page: u64) -> Option<Place> {
         let after = self.entries.partition_point(|entry| entry.run.first <= page);
         let entry = self.entries[..after].last()?;
@@ -75,7 +75,7 @@ impl PageMap {
         })
     }
 
-    /// The pages of one pack it refers to, as runs of that pack.
+    /// The pages of one pack that the map refers to.
     pub fn pages_of(&self, pack: MemoryId) -> Vec<Run> {
         let wanted = self.packs.iter().position(|&known| known == pack);
         let mut runs: Vec<Run> = self

@@ -1,4 +1,4 @@
-//! The map of a memory image as a file.
+//! The file format of a memory image's map.
 //!
 //! ```text
 //! magic and version (8)  guest pages (8)  number of packs (4)  number of entries (4)
@@ -9,7 +9,7 @@
 //! digest of everything above (32)
 //! ```
 //!
-//! All numbers are little-endian. Version 1 has no checksums; images of it can still be restored.
+//! All numbers are little-endian. Version 1 has no checksums, and can still be read.
 
 use std::io;
 
@@ -26,12 +26,12 @@ const WITH_CHECKS: u8 = 2;
 const HEADER: usize = 8 + 8 + 4 + 4;
 const ENTRY: usize = 8 + 8 + 8 + 4;
 const SUM: usize = 4;
-/// Stands for "zeros" where the number of a pack would be.
+/// The pack number of pages that are all zeros.
 const ZEROS: u32 = u32::MAX;
 /// No guest is larger than this, in pages.
 const MAX_PAGES: u64 = 1 << 30;
 
-/// Whether a map that starts like this has no checksums.
+/// Whether a map with this prefix has no checksums.
 pub(super) fn is_unverifiable(start: [u8; 8]) -> bool {
     start[..7] == MAGIC && start[7] == WITHOUT_CHECKS
 }
@@ -39,7 +39,7 @@ pub(super) fn is_unverifiable(start: [u8; 8]) -> bool {
 /// Why a map cannot be used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum MapError {
-    /// Not a map, or one of a later version.
+    /// Not a map, or of an unknown version.
     #[error("its map has a format this version of agentiso does not know")]
     Foreign,
     /// Its digest does not match.
@@ -134,7 +134,7 @@ impl PageMap {
         kept.map(|entry| entry.run.count).sum()
     }
 
-    /// Whether its entries fit each other and the guest.
+    /// Whether its entries are consistent and within the guest's memory.
     pub(super) fn check(&self) -> Result<(), MapError> {
         let mut free_from = 0;
         for Entry { run, place } in &self.entries {

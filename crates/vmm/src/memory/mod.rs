@@ -1,9 +1,9 @@
-//! Guest memory, from outside: which pages a clone has made its own, reading them, writing them into another
-//! clone, and keeping them in files.
+//! Guest memory, accessed from outside the guest: finding the private pages of a clone, reading them, writing them into
+//! another clone, and storing them in files.
 //!
-//! A clone maps its base (a template's memory) privately, so exactly the pages it wrote since are anonymous pages of
-//! its QEMU. The kernel tells which those are; nothing in the guest or in QEMU has to keep count. On Linux 6.7 and later
-//! it also tells which of them were written to since the last time, so that a machine can be copied while it runs.
+//! A clone maps its base (a template's memory) privately, so the pages it has written are anonymous pages of its QEMU.
+//! The kernel reports which those are; neither the guest nor QEMU has to track them. From Linux 6.7 it also reports which
+//! of them were written since the last query, so that a machine can be copied while it runs.
 #![expect(clippy::disallowed_methods, reason = "called on blocking threads, or `in_place`")]
 
 mod checks;

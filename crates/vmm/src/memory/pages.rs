@@ -8,17 +8,17 @@ pub const PAGE: usize = 4096;
 pub struct Run {
     /// Number of the first page.
     pub first: u64,
-    /// How many there are.
+    /// The number of pages.
     pub count: u64,
 }
 
 impl Run {
-    /// Where it starts, in bytes.
+    /// The offset of the first page, in bytes.
     pub fn offset(&self) -> u64 {
         self.first * PAGE as u64
     }
 
-    /// How long it is, in bytes.
+    /// The length, in bytes.
     pub fn bytes(&self) -> usize {
         self.count as usize * PAGE
     }
@@ -29,7 +29,7 @@ pub(super) fn count(runs: &[Run]) -> u64 {
     runs.iter().map(|run| run.count).sum()
 }
 
-/// Some pages and what was in them at one instant.
+/// Pages and their content at one instant.
 #[derive(Debug, Default)]
 pub struct Pages {
     pub(super) runs: Vec<Run>,
@@ -37,9 +37,9 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes room for some pages, so that filling them in later does not wait for memory.
+    /// Allocates memory for pages, so that filling them later does not wait for it.
     pub(super) fn with_room(pages: u64) -> Self {
-        // Filled with something else than zeros: those the kernel would only promise.
+        // Not zeros, which the kernel would allocate lazily.
         Self { runs: Vec::new(), content: vec![1; pages as usize * PAGE] }
     }
 
@@ -65,7 +65,7 @@ impl Pages {
     }
 }
 
-/// Adds consecutive pages behind all others.
+/// Appends consecutive pages.
 pub(super) fn append(runs: &mut Vec<Run>, added: Run) {
     match runs.last_mut() {
         Some(last) if last.first + last.count == added.first => last.count += added.count,
@@ -73,7 +73,7 @@ pub(super) fn append(runs: &mut Vec<Run>, added: Run) {
     }
 }
 
-/// Cuts runs, in order, into batches of at most `most` pages.
+/// Splits runs, in order, into batches of at most `most` pages.
 pub(super) fn batches(runs: &[Run], most: u64) -> impl Iterator<Item = Vec<Run>> {
     let mut rest = runs.to_vec();
     std::iter::from_fn(move || {
@@ -83,7 +83,7 @@ pub(super) fn batches(runs: &[Run], most: u64) -> impl Iterator<Item = Vec<Run>>
     })
 }
 
-/// Cuts runs behind the first `pages` pages.
+/// Splits runs after the first `pages` pages.
 pub(super) fn split_at(runs: &[Run], pages: u64) -> (Vec<Run>, Vec<Run>) {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut room = pages;
@@ -100,7 +100,7 @@ pub(super) fn split_at(runs: &[Run], pages: u64) -> (Vec<Run>, Vec<Run>) {
     (before, after)
 }
 
-/// Cuts runs, in order, into at most `parts` pieces of about the same number of pages.
+/// Splits runs, in order, into at most `parts` pieces of about the same number of pages.
 pub(super) fn split(runs: &[Run], parts: usize) -> Vec<Vec<Run>> {
     let share = count(runs).div_ceil(parts as u64).max(1);
     let mut pieces = vec![Vec::new()];

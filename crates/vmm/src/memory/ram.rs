@@ -10,13 +10,13 @@ use super::scan;
 use super::track::WriteTracker;
 use crate::qemu::Memory;
 
-/// The most places one call of the kernel copies from or to.
+/// The most segments per call of `process_vm_readv` and `process_vm_writev`.
 const PLACES: usize = 1024;
-/// Below this many pages a second thread costs more than it saves.
+/// With fewer pages than this, a second thread costs more than it saves.
 const WORTH_A_THREAD: u64 = 2048;
 const THREADS: usize = 2;
 
-/// Where a guest's memory is.
+/// The location of a guest's memory.
 #[derive(Debug)]
 pub struct GuestRam {
     pid: i32,
@@ -61,7 +61,7 @@ impl GuestRam {
         WriteTracker::start(self.pid, self.address, self.length)
     }
 
-    /// The pages of its own the guest has written since this was last asked for. They must be tracked.
+    /// The private pages that the guest has written since the last call. Writes must be tracked.
     pub(super) fn changed_pages(&self) -> io::Result<Vec<Run>> {
         let mut runs = Vec::new();
         let found = |from, to| pages::append(&mut runs, self.run(from, to));
@@ -69,7 +69,7 @@ impl GuestRam {
         Ok(runs)
     }
 
-    /// All pages of the guest's own, and those of them that were written since [`GuestRam::changed_pages`] last told.
+    /// All private pages, and those that were written since the last [`GuestRam::changed_pages`].
     pub(super) fn own_and_changed(&self) -> io::Result<(Vec<Run>, Vec<Run>)> {
         let (mut own, mut changed) = (Vec::new(), Vec::new());
         scan::own_and_changed(&self.pagemap, self.range(), |from, to, written| {
@@ -89,19 +89,18 @@ impl GuestRam {
         Run { first: (from - self.address) / PAGE as u64, count: (to - from) / PAGE as u64 }
     }
 
-    /// Makes room for about as many pages as the guest has of its own now, so that taking them later does not wait
-    /// for memory.
+    /// Allocates memory for about as many pages as the guest has private ones, so that reading them does not wait for it.
     pub fn prepare(&self) -> io::Result<Pages> {
         let expected = pages::count(&self.own_pages()?);
         Ok(Pages::with_room(expected + expected / 8 + 256))
     }
 
-    /// Takes the guest's own pages as they are now. The guest should not run.
+    /// Reads the guest's private pages. The guest should be paused.
     pub fn take_own(&self, prepared: Pages) -> io::Result<Pages> {
         self.take(self.own_pages()?, prepared)
     }
 
-    /// Takes some pages as they are now. The guest should not run.
+    /// Reads some pages. The guest should be paused.
     pub(super) fn take(&self, runs: Vec<Run>, mut prepared: Pages) -> io::Result<Pages> {
         prepared.runs = runs;
         let bytes = pages::count(&prepared.runs) as usize * PAGE;
@@ -183,7 +182,7 @@ impl GuestRam {
     }
 }
 
-/// Lets several threads fill one buffer, each its own part.
+/// Fills one buffer from several threads.
 fn in_pieces(
     runs: &[Run],
     content: &mut [u8],
@@ -209,7 +208,7 @@ fn join(worker: std::thread::ScopedJoinHandle<'_, io::Result<()>>) -> io::Result
     worker.join().unwrap_or_else(|_| Err(io::Error::other("copying guest memory failed")))
 }
 
-/// The kernel stops early when a page cannot be had; a partial copy is of no use.
+/// Turns a partial copy, after which the kernel could not access a page, into an error.
 fn check(copied: isize, wanted: usize) -> io::Result<()> {
     match usize::try_from(copied) {
         Ok(copied) if copied == wanted => Ok(()),

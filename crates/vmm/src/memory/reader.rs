@@ -1,4 +1,4 @@
-//! Putting a memory image into a guest.
+//! Loading a memory image into a guest.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,10 @@ use super::map::{Entry, Place};
 use super::pages::{PAGE, Pages, Run};
 use super::ram::GuestRam;
 
-/// Pages moved into a guest at once: few enough to stay in the processor's cache while they are read, verified and
-/// written.
+/// Pages per step: few enough to stay in the CPU cache while they are read, verified and written.
 const BATCH: u64 = 256;
 
-/// Something that takes pages of guest memory.
+/// A target for pages of guest memory.
 pub(super) trait Target: Sync {
     fn put(&self, pages: &Pages) -> io::Result<()>;
 }
@@ -26,8 +25,8 @@ impl Target for GuestRam {
 }
 
 impl MemoryFiles {
-    /// Writes an image's pages into a guest that has its base and has not run yet. Each is compared with its checksum
-    /// first, if the image has checksums; a page that does not match is an error of kind `InvalidData`.
+    /// Writes an image's pages into a guest that has its base and has not run yet. Each is verified first, if the image
+    /// has checksums; a mismatch is an error of kind `InvalidData`.
     pub fn put(&self, image: &MemoryImage, ram: &GuestRam) -> io::Result<()> {
         self.put_into(image, ram)
     }
@@ -44,7 +43,7 @@ impl MemoryFiles {
     }
 }
 
-/// Where to cut entries so that both parts have about the same number of pages.
+/// Where to split entries so that both parts have about the same number of pages.
 fn middle(entries: &[(Entry, &[u32])]) -> usize {
     let half = entries.iter().map(|(entry, _)| entry.run.count).sum::<u64>() / 2;
     let mut before = 0;

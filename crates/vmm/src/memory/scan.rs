@@ -1,4 +1,4 @@
-//! Asking the kernel which pages of a private mapping are a process's own.
+//! Finding the private pages of a mapping with `PAGEMAP_SCAN` or `/proc/PID/pagemap`.
 
 use std::fs::File;
 use std::io;
@@ -16,9 +16,9 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610;
-/// Protects what is found from writing again, and fails if that is not tracked.
+/// Write-protects the found pages again, and fails if writes are not tracked.
 const PROTECT: u64 = 1 | 2;
-/// Regions taken from the kernel in one call.
+/// Regions per call.
 const REGIONS: usize = 4096;
 
 #[repr(C)]
@@ -46,7 +46,7 @@ struct ScanArg {
     return_mask: u64,
 }
 
-/// Calls `found` with the address ranges that hold pages of the process's own, in order.
+/// Calls `found` with the address ranges of private pages, in order.
 pub(super) fn own_pages(
     pagemap: &File,
     range: Range<u64>,
@@ -54,7 +54,7 @@ pub(super) fn own_pages(
 ) -> io::Result<()> {
     let own = Question { flags: 0, mask: 0, answer: 0 };
     match scan(pagemap, range.clone(), own, |from, to, _| found(from, to)) {
-        // Kernels before 6.7 do not know the request; what they say page by page is the same, only slower to read.
+        // Kernels before 6.7 do not support the request; reading page by page gives the same result, but slower.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL)) => {
             read_pagemap(pagemap, range, found)
         }
@@ -62,7 +62,7 @@ pub(super) fn own_pages(
     }
 }
 
-/// The same for those of them that were written to since they were last asked for.
+/// The same for private pages that were written since the last call.
 pub(super) fn changed_pages(
     pagemap: &File,
     range: Range<u64>,
@@ -72,7 +72,7 @@ pub(super) fn changed_pages(
     scan(pagemap, range, changed, |from, to, _| found(from, to))
 }
 
-/// The same for all, each range with whether it was written to since [`changed_pages`] was last asked for.
+/// The same for all private pages, each range with whether it was written since the last [`changed_pages`].
 pub(super) fn own_and_changed(
     pagemap: &File,
     range: Range<u64>,
@@ -82,13 +82,13 @@ pub(super) fn own_and_changed(
     scan(pagemap, range, both, |from, to, categories| found(from, to, categories & PAGE_IS_WRITTEN != 0))
 }
 
-/// What to ask of pages of the process's own.
+/// What to query.
 #[derive(Clone, Copy)]
 struct Question {
     flags: u64,
-    /// What must be true of them besides.
+    /// Further conditions on the pages.
     mask: u64,
-    /// What to tell of them.
+    /// The properties to report.
     answer: u64,
 }
 
@@ -122,8 +122,8 @@ fn scan(
         for region in regions {
             found(region.start, region.end, region.categories);
         }
-        // With more than 512 regions the kernel says where it was when it wrote the last 512 of them, and not how far it
-        // came after that. What it has told of is not asked for again.
+        // With more than 512 regions the kernel reports the position of its last full batch of 512 as the end of the
+        // walk. Continue after the last reported region instead.
         let next = regions.last().map_or(0, |last| last.end).max(argument.walk_end);
         if next <= at {
             return Err(io::Error::other("the kernel's scan of the guest's memory made no progress"));

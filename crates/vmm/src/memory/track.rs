@@ -1,8 +1,8 @@
-//! Which pages of a guest are written to while it runs.
+//! Tracking which pages of a guest are written while it runs.
 //!
-//! The kernel can protect pages from writing and, at the first write to one, take the protection away again by itself
-//! (`UFFD_FEATURE_WP_ASYNC`, since Linux 6.7). A page that lost its protection was written to. Reading which those are
-//! and protecting them again is one step (`PAGEMAP_SCAN`), so no write is missed.
+//! The kernel can write-protect pages and remove the protection by itself at the first write (`UFFD_FEATURE_WP_ASYNC`,
+//! since Linux 6.7). A page without protection was written. Querying these pages and protecting them again is one atomic
+//! step (`PAGEMAP_SCAN`), so no write is missed.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ const UFFDIO_API: libc::Ioctl = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::Ioctl = 0xc020_aa00;
 /// `_IOR(0xaa, 0x01, struct uffdio_range)`.
 const UFFDIO_UNREGISTER: libc::Ioctl = 0x8010_aa01;
-/// What the kernel calls such a descriptor.
+/// The link target of a userfaultfd in `/proc/PID/fd`.
 const LINK: &str = "anon_inode:[userfaultfd]";
 
 #[repr(C)]
@@ -44,7 +44,7 @@ struct Register {
     ioctls: u64,
 }
 
-/// Keeps track of the pages that are written to, until it is dropped.
+/// Tracks writes until it is dropped.
 #[derive(Debug)]
 pub(super) struct WriteTracker {
     descriptor: OwnedFd,
@@ -53,12 +53,12 @@ pub(super) struct WriteTracker {
 }
 
 impl WriteTracker {
-    /// Starts to track a mapping of a process. Fails on kernels that cannot, and where tracing is not allowed.
+    /// Starts to track a mapping of a process. Fails on kernels without support, and if tracing is not permitted.
     pub fn start(pid: i32, start: u64, length: u64) -> io::Result<Self> {
         let descriptor = descriptor_of(pid)?;
         let mut api = Api { api: API, features: WP_ASYNC, ioctls: 0 };
         match request(&descriptor, UFFDIO_API, &mut api) {
-            // One that was opened earlier has been through this.
+            // A descriptor from an earlier copy is initialised already.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             other => other?,
         }
@@ -70,13 +70,13 @@ impl WriteTracker {
 
 impl Drop for WriteTracker {
     fn drop(&mut self) {
-        // Takes all protection away. A process that is gone needs none.
+        // Removes the protection. Fails if the process has ended.
         let mut range = Range { start: self.start, length: self.length };
         let _ = request(&self.descriptor, UFFDIO_UNREGISTER, &mut range);
     }
 }
 
-/// The userfaultfd of a process: the one that was opened for an earlier copy, or a new one.
+/// The userfaultfd of a process, from an earlier copy or new.
 fn descriptor_of(pid: i32) -> io::Result<OwnedFd> {
     let number = match find(pid)? {
         Some(number) => number,

@@ -2,12 +2,11 @@
 //!
 //! ```text
 //!   create ─► put, put again, … ─► finish: map and device state written, unused slots freed
-//!      └────────── dropped before it is finished: nothing is left ──────────┘
+//!      └────────── dropped before it is finished: everything is removed ──────────┘
 //! ```
 //!
-//! Pages can come in any order and more than once: the last content counts. So a machine's memory can be copied while
-//! the machine runs, and what changed meanwhile is put again. Nothing but the place and the checksum of each page is
-//! kept in memory.
+//! Pages can be written in any order and repeatedly: the last content counts. So a machine's memory can be copied while
+//! it runs, and changed pages are written again. Only the location and checksum of each page are kept in memory.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,16 +21,16 @@ use super::files::{DEVICE, MAP, MemoryFiles, MemoryImage, PACK, punch};
 use super::map::{PageMap, Place};
 use super::pages::{PAGE, Run};
 
-/// What writing an image took.
+/// The size of a written image.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Written {
     /// Pages that differ from the base.
     pub pages: u64,
-    /// Bytes put into files.
+    /// Bytes written to files.
     pub bytes: u64,
 }
 
-/// A memory image that is being written.
+/// A memory image in progress.
 #[derive(Debug)]
 pub struct ImageWriter {
     id: MemoryId,
@@ -39,21 +38,21 @@ pub struct ImageWriter {
     pack: File,
     parent: Option<(MemoryImage, Vec<File>)>,
     pages: Vec<Stored>,
-    /// Slots of the pack whose page needs none any more.
+    /// Unused slots of the pack.
     free: Vec<u32>,
     /// The first slot that was never used.
     next: u32,
     finished: bool,
 }
 
-/// What is known of a guest page.
+/// The state of a guest page.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     slot: u32,
     sum: u32,
 }
 
-/// The page was not put yet.
+/// The page was not written yet.
 const ABSENT: u32 = u32::MAX;
 /// The page is all zeros.
 const ZEROS: u32 = u32::MAX - 1;
@@ -62,7 +61,7 @@ const PARENT: u32 = u32::MAX - 2;
 const LAST_SLOT: u32 = u32::MAX - 3;
 
 impl ImageWriter {
-    /// Starts an image on the pages of `parent`.
+    /// Starts an image with an optional parent.
     pub fn create(
         files: &MemoryFiles,
         id: MemoryId,
@@ -81,7 +80,7 @@ impl ImageWriter {
         let pack = match File::options().read(true).write(true).create_new(true).open(dir.join(PACK)) {
             Ok(pack) => pack,
             Err(error) => {
-                // What matters is the first error.
+                // Report the first error.
                 let _ = fs::remove_dir_all(&dir);
                 return Err(error);
             }
@@ -90,10 +89,10 @@ impl ImageWriter {
         Ok(Self { id, dir, pack, parent, pages, free: Vec::new(), next: 0, finished: false })
     }
 
-    /// Takes pages. Those that were put before are replaced.
+    /// Writes pages, replacing earlier content.
     pub fn put(&mut self, runs: &[Run], content: &[u8]) -> io::Result<()> {
         let numbers = runs.iter().flat_map(|run| run.first..run.first + run.count);
-        // Neighbours in both the content and the pack are written at once.
+        // Pages that are adjacent in both the content and the pack are written together.
         let mut pending: Option<(u32, std::ops::Range<usize>)> = None;
         let mut theirs = [0; PAGE];
         for (index, page) in numbers.enumerate() {
@@ -118,7 +117,7 @@ impl ImageWriter {
         Ok(())
     }
 
-    /// Decides where a page is kept. Returns its slot if it must be written.
+    /// Chooses the location of a page. Returns its slot if it must be written.
     fn place(&mut self, page: u64, content: &[u8], theirs: &mut [u8; PAGE]) -> io::Result<Option<u32>> {
         let number = page as usize;
         let before = self
@@ -150,7 +149,7 @@ impl ImageWriter {
         Ok(Some(slot))
     }
 
-    /// Whether the parent keeps the same content for a page.
+    /// Whether the parent has the same content for a page.
     fn parent_has(&self, page: u64, content: &[u8], theirs: &mut [u8; PAGE]) -> io::Result<bool> {
         let Some((parent, packs)) = &self.parent else { return Ok(false) };
         let Some(Place::Pack { pack, at }) = parent.map.find(page) else { return Ok(false) };
@@ -158,11 +157,11 @@ impl ImageWriter {
         Ok(theirs[..] == *content)
     }
 
-    /// Completes the image. `own` are the pages that differ from the base, all of which must have been put; others that
-    /// were put are dropped.
+    /// Completes the image. `own` are the pages that differ from the base, all of which must have been written; other
+    /// written pages are dropped.
     pub fn finish(mut self, device: &[u8], own: &[Run]) -> io::Result<(MemoryImage, Written)> {
         let map = self.map(device, own)?;
-        // What could not be read back is not written.
+        // Never write a map that could not be read back.
         map.check()?;
         let used: Vec<Run> = map.pages_of(self.id);
         let used_pages: u64 = used.iter().map(|run| run.count).sum();
@@ -209,7 +208,7 @@ impl ImageWriter {
 impl Drop for ImageWriter {
     fn drop(&mut self) {
         if !self.finished {
-            // Whoever dropped it has an error to report; what stays is swept with the operation it belonged to.
+            // After a failure, the recovery of the operation removes the directory.
             let _ = in_place(|| fs::remove_dir_all(&self.dir));
         }
     }
@@ -220,7 +219,7 @@ fn is_zeros(page: &[u8]) -> bool {
     *page == ZERO_PAGE
 }
 
-/// Drops packs that no entry refers to, so that they need not be kept.
+/// Removes packs that no entry refers to.
 fn keep_used_packs(map: &mut PageMap) {
     let mut used = vec![false; map.packs.len()];
     for entry in &map.entries {

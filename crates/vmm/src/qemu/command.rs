@@ -1,7 +1,7 @@
-//! QEMU's command line, as a pure function of what the machine is.
+//! QEMU's command line, as a pure function of the machine.
 //!
-//! A memory image can only be restored into the very same list of devices in the same order, so there is one
-//! function that writes the list for booting, for making templates and for restoring.
+//! A memory image can only be restored with the same devices in the same order, so one function writes the list for
+//! booting, for making templates and for restoring.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::Qemu;
 use crate::hardware::{Accel, Hardware, LinkKind};
 
-/// Changes whenever the list of devices does: memory images made with another list are of no use.
+/// The version of the list of devices. Memory images made with another version cannot be restored.
 pub const LAYOUT: u32 = 2;
 
-/// Translated code a QEMU without KVM may keep, in MiB. The default of 1 GiB is never given back.
+/// The size of the translation buffer without KVM, in MiB. QEMU never frees the default of 1 GiB.
 const TRANSLATION_CACHE_MB: u32 = 64;
 
 /// Size of [`DiskFile::Blank`].
@@ -26,9 +26,9 @@ const BLANK_BYTES: u64 = 1 << 43;
 pub enum Memory {
     /// In QEMU's own anonymous memory.
     Anonymous,
-    /// In a file that QEMU writes: how a template is made.
+    /// In a file that QEMU writes to: for making a template.
     Shared(PathBuf),
-    /// Copied on write from a file that stays as it is: how a template is cloned.
+    /// Copied on write from a file that does not change: for cloning a template.
     Private(PathBuf),
 }
 
@@ -42,27 +42,27 @@ impl Memory {
     }
 }
 
-/// How the guest comes to life.
+/// How the guest starts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BootSource {
     /// From a kernel.
     Kernel(Boot),
-    /// From a device state that the monitor will name.
+    /// From a device state that is given over the monitor.
     Incoming,
 }
 
-/// A kernel and what it is told.
+/// A kernel to boot.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Boot {
     /// The kernel.
     pub kernel: PathBuf,
     /// The initramfs.
     pub initrd: PathBuf,
-    /// Rate of the host's time stamp counter, for guests that cannot measure it themselves.
+    /// The rate of the host's time stamp counter, for guests that cannot calibrate it.
     pub tsc_khz: Option<u64>,
 }
 
-/// What a machine's disk is.
+/// The disk of a machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DiskFile {
     /// A file.
@@ -71,17 +71,17 @@ pub enum DiskFile {
         path: PathBuf,
         /// Its format, as QEMU calls it.
         format: &'static str,
-        /// What it stands on, nearest first.
+        /// Its backing files, nearest first.
         below: Vec<PathBuf>,
-        /// The disks that QEMU is to see, if others may follow this one.
+        /// The machine's private disk directory, if the disk may be replaced while it runs.
         own: Option<OwnDisks>,
     },
-    /// Nothing but zeros, and larger than any real disk: what a template is made with. A clone believes in that
-    /// size until it is told its own, so it never takes a real disk for too small.
+    /// Only zeros, and larger than any real disk: for making a template. A clone assumes that size until it is told its
+    /// own, so a real disk never seems too small.
     Blank,
 }
 
-/// A directory with all disks one machine uses. What is put there later, its QEMU can open.
+/// A directory with the disks of one machine. Its QEMU can open disks that are added later.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OwnDisks {
     /// The directory.
@@ -90,26 +90,26 @@ pub struct OwnDisks {
     pub at: Vec<PathBuf>,
 }
 
-/// Everything a command line is made from.
+/// The inputs of a command line.
 #[derive(Clone, Debug)]
 pub struct CommandLine<'a> {
     /// The program.
     pub qemu: &'a Qemu,
-    /// The machine's shape.
+    /// The machine's hardware.
     pub hardware: Hardware,
     /// Where its memory lives.
     pub memory: Memory,
-    /// How it comes to life.
+    /// How it starts.
     pub boot: BootSource,
     /// Its disk.
     pub disk: DiskFile,
     /// Listening socket of the monitor.
     pub monitor_fd: i32,
-    /// Listening socket of the console. The machine starts when somebody has connected to it.
+    /// Listening socket of the console. The machine starts when it is connected.
     pub console_fd: i32,
     /// The devices of the link to the agent, as pairs of flag and value.
     pub link: Vec<(&'static str, String)>,
-    /// Listening socket of a second serial port that carries whatever one likes, for measuring the transport.
+    /// Listening socket of a second serial port, for measuring the transport.
     pub spare_fd: Option<i32>,
 }
 
@@ -141,7 +141,7 @@ impl CommandLine<'_> {
         line.option("-display", "none");
         line.option("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
         line.flags(["-nodefaults", "-no-user-config", "-no-reboot"]);
-        // A state saved from a running machine has no such section, and a restoring QEMU expects it or does not.
+        // A state saved from a running machine does not contain this section, so a restoring QEMU must not expect it.
         line.option("-global", "migration.send-configuration=off");
     }
 
@@ -181,7 +181,7 @@ impl CommandLine<'_> {
         let listener = |fd| format!("fd={fd},server=on,wait=off");
         line.option("-chardev", &format!("socket,id=monitor,{}", listener(self.monitor_fd)));
         line.option("-mon", "chardev=monitor,mode=control");
-        // What is printed while nobody is connected is lost, and a kernel may give up at its first instruction.
+        // Wait for the connection: output before that is lost, and a kernel may panic at its first instruction.
         line.option("-chardev", &format!("socket,id=console,fd={},server=on,wait=on", self.console_fd));
         line.option("-serial", "chardev:console");
         for (flag, value) in &self.link {
@@ -193,8 +193,8 @@ impl CommandLine<'_> {
         }
         match &self.disk {
             DiskFile::File { path, format, .. } => {
-                // Flushes may be lost with the host, never with QEMU: the page cache holds what was written.
-                // A full host stops the guest and says so; any other error is for the guest to see.
+                // Without flushes, data may be lost if the host crashes, but not if QEMU does: it is in the page cache.
+                // A full disk pauses the guest; any other error is reported to it.
                 let node = node_name(path);
                 let drive = format!(
                     "if=none,id=root,node-name={node},format={format},cache=unsafe,discard=unmap,werror=enospc,\
@@ -211,16 +211,16 @@ impl CommandLine<'_> {
         }
         line.option("-device", "virtio-blk-device,drive=root");
         line.option("-netdev", "hubport,id=net,hubid=0");
-        // A clone has its own address and nobody to announce its predecessor's to.
+        // A clone has its own address, so the template's need not be announced.
         line.option("-device", "virtio-net-device,netdev=net,guest_announce=off");
         line.option("-object", "rng-random,id=entropy,filename=/dev/urandom");
         line.option("-device", "virtio-rng-device,rng=entropy");
     }
 }
 
-/// What QEMU calls the disk in a file.
+/// QEMU's node name of a disk.
 pub fn node_name(disk: &Path) -> String {
-    /// The longest name QEMU takes.
+    /// The longest node name.
     const LONGEST: usize = 31;
     let digest = blake3::hash(disk.file_stem().unwrap_or_default().as_encoded_bytes()).to_hex();
     format!("d{}", &digest[..LONGEST - 1])
@@ -228,8 +228,8 @@ pub fn node_name(disk: &Path) -> String {
 
 /// The processor a guest sees.
 ///
-/// Translated, `rep movsb` moves one byte at a time. A guest that is not told it were fast copies and clears memory
-/// three to seven times faster in other ways.
+/// QEMU's translator executes `rep movsb` one byte at a time. A guest that is not told that it is fast copies and clears
+/// memory in other ways, three to seven times faster.
 pub(crate) fn processor(accel: Accel) -> &'static str {
     match accel {
         Accel::Kvm => "host",
@@ -237,19 +237,18 @@ pub(crate) fn processor(accel: Accel) -> &'static str {
     }
 }
 
-/// What a guest kernel is told, but for what is measured at boot.
+/// The kernel command line, except for values that are measured at boot.
 ///
-/// A guest has one tenant, who is root in it: modules that keep its users apart, and statistics of who waits for whom,
-/// only slow every file access and every switch down.
+/// A guest has one tenant, who is root in it: security modules and scheduling statistics only slow it down.
 pub(crate) fn kernel_words(hardware: &Hardware) -> String {
     let mut words = "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 random.trust_cpu=on 8250.nr_uarts=1 \
                      i8042.noaux i8042.nokbd rcupdate.rcu_expedited=1 psi=0 audit=0 nowatchdog \
                      lsm=landlock"
         .to_owned();
     if hardware.accel == Accel::Tcg {
-        // A microvm has nothing to measure the time stamp counter against, and mitigations protect nothing when
-        // every instruction is translated. Translated code is kept by address: with programs and libraries at
-        // random places each start of a program translates all of it again, 20 ms for `true`.
+        // A microvm cannot calibrate the time stamp counter, and mitigations have no effect on translated code.
+        // Translated code is cached by address: with address space randomisation each start of a program would
+        // translate all of it again, which takes 20 ms for `true`.
         words.push_str(" tsc=reliable no_timer_check mitigations=off norandmaps");
     }
     if hardware.link == LinkKind::Vsock {

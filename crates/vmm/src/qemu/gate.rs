@@ -1,4 +1,4 @@
-//! A gate between fork and exec, at which a new process waits until it has been put where it belongs.
+//! A gate between fork and exec: a new process waits there until it has been put into its cgroup.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -10,19 +10,19 @@ pub(crate) struct Gatekeeper(UnixStream);
 /// The child's end.
 pub(crate) struct Gate {
     ours: OwnedFd,
-    /// The child's copy of the parent's end. While it is open, the child does not hear of its parent's death.
+    /// The child's copy of the parent's end. It is closed first, or the child would not notice the parent's death.
     keepers: RawFd,
 }
 
 impl Gatekeeper {
-    /// A gate that is shut.
+    /// A closed gate.
     pub fn new() -> io::Result<(Self, Gate)> {
         let (keeper, ours) = UnixStream::pair()?;
         let keepers = keeper.as_raw_fd();
         Ok((Self(keeper), Gate { ours: ours.into(), keepers }))
     }
 
-    /// Waits for the child and lets it in if `admit`, which is given its process id, succeeds. `None` if nobody came.
+    /// Waits for the child and opens the gate if `admit`, which gets its process id, succeeds. `None` if the child died.
     pub fn let_in<T, E>(self, admit: impl FnOnce(u32) -> Result<T, E>) -> io::Result<Option<Result<T, E>>> {
         let mut pid = [0; 4];
         let Self(mut stream) = self;
@@ -39,7 +39,7 @@ impl Gatekeeper {
 }
 
 impl Gate {
-    /// Waits to be let in. Runs between fork and exec, so it makes system calls and nothing else.
+    /// Waits until the gate is opened. Runs between fork and exec, so it only makes system calls.
     pub fn pass(&self) -> io::Result<()> {
         // SAFETY: the descriptor is the child's copy of one that only the parent uses.
         unsafe { libc::close(self.keepers) };

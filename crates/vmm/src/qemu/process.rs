@@ -19,12 +19,12 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 
 use super::credentials::Credentials;
+use super::entry::{EntryChild, EntryMonitor};
 use super::gate::{Gate, Gatekeeper};
 use super::log::{is_remark, read_tail};
 use super::read_only::ask_for_tracing;
 use super::spawner;
 use super::status::{process_end, start_time, watch};
-use super::way_in::{Traveller, WayIn};
 use crate::VmError;
 use crate::confine::{Confinement, Group};
 use crate::hardware::Hardware;
@@ -102,26 +102,28 @@ impl Process {
                 Gatekeeper::new().map(|(keeper, gate)| (Some(keeper), Some(gate))).map_err(starting())?
             }
         };
-        let (way_in, traveller) = match spawn.isolate.take() {
+        let (entry, entry_child) = match spawn.isolate.take() {
             None => (None, None),
             Some(Isolate { by, files }) => {
-                let (way_in, traveller) = by.entry(files).and_then(WayIn::new).map_err(isolating(None))?;
-                (Some(way_in), Some(traveller))
+                let (entry, entry_child) =
+                    by.entry(files).and_then(EntryMonitor::new).map_err(isolating(None))?;
+                (Some(entry), Some(entry_child))
             }
         };
         let read_only = spawn.read_only.map(|file| CString::new(file.as_os_str().as_bytes())).transpose();
         let read_only = read_only.map_err(io::Error::other).map_err(starting())?;
-        prepare(&mut command, &spawn, gate, traveller);
+        prepare(&mut command, &spawn, gate, entry_child);
         let started = match (&spawn.confine, gatekeeper) {
             (Some(confine), Some(gatekeeper)) => start_confined(command, read_only, confine, gatekeeper),
             _ => {
                 spawner::spawn_with(command, read_only).wait().map(|child| (child, None)).map_err(starting())
             }
         };
-        let (child, group) = started.map_err(|error| match (error, way_in.and_then(WayIn::failed_to)) {
-            (VmError::Io { cause, .. }, Some(step)) => isolating(Some(step))(cause),
-            (error, _) => error,
-        })?;
+        let (child, group) =
+            started.map_err(|error| match (error, entry.and_then(EntryMonitor::failed_to)) {
+                (VmError::Io { cause, .. }, Some(step)) => isolating(Some(step))(cause),
+                (error, _) => error,
+            })?;
         let pid = child.id();
         let mut guard = KillOnDrop(Some(child));
         let pidfd = watch(pid).map_err(VmError::io("watch the QEMU process"))?;
@@ -289,7 +291,7 @@ fn isolating(step: Option<String>) -> impl FnOnce(io::Error) -> VmError {
     })
 }
 
-fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, traveller: Option<Traveller>) {
+fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, entry_child: Option<EntryChild>) {
     let inherited: Vec<RawFd> = spawn.inherited.iter().map(AsRawFd::as_raw_fd).collect();
     let (run_as, ephemeral, traced) = (spawn.run_as, spawn.ephemeral, spawn.read_only.is_some());
     let parent = rustix::process::getpid();
@@ -313,8 +315,8 @@ fn prepare(command: &mut Command, spawn: &Spawn<'_>, gate: Option<Gate>, travell
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
             rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
         }
-        if let Some(traveller) = &traveller {
-            traveller.go()?;
+        if let Some(child) = &entry_child {
+            child.enter()?;
         }
         if let Some(Credentials { uid, gid, kvm_gid }) = run_as {
             let gid = rustix::thread::Gid::from_raw(gid);

@@ -1,4 +1,4 @@
-//! What is in a file that is mostly holes.
+//! Hashing sparse files.
 #![expect(
     clippy::disallowed_methods,
     reason = "called by the store, which runs `in_place` or on a blocking thread"
@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 const BLOCK: u64 = 64 * 1024;
 
-/// A hash of a file's length and of its blocks that are not all zeros, with their places.
+/// A hash of a file's length and its non-zero blocks with their offsets.
 ///
-/// Nothing is read where there is nothing: a disk of 10 GiB that holds 300 MiB is read as fast as 300 MiB. Whether
-/// zeros are a hole or were written makes no difference, since a copy may have turned one into the other.
+/// Holes are not read: a disk of 10 GiB with 300 MiB of data is read as fast as 300 MiB. Holes and written zeros are
+/// equal, because copying may turn one into the other.
 ///
-/// What is a link to is not read: whatever keeps it must do so by itself. It has a name that nothing else ever had.
+/// For a symbolic link, only its target's name is hashed: a ZFS volume checks its own integrity, and its name is unique.
 pub(super) fn hash(path: &Path) -> io::Result<String> {
     if let Ok(target) = std::fs::read_link(path) {
         return Ok(blake3::hash(target.as_os_str().as_encoded_bytes()).to_hex().to_string());
@@ -44,7 +44,7 @@ pub(super) fn hash(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// Where data begins at or behind a place, and ends.
+/// The next data region at or after an offset.
 fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(start) => Ok(Some((start, seek(file, SeekFrom::Hole(start))?))),

@@ -1,4 +1,4 @@
-//! What a memory image depends on.
+//! Keys of templates and memory images: hashes of everything they depend on.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use crate::hardware::{Hardware, LinkKind};
 use crate::machine::{GuestKernel, Host};
 use crate::qemu::{LAYOUT, kernel_words, processor};
 
-/// Names the base template of a shape. Anything that changes here means another template.
+/// The key of the base template for some hardware.
 pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> String {
     let Hardware { accel, link, vcpus, memory_mb } = hardware;
     digest(&[
@@ -27,13 +27,13 @@ pub fn base_key(host: &Host, kernel: &GuestKernel, hardware: &Hardware) -> Strin
     ])
 }
 
-/// Names the warm template of an image's disk on a base.
+/// The key of the warm template of an image's disk on a base.
 pub fn warm_key(base: &str, image: &str, disk_bytes: u64, disks: &dyn Disks) -> String {
     digest(&["warm", base, image, &disk_bytes.to_string(), &disks.realm(), &format!("{WARM_UP:?}")])
 }
 
-/// Names what has to be the same for a memory image to be restored: all that a base template depends on but its
-/// kernel, because a kernel that runs is in the image.
+/// The key that must match for a memory image to be restored: everything that a base template depends on, except the
+/// kernel, which is part of the image.
 pub fn restore_key(host: &Host, hardware: &Hardware) -> String {
     let Hardware { accel, link, vcpus, memory_mb } = hardware;
     digest(&[
@@ -46,7 +46,7 @@ pub fn restore_key(host: &Host, hardware: &Hardware) -> String {
     ])
 }
 
-/// The devices of a link, which come in kinds that do not fit each other.
+/// The devices of a link. Images with different devices are not compatible.
 fn devices_of(link: LinkKind) -> &'static str {
     match link {
         LinkKind::Serial => "virtio-serial",

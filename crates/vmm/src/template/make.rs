@@ -17,7 +17,7 @@ use crate::machine::{GuestKernel, Host, Launch, Machine, RestoreFrom, root_disk}
 use crate::qemu::{DiskFile, Memory};
 use crate::users::User;
 
-/// Commands a warm template has run once, so that their files are in memory. Those an image lacks are left out.
+/// Commands that a warm template runs once, so that their files are in the page cache. An image may lack some.
 pub(super) const WARM_UP: [&[&str]; 10] = [
     &["/bin/true"],
     &["/bin/sh", "-c", "exit 0"],
@@ -31,18 +31,18 @@ pub(super) const WARM_UP: [&[&str]; 10] = [
     &["/usr/bin/python3", "-c", "pass"],
 ];
 
-/// An image's disk, as a warm template is made for it.
+/// The disk of an image, for a warm template.
 #[derive(Clone, Debug)]
 pub struct ImageDisk {
     /// The raw image.
     pub raw: PathBuf,
-    /// Tells this content from any other.
+    /// Identifies its content.
     pub identity: String,
     /// The disk's size.
     pub bytes: u64,
 }
 
-/// Returns the base template for a shape, booting a guest for it if there is none.
+/// Makes the base template for some hardware by booting a guest, unless another process has made it.
 pub async fn make_base(
     templates: &Templates,
     host: &Host,
@@ -63,7 +63,7 @@ pub async fn make_base(
     publish(partial, vec![RAM, DEVICE], format!("base {hardware:?}"), None).await
 }
 
-/// Returns the warm template for an image on a base, cloning the base for it if there is none.
+/// Makes the warm template for an image by cloning the base template, unless another process has made it.
 pub async fn make_warm(
     templates: &Templates,
     host: &Host,
@@ -94,8 +94,7 @@ pub async fn make_warm(
     publish(partial, vec![RAM, DEVICE, DISK], description, Some(image.raw.clone())).await
 }
 
-/// Mounts the image's root and writes a name and an id of the usual lengths into it, so that a clone only has to
-/// overwrite them.
+/// Mounts the image's root and sets a host name and machine id of the usual lengths, which a clone only overwrites.
 fn mount_root() -> Configure {
     Configure {
         hostname: Some(format!("ws-{:08}", 0)),
@@ -169,13 +168,13 @@ async fn warm_up(machine: &Machine) -> Result<(), crate::link::LinkError> {
     for argv in WARM_UP {
         let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
         let mut process = machine.guest().exec(Exec { argv, ..Exec::default() }).await?;
-        // An image without this command is warmed by the others.
+        // An image may lack this command.
         while let Ok(Some(_)) = process.next().await {}
     }
     machine.guest().sync().await
 }
 
-/// A template that no clone can be made from is not published.
+/// Tests a template by cloning it before it is published.
 async fn try_out(
     partial: &Partial,
     host: &Host,
@@ -194,7 +193,7 @@ async fn try_out(
     Ok(())
 }
 
-/// Makes room for the sockets of the next machine in a directory. Which there are depends on the link.
+/// Removes the sockets of the last machine from a directory.
 #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
 fn remove_sockets(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
@@ -207,7 +206,7 @@ fn remove_sockets(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies what a sparse file holds, leaving its holes.
+/// Copies a sparse file, keeping its holes.
 fn copy_data(from: &File, to: &File) -> io::Result<()> {
     use rustix::fs::{SeekFrom, seek};
     use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! What a template's directory says about itself.
+//! The manifest of a template.
 #![expect(
     clippy::disallowed_methods,
     reason = "called by the store, which runs `in_place` or on a blocking thread"
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::content::hash;
 use crate::probe::boot_id;
 
-/// The only format there is.
+/// The format version.
 const FORMAT: u32 = 2;
 const FILE: &str = "template.json";
 
@@ -23,11 +23,11 @@ const FILE: &str = "template.json";
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     format: u32,
-    /// What it is, for a reader.
+    /// A description, for people.
     pub description: String,
-    /// Image file a warm template's disk is layered on.
+    /// The image file of a warm template.
     pub image: Option<PathBuf>,
-    /// The boot of the host in which the files were last read whole.
+    /// The boot id of the host when the files were last verified.
     verified_in: String,
     /// The files, in a fixed order.
     files: Vec<FileRecord>,
@@ -37,7 +37,7 @@ pub(super) struct Manifest {
 #[serde(deny_unknown_fields)]
 struct FileRecord {
     name: String,
-    /// Size, inode and modification time: differs as soon as anyone wrote to the file.
+    /// Size, inode and modification time, which change when the file is written to.
     stamp: String,
     blake3: String,
 }
@@ -46,7 +46,7 @@ struct FileRecord {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Condition {
     Sound,
-    /// Something was touched or the host rebooted: only the contents can tell.
+    /// A file was touched or the host rebooted: the contents have to be hashed.
     Doubtful,
 }
 
@@ -76,21 +76,21 @@ impl Manifest {
         fs::rename(partial, dir.join(FILE))
     }
 
-    /// Writes it if that is possible. On a full disk it is not, and the files are only read once more the next time.
+    /// Writes it. On failure, for example because the disk is full, the files are verified again the next time.
     pub fn keep(&self, dir: &Path) {
         if let Err(error) = self.write(dir) {
             let _ = fs::remove_file(dir.join(".template.json"));
-            tracing::warn!(%error, "could not note that a template is sound");
+            tracing::warn!(%error, "could not record that a template is intact");
         }
     }
 
-    /// A few `stat` calls: this is on the way of every start.
+    /// A few `stat` calls: this is part of every start.
     pub fn condition(&self, dir: &Path) -> io::Result<Condition> {
         for record in &self.files {
             if stamp(&dir.join(&record.name))? != record.stamp {
                 return Ok(Condition::Doubtful);
             }
-            // What a link names must be there too.
+            // The target of a link must exist too.
             fs::metadata(dir.join(&record.name))?;
         }
         let image_is_there = self.image.as_ref().is_none_or(|image| image.is_file());
@@ -100,7 +100,7 @@ impl Manifest {
         Ok(if self.verified_in == boot_id() { Condition::Sound } else { Condition::Doubtful })
     }
 
-    /// Reads all files and compares. Returns a manifest with fresh stamps.
+    /// Verifies all files. Returns a manifest with current stamps.
     pub fn verify(&self, dir: &Path) -> io::Result<Self> {
         let names: Vec<&str> = self.files.iter().map(|record| record.name.as_str()).collect();
         let found = Self::of(dir, &names, self.description.clone(), self.image.clone())?;
@@ -108,7 +108,7 @@ impl Manifest {
         if same { Ok(found) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "its contents changed")) }
     }
 
-    /// Notes that the template was used now, for whoever decides which to remove.
+    /// Records that the template was used now.
     pub fn touch(dir: &Path) {
         if let Ok(file) = File::open(dir.join(FILE)) {
             let _ = file.set_modified(std::time::SystemTime::now());

@@ -1,23 +1,23 @@
-//! Memory images of booted, idle guests. Every start clones one.
+//! Templates: saved states of booted, idle guests, which every start clones.
 //!
-//! Two tiers, both directories `templates/<key>/`:
+//! There are two tiers, both in directories `templates/<key>/`:
 //!
-//! * **base**: the agent answers, no disk is mounted. One serves every image of that hardware.
-//! * **warm**: a base clone with one image's root mounted and its first commands run. Carries the disk layer that
-//!   belongs to that memory; a clone's disk is a layer on top of it.
+//! * **base**: the agent answers, no disk is mounted. Shared by all images with the same hardware.
+//! * **warm**: a clone of a base with one image's root mounted and some commands run. Includes the disk layer that
+//!   belongs to its memory; a clone's disk is a layer on top of it.
 //!
 //! ```text
-//!   wanted ──► present, stamp fits ───────────────────────────► use
-//!      │             │ stamp differs, or the host rebooted
+//!   needed ──► exists, stamps match ──────────────────────────► use
+//!      │             │ stamps differ, or the host rebooted
 //!      │             ▼
-//!      │        contents hashed ── same ──► new stamp ────────► use
+//!      │        contents hashed ── same ──► new stamps ───────► use
 //!      │             │ damaged: removed
 //!      ▼             ▼
 //!   made in `.key.partial` under a lock ── a clone of it answers ──► renamed ──► use
 //! ```
 //!
-//! A template whose making fails, or whose maker is killed, leaves only a partial directory that the next maker of
-//! anything sweeps away.
+//! If making a template fails or its process is killed, only a partial directory is left, which the next process that
+//! makes a template removes.
 
 mod content;
 mod key;

@@ -27,18 +27,18 @@ pub struct Templates {
     root: PathBuf,
 }
 
-/// What reading all templates has shown.
+/// The result of verifying all templates.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Verified {
-    /// How many are as they were made.
+    /// The number of intact templates.
     pub sound: usize,
-    /// Those that were damaged, each with the reason.
+    /// Damaged templates, which were removed, each with the reason.
     pub removed: Vec<String>,
-    /// Those that could not be read, each with the reason; they stay.
+    /// Templates that could not be read and were kept, each with the reason.
     pub unread: Vec<String>,
 }
 
-/// One template that can be cloned.
+/// A template that can be cloned.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Template {
     dir: PathBuf,
@@ -61,13 +61,13 @@ impl Template {
     }
 }
 
-/// A template being made. Dropped before it is published, it disappears.
+/// A template in progress. Dropping it before it is published removes it.
 #[derive(Debug)]
 pub(super) struct Partial {
     pub dir: PathBuf,
     target: PathBuf,
     lock_path: PathBuf,
-    /// The group that reads it, if it was made by another user.
+    /// The group that may read it, if QEMU runs as another user.
     group: Option<u32>,
     _lock: File,
 }
@@ -99,19 +99,19 @@ impl Templates {
                 None
             }
             Err(error) => {
-                tracing::warn!(template = key, %error, "this template cannot be read now");
+                tracing::warn!(template = key, %error, "could not read a template");
                 None
             }
         }
     }
 
-    /// Removes a template. Machines that were cloned from it go on: they hold its files open.
+    /// Removes a template. Machines that were cloned from it have its files open and continue to run.
     pub fn remove(&self, key: &str) {
         // What is left after a failure is found damaged at the next start, and removed then.
         let _ = in_place(|| fs::remove_dir_all(self.root.join(key)));
     }
 
-    /// Reads every template whole and removes the damaged ones. One that cannot be read now is not damaged.
+    /// Verifies every template and removes damaged ones. One that cannot be read is kept.
     pub fn verify_all(&self) -> io::Result<Verified> {
         in_place(|| self.verify_all_blocking())
     }
@@ -134,8 +134,8 @@ impl Templates {
         Ok(verified)
     }
 
-    /// Removes the least recently used templates until all others fit into `max_bytes`, sparing `keep`, and
-    /// whatever a killed maker left.
+    /// Removes the least recently used templates, except those in `keep`, until the rest fits into `max_bytes`, and partial
+    /// templates of killed processes.
     pub fn collect(&self, max_bytes: u64, keep: &[&str]) -> io::Result<()> {
         in_place(|| self.collect_blocking(max_bytes, keep))
     }
@@ -157,7 +157,7 @@ impl Templates {
         self.sweep()
     }
 
-    /// Begins to make a template, waiting for anyone else who is making the same one.
+    /// Starts to make a template. Waits if another process is making the same one.
     pub(super) fn begin(&self, key: &str, owner: Option<Credentials>) -> Result<Partial, VmError> {
         let make = || {
             let lock = self.hold(key)?;
@@ -174,12 +174,12 @@ impl Templates {
         make().map_err(VmError::io("prepare a template directory"))
     }
 
-    /// Takes the lock of a key, waiting for whoever holds it.
+    /// Locks a key, waiting for the current holder.
     fn hold(&self, key: &str) -> io::Result<File> {
         loop {
             let lock = self.lock(key)?;
             flock(&lock, FlockOperation::LockExclusive)?;
-            // Its last holder may have removed the file that was waited for.
+            // The last holder may have removed the lock file.
             if self.is_current(&lock, key) {
                 return Ok(lock);
             }
@@ -211,7 +211,7 @@ impl Templates {
         Ok(found)
     }
 
-    /// Removes partial directories nobody is working on, and locks nobody holds.
+    /// Removes partial directories and lock files that no process has locked.
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.root)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
@@ -229,7 +229,7 @@ impl Templates {
 }
 
 impl Partial {
-    /// Writes the manifest over the files and gives the template its name.
+    /// Writes the manifest and makes the template visible.
     pub fn publish(
         self,
         files: &[&str],
@@ -253,7 +253,7 @@ impl Partial {
         Ok(Template { dir: self.target.clone() })
     }
 
-    /// The template as it is so far, for trying it out.
+    /// The unpublished template, for testing it.
     pub fn as_template(&self) -> Template {
         Template { dir: self.dir.clone() }
     }
@@ -279,7 +279,7 @@ fn check(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether an error says that a template is not what was made: not that the host could not read it, or is full.
+/// Whether an error means that a template is damaged, not that it could not be read or the disk is full.
 fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)

@@ -1,4 +1,4 @@
-//! The key without which an agent on vsock talks to nobody.
+//! The key that authenticates the host to an agent on vsock.
 #![expect(
     clippy::disallowed_methods,
     reason = "called `in_place`, by the start of a machine and by reconnecting"
@@ -14,32 +14,32 @@ use agentiso_proto::{LINK_KEY_LEN, LINK_KEY_PORT, give_link_key};
 
 use crate::sockets::SocketDir;
 
-/// Where it is kept, for whoever comes back to the machine: in a directory that nobody else can enter.
+/// The file it is stored in, for reconnecting. Only the owner can enter the machine's directory.
 const FILE: &str = "link.key";
 
 /// The key of one machine.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkKey([u8; LINK_KEY_LEN]);
 
-/// The port over which the guest gets it.
+/// The serial port over which the guest gets the key.
 pub(crate) struct KeyPort {
     listener: UnixListener,
     offer: KeyOffer,
 }
 
-/// The key on its way to the guest. QEMU throws away what it has not passed on when this goes, so it must be there
-/// until the guest has shown that it knows the key.
+/// The open connection of that port. QEMU discards unread data when it is closed, so it stays open until the guest has the
+/// key.
 pub(crate) struct KeyOffer {
     _stream: UnixStream,
 }
 
 impl LinkKey {
-    /// Makes one and keeps it in the machine's directory.
+    /// Generates a key and stores it in the machine's directory.
     pub fn make(dir: &SocketDir) -> io::Result<Self> {
         let mut key = [0; LINK_KEY_LEN];
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
         let path = dir.address(FILE);
-        // The directory is QEMU's, which must not lead us elsewhere by a link.
+        // QEMU owns the directory, so a link in it must not be followed.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -48,7 +48,7 @@ impl LinkKey {
         Ok(Self(key))
     }
 
-    /// The key of a machine that runs; `None` if it was started by a version that had none.
+    /// The key of a running machine; `None` if it was started by a version without keys.
     pub fn of(dir: &SocketDir) -> io::Result<Option<Self>> {
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(dir.address(FILE));
         let mut file = match opened {
@@ -60,12 +60,12 @@ impl LinkKey {
         Ok(Some(Self(key)))
     }
 
-    /// What is sent first.
+    /// The bytes to send first on a connection.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Gives it to whoever opens the port: the kernel holds it until QEMU and the guest take it.
+    /// Opens the port and writes the key to it. The kernel buffers it until QEMU and the guest read it.
     pub fn port(&self, dir: &SocketDir) -> io::Result<KeyPort> {
         let listener = dir.listen("key.sock")?;
         let mut stream = dir.connect("key.sock")?;
@@ -75,7 +75,7 @@ impl LinkKey {
 }
 
 impl KeyPort {
-    /// Its devices.
+    /// QEMU's arguments for the port.
     pub fn arguments(&self) -> Vec<(&'static str, String)> {
         let fd = self.listener.as_raw_fd();
         vec![
@@ -85,12 +85,12 @@ impl KeyPort {
         ]
     }
 
-    /// What has to stay when QEMU has the port.
+    /// The connection that has to stay open.
     pub fn offer(self) -> KeyOffer {
         self.offer
     }
 
-    /// What QEMU inherits.
+    /// The descriptor that QEMU inherits.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

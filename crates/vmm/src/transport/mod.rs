@@ -1,4 +1,4 @@
-//! How host and agent reach each other: a virtio serial port or a virtio socket, behind one trait.
+//! The transport between host and agent: a virtio serial port or vsock, behind one trait.
 
 mod key;
 mod own_port;
@@ -29,17 +29,17 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 pub(crate) type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
 
-/// Where the agent of a running machine is reached.
+/// The address of the agent of a running machine.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Address {
-    /// By the serial port's socket in its directory.
+    /// The serial port's socket in the machine's directory.
     Serial,
-    /// By this context id.
+    /// This vsock context id.
     Vsock(u32),
 }
 
-/// Opens a stream to the agent of a machine that runs already.
+/// Connects to the agent of a running machine.
 pub(crate) async fn reach(address: Address, sockets: &SocketDir) -> io::Result<Box<dyn Stream>> {
     match address {
         Address::Serial => serial::connect(sockets).map(|stream| Box::new(stream) as Box<dyn Stream>),
@@ -47,7 +47,7 @@ pub(crate) async fn reach(address: Address, sockets: &SocketDir) -> io::Result<B
     }
 }
 
-/// The host's end of a machine's link, from before its QEMU starts.
+/// The host's end of a machine's link, created before its QEMU starts.
 pub(crate) trait Transport: Send + Sync {
     /// The devices QEMU needs for it, as pairs of flag and value.
     fn arguments(&self) -> Vec<(&'static str, String)>;
@@ -55,17 +55,17 @@ pub(crate) trait Transport: Send + Sync {
     /// Descriptors QEMU inherits.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Where the agent will be reached, by whoever comes later.
+    /// The address of the agent, for reconnecting.
     fn address(&self) -> Address;
 
-    /// Opens a stream. What is written to it waits until the agent reads.
+    /// Connects to the agent. Data is buffered until the agent reads it.
     fn connect(&self) -> Connecting<'_>;
 
-    /// Why no stream could be opened so far, if that is known.
+    /// Why connecting has failed so far, if that is known.
     fn refusal(&self) -> Option<&'static str> {
         None
     }
 
-    /// Ends it but for what the guest may still have to take.
+    /// Closes it, except for the key that the guest may not have read yet.
     fn key_offer(self: Box<Self>) -> Option<KeyOffer>;
 }

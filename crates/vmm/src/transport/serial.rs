@@ -16,7 +16,7 @@ pub(crate) struct Serial {
 }
 
 impl Serial {
-    /// Listens in the machine's directory, and connects at once: the kernel holds the connection until QEMU accepts
+    /// Listens in the machine's directory and connects immediately. The kernel queues the connection until QEMU accepts
     /// it, so there is no race and nothing to poll.
     pub fn new(sockets: &SocketDir) -> io::Result<Self> {
         let listener = sockets.listen("agent.sock")?;
@@ -26,7 +26,7 @@ impl Serial {
     }
 }
 
-/// Connects to the port of a machine that runs already.
+/// Connects to the port of a running machine.
 pub(super) fn connect(sockets: &SocketDir) -> io::Result<UnixStream> {
     let stream = sockets.connect("agent.sock")?;
     stream.set_nonblocking(true)?;

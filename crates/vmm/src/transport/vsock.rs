@@ -1,4 +1,4 @@
-//! A virtio socket: many streams at once, where the host has `/dev/vhost-vsock`.
+//! vsock, on hosts with `/dev/vhost-vsock`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,15 +15,15 @@ use super::key::{KeyOffer, KeyPort, LinkKey};
 use super::{Address, Connecting, Stream, Transport, own_port};
 use crate::sockets::SocketDir;
 
-/// The device that gives a guest a context id.
+/// The device that assigns context ids to guests.
 pub(crate) const DEVICE: &str = "/dev/vhost-vsock";
-/// Context ids up to this one have a meaning of their own.
+/// Lower context ids are reserved.
 const RESERVED_CIDS: u32 = 3;
 const CID_TRIES: u32 = 64;
-/// Between two attempts to reach an agent that does not listen yet; the kernel offers nothing to wait on.
+/// The delay between attempts to connect to an agent that does not listen yet. The kernel offers no notification.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A context id that is ours for as long as the device is open.
+/// A context id, reserved for as long as the device is open.
 pub(crate) struct Vsock {
     device: File,
     cid: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Vsock {
 }
 
 impl Vsock {
-    /// Claims a context id that nobody has, for the machine of that directory.
+    /// Claims a free context id, for the machine with this directory.
     pub fn new(dir: &SocketDir) -> io::Result<Self> {
         let (device, cid) = claim_any()?;
         let key = LinkKey::make(dir)?;
@@ -49,7 +49,7 @@ fn claim_any() -> io::Result<(File, u32)> {
     Ok((device, cid))
 }
 
-/// The first of some ids that nobody else has, here or in another program.
+/// The first id that can be claimed.
 fn first_free(mut next: impl FnMut() -> u32, claim: impl Fn(u32) -> io::Result<()>) -> io::Result<u32> {
     for _ in 0..CID_TRIES {
         let cid = next();
@@ -62,7 +62,7 @@ fn first_free(mut next: impl FnMut() -> u32, claim: impl Fn(u32) -> io::Result<(
     Err(io::Error::other("no context id is free"))
 }
 
-/// The kernel refuses an id that another descriptor holds, so whoever claims one has it alone.
+/// Claims an id. The kernel refuses an id that is in use.
 fn claim(device: &File, cid: u32) -> io::Result<()> {
     const VHOST_VIRTIO: u8 = 0xaf;
     const SET_GUEST_CID: rustix::ioctl::Opcode = opcode::write::<u64>(VHOST_VIRTIO, 0x60);
@@ -106,8 +106,7 @@ impl Transport for Vsock {
     }
 }
 
-/// Connects to the agent of the guest with a context id, as soon as it listens, and shows it the key. Tells of every
-/// attempt that was too early.
+/// Connects to the agent of a guest as soon as it listens, and sends the key. Reports every attempt that was too early.
 pub(super) async fn connect(
     cid: u32,
     key: Option<&LinkKey>,
@@ -131,7 +130,7 @@ async fn knock(cid: u32, key: Option<&LinkKey>) -> io::Result<VsockStream> {
     Ok(stream)
 }
 
-/// What an attempt that was too early says of the guest.
+/// What a failed attempt says about the state of the guest.
 fn refusal(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused => {

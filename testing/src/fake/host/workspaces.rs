@@ -156,10 +156,14 @@ impl FakeHost {
         let workspace = self.workspace(id)?;
         if workspace.name != *name {
             self.require_free_name(name)?;
-            self.inner.meta.write(|tx| tx.rename_workspace(id, name))?;
+            let workspace = self.inner.meta.write(|tx| {
+                tx.rename_workspace(id, name)?;
+                tx.workspace(id)
+            })?;
             if let Some(machine) = self.running(id) {
                 machine.look(|memory| memory.hostname = name.to_string());
             }
+            return Ok(self.view_of(&workspace, None));
         }
         self.view(id)
     }
@@ -178,11 +182,14 @@ impl FakeHost {
         if disk_gb < workspace.resources.disk_gb {
             return Err(Failure::new(Code::InvalidArgument, "a disk cannot shrink"));
         }
-        self.inner.meta.write(|tx| tx.set_disk_gb(id, disk_gb))?;
+        let workspace = self.inner.meta.write(|tx| {
+            tx.set_disk_gb(id, disk_gb)?;
+            tx.workspace(id)
+        })?;
         if let Some(disk) = locked(&self.inner.disks).get_mut(&workspace.disk) {
             disk.gb = disk_gb;
         }
-        self.view(id)
+        Ok(self.view_of(&workspace, None))
     }
 
     pub(super) async fn note_end(

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
 use super::input::Input;
 use super::keeper::Keeper;
-use super::signals::{Signals, Wish};
+use super::signals::{Requested, Signals};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};
 
@@ -125,12 +125,12 @@ async fn hear(
                 None => return Err(LinkError::Violation("a command ended without saying how".to_owned())),
             },
             wish = signals.next() => match wish {
-                Wish::End(number) if asked_to_end => return Ok(Conversation::Interrupted(number)),
-                Wish::End(number) => {
+                Requested::End(number) if asked_to_end => return Ok(Conversation::Interrupted(number)),
+                Requested::End(number) => {
                     asked_to_end = true;
                     control.signal(number).await?;
                 }
-                Wish::Resize => {
+                Requested::Resize => {
                     let (columns, rows) = terminal::size();
                     control.resize(columns, rows).await?;
                 }

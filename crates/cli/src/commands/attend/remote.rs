@@ -19,7 +19,7 @@ use super::conversation::{Outcome, SIGPIPE};
 use super::exit::{NOT_EXECUTABLE, NOT_FOUND};
 use super::input::Input;
 use super::keeper::Keeper;
-use super::signals::{Signals, Wish};
+use super::signals::{Requested, Signals};
 use crate::output::Output;
 use crate::terminal::{self, RawMode};
 
@@ -115,14 +115,14 @@ impl Talk {
                     }
                 },
                 wish = signals.next() => match wish {
-                    Wish::End(number) if asked_to_end || self.whereabouts.is_none() => {
+                    Requested::End(number) if asked_to_end || self.whereabouts.is_none() => {
                         return Ok(End::Interrupted(number));
                     }
-                    Wish::End(number) => {
+                    Requested::End(number) => {
                         asked_to_end = true;
                         to.signal(number).await;
                     }
-                    Wish::Resize => {
+                    Requested::Resize => {
                         let (columns, rows) = terminal::size();
                         to.resize(columns, rows).await;
                     }

@@ -12,8 +12,8 @@ pub struct Signals {
     resize: Signal,
 }
 
-/// Something a signal asks for.
-pub enum Wish {
+/// What a signal requests.
+pub enum Requested {
     /// The command should get this signal.
     End(i32),
     /// The terminal has another size.
@@ -40,20 +40,20 @@ impl Signals {
     /// Waits for a signal that means this process should end.
     pub async fn ending(&mut self) -> i32 {
         loop {
-            if let Wish::End(number) = self.next().await {
+            if let Requested::End(number) = self.next().await {
                 return number;
             }
         }
     }
 
     /// Waits for any signal.
-    pub async fn next(&mut self) -> Wish {
+    pub async fn next(&mut self) -> Requested {
         tokio::select! {
-            _ = self.interrupt.recv() => Wish::End(SignalKind::interrupt().as_raw_value()),
-            _ = self.terminate.recv() => Wish::End(SignalKind::terminate().as_raw_value()),
-            _ = self.hang_up.recv() => Wish::End(SignalKind::hangup().as_raw_value()),
-            _ = self.quit.recv() => Wish::End(SignalKind::quit().as_raw_value()),
-            _ = self.resize.recv() => Wish::Resize,
+            _ = self.interrupt.recv() => Requested::End(SignalKind::interrupt().as_raw_value()),
+            _ = self.terminate.recv() => Requested::End(SignalKind::terminate().as_raw_value()),
+            _ = self.hang_up.recv() => Requested::End(SignalKind::hangup().as_raw_value()),
+            _ = self.quit.recv() => Requested::End(SignalKind::quit().as_raw_value()),
+            _ = self.resize.recv() => Requested::Resize,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A kernel that was built and not yet proved.
+//! A kernel that was built and is not tested yet.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::kernel::choice::choose;
 use crate::kernel::prepare::settle;
 use crate::partial::PartialDir;
 
-/// A built kernel that nobody uses yet. Dropping it removes it; what it was built from stays.
+/// A built kernel that is not selected yet. Dropping it removes it, but not the build directory.
 #[derive(Debug)]
 pub struct Candidate {
     pub(super) kernel: Kernel,
@@ -25,7 +25,7 @@ impl Candidate {
         &self.kernel
     }
 
-    /// Puts it to use: it is found from now on, and what it was built from is removed.
+    /// Selects it and removes the build directory.
     pub fn accept(self) -> Result<Kernel, BuildError> {
         let kernel = settle(&self.partial, &self.directory.join(&self.name))?;
         choose(&self.directory, &kernel)?;

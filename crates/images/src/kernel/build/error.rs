@@ -1,4 +1,4 @@
-//! What can go wrong while a kernel is built.
+//! Errors of building a kernel.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ pub enum BuildError {
     /// The disk is too small.
     #[error("building a kernel takes {} MiB in {}, where {} MiB are free", needed >> 20, path.display(), free >> 20)]
     NoRoom {
-        /// What it takes.
+        /// The needed space.
         needed: u64,
-        /// What there is.
+        /// The free space.
         free: u64,
         /// Where.
         path: PathBuf,
@@ -56,7 +56,7 @@ pub enum BuildError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The source does not know what no guest can do without.
+    /// The source does not support a required setting.
     #[error("a kernel of this source would lack {}", missing.join(", "))]
     Settings {
         /// The settings it does not take.
@@ -70,10 +70,10 @@ pub enum BuildError {
         /// All lines.
         log: PathBuf,
     },
-    /// What was compiled is no kernel.
+    /// The build produced no kernel.
     #[error("what was compiled is not a kernel")]
     Elf(#[from] ElfError),
-    /// What was compiled cannot be used.
+    /// The built kernel cannot be used.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// A program failed.
@@ -90,7 +90,7 @@ pub enum BuildError {
         #[source]
         source: io::Error,
     },
-    /// It was called off.
+    /// It was cancelled.
     #[error("the build was cancelled")]
     Cancelled,
 }

@@ -1,4 +1,4 @@
-//! Running a program and all it starts, so that they end together: when told to, and when we are killed ourselves.
+//! Running a program and its children so that they end together, also if this process is killed.
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, Write};
@@ -12,8 +12,8 @@ use super::BuildError;
 use crate::lines;
 use crate::tools::{Tool, ToolError};
 
-/// Runs its arguments with a watcher beside them that ends the group when standard input ends without a word. The
-/// watcher is nobody's child and keeps no pipe of ours open.
+/// A shell script that runs its arguments, and a watcher that kills the process group if standard input is closed before a
+/// line was written to it. The watcher is not a child of the program and keeps no pipe open.
 const WATCHED: &str = r#"
 exec 3<&0 </dev/null
 ( setsid sh -c 'read -r word <&3 && exit; kill -s KILL -- "-$1"' sh $$ >/dev/null 2>&1 & )
@@ -21,14 +21,14 @@ exec 3<&-
 exec "$@"
 "#;
 
-/// A running program with all it started. Dropping it ends them.
+/// A running program and its children. Dropping it ends them.
 struct Group {
     child: Child,
     lifeline: Option<ChildStdin>,
     ended: bool,
 }
 
-/// What a program that has ended leaves.
+/// The result of a program.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     /// The last lines it printed.
@@ -48,7 +48,7 @@ pub(super) fn command(tool: &Tool) -> Result<Command, ToolError> {
     Ok(command)
 }
 
-/// Runs a command of `tool` and hands every line it prints to `each`; setting `cancel` ends it soon.
+/// Runs a command of `tool` and passes every line of its output to `each`. Setting `cancel` cancels it.
 pub(super) fn run(
     tool: &Tool,
     command: &mut Command,
@@ -68,7 +68,7 @@ impl Group {
         command.process_group(0).stdin(Stdio::piped());
         command.stdout(input.try_clone().map_err(failed)?).stderr(input);
         let mut child = command.spawn().map_err(failed)?;
-        // The writing end of the pipe must close with the program.
+        // The write end of the pipe must be closed when the program ends.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let lifeline = child.stdin.take();
         Ok((Self { child, lifeline, ended: false }, output))
@@ -78,7 +78,7 @@ impl Group {
         let status = self.child.wait()?;
         self.ended = true;
         if let Some(lifeline) = &mut self.lifeline {
-            // A watcher that is gone needs no word.
+            // The watcher may have ended.
             let _ = lifeline.write_all(b"done\n");
         }
         Ok(status)

@@ -1,9 +1,9 @@
-//! A guest kernel of our own: small, with everything built in, made from the distribution's source package.
+//! Building a guest kernel: small, with everything built in, from the distribution's source package.
 //!
 //! ```text
-//! tools, space ──> source package ──> unpacked ──> configured ──> compiled ──> staged: somebody boots it
-//!                  └────────── kept under its key until a kernel of it is in use ────────┘   │ accepted
-//!                                                                                            └──> in use
+//! tools, space ──> source package ──> unpacked ──> configured ──> compiled ──> staged: the caller boots it
+//!                  └──────────── kept under its key until the kernel is selected ────────┘   │ accepted
+//!                                                                                            └──> selected
 //! ```
 
 mod candidate;

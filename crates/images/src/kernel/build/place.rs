@@ -1,8 +1,8 @@
-//! Where a kernel is built: one directory per key, kept until the kernel is in use, so that an interrupted build goes
-//! on where it stopped.
+//! The build directory of a kernel: one per key, kept until the kernel is selected, so that an interrupted build can be
+//! continued.
 //!
 //! ```text
-//! cache/kernel-build/lock        held by whoever builds
+//! cache/kernel-build/lock        locked by the process that builds
 //! cache/kernel-build/<key>/      source, objects, log
 //! ```
 
@@ -20,7 +20,7 @@ use super::BuildError;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const LOCK: &str = "lock";
 
-/// A directory to build in, nobody else's while this lives.
+/// A locked build directory.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Takes the directory for a key, as it was left. Those of other keys are of no use any more and go.
+    /// Opens the directory for a key and continues in it. Directories of other keys are removed.
     pub(super) fn open(
         cache: &Path,
         key: &str,
@@ -62,7 +62,7 @@ impl Place {
         self.mark(stage).is_file()
     }
 
-    /// Notes that a stage of the build is finished.
+    /// Records that a stage of the build is finished.
     pub(super) fn set_done(&self, stage: &str) -> Result<(), BuildError> {
         let mark = self.mark(stage);
         fs::write(&mark, "").map_err(BuildError::io("write", &mark))
@@ -70,7 +70,7 @@ impl Place {
 
     /// Removes it with everything in it.
     pub(super) fn remove(self) {
-        // What cannot be removed now goes when something else is built.
+        // On failure it is removed by the next build.
         let _ = fs::remove_dir_all(&self.path);
     }
 
@@ -106,16 +106,16 @@ fn builds(cache: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths.into_iter().filter(is_build).collect())
 }
 
-/// A build that was begun and not finished.
+/// An unfinished build.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unfinished {
     /// Where it is.
     pub path: PathBuf,
-    /// Whether somebody is at it now.
+    /// Whether it is running.
     pub under_way: bool,
 }
 
-/// The build that was begun in `cache` and not finished, if there is one.
+/// The unfinished build in `cache`, if there is one.
 pub fn unfinished(cache: &Path) -> Option<Unfinished> {
     let path = builds(cache).ok()?.pop()?;
     let lock = File::open(cache.join(LOCK)).ok()?;

@@ -1,12 +1,12 @@
-//! How the kernel is configured.
+//! The kernel configuration.
 
 use std::collections::HashSet;
 
 /// The settings, for `make allnoconfig`.
 pub(super) const SETTINGS: &str = include_str!("guest.config");
 
-/// Without these a guest does not start or the agent cannot do its work. All others may be unknown to a version of
-/// the source, and the kernel is of use without them.
+/// Required settings: without them a guest does not start or the agent does not work. Others may be unknown to a version of
+/// the source, and are optional.
 const REQUIRED: [&str; 12] = [
     "CONFIG_64BIT",
     "CONFIG_BLK_DEV_INITRD",
@@ -22,17 +22,17 @@ const REQUIRED: [&str; 12] = [
     "CONFIG_VIRTIO_NET",
 ];
 
-/// What became of the settings.
+/// The effective settings.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Taken {
-    /// Settings that are in force as they were asked for.
+    /// Settings with the requested value.
     pub(super) taken: usize,
-    /// Names of those that are not.
+    /// Names of settings with another value.
     pub(super) refused: Vec<String>,
 }
 
 impl Taken {
-    /// Compares what was asked for with the `.config` that came of it.
+    /// Compares the requested settings with the resulting `.config`.
     pub(super) fn compare(asked: &str, config: &str) -> Self {
         let in_force: HashSet<&str> = config.lines().map(str::trim).collect();
         let asked = asked.lines().map(str::trim).filter(|line| line.starts_with("CONFIG_"));
@@ -40,7 +40,7 @@ impl Taken {
         Self { taken: taken.len(), refused: refused.into_iter().map(name).collect() }
     }
 
-    /// What no guest can do without and the kernel would not have.
+    /// Required settings that are missing.
     pub(super) fn missing(&self) -> Vec<String> {
         self.refused.iter().filter(|name| REQUIRED.contains(&name.as_str())).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Where the kernel's source comes from.
+//! The source of the kernel.
 
 use std::fs::{self, File};
 use std::io;
@@ -36,7 +36,7 @@ impl Source {
         Ok(Self::File { path, digest: hasher.finalize().to_hex().to_string() })
     }
 
-    /// The package of the distribution. Its lists are fetched into `scratch` where the system has none.
+    /// The package of the distribution. Package lists are downloaded to `scratch` if the system has none.
     pub(super) fn package(
         scratch: &Path,
         cancel: &AtomicBool,
@@ -57,7 +57,7 @@ impl Source {
         Ok(Self::Package { apt: own, package })
     }
 
-    /// Tells this source from any other.
+    /// Identifies the source.
     pub(super) fn identity(&self) -> String {
         match self {
             Self::Package { package, .. } => format!("{package} {}", package.sha256),
@@ -65,7 +65,7 @@ impl Source {
         }
     }
 
-    /// What to call it.
+    /// A name for people.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Package { package, .. } => package.to_string(),
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// Brings the source into `place`, unless it is there. Returns its directory.
+    /// Unpacks the source into `place`, unless it is there. Returns its directory.
     pub(super) fn bring(
         &self,
         place: &Place,

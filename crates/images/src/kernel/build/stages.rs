@@ -1,4 +1,4 @@
-//! Building, from the source to a kernel that can be tried.
+//! The stages of a build, from the source to a kernel that can be tested.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -19,13 +19,13 @@ use crate::kernel::prepare::{Found, stage};
 use crate::kernel::{Kernel, KernelSource, strip};
 use crate::partial::{PartialDir, sweep};
 
-/// Changes whenever the same source, settings and compiler would give another kernel.
+/// The version of the build: changes whenever the same source, settings and compiler would give another kernel.
 const RECIPE: u32 = 1;
-/// What source and objects take, with some air.
+/// The disk space for source and objects, with a margin.
 const ROOM: u64 = 3 << 30;
-/// What the objects alone take.
+/// The disk space for objects.
 const ROOM_FOR_OBJECTS: u64 = 1 << 30;
-/// How many files our settings make a compiler compile.
+/// The approximate number of files to compile.
 const USUAL_FILES: usize = 1600;
 const CONFIGURED: &str = "configured";
 
@@ -42,16 +42,16 @@ pub struct BuildRequest {
     pub cache: PathBuf,
 }
 
-/// What came of a build.
+/// The result of a build.
 #[derive(Debug)]
 pub enum Outcome {
-    /// This very kernel was built before, and is in use from now on.
+    /// The same kernel was built before, and is selected now.
     Known(Kernel),
-    /// A new kernel that has to prove itself.
+    /// A new kernel, to be tested.
     New(Box<Candidate>),
 }
 
-/// Builds a kernel. Setting `cancel` ends it soon. What was unpacked and compiled stays for the next attempt.
+/// Builds a kernel. Setting `cancel` cancels it. Unpacked and compiled files are kept for the next attempt.
 pub fn build(
     request: &BuildRequest,
     cancel: &AtomicBool,
@@ -106,7 +106,7 @@ fn build_with(
     Ok(Outcome::New(Box::new(Candidate { kernel, partial, directory, name, place })))
 }
 
-/// Tells a kernel from any other by what it is made of.
+/// The key of a kernel: a hash of everything it is built from.
 fn key(source: &Source, tools: &Toolchain) -> String {
     let made_of = format!("{RECIPE}\n{}\n{}\n{SETTINGS}", source.identity(), tools.compiler);
     blake3::hash(made_of.as_bytes()).to_hex()[..16].to_owned()
@@ -153,7 +153,7 @@ impl Make<'_> {
         Ok(())
     }
 
-    /// Compiles what is not compiled yet, and returns the kernel.
+    /// Compiles what is missing, and returns the kernel.
     fn compile(&self, jobs: u32) -> Result<PathBuf, BuildError> {
         self.progress.step("compiling", None);
         let mut compiled = count_objects(self.tree);
@@ -176,11 +176,11 @@ impl Make<'_> {
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
             .collect();
         command.env_clear().envs(ours);
-        // Headers and libraries may lie elsewhere, for those who cannot install them.
+        // Headers and libraries may be in other directories, for users who cannot install packages.
         for name in ["HOME", "TMPDIR", "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));
         }
-        // The same kernel whenever, wherever and by whomever it is built.
+        // Make the build reproducible.
         command.env("KBUILD_BUILD_TIMESTAMP", "Thu Jan  1 00:00:00 UTC 1970");
         command.env("KBUILD_BUILD_USER", "agentiso").env("KBUILD_BUILD_HOST", "agentiso");
         command.env("KBUILD_BUILD_VERSION", "1").env("SOURCE_DATE_EPOCH", "0");
@@ -215,7 +215,7 @@ impl Make<'_> {
     }
 }
 
-/// How many files were compiled in earlier attempts.
+/// The number of files compiled by earlier attempts.
 fn count_objects(directory: &Path) -> usize {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     entries

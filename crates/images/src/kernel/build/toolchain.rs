@@ -24,12 +24,12 @@ const HEADERS: [(&str, &str); 2] = [("stdlib.h", "libc6-dev"), ("gelf.h", "libel
 pub(super) struct Toolchain {
     pub(super) make: Tool,
     pub(super) tar: Tool,
-    /// The compiler's name and version: another one makes another kernel.
+    /// The compiler's name and version, which are part of the key.
     pub(super) compiler: String,
 }
 
 impl Toolchain {
-    /// Finds all of it, or says everything that is missing at once.
+    /// Finds all programs and headers. The error lists everything that is missing.
     pub(super) fn find() -> Result<Self, BuildError> {
         let mut missing = missing_programs(&PROGRAMS);
         if !missing.iter().any(|(name, _)| *name == "gcc") {
@@ -61,7 +61,7 @@ fn has_header(gcc: &Tool, header: &str) -> Result<bool, BuildError> {
     command.args(["-x", "c", "-fsyntax-only", "-"]).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // A compiler that does not read has failed, which its exit status says.
+        // If the compiler does not read its input, its exit status shows that it failed.
         let _ = writeln!(input, "#include <stddef.h>\n#include <{header}>");
     }
     Ok(child.wait().map_err(failed)?.success())

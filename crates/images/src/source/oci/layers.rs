@@ -18,8 +18,8 @@ const OVERHEAD: u64 = 4 << 30;
 
 /// Applies one layer.
 ///
-/// It is read twice: first to verify it and to find what it deletes, which must disappear before its own
-/// entries come, wherever in the layer it says so; then for its entries.
+/// It is read twice: first to verify it and to find its whiteouts, which apply before its own entries wherever they are in
+/// the layer; then for its entries.
 pub(super) fn apply(
     blobs: &Blobs,
     layer: &Layer,
@@ -73,7 +73,7 @@ impl Pass<'_> {
         if plain.length() >= limit {
             return Err(SourceError::TooLarge { origin: self.origin.to_owned(), limit: self.content_max });
         }
-        // A layer that is not what it should be is told as such, whatever else its bytes made of it.
+        // A wrong digest is reported as such, whatever other error the content caused.
         let diff_id = match plain.finish() {
             Ok((_, diff_id)) => diff_id,
             Err(error) => return Err(visited.err().unwrap_or_else(|| corrupt(error))),

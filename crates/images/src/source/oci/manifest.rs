@@ -1,4 +1,4 @@
-//! From an index to the one image we can run: its layers, in order, and its configuration.
+//! Manifests: choosing the image for this platform, its layers and its configuration.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::store::OciDefaults;
 
 const OS: &str = "linux";
 const ARCHITECTURE: &str = "amd64";
-/// An index may point to another, but not for ever.
+/// The most nested indexes.
 const DEPTH_MAX: usize = 4;
 const LAYERS_MAX: usize = 1000;
 
@@ -105,7 +105,7 @@ pub(in crate::source) fn choose(index: &ImageIndex) -> io::Result<Descriptor> {
                 offered.join(", ")
             )))
         }
-        // The same image under two names is still one image; else a platform stated beats one left open.
+        // The same image may have two names. Otherwise an entry with a platform takes precedence over one without.
         [first, .., _] if fitting.iter().all(|other| other.digest() == first.digest()) => Ok(first.clone()),
         _ => {
             let stated: Vec<_> =

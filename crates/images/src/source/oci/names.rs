@@ -1,15 +1,15 @@
-//! How a layer says that something disappears.
+//! Whiteouts: names in a layer that delete files of lower layers.
 
 /// What the name of a layer's member means.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LayerName {
     /// An ordinary member.
     Plain,
-    /// What lower layers have at this path disappears.
+    /// Deletes this path of lower layers.
     Removes(Vec<u8>),
-    /// All that lower layers have below this path disappears.
+    /// Deletes everything below this path of lower layers.
     Empties(Vec<u8>),
-    /// A mark of the program that made the layer: of no meaning to us.
+    /// A marker of the program that made the layer, to be ignored.
     Ignored,
 }
 

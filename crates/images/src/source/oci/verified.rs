@@ -1,10 +1,10 @@
-//! Reading something while working out its digest.
+//! Reading while computing a digest.
 
 use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
-/// Reads from `inner` and remembers length and digest of all that was read.
+/// Reads from `inner` and computes the length and digest of everything read.
 pub(super) struct Verified<R> {
     inner: R,
     hasher: Sha256,

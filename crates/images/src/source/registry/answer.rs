@@ -1,4 +1,4 @@
-//! Reading what a registry answers, but never more than it may.
+//! Reading responses of a registry, with limits.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) async fn read_start(mut answer: Response, max: usize) -> Vec<u8> {
             bytes.extend_from_slice(&chunk[..chunk.len().min(max - bytes.len())]);
         }
     };
-    // What arrived in time has to do.
+    // Use what arrived in time.
     let _ = tokio::time::timeout(SMALL_WITHIN, reading).await;
     bytes
 }

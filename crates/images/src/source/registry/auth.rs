@@ -1,4 +1,4 @@
-//! What a registry that answers 401 wants to see: a token it names the issuer of, or the login itself.
+//! Authentication after a 401 response: a token from the named issuer, or the login itself.
 
 use base64::Engine as _;
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
@@ -11,7 +11,7 @@ use super::login::Login;
 
 const TOKEN_MAX: u64 = 256 << 10;
 
-/// A challenge of a kind we can meet.
+/// A supported challenge.
 #[derive(Debug, Eq, PartialEq)]
 enum Challenge {
     Bearer { realm: String, service: Option<String> },
@@ -56,7 +56,7 @@ pub(super) async fn authorise(
     }
 }
 
-/// Where to get a token. In the clear only from this very machine, because a login may go along.
+/// The URL of the token issuer. Plain HTTP is allowed only for this machine, because a login may be sent.
 fn token_url(realm: &str, service: Option<&str>, repository: &str) -> Result<Url, Fault> {
     let nonsense = |reason: &str| Fault::Nonsense { what: "token issuer", reason: reason.to_owned() };
     let mut url = Url::parse(realm).map_err(|error| nonsense(&error.to_string()))?;
@@ -73,7 +73,7 @@ fn token_url(realm: &str, service: Option<&str>, repository: &str) -> Result<Url
     Ok(url)
 }
 
-/// The first challenge we can meet; a token is preferred.
+/// The first supported challenge; tokens are preferred.
 fn challenge(headers: &HeaderMap) -> Option<Challenge> {
     let mut found = None;
     for value in headers.get_all(WWW_AUTHENTICATE) {

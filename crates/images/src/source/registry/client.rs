@@ -15,7 +15,7 @@ use super::login::Login;
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);
 const READ_WITHIN: Duration = Duration::from_secs(60);
 const ERROR_MAX: usize = 16 << 10;
-/// How much of a registry's own words an error quotes.
+/// How much of a registry's error message is quoted.
 const QUOTED_CHARS: usize = 300;
 const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
@@ -25,13 +25,13 @@ const ACCEPTED: &str = "application/vnd.oci.image.index.v1+json, \
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// The network, or what came over it, failed.
+    /// A network or HTTP error.
     #[error(transparent)]
     Http(#[from] reqwest::Error),
     /// There is no such image or blob.
     #[error("the registry has no such image")]
     NotFound,
-    /// A login is needed, or the one we have was refused.
+    /// A login is required, or was refused.
     #[error("the registry wants a login")]
     Login,
     /// The registry refused the request.
@@ -56,7 +56,7 @@ pub(super) enum Fault {
         /// What was asked for.
         what: &'static str,
     },
-    /// An answer makes no sense.
+    /// An invalid response.
     #[error("its {what} cannot be understood: {reason}")]
     Nonsense {
         /// What was asked for.
@@ -103,7 +103,7 @@ impl RegistryClient {
         self.get(&format!("{}/blobs/{digest}", self.base)).await
     }
 
-    /// Asks, and once more with a new token if the registry wants one. Tokens expire during long pulls.
+    /// Sends a request, and again with a new token if the registry requires one. Tokens expire during long pulls.
     async fn get(&self, url: &str) -> Result<Response, Fault> {
         let answer = self.send(url).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
@@ -148,7 +148,7 @@ struct RegistryError {
     message: String,
 }
 
-/// What a registry says about an error, for people: printable and not endless.
+/// A registry's error message: printable and of limited length.
 fn quoted(body: &[u8]) -> String {
     let text = match serde_json::from_slice::<Envelope>(body) {
         Ok(envelope) => {
@@ -169,7 +169,7 @@ fn host_of(registry: &str) -> &str {
     registry.rsplit_once(':').map_or(registry, |(host, _)| host)
 }
 
-/// Whether a host is this very machine.
+/// Whether a host is this machine.
 pub(super) fn is_loopback(host: &str) -> bool {
     let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -1,7 +1,7 @@
 //! Pulling images from registries.
 //!
-//! A registry is hostile until its bytes match their digests: every answer has a size limit and a deadline, tokens,
-//! error texts and manifests included.
+//! A registry is hostile until its bytes match their digests: every response has a size limit and a deadline, including
+//! tokens, error messages and manifests.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod answer;

@@ -1,6 +1,6 @@
-//! A pull from the manifest to the last layer.
+//! Pulling an image.
 //!
-//! What is pulled becomes an OCI layout in a scratch directory, so that one reader serves both. It is removed when it
+//! The image becomes an OCI layout in a scratch directory, so that it can be read like any other. It is removed when it
 //! has been read, and when the pull fails or is dropped.
 
 use std::path::Path;
@@ -24,17 +24,17 @@ use crate::source::{RootfsSource as _, SourceError};
 const MANIFEST_MAX: u64 = 8 << 20;
 const CONFIG_MAX: u64 = 8 << 20;
 const LAYERS_MAX: usize = 1000;
-/// An index may point to another, but not for ever.
+/// The most nested indexes.
 const DEPTH_MAX: usize = 4;
-/// How long a blob may take: this, and its size at a slow rate.
+/// The time limit for a blob: this, plus its size at a slow rate.
 const BLOB_WITHIN: Duration = Duration::from_secs(600);
 const SLOWEST_BYTES_PER_SECOND: u64 = 16 << 10;
 
-/// Pulls an image for linux/amd64 into `scratch`, an existing directory. Layers with more than `max_bytes` together
-/// are refused before any is fetched.
+/// Pulls an image for linux/amd64 into `scratch`, an existing directory. Layers of more than `max_bytes` in total are
+/// refused before any is downloaded.
 ///
-/// Registries are spoken to over TLS, except those on this very machine. `docker_config` is a docker
-/// `config.json` whose plain logins are used, if there is one.
+/// Registries are contacted over TLS, except those on this machine. `docker_config` is a docker `config.json` whose
+/// logins are used.
 pub async fn pull(
     reference: &str,
     scratch: &Path,
@@ -46,7 +46,7 @@ pub async fn pull(
         reference: reference.to_owned(),
         reason: error.to_string(),
     })?;
-    // Fails only if the program chose a provider before, which is as good.
+    // Fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let failed = || SourceError::io("prepare", scratch.display());
     let prepared = in_place(|| {
@@ -121,7 +121,7 @@ impl Pull<'_> {
         Err(self.rejected("its indexes are nested too deeply"))
     }
 
-    /// Refuses what can never become an image here, before any of it is fetched.
+    /// Rejects an image that exceeds the limits, before any of it is downloaded.
     fn check_sizes(&self, manifest: &ImageManifest) -> Result<(), SourceError> {
         if manifest.config().size() > CONFIG_MAX {
             return Err(self.rejected("its configuration is far too large"));
@@ -139,7 +139,7 @@ impl Pull<'_> {
     async fn blob(&self, descriptor: &Descriptor, what: &str) -> Result<(), SourceError> {
         let digest = descriptor.digest().to_string();
         let path = self.layout.join("blobs/sha256").join(self.checked_hex(&digest)?);
-        // Layers may repeat; the empty one often does.
+        // Layers may repeat, often the empty one.
         if tokio::fs::try_exists(&path).await.unwrap_or(false) {
             return Ok(());
         }
@@ -156,7 +156,7 @@ impl Pull<'_> {
         Ok(())
     }
 
-    /// Writes exactly the promised bytes to a file and returns their digest.
+    /// Writes exactly the declared number of bytes to a file and returns their digest.
     async fn store(
         &self,
         mut answer: Response,

@@ -1,6 +1,7 @@
 //! A router with guests and servers, without a virtual machine: a guest is a second TCP/IP stack on the other end of the
 //! card's socket, and a server is a socket on the host's loopback that the uplink maps a public address to.
 
+pub mod frames;
 mod guest;
 mod nameserver;
 mod uplink;
@@ -41,9 +42,13 @@ impl Net {
 
     pub fn with_nameservers(servers: Vec<SocketAddr>) -> Self {
         let uplink = Arc::new(MappedUplink::default());
-        let settings = settings(servers);
-        let router = Router::new(settings, Arc::clone(&uplink) as _);
-        Self { router, uplink, dir: TempDir::new().unwrap() }
+        let router = Router::new(settings(servers), Arc::clone(&uplink) as _);
+        Self { uplink, ..Self::with_router(router) }
+    }
+
+    /// A router with an uplink of its own.
+    pub fn with_router(router: Router) -> Self {
+        Self { router, uplink: Arc::default(), dir: TempDir::new().unwrap() }
     }
 
     /// Attaches a machine with the address 10.99.0.`last`.

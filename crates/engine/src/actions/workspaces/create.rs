@@ -1,0 +1,317 @@
+//! Creating and destroying workspaces.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agentiso_core::action::forms::MAX_LIFETIME_SECS;
+use agentiso_core::action::{
+    Action, State, Tier, WorkspaceCreate, WorkspaceCreated, WorkspaceDestroy, WorkspaceDestroyed,
+};
+use agentiso_core::admission::Amounts;
+use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
+use agentiso_core::ports::records::{Claim, Settings};
+use agentiso_core::{
+    Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    in_clear,
+};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::act::Context;
+use crate::admission::not_owner;
+use crate::events::EventKind;
+use crate::record::Record;
+use crate::upkeep::DAEMON;
+use crate::views::{shown, size, tier, took_ms};
+use crate::{Access, Caller, Engine, Perform};
+
+impl Perform for WorkspaceCreate {
+    const ACCESS: Access = Access::Changes;
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
+        let key = self.idempotency_key.clone();
+        context.once(key.as_ref(), &self, self.clone().make(context)).await
+    }
+
+    fn is_undone_when_abandoned(&self) -> bool {
+        // With a key the caller can repeat the call.
+        self.idempotency_key.is_none()
+    }
+
+    async fn undo(outcome: WorkspaceCreated, context: &Context) {
+        let Some(id) = Self::made(&outcome) else { return };
+        if let Err(failure) = context.engine.remove_abandoned(id).await {
+            tracing::warn!(%failure, "could not remove a workspace whose client disconnected");
+        }
+    }
+
+    fn made(outcome: &WorkspaceCreated) -> Option<WorkspaceId> {
+        outcome.workspace_id.parse().ok()
+    }
+
+    fn changed(outcome: &WorkspaceCreated) -> Option<String> {
+        Some(format!("created {}", outcome.name))
+    }
+}
+
+/// The lifetime and labels that a new workspace gets.
+struct InitialSettings {
+    expires_at: Option<Timestamp>,
+    idle_stop: Option<Duration>,
+    labels: std::collections::BTreeMap<String, String>,
+}
+
+trait Make {
+    async fn make(self, context: &Context) -> Result<WorkspaceCreated, Failure>;
+}
+
+impl Make for WorkspaceCreate {
+    async fn make(self, context: &Context) -> Result<WorkspaceCreated, Failure> {
+        let engine = &context.engine;
+        refuse_internet(self.allow_internet)?;
+        let defaults = engine.settings.default_resources;
+        let resources = Resources {
+            vcpus: self.vcpus.unwrap_or(defaults.vcpus),
+            memory_mb: self.memory_mb.unwrap_or(defaults.memory_mb),
+            disk_gb: self.disk_gb.unwrap_or(defaults.disk_gb),
+        };
+        resources.check(&engine.settings.limits)?;
+        check_labels(&self.labels)?;
+        let image: ImageName = match &self.base_image {
+            Some(name) => name.parse()?,
+            None => engine.settings.default_image.parse()?,
+        };
+        let name = self.name.as_deref().map(str::parse).transpose()?;
+        let lifetime = self.ttl_secs.map(checked_secs).transpose()?;
+        let initial = InitialSettings {
+            expires_at: lifetime.map(|lifetime| engine.clock.now() + lifetime),
+            idle_stop: self.idle_stop_secs.map(checked_secs).transpose()?,
+            labels: self.labels.clone(),
+        };
+        let _reserved = engine.quota.reserve(engine, context.caller.session, Amounts::of(&resources)).await?;
+        let owner = context.caller.session;
+        let request = CreateRequest { name, image, resources, cold: self.cold, pool: !self.no_pool, owner };
+        let began = Instant::now();
+        let view = match engine.host.create(&request, &context.progress).await {
+            Err(failure) if failure.code() == Code::WorkspaceExists => {
+                return Err(context.about_taken(request.name.as_ref(), failure).await);
+            }
+            made => made?,
+        };
+        let expires_at = initial.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
+        if let Err(failure) = engine.settle(context.caller.session, &view, initial).await {
+            // Its caller does not learn of it, so it must not stay.
+            let remove = RemoveRequest { workspace: view.id, force: true };
+            engine.host.remove(&remove).await?;
+            return Err(failure);
+        }
+        engine.watch(view.id).await;
+        engine.events.tell(EventKind::Created, view.id, view.name.as_str(), None).await;
+        Ok(WorkspaceCreated {
+            workspace_id: view.id.to_string(),
+            name: view.name.to_string(),
+            state: view.state,
+            ip: None,
+            boot_time_ms: took_ms(began),
+            from_pool: view.from_pool,
+            tier: if view.from_pool { Tier::Pool } else { tier(&view.tier) },
+            accel: view.accel,
+            base_image: view.image.to_string(),
+            resources: size(&view.resources),
+            expires_at,
+        })
+    }
+}
+
+impl Engine {
+    /// Removes a workspace whose client disconnected before it was created, with a timeline entry of its own.
+    async fn remove_abandoned(self: &Arc<Self>, id: WorkspaceId) -> Result<(), Failure> {
+        let workspace = self.records.workspace(id).await?;
+        let audience = self.events.audience_of(id).await;
+        let detail = json!({ "reason": "its client disconnected before it was created" });
+        let mut record = Record::begin(self, &Caller::operator(DAEMON), WorkspaceDestroy::ABOUT.name, detail);
+        record.about(&workspace);
+        record.store().await?;
+        let removed = self.host.remove(&RemoveRequest { workspace: id, force: true }).await;
+        let end = removed.as_ref().map(|()| Some("destroyed".to_owned())).map_err(Failure::code);
+        record.end(end).await?;
+        removed?;
+        self.forget(id).await;
+        self.events.tell_to(audience, EventKind::Destroyed, id, workspace.name.as_str(), None);
+        Ok(())
+    }
+
+    async fn settle(
+        &self,
+        owner: Option<SessionId>,
+        view: &WorkspaceView,
+        initial: InitialSettings,
+    ) -> Result<(), Failure> {
+        let InitialSettings { expires_at, idle_stop, labels } = initial;
+        let last_used = self.clock.now();
+        let change = move |settings: &mut Settings| {
+            *settings = Settings {
+                // What the operator creates has no owner, and a session may have adopted it already.
+                owner: owner.or(settings.owner),
+                labels,
+                expires_at,
+                idle_stop,
+                last_used,
+                suspended: None,
+                restart: false,
+                stay_stopped: false,
+                next_size: None,
+            };
+        };
+        self.change_settings(view.id, change).await.map(drop)
+    }
+}
+
+impl Context {
+    /// A failure that describes the workspace that has the name, if the caller may use that one.
+    async fn about_taken(&self, name: Option<&WorkspaceName>, failure: Failure) -> Failure {
+        let known = async {
+            let workspaces = self.engine.host.list().await.ok()?;
+            let workspace = workspaces.into_iter().find(|workspace| Some(&workspace.name) == name)?;
+            let settings = self.engine.records.settings(workspace.id).await.ok()?;
+            let state = if settings.suspended.is_some() { State::Suspended } else { workspace.state };
+            let is_nobodys = settings.owner.is_none() && !self.engine.isolates(&self.caller);
+            let is_ours = is_nobodys || settings.owner == self.caller.session;
+            is_ours.then(|| (workspace, state, settings.owner.is_some()))
+        };
+        let Some((workspace, state, owned)) = known.await else { return failure };
+        let whose = if owned { "you have" } else { "there is" };
+        let message = format!(
+            "{whose} a workspace {} already: its id is {}, it is {state}",
+            workspace.name, workspace.id
+        );
+        let start = match (state, self.engine.settings.start_on_use) {
+            (State::Running, _) => "",
+            (_, true) => ", it starts when it is used",
+            (_, false) => "; start it with workspace_start",
+        };
+        Failure::new(Code::WorkspaceExists, message).with_remedy(format!(
+            "go on with it: every call takes its name or its id{start}; to begin anew, call workspace_destroy first, or \
+             create one of another name"
+        ))
+    }
+
+    /// Refuses to repeat an outcome whose workspace no longer exists.
+    async fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
+        let Some(id) = outcome["workspace_id"].as_str() else { return Ok(()) };
+        let workspaces = self.engine.host.list().await?;
+        if workspaces.iter().any(|workspace| workspace.id.to_string() == id) {
+            return Ok(());
+        }
+        let name = outcome["name"].as_str().unwrap_or_default();
+        let message = format!("the workspace {name:?} ({id}) that this idempotency_key made is gone");
+        Err(Failure::new(Code::WorkspaceNotFound, message).with_remedy("use a new key to create another"))
+    }
+
+    /// Runs work once per idempotency key: a repeated call returns the first outcome.
+    pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
+        &self,
+        key: Option<&Secret<String>>,
+        request: &R,
+        work: impl Future<Output = Result<O, Failure>> + Send,
+    ) -> Result<O, Failure> {
+        let (Some(key), Some(session)) = (key.map(Secret::expose), self.caller.session) else {
+            return work.await;
+        };
+        if key.is_empty() {
+            return Err(Failure::new(Code::InvalidArgument, "idempotency_key is empty")
+                .with_remedy("leave it out, or give a key of your own"));
+        }
+        let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
+        let hash = *blake3::hash(&in_clear(|| serde_json::to_vec(request)).map_err(internal)?).as_bytes();
+        let records = &self.engine.records;
+        match records.claim_key(session, key, &hash).await? {
+            Claim::New => {}
+            Claim::Done(outcome) => {
+                self.require_there(&outcome).await?;
+                return serde_json::from_value(outcome).map_err(internal);
+            }
+            Claim::InProgress => {
+                return Err(Failure::new(
+                    Code::IdempotencyConflict,
+                    "a request with this idempotency_key is still running",
+                )
+                .with_remedy("wait for its answer, or try again in a moment"));
+            }
+            Claim::Mismatch => {
+                return Err(Failure::new(
+                    Code::IdempotencyConflict,
+                    "this idempotency_key was used for another request",
+                )
+                .with_remedy("use a new key for a new request"));
+            }
+        }
+        let result = work.await;
+        let settled = match &result {
+            Ok(outcome) => {
+                let value = serde_json::to_value(outcome).map_err(internal)?;
+                records.settle_key(session, key, &value).await
+            }
+            Err(_) => records.drop_key(session, key).await,
+        };
+        settled?;
+        result
+    }
+}
+
+impl Perform for WorkspaceDestroy {
+    const ACCESS: Access = Access::Changes;
+    const ENDS_MACHINE: Option<&'static str> = Some("was destroyed");
+
+    fn kills(&self) -> bool {
+        true
+    }
+
+    async fn perform(self, context: &Context) -> Result<WorkspaceDestroyed, Failure> {
+        let workspace = context.workspace()?;
+        let engine = &context.engine;
+        let remove = RemoveRequest { workspace: workspace.id, force: true };
+        let owner = engine.records.settings(workspace.id).await?.owner;
+        // A workspace without an owner may have been adopted while this waited for the lock.
+        if !context.caller.is_operator() && owner.is_some() && owner != context.caller.session {
+            return Err(not_owner(workspace));
+        }
+        engine.host.remove(&remove).await?;
+        engine.forget(workspace.id).await;
+        let name = workspace.name.as_str();
+        engine.events.tell_to(owner.into(), EventKind::Destroyed, workspace.id, name, None);
+        Ok(WorkspaceDestroyed {
+            workspace_id: workspace.id.to_string(),
+            name: workspace.name.to_string(),
+            destroyed: true,
+        })
+    }
+
+    fn changed(_: &WorkspaceDestroyed) -> Option<String> {
+        Some("destroyed".to_owned())
+    }
+}
+
+/// Refuses to allow internet access, because workspaces have no network.
+pub(in crate::actions) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
+    if asked != Some(true) {
+        return Ok(());
+    }
+    Err(Failure::new(Code::NetworkUnavailable, "workspaces have no network, so internet cannot be allowed")
+        .with_remedy(
+            "leave allow_internet out; bring files in with file_transfer, reach ports with port_forward",
+        ))
+}
+
+/// A duration within the limits.
+pub(super) fn checked_secs(seconds: u64) -> Result<Duration, Failure> {
+    if (1..=MAX_LIFETIME_SECS).contains(&seconds) {
+        return Ok(Duration::from_secs(seconds));
+    }
+    Err(Failure::new(
+        Code::InvalidArgument,
+        format!("a time must be between 1 and {MAX_LIFETIME_SECS} seconds, not {seconds}"),
+    ))
+}

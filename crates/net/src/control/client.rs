@@ -1,0 +1,170 @@
+//! The daemon's side of the control protocol.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use agentiso_core::{Code, Explain, WorkspaceId};
+use tokio::net::UnixStream;
+
+use super::message::{PolicyChange, Request, Response, VERSION};
+use super::transport::{read, write};
+use crate::log::LogEntry;
+use crate::router::{MachineSpec, MachineStatus};
+
+/// Why a request to the router failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// No router answers at this place.
+    #[error("could not connect to the router at {path}")]
+    Unreachable {
+        /// Where its socket should be.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("lost the connection to the router")]
+    Lost(#[source] io::Error),
+    /// The router sent something else than an answer to the request.
+    #[error("the router sent an unexpected answer")]
+    Unexpected,
+    /// The router refused the request. Nothing was changed.
+    #[error("{message}")]
+    Refused {
+        /// The stable code.
+        code: Code,
+        /// What failed and why.
+        message: String,
+        /// What to do next.
+        remedy: Option<String>,
+    },
+}
+
+impl Explain for ControlError {
+    fn code(&self) -> Code {
+        match self {
+            Self::Unreachable { .. } | Self::Lost(_) => Code::NetworkUnavailable,
+            Self::Unexpected => Code::ProtocolViolation,
+            Self::Refused { code, .. } => *code,
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { .. } | Self::Lost(_) => {
+                Some("start the router, and attach the machines again".to_owned())
+            }
+            Self::Unexpected => None,
+            Self::Refused { remedy, .. } => remedy.clone(),
+        }
+    }
+}
+
+/// A connection to a router.
+#[derive(Debug)]
+pub struct RouterClient {
+    stream: UnixStream,
+    pid: u32,
+}
+
+impl RouterClient {
+    /// Connects to the router that has its control socket at this path.
+    pub async fn connect(path: &Path) -> Result<Self, ControlError> {
+        let connected = UnixStream::connect(path).await;
+        let stream =
+            connected.map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
+        let mut client = Self { stream, pid: 0 };
+        match client.request(&Request::Hello { oldest: VERSION, newest: VERSION }).await? {
+            Response::Hello { pid, .. } => client.pid = pid,
+            _ => return Err(ControlError::Unexpected),
+        }
+        Ok(client)
+    }
+
+    /// The router's process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Attaches a machine with its policy.
+    pub async fn attach(&mut self, machine: MachineSpec) -> Result<(), ControlError> {
+        self.done(&Request::Attach { machine: Box::new(machine) }).await
+    }
+
+    /// Detaches a machine.
+    pub async fn detach(&mut self, workspace: WorkspaceId) -> Result<(), ControlError> {
+        self.done(&Request::Detach { workspace }).await
+    }
+
+    /// Sets policies, all at the same instant.
+    pub async fn set_policies(&mut self, changes: Vec<PolicyChange>) -> Result<(), ControlError> {
+        self.done(&Request::SetPolicies { changes }).await
+    }
+
+    /// Lists the attached machines.
+    pub async fn machines(&mut self) -> Result<Vec<MachineStatus>, ControlError> {
+        match self.request(&Request::Machines).await? {
+            Response::Machines { machines } => Ok(machines),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// Reads the log.
+    pub async fn log(&mut self, from: u64, limit: usize) -> Result<Vec<LogEntry>, ControlError> {
+        match self.request(&Request::Log { from, limit }).await? {
+            Response::Log { entries } => Ok(entries),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// Reads the log and everything that is added to it.
+    pub async fn subscribe(mut self, from: u64) -> Result<Subscription, ControlError> {
+        write(&mut self.stream, &Request::Subscribe { from }).await.map_err(ControlError::Lost)?;
+        Ok(Subscription { stream: self.stream })
+    }
+
+    /// Ends the router. All machines lose their network.
+    pub async fn stop(mut self) -> Result<(), ControlError> {
+        self.done(&Request::Stop).await
+    }
+
+    async fn done(&mut self, request: &Request) -> Result<(), ControlError> {
+        match self.request(request).await? {
+            Response::Done => Ok(()),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    async fn request(&mut self, request: &Request) -> Result<Response, ControlError> {
+        write(&mut self.stream, request).await.map_err(ControlError::Lost)?;
+        match read(&mut self.stream).await.map_err(ControlError::Lost)? {
+            Some(Response::Error { code, message, remedy }) => {
+                Err(ControlError::Refused { code, message, remedy })
+            }
+            Some(response) => Ok(response),
+            None => Err(ControlError::Lost(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
+/// The log as it grows.
+#[derive(Debug)]
+pub struct Subscription {
+    stream: UnixStream,
+}
+
+impl Subscription {
+    /// The next entry, or nothing when the router has ended. A gap in the numbers means that entries were left out because
+    /// this subscriber was too slow.
+    pub async fn next(&mut self) -> Result<Option<LogEntry>, ControlError> {
+        loop {
+            match read(&mut self.stream).await.map_err(ControlError::Lost)? {
+                Some(Response::Entry { entry }) => return Ok(Some(entry)),
+                Some(Response::Missed { .. }) => {}
+                Some(_) => return Err(ControlError::Unexpected),
+                None => return Ok(None),
+            }
+        }
+    }
+}
