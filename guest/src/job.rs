@@ -20,8 +20,8 @@ use crate::{
     hold,
     jobs::{Begun, Jobs},
     link::Ended,
-    pool,
     stream::Stream,
+    workers,
 };
 
 /// Output up to this size is sent together with the response.
@@ -46,7 +46,7 @@ pub(crate) fn start(agent: &Arc<Agent>, exec: &Exec) -> Outcome<Response> {
     let id = agent.jobs.enter(&job, Arc::clone(&bell))?;
     let (begun, beginning) = mpsc::channel();
     let attendance = Attendance { agent: Arc::clone(agent), exec: exec.clone(), id, bell, begun };
-    agent.pool.submit(Box::new(attendance));
+    agent.workers.submit(Box::new(attendance));
     beginning.recv().unwrap_or_else(|_| Err(invalid("the job was cancelled before it started")))?;
     Ok(Response::JobStarted { id })
 }
@@ -138,7 +138,7 @@ struct Attendance {
     begun: mpsc::Sender<Outcome<()>>,
 }
 
-impl pool::Job for Attendance {
+impl workers::Job for Attendance {
     fn run(&mut self, scratch: &mut Scratch) {
         scratch.data.clear();
         scratch.tail.clear();

@@ -46,7 +46,6 @@ mod list;
 mod log;
 mod network;
 mod paths;
-mod pool;
 mod ports;
 mod power;
 mod reaper;
@@ -71,6 +70,7 @@ mod tree_target;
 mod vsock;
 mod wake;
 mod walk;
+mod workers;
 
 pub use boot::run_as_init;
 pub use serve::serve_fd;

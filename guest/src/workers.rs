@@ -24,7 +24,7 @@ pub(crate) trait Job: Send {
     fn conclude(self: Box<Self>, scratch: &mut Scratch);
 }
 
-pub(crate) struct Pool {
+pub(crate) struct Workers {
     shared: Arc<Shared>,
 }
 
@@ -40,13 +40,13 @@ struct State {
     idle: usize,
 }
 
-impl Pool {
+impl Workers {
     pub(crate) fn new() -> Self {
-        let pool = Self { shared: Arc::default() };
+        let workers = Self { shared: Arc::default() };
         for _ in 0..PREPARED {
-            pool.start_worker();
+            workers.start_worker();
         }
-        pool
+        workers
     }
 
     /// Hands a job to an idle worker, or starts one.

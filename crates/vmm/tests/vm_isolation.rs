@@ -130,6 +130,7 @@ async fn probe() -> Probed {
         stderr: heard.clone(),
         run_as: user.as_ref().map(User::credentials),
         isolate: Some(Isolate { by: &isolation, files }),
+        read_only: None,
         ephemeral: true,
         confine: None,
     })
