@@ -7,29 +7,29 @@ use agentiso_core::{Failure, WorkspaceId};
 
 use crate::act::Context;
 
-/// How an action gets at its workspace.
+/// How an action uses its workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
-    /// It asks the database, or nobody.
+    /// Reads records only. Cancelled with its caller; does not count as use of the workspace.
     Looks,
-    /// It works inside, beside others, and ends with its caller.
+    /// Works inside the machine, concurrently with others. Cancelled with its caller.
     Works,
-    /// It copies the workspace, beside others, and is never left half done.
+    /// Copies the workspace, concurrently with others. Runs to completion.
     Copies,
-    /// It changes the workspace as a whole: one at a time, and never left half done.
+    /// Changes the workspace as a whole, under its exclusive lock. Runs to completion.
     Changes,
 }
 
 /// An action that can be carried out.
 pub trait Perform: Action {
-    /// How it gets at its workspace.
+    /// How it uses its workspace.
     const ACCESS: Access;
 
-    /// Set if it ends the workspace's machine: how, after "the workspace". Calls that were running learn it.
+    /// If it ends the machine: how, to continue "the workspace". Calls that are running are told so.
     const ENDS_MACHINE: Option<&'static str> = None;
 
-    /// Whether it ends the machine at once. Then QEMU is killed before anything is waited for, so that neither the guest
-    /// nor a call that waits for the guest can delay it.
+    /// Whether it kills the machine before it waits for the lock, so that neither the guest nor a call that waits for the
+    /// guest can delay it.
     fn kills(&self) -> bool {
         false
     }
@@ -37,7 +37,7 @@ pub trait Perform: Action {
     /// Carries it out.
     fn perform(self, context: &Context) -> impl Future<Output = Result<Self::Outcome, Failure>> + Send;
 
-    /// Whether its outcome is undone when its caller has gone before it came.
+    /// Whether its outcome is undone if its caller has disconnected by then.
     fn is_undone_when_abandoned(&self) -> bool {
         false
     }
@@ -52,7 +52,7 @@ pub trait Perform: Action {
         None
     }
 
-    /// What it changed, in a few words for the timeline.
+    /// A short description of what it changed, for the timeline.
     fn changed(_outcome: &Self::Outcome) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! The door: one way in for every action of every client.
+//! The path of an action: admission, execution, and the end of its timeline entry.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::access::{Access, Perform};
 use crate::admission::{Subjects, not_owner};
+use crate::live_state::InUse;
 use crate::record::Record;
 use crate::redact::redacted;
-use crate::rooms::AtWork;
 use crate::sessions::Calling;
 use crate::{Caller, Engine};
 
-/// What an action has to work with.
+/// Everything an action needs while it is carried out.
 #[derive(Clone)]
 pub struct Context {
     /// The engine.
     pub(crate) engine: Arc<Engine>,
-    /// Who asks.
+    /// The caller.
     pub(crate) caller: Caller,
-    /// What the action refers to, resolved and checked.
+    /// The subjects of the action, resolved and allowed.
     subjects: Subjects,
-    /// Who is told how far it has come.
+    /// Receives progress reports.
     pub(crate) progress: Arc<dyn Progress>,
-    /// Told when the way into the workspace was found.
+    /// Notified when the action has connected to the machine.
     inside: Arc<Notify>,
     /// When the call was admitted.
     began: Instant,
-    at_work: Arc<[AtWork]>,
-    /// Changes when the workspace is not the caller's any more; none if all workspaces are the caller's.
+    in_use: Arc<[InUse]>,
+    /// Changes when the caller loses the workspace; `None` for the operator, who cannot.
     ownership: Option<watch::Receiver<u64>>,
     _calling: Option<Arc<Calling>>,
 }
@@ -74,12 +74,12 @@ impl Context {
         self.subjects.claimed.as_ref()
     }
 
-    /// The workspace whose past is of interest.
+    /// The workspace whose timeline is read.
     pub(crate) fn past(&self) -> Option<WorkspaceId> {
         self.subjects.past
     }
 
-    /// The way into the workspace, which is started if it does not run. Waits while it is being changed as a whole.
+    /// The link into the workspace, which is started if it does not run. Waits while it is being changed as a whole.
     pub(crate) async fn guest(&self) -> Result<Link, Failure> {
         match self.running_guest().await {
             Err(failure) if failure.code() == Code::WorkspaceNotRunning => {
@@ -93,26 +93,26 @@ impl Context {
         }
     }
 
-    /// The way into the workspace, if it runs: for what would be pointless in a machine that was just started.
+    /// The link into the workspace, if it runs. For actions that are pointless in a machine that was just started.
     pub(crate) async fn running_guest(&self) -> Result<Link, Failure> {
         let guest = self.engine.guest(self.workspace()?.id).await?;
         self.inside.notify_one();
         Ok(guest)
     }
 
-    /// Starts or resumes the workspace, in a task of its own: a caller that goes away leaves nothing half done.
+    /// Starts or resumes the workspace, in its own task: a caller that disconnects leaves nothing half done.
     async fn start_for_use(&self) -> Result<(), Failure> {
         let (context, id) = (self.clone(), self.workspace()?.id);
         let starting = tokio::spawn(async move {
-            let room = context.engine.rooms.of(id);
-            let _turn = room.change().await;
+            let live = context.engine.live.of(id);
+            let _lock = live.lock_exclusive().await;
             context.start().await.map(drop)
         });
         starting.await.map_err(|error| Failure::new(Code::Internal, format!("starting: {error}")))?
     }
 
-    /// Waits, once somebody is inside, for the machine to stand still because the host's disk is full: whoever waits
-    /// for it to do something would wait for ever.
+    /// Once connected, waits until the machine is paused because the host's disk is full: a call that waits for it would
+    /// wait forever.
     async fn standstill(&self) -> Failure {
         self.inside.notified().await;
         match &self.subjects.workspace {
@@ -121,7 +121,7 @@ impl Context {
         }
     }
 
-    /// Waits for the workspace to go to somebody else: a call inside it must not outlast that.
+    /// Waits until the caller loses the workspace. A call inside it must not outlast that.
     pub(crate) async fn lost(&self) -> Failure {
         let lost = match self.ownership.clone() {
             Some(mut ownership) => ownership.changed().await.is_ok(),
@@ -130,14 +130,13 @@ impl Context {
         if !lost {
             return std::future::pending().await;
         }
-        Failure::new(Code::NotOwner, "the call was cut off: the workspace is not this session's any more")
+        Failure::new(Code::NotOwner, "the call was cut off: the workspace no longer belongs to this session")
             .with_remedy("use another workspace")
     }
 
-    /// Says why a machine is gone: that somebody ended it on purpose, or else what it printed last.
+    /// Adds to a failure why the machine is gone: who ended it on purpose, or else the last lines of its console.
     pub(crate) async fn explained(&self, failure: Failure) -> Failure {
-        let mut rooms = self.at_work.iter().map(AtWork::room);
-        let ended = rooms.find_map(|room| room.ended_since(self.began));
+        let ended = self.in_use.iter().find_map(|used| used.live().ended_since(self.began));
         match &self.subjects.workspace {
             Some(workspace) if failure.code() == Code::VmCrashed && ended.is_some() => {
                 cut_off(workspace, ended.unwrap_or_default())
@@ -189,10 +188,10 @@ impl Engine {
         let subjects = self.resolve(caller, call, record).await?;
         // Looking at a workspace does not use it: one that is only watched is idle.
         let used = subjects.used.iter().filter(|_| access != Access::Looks);
-        let at_work: Arc<[AtWork]> = used.map(|id| self.rooms.work_on(*id)).collect();
-        let owned = at_work.first().filter(|_| access == Access::Works && !caller.is_operator());
-        let ownership = owned.map(|at_work| at_work.room().ownership());
-        // Who lost it between the decision and now is not told by a change any more.
+        let in_use: Arc<[InUse]> = used.map(|id| self.live.use_workspace(*id)).collect();
+        let owned = in_use.first().filter(|_| access == Access::Works && !caller.is_operator());
+        let ownership = owned.map(|in_use| in_use.live().ownership());
+        // The workspace may have changed hands between the decision and the subscription.
         if ownership.is_some()
             && let Some(workspace) = &subjects.workspace
             && self.records.settings(workspace.id).await?.owner != caller.session
@@ -206,7 +205,7 @@ impl Engine {
             progress,
             inside: Arc::default(),
             began: Instant::now(),
-            at_work,
+            in_use,
             ownership,
             _calling: self.sessions.calling(caller).map(Arc::new),
         })
@@ -235,19 +234,19 @@ async fn run<A: Perform>(action: A, context: Context, record: Record) -> Result<
         };
         return finish::<A>(&context, record, done).await;
     }
-    // In a task of its own, so that a caller that goes away leaves nothing half done.
-    // The user of this machine is told that the daemon goes on.
+    // In its own task, so that a caller that disconnects leaves nothing half done. The operator's command line says that
+    // the daemon continues, so nothing of the operator's is undone.
     let undone = !context.caller.is_operator() && action.is_undone_when_abandoned();
     let (answer, answered) = oneshot::channel();
     // Boxed, because what runs a task is compiled for every type of future.
     let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-        let room = context.subjects.workspace.as_ref().map(|workspace| context.engine.rooms.of(workspace.id));
-        let _ending = match (&room, &context.subjects.workspace) {
-            (Some(room), Some(workspace)) if action.kills() => {
-                let ending = room.ending();
-                // Calls that are running end with the machine, and are to learn why.
+        let live = context.subjects.workspace.as_ref().map(|workspace| context.engine.live.of(workspace.id));
+        let _ending = match (&live, &context.subjects.workspace) {
+            (Some(live), Some(workspace)) if action.kills() => {
+                let ending = live.announce_end();
+                // Calls that are running end with the machine and are told why.
                 if let Some(what) = A::ENDS_MACHINE {
-                    room.note_end(what);
+                    live.note_end(what);
                 }
                 // Should this fail, the action tries again and says why.
                 if let Err(failure) = context.engine.host.switch_off(workspace.id).await {
@@ -257,18 +256,18 @@ async fn run<A: Perform>(action: A, context: Context, record: Record) -> Result<
             }
             _ => None,
         };
-        let turn = match (&room, A::ACCESS) {
-            (Some(room), Access::Changes) => Some(room.change().await),
+        let lock = match (&live, A::ACCESS) {
+            (Some(live), Access::Changes) => Some(live.lock_exclusive().await),
             _ => None,
         };
-        if let (Some(room), Some(what)) = (&room, A::ENDS_MACHINE) {
-            room.note_end(what);
+        if let (Some(live), Some(what)) = (&live, A::ENDS_MACHINE) {
+            live.note_end(what);
         }
         let result = action.perform(&context).await;
-        if let (Some(room), Some(_), Err(_)) = (&room, A::ENDS_MACHINE, &result) {
-            room.forget_end();
+        if let (Some(live), Some(_), Err(_)) = (&live, A::ENDS_MACHINE, &result) {
+            live.forget_end();
         }
-        drop(turn);
+        drop(lock);
         let result = finish::<A>(&context, record, result).await;
         if let Err(Ok(outcome)) = answer.send(result)
             && undone

@@ -1,4 +1,4 @@
-//! How a workspace gets another owner.
+//! Changes of ownership.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::sync::OwnedMutexGuard;
 use crate::Engine;
 
 impl Engine {
-    /// Makes a session the owner of a workspace that is nobody's, or whose owner has been idle for `idle`.
+    /// Makes a session the owner of a workspace that has no owner, or whose owner has been idle for `idle`.
     pub(crate) async fn adopt(
         self: &Arc<Self>,
         session: SessionId,
         workspace: WorkspaceId,
         idle: Duration,
     ) -> Result<(), Failure> {
-        let turn = self.quota.turn().await;
+        let lock = self.quota.lock().await;
         let found = self.records.workspace(workspace).await?;
         let owner = self.records.owner_of(workspace).await?;
         let owner = owner.map(|owner| self.owner_facts(&owner));
@@ -28,7 +28,7 @@ impl Engine {
             Takeover::Deny(denial) => return Err(self.kept_by_owner(&found, denial)),
         }
         self.quota.require_own(self, session, Amounts::of(&found.resources)).await?;
-        self.hand_over(workspace, session, turn).await
+        self.hand_over(workspace, session, lock).await
     }
 
     fn owner_facts(&self, owner: &Session) -> OwnerFacts {
@@ -62,27 +62,27 @@ impl Engine {
         workspace: &Workspace,
         session: SessionId,
     ) -> Result<(), Failure> {
-        let turn = self.quota.turn().await;
+        let lock = self.quota.lock().await;
         if self.records.settings(workspace.id).await?.owner == Some(session) {
             return Ok(());
         }
         self.quota.require_own(self, session, Amounts::of(&workspace.resources)).await?;
-        self.hand_over(workspace.id, session, turn).await
+        self.hand_over(workspace.id, session, lock).await
     }
 
-    /// Makes a session the owner. Variables that earlier sessions set are forgotten. In a task of its own: a caller that
+    /// Makes a session the owner. Variables that earlier sessions set are forgotten. In its own task: a caller that
     /// disconnects must not leave the records changed and the former owner's calls running.
     async fn hand_over(
         self: &Arc<Self>,
         workspace: WorkspaceId,
         session: SessionId,
-        turn: OwnedMutexGuard<()>,
+        lock: OwnedMutexGuard<()>,
     ) -> Result<(), Failure> {
         let engine = Arc::clone(self);
         let handing = tokio::spawn(async move {
-            let _turn = turn;
+            let _lock = lock;
             let kept = engine.records.set_owner(workspace, session).await?;
-            engine.rooms.of(workspace).change_owner(&kept);
+            engine.live.of(workspace).change_owner(&kept);
             Ok(())
         });
         handing.await.map_err(|error| Failure::new(Code::Internal, error.to_string()))?

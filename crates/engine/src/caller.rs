@@ -1,30 +1,30 @@
-//! Who asks.
+//! The caller of an action.
 
 use agentiso_core::SessionId;
 use agentiso_core::ports::records::MAX_CLIENT;
 
-/// Who asks for something.
+/// The caller of an action.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Caller {
-    /// Its session. The user of this machine needs none: all workspaces are theirs.
+    /// Its session. The operator has none and may use every workspace.
     pub session: Option<SessionId>,
-    /// What it calls itself.
+    /// The name it gives itself.
     pub client: String,
 }
 
 impl Caller {
-    /// The user of this machine.
+    /// The operator: the user of this machine.
     pub fn operator(client: impl Into<String>) -> Self {
         Self { session: None, client: client.into() }
     }
 
-    /// Whether it is the user of this machine.
+    /// Whether it is the operator.
     pub fn is_operator(&self) -> bool {
         self.session.is_none()
     }
 
-    /// What the timeline calls it. A session says itself what it is called, so a name that could be taken for agentiso or
-    /// for its user is shown as one that a session gave itself.
+    /// Its name in the timeline. Sessions name themselves, so a name that could be mistaken for agentiso or the operator is
+    /// marked as a session's.
     pub(crate) fn shown(&self) -> String {
         let name: String = self.client.chars().filter(|letter| !letter.is_control()).collect();
         let lower = name.to_lowercase();
@@ -34,7 +34,7 @@ impl Caller {
     }
 }
 
-/// What only agentiso and its user are called.
+/// Words reserved for agentiso and the operator.
 const OURS: [&str; 3] = ["agentiso", "operator", "user"];
 
 #[cfg(test)]

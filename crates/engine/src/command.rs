@@ -1,4 +1,4 @@
-//! A command as a client asks for it, and the request that goes to the machine.
+//! A command as a client requests it, and the request that is sent to the machine.
 //!
 //! Everything here is pure. `launch.rs` starts what this module describes.
 
@@ -11,7 +11,7 @@ use crate::actions::variable_name;
 
 /// The most bytes of a command line, or of all arguments of a command.
 pub(crate) const LONGEST_COMMAND: usize = 2 << 20;
-/// A login shell for a machine nobody has asked which shells it has.
+/// A login shell for a machine whose shells are not known.
 const ANY_SHELL: [&str; 3] =
     ["/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi"];
 
@@ -76,7 +76,7 @@ impl Command {
         }
     }
 
-    /// The command that a client asks for.
+    /// The command that a client requests.
     pub fn of(spec: ExecSpec) -> Result<Self, Failure> {
         for name in spec.env.keys() {
             variable_name(name)?;
@@ -159,7 +159,7 @@ pub fn exec_of(spec: ExecSpec) -> Result<Exec, Failure> {
     Ok(command.with_shell(Shell::Sh))
 }
 
-/// Fills in what the caller left open and the image defines. `own` names the workspace's own variables, which take
+/// Fills in the image's defaults where the caller gave nothing. `own` names the workspace's own variables, which take
 /// precedence over the image's.
 pub fn with_image_defaults(mut exec: Exec, defaults: &OciDefaults, own: &[String]) -> Exec {
     let from_image = defaults.env.iter().filter_map(|text| text.split_once('='));

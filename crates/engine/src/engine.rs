@@ -22,14 +22,14 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::Caller;
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
+use crate::live_state::LiveStates;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
 use crate::rates::Rates;
-use crate::rooms::Rooms;
 use crate::sessions::Activity;
 use crate::stats::Sampler;
 use crate::timeline::Timeline;
-use crate::upkeep::ITSELF;
+use crate::upkeep::DAEMON;
 
 /// Carries out the actions of all clients on the workspaces of one host.
 pub struct Engine {
@@ -38,7 +38,7 @@ pub struct Engine {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) policy: Arc<dyn CommandPolicy>,
     pub(crate) settings: EngineSettings,
-    pub(crate) rooms: Rooms,
+    pub(crate) live: LiveStates,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
     pub(crate) sessions: Activity,
@@ -93,7 +93,7 @@ impl Engine {
         let Ports { host, records, clock, policy } = ports;
         records.drop_unsettled_keys().await?;
         let engine = Arc::new(Self {
-            rooms: Rooms::new(Arc::clone(&clock)),
+            live: LiveStates::new(Arc::clone(&clock)),
             rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
             sessions: Activity::new(Arc::clone(&clock)),
@@ -172,7 +172,7 @@ impl Engine {
         let (engine, name) = (Arc::clone(self), workspace.name.clone());
         let start = WorkspaceStart { workspace_id: workspace.id.to_string() };
         tokio::spawn(async move {
-            let started = engine.act(&Caller::operator(ITSELF), start, Arc::new(Silent)).await;
+            let started = engine.act(&Caller::operator(DAEMON), start, Arc::new(Silent)).await;
             if let Err(failure) = started {
                 tracing::warn!(%name, %failure, "could not start a workspace with the daemon");
             }
@@ -230,8 +230,8 @@ impl Engine {
 
     /// The link into a workspace. Waits while the workspace is being changed as a whole.
     pub(crate) async fn guest(&self, id: WorkspaceId) -> Result<Link, Failure> {
-        let room = self.rooms.of(id);
-        let _inside = room.enter().await;
+        let live = self.live.of(id);
+        let _inside = live.lock_shared().await;
         self.host.link(id).await
     }
 
@@ -259,8 +259,8 @@ impl Engine {
         for workspace in workspaces.into_iter().filter(|one| one.state == State::Running) {
             let engine = Arc::clone(self);
             stops.spawn(async move {
-                let room = engine.rooms.of(workspace.id);
-                let _turn = room.change().await;
+                let live = engine.live.of(workspace.id);
+                let _lock = live.lock_exclusive().await;
                 match engine.host.stop(workspace.id, false, Some(limit)).await {
                     Ok(_) => {
                         let (id, name) = (workspace.id, workspace.name.as_str());

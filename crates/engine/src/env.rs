@@ -1,18 +1,18 @@
-//! Variables of a workspace. Their values are in memory, here and in its agent, and nowhere else; their names, and who
-//! set them, are in the database.
+//! Environment variables of a workspace. Values are kept in memory only, here and in the guest agent; names, and whether
+//! the operator set them, are in the records.
 //!
 //! ```text
-//!  set ──► settled: the machine has what is kept by name, with these values, and nothing else
+//!  set ──► synced: the machine has exactly the variables whose names are recorded
 //!            │  ▲
-//!            │  └── before the next command: what is kept by name and known is given to the machine, the rest removed
+//!            │  └── before the next command: recorded variables are set in the machine, all others removed
 //!            ▼
-//!         unsettled: another owner (what sessions had set is kept no more), a machine that came back, a call that failed
+//!         not synced: after a change of owner, a restore, a restart, or a call that failed
 //! ```
 //!
-//! Whatever a machine has that is not kept by name is removed before anybody's command can see it. So a new owner never
-//! gets the variables of the one before, whatever state the workspace was in, and whether or not the daemon ended in
-//! between. A machine that comes out of a snapshot may have values of an earlier owner under names that are kept: it
-//! gets the present values, or none.
+//! A variable of the machine whose name is not recorded is removed before any command can see it. A new owner therefore
+//! never gets the variables of the previous one, in whatever state the workspace was and even if the daemon was restarted
+//! in between. A machine restored from a snapshot may have old values under recorded names: it gets the current values, or
+//! none.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use agentiso_core::{Code, Failure, SessionId, WorkspaceId};
 use zeroize::Zeroizing;
 
 use crate::Engine;
-use crate::rooms::{Room, locked};
+use crate::live_state::{LiveState, locked};
 use crate::secrets::is_secret_variable;
 
 type Values = BTreeMap<String, Zeroizing<String>>;
@@ -36,21 +36,21 @@ const LONGEST_NAME: usize = 255;
 #[derive(Clone, Default)]
 pub(crate) struct Env {
     values: Values,
-    /// Whether the machine has these and nothing else.
+    /// Whether the machine has exactly these.
     settled: bool,
     /// How often the workspace got another owner.
     owners: u64,
 }
 
-/// Which variables a machine has that was just started or taken back.
+/// Which variables a machine has that was just started, restored or reconnected to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Had {
+pub(crate) enum MachineEnv {
     /// None: it is new.
-    Nothing,
+    Empty,
     /// Those that its workspace has now.
-    Present,
+    Current,
     /// Those of an earlier time.
-    Past,
+    Stale,
 }
 
 impl Env {
@@ -75,7 +75,7 @@ impl Env {
     }
 }
 
-/// What a machine and the database are to have, and what has to be told the machine.
+/// The variables a machine and the records should have, and the changes to send to the machine.
 #[derive(Default)]
 struct Plan {
     values: Values,
@@ -83,18 +83,18 @@ struct Plan {
     changes: Vec<(String, Option<String>)>,
 }
 
-/// Decides what a machine is to have: what is kept by name, with the value that is known here or, if the machine can
-/// have it from nobody else, its own.
-fn plan(kept: &[Variable], known: &Values, found: &Values, had: Had) -> Plan {
+/// Decides which variables a machine should have: the recorded ones, with the value known here or, if none is known and
+/// the machine's own cannot be an older one, the machine's.
+fn plan(kept: &[Variable], known: &Values, found: &Values, had: MachineEnv) -> Plan {
     let mut plan = Plan::default();
     for variable in kept.iter().filter(|variable| variable.name != Variable::ANY) {
-        let own = found.get(&variable.name).filter(|_| had == Had::Present && !variable.waiting);
+        let own = found.get(&variable.name).filter(|_| had == MachineEnv::Current && !variable.waiting);
         if let Some(value) = known.get(&variable.name).or(own) {
             plan.values.insert(variable.name.clone(), value.clone());
             plan.kept.push(Variable { waiting: false, ..variable.clone() });
         }
     }
-    if had == Had::Present
+    if had == MachineEnv::Current
         && let Some(any) = kept.iter().find(|variable| variable.name == Variable::ANY)
     {
         for (name, value) in found {
@@ -111,8 +111,8 @@ fn plan(kept: &[Variable], known: &Values, found: &Values, had: Had) -> Plan {
     plan
 }
 
-impl Room {
-    /// Forgets the values that are kept no more because the workspace has another owner.
+impl LiveState {
+    /// Forgets the values of variables that are no longer recorded because the workspace has a new owner.
     pub(crate) fn change_owner(&self, kept: &[Variable]) {
         let mut env = locked(&self.env);
         env.values.retain(|name, _| kept.iter().any(|variable| variable.name == *name));
@@ -123,65 +123,71 @@ impl Room {
 }
 
 impl Engine {
-    /// What a workspace's commands get, and if the machine is given, what it has from then on.
+    /// The variables of a workspace's commands. If a link is given, the machine is synced first.
     pub(crate) async fn env_of(&self, id: WorkspaceId, guest: Option<&Link>) -> Result<Env, Failure> {
-        let room = self.rooms.of(id);
+        let live = self.live.of(id);
         if let Some(guest) = guest
-            && !locked(&room.env).settled
+            && !locked(&live.env).settled
         {
-            let _turn = room.env_turn.lock().await;
-            self.settle_env(id, &room, guest, Had::Present).await?;
+            let _lock = live.env_lock.lock().await;
+            self.sync_env(id, &live, guest, MachineEnv::Current).await?;
         }
-        Ok(locked(&room.env).clone())
+        Ok(locked(&live.env).clone())
     }
 
-    /// Gives a machine that has just started, or was taken back, the variables of its workspace and no others.
-    pub(crate) async fn equip(&self, id: WorkspaceId, had: Had) -> Result<(), Failure> {
-        let room = self.rooms.of(id);
-        room.forget_shell();
-        let _turn = room.env_turn.lock().await;
-        locked(&room.env).settled = false;
-        if had == Had::Nothing && self.records.variables(id).await?.is_empty() {
-            let mut env = locked(&room.env);
+    /// Gives a machine that was just started or restored exactly the variables of its workspace.
+    pub(crate) async fn apply_env(&self, id: WorkspaceId, had: MachineEnv) -> Result<(), Failure> {
+        let live = self.live.of(id);
+        live.forget_shell();
+        let _lock = live.env_lock.lock().await;
+        locked(&live.env).settled = false;
+        if had == MachineEnv::Empty && self.records.variables(id).await?.is_empty() {
+            let mut env = locked(&live.env);
             env.values.clear();
             env.settled = true;
             return Ok(());
         }
         let guest = self.host.link(id).await?;
-        self.settle_env(id, &room, &guest, had).await
+        self.sync_env(id, &live, &guest, had).await
     }
 
-    /// Lets a fork have its source's variables.
-    pub(crate) async fn bequeath(
+    /// Copies the variables of a workspace to its fork.
+    pub(crate) async fn copy_env(
         &self,
         source: WorkspaceId,
         fork: WorkspaceId,
-        had: Had,
+        had: MachineEnv,
     ) -> Result<(), Failure> {
-        let values = locked(&self.rooms.of(source).env).values.clone();
+        let values = locked(&self.live.of(source).env).values.clone();
         self.records.copy_variables(source, fork).await?;
-        locked(&self.rooms.of(fork).env).values = values;
-        self.equip(fork, had).await
+        locked(&self.live.of(fork).env).values = values;
+        self.apply_env(fork, had).await
     }
 
-    /// Makes the machine, the database and what is known here agree. The caller has the turn.
-    async fn settle_env(&self, id: WorkspaceId, room: &Room, guest: &Link, had: Had) -> Result<(), Failure> {
-        let before = locked(&room.env).clone();
+    /// Makes the machine, the records and the values known here agree. The caller holds the lock.
+    async fn sync_env(
+        &self,
+        id: WorkspaceId,
+        live: &LiveState,
+        guest: &Link,
+        had: MachineEnv,
+    ) -> Result<(), Failure> {
+        let before = locked(&live.env).clone();
         if before.settled {
             return Ok(());
         }
         let kept = self.records.variables(id).await?;
         let found = match had {
-            Had::Nothing => Values::new(),
-            Had::Present | Had::Past => found_in(guest).await?,
+            MachineEnv::Empty => Values::new(),
+            MachineEnv::Current | MachineEnv::Stale => found_in(guest).await?,
         };
         let plan = plan(&kept, &before.values, &found, had);
         if !plan.changes.is_empty() {
             guest.set_env(plan.changes).await?;
         }
         let is_kept = self.records.replace_variables(id, &kept, &plan.kept).await?;
-        let mut env = locked(&room.env);
-        // Whoever is the owner now settles it again.
+        let mut env = locked(&live.env);
+        // If the owner changed meanwhile, the next command syncs again.
         if is_kept && env.owners == before.owners {
             env.values = plan.values;
             env.settled = true;
@@ -201,19 +207,19 @@ impl Engine {
             let message = format!("the name of a variable has {} bytes, {LONGEST_NAME} at most", long.len());
             return Err(Failure::new(Code::InvalidArgument, message));
         }
-        let room = self.rooms.of(id);
-        let _turn = room.env_turn.lock().await;
+        let live = self.live.of(id);
+        let _lock = live.env_lock.lock().await;
         if let Some(guest) = guest {
-            self.settle_env(id, &room, guest, Had::Present).await?;
+            self.sync_env(id, &live, guest, MachineEnv::Current).await?;
         }
-        let owners = locked(&room.env).owners;
-        // Until all is done it is not known what the machine has.
-        locked(&room.env).settled = false;
+        let owners = locked(&live.env).owners;
+        // If this fails half way, the machine's variables are unknown.
+        locked(&live.env).settled = false;
         if let Some(guest) = guest {
             guest.set_env(vars.clone().into_iter().collect()).await?;
         }
         self.keep_names(id, setter, vars, guest.is_none()).await?;
-        let mut env = locked(&room.env);
+        let mut env = locked(&live.env);
         if env.owners == owners {
             env.change(vars);
             env.settled = guest.is_some();
@@ -221,7 +227,7 @@ impl Engine {
         Ok(env.names())
     }
 
-    /// Keeps the names of variables, and who set them, unless the workspace went to somebody else meanwhile.
+    /// Records the names of variables, unless the workspace has a new owner by now.
     async fn keep_names(
         &self,
         id: WorkspaceId,
@@ -251,8 +257,8 @@ impl Engine {
         self.records.change_variables(id, Box::new(change)).await
     }
 
-    /// Forgets the names of variables whose values ended with the daemon that knew them: those of a workspace that has no
-    /// machine, except for what is in the memory of a suspended one.
+    /// Forgets the names of variables whose values were lost with an earlier daemon: those of a workspace without a machine,
+    /// except for those in the saved memory of a suspended one.
     pub(crate) async fn forget_lost_variables(&self, id: WorkspaceId) -> Result<(), Failure> {
         let left = |settings: &Settings, mut kept: Vec<Variable>| {
             kept.retain(|variable| settings.suspended.is_some() && !variable.waiting);
@@ -262,7 +268,7 @@ impl Engine {
     }
 }
 
-/// The variables a machine has. What an older agent does not know it has none of.
+/// The variables of a machine. Older agents do not support variables.
 async fn found_in(guest: &Link) -> Result<Values, Failure> {
     match guest.env().await {
         Ok(found) => Ok(found.into_iter().map(|(name, value)| (name, Zeroizing::new(value))).collect()),
@@ -299,7 +305,7 @@ mod tests {
     #[test]
     fn a_machine_keeps_nothing_that_is_not_kept_by_name() {
         let found = values(&[("A", "theirs"), ("B", "mine")]);
-        let plan = plan(&kept(&[("B", false)]), &Values::new(), &found, Had::Present);
+        let plan = plan(&kept(&[("B", false)]), &Values::new(), &found, MachineEnv::Current);
         assert_eq!(told(&plan), [("A", None)]);
         assert_eq!(plan.values, values(&[("B", "mine")]));
         assert_eq!(plan.kept, kept(&[("B", false)]));
@@ -308,7 +314,9 @@ mod tests {
     #[test]
     fn a_value_that_is_older_than_its_name_is_not_kept() {
         let found = values(&[("A", "of an earlier owner")]);
-        for (names, had) in [(kept(&[("A", true)]), Had::Present), (kept(&[("A", false)]), Had::Past)] {
+        for (names, had) in
+            [(kept(&[("A", true)]), MachineEnv::Current), (kept(&[("A", false)]), MachineEnv::Stale)]
+        {
             let lost = plan(&names, &Values::new(), &found, had);
             is(&lost, &[("A", None)], &[]);
             let known = plan(&names, &values(&[("A", "now")]), &found, had);
@@ -320,16 +328,20 @@ mod tests {
     #[test]
     fn what_was_set_before_names_were_kept_is_kept_once_and_only_while_the_machine_runs() {
         let found = values(&[("A", "1")]);
-        let running = plan(&kept(&[("*", false)]), &Values::new(), &found, Had::Present);
+        let running = plan(&kept(&[("*", false)]), &Values::new(), &found, MachineEnv::Current);
         is(&running, &[], &[("A", false)]);
-        let older = plan(&kept(&[("*", false)]), &Values::new(), &found, Had::Past);
+        let older = plan(&kept(&[("*", false)]), &Values::new(), &found, MachineEnv::Stale);
         is(&older, &[("A", None)], &[]);
     }
 
     #[test]
     fn a_new_machine_gets_what_is_known() {
-        let plan =
-            plan(&kept(&[("A", true), ("B", false)]), &values(&[("A", "1")]), &Values::new(), Had::Nothing);
+        let plan = plan(
+            &kept(&[("A", true), ("B", false)]),
+            &values(&[("A", "1")]),
+            &Values::new(),
+            MachineEnv::Empty,
+        );
         assert_eq!(told(&plan), [("A", Some("1"))]);
         assert_eq!(plan.kept, kept(&[("A", false)]));
     }

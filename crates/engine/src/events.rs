@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use crate::rooms::locked;
+use crate::live_state::locked;
 use crate::{Caller, Engine};
 
 /// How many events a slow subscriber may lag behind before it misses some.

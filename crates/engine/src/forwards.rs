@@ -2,12 +2,11 @@
 //!
 //! A forward is a listener on 127.0.0.1 and, for each connection, a stream through the guest link: it needs no network
 //! in the workspace. It belongs to the workspace, not to its machine: while no machine runs, connections are closed at
-//! once. Its row in the database and its listener are changed together, by actions that have their turn on the
-//! workspace; a listener that could not be opened again after a restart of the daemon is opened when the forward is
-//! asked for again.
+//! once. Its record and its listener are changed together, by actions that hold the workspace's lock. A listener that
+//! could not be opened after a restart of the daemon is opened when the forward is requested again.
 
 mod carry;
-mod places;
+mod limits;
 
 use std::collections::HashMap;
 use std::io;
@@ -24,23 +23,23 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use self::carry::{carry, gone, prepare};
-use self::places::{Door, Places, Seldom};
+use self::limits::{ConnectionLimits, ForwardLimit, LogLimit};
 use crate::Engine;
-use crate::held::when_free;
-use crate::rooms::locked;
+use crate::live_state::locked;
+use crate::retry::while_held;
 
-/// Ports below this need rights nobody should have.
+/// Ports below this need privileges.
 const LOWEST: u16 = 1024;
 /// Forwards of one workspace.
 const PER_WORKSPACE: usize = 32;
 /// Forwards of all workspaces together: each takes a descriptor of the daemon's.
 const ALTOGETHER: usize = 512;
-/// After an accept that failed: without descriptors the next one fails at once, too.
+/// The pause after a failed accept: without free file descriptors the next one would fail at once, too.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 128;
-/// How long a client waits for the way into its workspace.
+/// How long a client waits for a connection into its workspace.
 const WAY: Duration = Duration::from_secs(15);
 
 /// The listeners.
@@ -48,7 +47,7 @@ pub(crate) struct Forwards {
     own_ports: Vec<u16>,
     /// By port of the host.
     open: Mutex<HashMap<u16, Listening>>,
-    places: Places,
+    places: ConnectionLimits,
 }
 
 struct Listening {
@@ -72,7 +71,7 @@ impl Drop for Listening {
 
 impl Forwards {
     pub fn new(own_ports: Vec<u16>) -> Self {
-        Self { own_ports, open: Mutex::default(), places: Places::new() }
+        Self { own_ports, open: Mutex::default(), places: ConnectionLimits::new() }
     }
 
     /// Ends the forwards of a workspace that is gone.
@@ -193,8 +192,8 @@ impl Engine {
 
     fn serve(self: &Arc<Self>, id: WorkspaceId, guest_port: u16, host_port: u16, listener: TcpListener) {
         let engine = Arc::downgrade(self);
-        let door = self.forwards.places.door(id);
-        let task = tokio::spawn(accept(listener, door, move |client| {
+        let limit = self.forwards.places.limit(id);
+        let task = tokio::spawn(accept(listener, limit, move |client| {
             let engine = engine.upgrade();
             async move {
                 let Some(engine) = engine else { return };
@@ -207,11 +206,11 @@ impl Engine {
     }
 
     async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
-        let _at_work = self.rooms.work_on(id);
+        let _at_work = self.live.use_workspace(id);
         prepare(&client);
         let way = async {
             let guest = self.guest(id).await?;
-            Ok::<_, Failure>(when_free(|| connect(guest.clone(), port)).await?)
+            Ok::<_, Failure>(while_held(|| connect(guest.clone(), port)).await?)
         };
         let (source, sink) = tokio::select! {
             way = timeout(WAY, way) => way.map_err(|_| no_way())??,
@@ -220,7 +219,7 @@ impl Engine {
         carry(&client, source, sink).await
     }
 
-    /// The ports of the host that lead into a workspace and are listened on.
+    /// The host ports of a workspace's forwards that are listened on.
     pub(crate) fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
         let open = locked(&self.forwards.open);
         let theirs = open.iter().filter(|(_, one)| one.workspace == id && !one.task.is_finished());
@@ -237,17 +236,16 @@ fn room_for_another(of_workspace: usize, altogether: usize) -> Result<(), Failur
     } else {
         return Ok(());
     };
-    Err(Failure::new(Code::QuotaExceeded, message)
-        .with_remedy("remove forwards that are not needed any more"))
+    Err(Failure::new(Code::QuotaExceeded, message).with_remedy("remove forwards that are no longer needed"))
 }
 
 /// Accepts connections for ever. Those for which there is no place are closed at once.
-async fn accept<F>(listener: TcpListener, door: Door, serve: impl Fn(TcpStream) -> F)
+async fn accept<F>(listener: TcpListener, limit: ForwardLimit, serve: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
-    let (mut full, mut failing) = (Seldom::default(), Seldom::default());
+    let (mut full, mut failing) = (LogLimit::default(), LogLimit::default());
     let mut pause = FIRST_PAUSE;
     let port = listener.local_addr().map_or(0, |address| address.port());
     loop {
@@ -264,7 +262,7 @@ where
             }
         };
         pause = FIRST_PAUSE;
-        let Some(place) = door.enter() else {
+        let Some(place) = limit.enter() else {
             if let Some(left_out) = full.is_due(Instant::now()) {
                 tracing::warn!(port, left_out, "too many forwarded connections: new ones are closed");
             }
@@ -305,8 +303,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         // One for each workspace, and so for all.
-        let door = Places::of(1, 1).door(WorkspaceId::from_uuid(uuid::Uuid::from_u128(1)));
-        let accepting = tokio::spawn(accept(listener, door, |mut client| async move {
+        let limit = ConnectionLimits::of(1, 1).limit(WorkspaceId::from_uuid(uuid::Uuid::from_u128(1)));
+        let accepting = tokio::spawn(accept(listener, limit, |mut client| async move {
             let _ = client.write_all(b"in").await;
             let _ = client.read(&mut [0; 1]).await;
         }));

@@ -1,4 +1,4 @@
-//! Commands somebody sits in front of: their output comes as it is made, their input as it is typed.
+//! Interactive commands: output and input are streamed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::record::Record;
 use crate::secrets::without_credentials;
 use crate::{Caller, Engine, NotStarted};
 
-/// A command that runs. When this is dropped the command is ended.
+/// A running command. Dropping it ends the command.
 pub struct Interactive {
     /// The command.
     pub process: Box<dyn Process>,
@@ -26,14 +26,14 @@ pub struct Interactive {
     pub workspace_id: String,
     /// Name of its workspace.
     pub workspace_name: String,
-    /// Comes when the machine stands still because the host's disk is full.
+    /// Resolves when the machine is paused because the host's disk is full, or when the caller loses the workspace.
     standstill: Pin<Box<dyn Future<Output = Failure> + Send>>,
     context: Context,
     record: Record,
 }
 
 impl Interactive {
-    /// What the command says next.
+    /// The next event of the command.
     pub async fn next(&mut self) -> Result<Option<ProcessEvent>, Failure> {
         tokio::select! {
             event = self.process.next() => match event {
@@ -44,7 +44,7 @@ impl Interactive {
         }
     }
 
-    /// Remembers how it ended.
+    /// Completes its timeline entry.
     pub async fn ended(self, exit: &Exit) -> Result<(), Failure> {
         let (code, _) = crate::actions::code_and_signal(exit);
         self.record.end(Ok(Some(format!("exit code {code}")))).await
@@ -52,7 +52,7 @@ impl Interactive {
 }
 
 impl Engine {
-    /// Starts a command somebody sits in front of.
+    /// Starts an interactive command.
     pub async fn interact(
         self: &Arc<Self>,
         caller: &Caller,
@@ -100,7 +100,7 @@ impl Engine {
     }
 }
 
-/// A command in one line, without credentials. As one line, because a flag and its value are often two words.
+/// A command as one line without credentials. As one line, because a flag and its value are often two arguments.
 fn shown_line(argv: &[Word]) -> String {
     let words = argv.iter().map(|word| {
         let word = word.shown();

@@ -22,10 +22,10 @@ use crate::act::Context;
 use crate::admission::{forbidden, needs_approval, not_owner};
 use crate::command::{Command, Shell, with_image_defaults};
 use crate::events::EventKind;
-use crate::held::when_free;
+use crate::live_state::{LiveState, locked};
 use crate::long_command::fit;
 use crate::not_started::{NotStarted, Refused};
-use crate::rooms::{Room, locked};
+use crate::retry::while_held;
 
 /// How long a machine may take to start a command before it is considered stuck.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -34,7 +34,7 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Launched<T> {
     /// The process, or the job's number.
     pub started: T,
-    /// The shell that runs it, unless it is a program of its own.
+    /// The shell that runs it, if one does.
     pub shell: Option<Shell>,
     /// The machine it runs in.
     pub guest: Link,
@@ -89,17 +89,17 @@ impl Context {
         F: Future<Output = Result<T, LinkError>>,
     {
         let id = self.workspace()?.id;
-        let room = self.engine.rooms.of(id);
+        let live = self.engine.live.of(id);
         let own = self.engine.env_of(id, Some(guest)).await?.names();
         let defaults = self.image_defaults().await?;
         let mut shell = match command.uses_shell() {
-            true => room.shell(guest).await?,
+            true => live.shell(guest).await?,
             false => Shell::Sh,
         };
         loop {
             let exec = with_image_defaults(command.with_shell(shell), &defaults, &own);
             let (exec, stored) = fit(guest, exec).await?;
-            let error = match when_free(|| start(guest.clone(), exec.clone())).await {
+            let error = match while_held(|| start(guest.clone(), exec.clone())).await {
                 Ok(started) => {
                     let shell = command.uses_shell().then_some(shell);
                     return Ok(Launched { started, shell, guest: guest.clone() });
@@ -113,7 +113,7 @@ impl Context {
             if shell == Shell::Bash && command.uses_shell() && not_started.refused == Some(Refused::NotFound)
             {
                 shell = Shell::Sh;
-                room.set_shell(shell);
+                live.set_shell(shell);
                 continue;
             }
             return Err(not_started);
@@ -134,7 +134,7 @@ impl Context {
         }
     }
 
-    /// Takes a snapshot of a workspace before a command, in a task of its own: a caller that disconnects leaves nothing
+    /// Takes a snapshot of a workspace before a command, in its own task: a caller that disconnects leaves nothing
     /// half done.
     async fn take_checkpoint(&self, workspace: WorkspaceId) -> Result<(), Failure> {
         let name: SnapshotName = format!("checkpoint-{}", Uuid::new_v4().simple()).parse()?;
@@ -170,9 +170,9 @@ pub(crate) async fn process(guest: Link, exec: Exec) -> Result<Box<dyn Process>,
     }
 }
 
-impl Room {
-    /// The shell that runs command lines. Bash is remembered; a workspace without it is asked each time, since bash may
-    /// have been installed.
+impl LiveState {
+    /// The shell that runs command lines. Bash is cached; a workspace without it is checked each time, since bash may have
+    /// been installed.
     pub async fn shell(&self, guest: &Link) -> Result<Shell, LinkError> {
         if self.known_shell() == Some(Shell::Bash) {
             return Ok(Shell::Bash);
@@ -186,7 +186,7 @@ impl Room {
         Ok(shell)
     }
 
-    /// The shell, if the workspace was asked since its machine started.
+    /// The shell, if it has been determined since the machine started.
     pub fn known_shell(&self) -> Option<Shell> {
         *locked(&self.shell)
     }
@@ -195,7 +195,7 @@ impl Room {
         *locked(&self.shell) = Some(shell);
     }
 
-    /// Forgets the shell: the workspace's disk is another one now.
+    /// Forgets the shell: the workspace has another disk now.
     pub fn forget_shell(&self) {
         *locked(&self.shell) = None;
     }

@@ -1,12 +1,13 @@
-//! The one door to all workspaces.
+//! The entry point for every action of every client.
 //!
 //! ```text
-//!  a client's action ──► session ──► rate ──► workspace ──► owner ──► quota ──► done ──► timeline
+//!  action ──► rate limit ──► subjects ──► decision ──► timeline entry ──► carried out ──► entry completed ──► outcome
 //! ```
 //!
-//! Every client's every action comes through [`Engine::act`]. What changes a workspace as a whole waits its turn at the
-//! workspace and is finished whatever becomes of its client; what only works inside goes on beside others and ends
-//! with its client.
+//! Every action goes through [`Engine::act`]. An action that changes a workspace as a whole takes the workspace's lock and
+//! runs to completion even if its client disconnects. An action that works inside a workspace runs concurrently with
+//! others and is cancelled when its client disconnects. The engine reaches hosts, machines, records and the clock only
+//! through the ports in `agentiso_core::ports`.
 
 mod access;
 mod act;
@@ -19,9 +20,9 @@ mod engine;
 mod env;
 mod events;
 mod forwards;
-mod held;
 mod interactive;
 mod launch;
+mod live_state;
 mod long_command;
 mod metrics;
 mod not_started;
@@ -30,7 +31,7 @@ mod quota;
 mod rates;
 mod record;
 mod redact;
-mod rooms;
+mod retry;
 mod secret_rules;
 mod secrets;
 #[cfg(test)]

@@ -2,20 +2,20 @@
 //!
 //! The link carries requests of up to 256 KiB, and the kernel takes arguments of up to 128 KiB each. A longer command is
 //! stored in a file that only the command's user can read, and a short one is run in its place that reads the file,
-//! removes it, and evaluates what was in it. Agents of every version can do that.
+//! removes it, and evaluates its content. This works with agents of every version.
 
 use agentiso_core::ports::link::{Exec, ExitStatus, Link, LinkError, ProcessEvent};
 use agentiso_core::{Capture, Code, Failure};
 use uuid::Uuid;
 
-use crate::held::when_free;
 use crate::launch::process;
 use crate::not_started::NotStarted;
 use crate::output::cut;
+use crate::retry::while_held;
 
 /// The longest argument the kernel takes.
 const LONGEST_WORD: usize = 128 * 1024 - 1;
-/// What arguments and variables may have together to travel in one request.
+/// The most bytes of arguments and variables that fit into one request.
 const LONGEST_REQUEST: usize = 192 * 1024;
 /// From this on the kernel takes the arguments only of a process that may have a large stack.
 const LARGE_ARGUMENTS: usize = 1 << 20;
@@ -26,7 +26,7 @@ const STORE_LIMIT: u64 = 60_000;
 /// How much of a stored command can be seen in a list of processes and jobs.
 const SHOWN: usize = 200;
 const READ: &str = "eval \"$(command -p cat ";
-/// What comes between the reading of the file and the beginning of the command, which is only there to be seen.
+/// Separates the code that reads the file from the beginning of the command, which is a comment for listings.
 const REMARK: &str = ")\" # ";
 
 /// Makes a command fit. Returns the file it was stored in, if it was too long.
@@ -106,7 +106,7 @@ fn shell_line(argv: &[Vec<u8>]) -> Option<usize> {
     (is_shell && takes_line).then_some(2)
 }
 
-/// A line that evaluates what is in a file, and removes the file first.
+/// A shell line that removes a file and evaluates its content.
 fn read(path: &str, text: &[u8]) -> Vec<u8> {
     let begin = String::from_utf8_lossy(&text[..text.len().min(SHOWN)]);
     let begin: String = cut(&begin, SHOWN).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -134,7 +134,7 @@ async fn store(guest: &Link, exec: &Exec, path: &str, text: &[u8]) -> Result<(),
         timeout_ms: Some(STORE_LIMIT),
         ..Exec::default()
     };
-    let mut storing = when_free(|| process(guest.clone(), request.clone())).await?;
+    let mut storing = while_held(|| process(guest.clone(), request.clone())).await?;
     if let Some(mut input) = storing.take_stdin() {
         match input.write(text).await {
             // It ended early; its exit status says why.

@@ -1,11 +1,11 @@
-//! What is counted.
+//! Counters of calls, by action and outcome.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::rooms::locked;
+use crate::live_state::locked;
 
 /// Upper bounds in seconds: from a file's read to a build of half an hour.
 const BOUNDS: [f64; 14] =

@@ -62,7 +62,7 @@ fn explain(error: &GuestError) -> Option<NotStarted> {
     };
     let program = message.strip_prefix("running ").and_then(|rest| rest.rsplit_once(": "));
     let remedy = match program {
-        // Somebody who is used to ssh passes a whole command line as one argument.
+        // Users of ssh tend to pass a whole command line as one argument.
         Some((program, _)) if program.contains(' ') => {
             "the first argument must be a program alone; run a shell command line with: sh -c 'COMMAND LINE'"
         }

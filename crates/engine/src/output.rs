@@ -13,7 +13,7 @@ pub(crate) fn cut(text: &str, limit: usize) -> &str {
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.len(),
-        // Only an end that may go on is left out. Anything else is not text, and replaced when shown.
+        // Only an incomplete character at the end is left out. Other bytes that are not text are replaced when shown.
         Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
         Err(_) => bytes.len(),
     }

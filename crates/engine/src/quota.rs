@@ -14,13 +14,13 @@ use agentiso_core::{Code, Failure, SessionId};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::Engine;
-use crate::rooms::locked;
+use crate::live_state::locked;
 
 /// The reservations of requests that are being carried out.
 #[derive(Clone, Default)]
 pub(crate) struct Quotas {
     reserved: Arc<Mutex<HashMap<Option<SessionId>, Vec<Amounts>>>>,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A part of a quota that is reserved until this is dropped.
@@ -32,8 +32,8 @@ pub(crate) struct Reservation {
 
 impl Quotas {
     /// Waits until no other decision about quotas is being made.
-    pub async fn turn(&self) -> OwnedMutexGuard<()> {
-        Arc::clone(&self.turn).lock_owned().await
+    pub async fn lock(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.lock).lock_owned().await
     }
 
     /// Reserves amounts, or fails with `quota_exceeded`.
@@ -43,13 +43,13 @@ impl Quotas {
         session: Option<SessionId>,
         requested: Amounts,
     ) -> Result<Reservation, Failure> {
-        let _turn = self.turn().await;
+        let _lock = self.lock().await;
         self.require(engine, session, requested).await?;
         locked(&self.reserved).entry(session).or_default().push(requested);
         Ok(Reservation { quotas: self.clone(), session, amounts: requested })
     }
 
-    /// Fails if the installation, or the session, would have too much. The caller has the turn.
+    /// Fails if the installation, or the session, would have too much. The caller holds the lock.
     async fn require(
         &self,
         engine: &Engine,
@@ -69,7 +69,7 @@ impl Quotas {
         }
     }
 
-    /// Fails if a session would have too much. The caller has the turn.
+    /// Fails if a session would have too much. The caller holds the lock.
     pub async fn require_own(
         &self,
         engine: &Engine,

@@ -1,4 +1,4 @@
-//! How many calls a minute a session, and all of them together, may make.
+//! Rate limits of sessions.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +9,7 @@ use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLim
 
 use crate::Caller;
 
-/// All sessions together may make so many times as many calls as one.
+/// All sessions together may make this many times as many calls as one session.
 const TOGETHER: u32 = 10;
 
 /// The limits of one kind of action.

@@ -14,8 +14,8 @@ use agentiso_core::ports::records::{EventEnd, MAX_DETAIL, NewEvent, Workspace};
 use agentiso_core::{Code, Failure};
 use serde_json::{Value, json};
 
+use crate::live_state::locked;
 use crate::redact::without_known;
-use crate::rooms::locked;
 use crate::timeline::Note;
 use crate::{Caller, Engine};
 
@@ -51,8 +51,8 @@ impl Record {
     pub fn about(&mut self, workspace: &Workspace) {
         self.event.workspace = Some(workspace.id);
         self.event.workspace_name = Some(workspace.name.clone());
-        let room = self.engine.rooms.of(workspace.id);
-        let env = locked(&room.env);
+        let live = self.engine.live.of(workspace.id);
+        let env = locked(&live.env);
         let detail = without_known(&self.event.detail, &env.secrets());
         // What stands for a secret may be longer than the secret.
         let fits = detail.to_string().len() <= MAX_DETAIL;

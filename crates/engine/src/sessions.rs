@@ -1,4 +1,4 @@
-//! Sessions: who a client is, and what is theirs.
+//! Sessions: the identities of clients, their activity and their end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,26 +12,26 @@ use agentiso_core::{Code, Failure, SessionId};
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use crate::live_state::locked;
 use crate::output::cut;
-use crate::rooms::locked;
 use crate::{Caller, Engine};
 
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 32;
-/// How long a client may be away before its session ends: it may be on its way back.
+/// How long a client may be disconnected before its session ends: it may reconnect.
 const ABSENCE: Duration = Duration::from_secs(10);
 
-/// How long the secret is that tells a client from others with the same token.
+/// The length of the secret that distinguishes clients with the same token.
 const SECRET_LENGTHS: RangeInclusive<usize> = 16..=128;
-/// So many sessions there may be.
+/// The most sessions of an installation.
 const MOST_SESSIONS: u64 = 1000;
 
-/// How a client that has the user's token says which client it is.
+/// How a client that has the operator's token identifies itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Identity<'a> {
-    /// By something only it knows.
+    /// By a secret.
     Secret(&'a str),
-    /// By what it calls itself.
+    /// By its name.
     Name(&'a str),
 }
 
@@ -40,11 +40,11 @@ pub enum Identity<'a> {
 pub struct NewSession {
     /// Its id.
     pub id: SessionId,
-    /// What shows that it is the same client again. It is told once and never stored.
+    /// The token that identifies the client later. It is returned once and only its hash is stored.
     pub token: String,
 }
 
-/// When sessions were last active. Written to the database now and then, because every call would be too often.
+/// Which sessions are active and connected. Stored every few seconds, because every call would be too often.
 pub(crate) struct Activity {
     clock: Arc<dyn Clock>,
     active: Mutex<BTreeMap<SessionId, Timestamp>>,
@@ -66,14 +66,14 @@ impl Activity {
         }
     }
 
-    /// Notes that a caller asked for something.
+    /// Notes that a caller made a call.
     pub fn touch(&self, caller: &Caller) {
         if let Some(session) = caller.session {
             locked(&self.active).insert(session, self.clock.now());
         }
     }
 
-    /// Counts a call of a session for as long as what is returned lives.
+    /// Counts a call of a session for as long as the returned guard lives.
     pub fn calling(&self, caller: &Caller) -> Option<Calling> {
         let session = caller.session?;
         *locked(&self.calls).entry(session).or_default() += 1;
@@ -90,12 +90,12 @@ impl Activity {
         locked(&self.calls).contains_key(&session)
     }
 
-    /// Whether a session's client is there.
+    /// Whether the client of a session is connected.
     pub fn is_present(&self, session: SessionId) -> bool {
         locked(&self.present).contains_key(&session)
     }
 
-    /// Says whether that was the last.
+    /// Notes that a client disconnected. Returns whether it was the session's last.
     fn leave(&self, session: SessionId) -> bool {
         let mut present = locked(&self.present);
         let Some(count) = present.get_mut(&session) else { return true };
@@ -107,12 +107,12 @@ impl Activity {
         alone
     }
 
-    /// When a session was last active, if it was since the database was told.
+    /// When a session was last active, if that has not been stored yet.
     pub fn last(&self, session: SessionId) -> Option<Timestamp> {
         locked(&self.active).get(&session).copied()
     }
 
-    /// Which sessions were active since this was last asked.
+    /// The sessions that were active since this was last called.
     pub fn take(&self) -> BTreeMap<SessionId, Timestamp> {
         std::mem::take(&mut *locked(&self.active))
     }
@@ -136,7 +136,7 @@ impl Drop for Calling {
     }
 }
 
-/// A client that is there. When it has gone for a while its session ends.
+/// A connected client. Some time after it is dropped its session ends, unless the client reconnects.
 pub struct Presence {
     engine: Arc<Engine>,
     session: SessionId,
@@ -144,7 +144,7 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Leaves the session as it is.
+    /// Keeps the session after the client disconnects.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -170,7 +170,7 @@ impl Drop for Presence {
 }
 
 impl Engine {
-    /// Notes that the client of a session is there, for as long as what is returned.
+    /// Marks the client of a session as connected for as long as the returned guard lives.
     pub fn attend(self: &Arc<Self>, session: SessionId) -> Presence {
         *locked(&self.sessions.present).entry(session).or_default() += 1;
         self.host.expect_creates();
@@ -199,7 +199,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// Who has a token.
+    /// The caller that a session's token identifies.
     pub async fn caller_of(&self, token: &str) -> Result<Caller, Failure> {
         let found = self.records.session_by_token(&hash(token)).await?;
         let session = found.ok_or_else(|| {
@@ -209,12 +209,12 @@ impl Engine {
         Ok(Caller { session: Some(session.id), client: session.client })
     }
 
-    /// Whether a session has not ended. One that cannot be looked up has not: only a missing one has.
+    /// Whether a session exists. One that cannot be looked up counts as existing.
     pub async fn has_session(&self, id: SessionId) -> bool {
         self.records.session_if_known(id).await.map_or(true, |found| found.is_some())
     }
 
-    /// The session of a client that has the user's token and says which client it is. It begins when it is first named.
+    /// The session of a client that has the operator's token and identifies itself. It begins with its first call.
     pub async fn client_known_by(&self, identity: Identity<'_>, client: &str) -> Result<Caller, Failure> {
         let hash = identity.hash()?;
         let mut found = self.records.session_by_token(&hash).await?.map(|session| session.id);
@@ -228,13 +228,13 @@ impl Engine {
         Ok(Caller { session: found, client: plain(client) })
     }
 
-    /// Ends a session. What was its own is nobody's from then on, and its files are removed.
+    /// Ends a session. Its workspaces then have no owner, and its files are removed.
     pub async fn end_session(self: &Arc<Self>, id: SessionId) -> Result<(), Failure> {
         let engine = Arc::clone(self);
-        // In a task of its own: a caller that disconnects must not leave calls of the session running.
+        // In its own task: a caller that disconnects must not leave calls of the session running.
         let ending = tokio::spawn(async move {
             for workspace in engine.records.end_session(id).await? {
-                engine.rooms.of(workspace).leave_owner();
+                engine.live.of(workspace).leave_owner();
             }
             engine.clean_up_after_sessions().await;
             Ok(())
@@ -247,7 +247,7 @@ impl Engine {
         self.records.end_sessions_of(SessionKind::Fleeting).await
     }
 
-    /// Removes the sessions that own nothing and have been silent since a moment.
+    /// Removes the sessions that own nothing and were last active before a moment.
     pub(crate) async fn prune_sessions(&self, silent_since: Timestamp) -> Result<(), Failure> {
         let idle = self.records.sessions_without_workspaces().await?;
         for session in idle.iter().filter(|one| one.last_active < silent_since && self.may_go(one)) {
@@ -256,7 +256,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes sure that one session more is not too many: the longest silent one that owns nothing makes room.
+    /// Makes room for another session: if there are too many, the least recently active one that owns nothing is removed.
     async fn make_room_for_session(&self) -> Result<(), Failure> {
         if self.records.session_count().await? < MOST_SESSIONS {
             return Ok(());
@@ -268,11 +268,11 @@ impl Engine {
                 Code::QuotaExceeded,
                 format!("there are {MOST_SESSIONS} sessions, and all of them own workspaces or are in use"),
             )
-            .with_remedy("end sessions, or destroy workspaces, that are not needed any more")),
+            .with_remedy("end sessions or destroy workspaces that are no longer needed")),
         }
     }
 
-    /// Whether nobody would miss a session that owns nothing.
+    /// Whether a session that owns nothing can be removed.
     fn may_go(&self, session: &Session) -> bool {
         !self.sessions.in_use(session.id) && self.sessions.last(session.id).is_none()
     }
@@ -300,7 +300,7 @@ impl Engine {
 }
 
 impl Identity<'_> {
-    /// What is stored of it. Nothing that is a token has the same.
+    /// The hash that is stored. It never equals the hash of a token.
     fn hash(self) -> Result<[u8; 32], Failure> {
         match self {
             Self::Secret(secret) => {
@@ -325,7 +325,7 @@ impl Identity<'_> {
     }
 }
 
-/// A secret nobody can guess.
+/// A new random token.
 pub fn new_token() -> Result<String, Failure> {
     let mut bytes = [0; TOKEN_BYTES];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -340,7 +340,7 @@ fn hash(token: &str) -> [u8; 32] {
     *blake3::hash(token.as_bytes()).as_bytes()
 }
 
-/// A client's name as it can be shown in a table.
+/// A client's name without control characters, at most [`MAX_CLIENT`] long.
 fn plain(client: &str) -> String {
     let shown: String = client.chars().filter(|c| !c.is_control()).take(MAX_CLIENT).collect();
     if shown.trim().is_empty() { "unknown".to_owned() } else { cut(&shown, MAX_CLIENT).to_owned() }

@@ -40,7 +40,7 @@ enum Stored {
     Failed,
 }
 
-/// What is returned of an output.
+/// The part of an output that is returned.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Shown {
     pub text: String,
@@ -71,7 +71,7 @@ impl Output {
         self.stderr.push(&self.guest, self.limit, bytes).await;
     }
 
-    /// What is returned of both, within the limit together.
+    /// The parts of both outputs that are returned, within the limit together.
     pub async fn finish(mut self) -> (Shown, Shown) {
         let (out, err) = share(self.limit, self.stdout.captured.total(), self.stderr.captured.total());
         let stdout = self.stdout.finish(&self.guest, out).await;

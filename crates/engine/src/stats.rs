@@ -1,13 +1,13 @@
-//! The sampler: what running machines use, measured once for everyone who asks.
+//! The sampler: resource usage of running machines, measured once for all callers.
 //!
 //! ```text
-//!  nobody asks ──► first question: two samples a moment apart, and the sampler starts
+//!  idle ──► first request: two samples a moment apart, and the sampler starts
 //!       ▲                 │
-//!       └─ no question ◄──┴──► every EVERY: one sample; questions are answered from the newest two
+//!       └─ no request ◄───┴──► every EVERY: one sample; requests are answered from the newest two
 //!          for PATIENCE
 //! ```
 //!
-//! A sample reads three small files of `/proc` per machine and asks no guest, so it costs next to nothing and works for a
+//! A sample reads three small files in `/proc` per machine and does not involve the guest, so it is cheap and works for a
 //! guest that hangs.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use agentiso_core::action::{WorkspaceStatistics, WorkspaceUse};
 use agentiso_core::{Code, Failure, WorkspaceId};
 use jiff::Timestamp;
 
-use crate::rooms::locked;
+use crate::live_state::locked;
 use crate::views::shown;
 use crate::{Caller, Engine};
 
@@ -26,7 +26,7 @@ use crate::{Caller, Engine};
 const EVERY: Duration = Duration::from_secs(2);
 /// Between the first two samples.
 const FIRST: Duration = Duration::from_millis(250);
-/// The sampler ends when nobody has asked for this long.
+/// The sampler ends after this long without a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Clock ticks in a second, in `/proc/PID/stat`: the same on every Linux that we run on.
 const TICKS: u64 = 100;
@@ -64,7 +64,7 @@ struct Reading {
 }
 
 impl Engine {
-    /// What running workspaces use, from the newest two samples.
+    /// Resource usage of running workspaces, from the newest two samples.
     pub(crate) async fn statistics(
         self: &Arc<Self>,
         caller: &Caller,
@@ -95,7 +95,7 @@ impl Engine {
         Ok(WorkspaceStatistics { sampled_at: shown(newest.time), workspaces })
     }
 
-    /// Notes that somebody asks, and starts the sampler unless it runs.
+    /// Notes a request, and starts the sampler unless it runs.
     async fn have_samples(self: &Arc<Self>) -> Result<(), Failure> {
         {
             let mut state = locked(&self.sampler.state);
@@ -127,7 +127,7 @@ impl Engine {
                     }
                 }
                 if let Err(failure) = engine.sample().await {
-                    tracing::warn!(%failure, "could not measure what workspaces use");
+                    tracing::warn!(%failure, "could not measure the resource usage of workspaces");
                 }
             }
         });
@@ -149,7 +149,7 @@ impl Engine {
     }
 }
 
-/// What a machine uses, with rates if it was read before.
+/// Resource usage of a machine, with rates if there is an earlier reading.
 fn used(now: &Reading, before: Option<(Duration, &Reading)>) -> WorkspaceUse {
     let rate = |count: fn(&Reading) -> Option<u64>| {
         let (time, earlier) = before?;
@@ -173,7 +173,7 @@ fn used(now: &Reading, before: Option<(Duration, &Reading)>) -> WorkspaceUse {
     }
 }
 
-/// Reads what a process uses; `None` if it is gone.
+/// Reads the resource usage of a process; `None` if it has ended.
 fn reading(pid: u32) -> Option<Reading> {
     let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
     let io = file("io");

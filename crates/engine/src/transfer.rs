@@ -30,7 +30,7 @@ const PIECE: usize = 256 * 1024;
 /// How many files that were left out are named.
 const NAMED: usize = 100;
 
-/// What was moved.
+/// How much was copied.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Moved {
     bytes: u64,
@@ -91,7 +91,7 @@ impl Context {
         budget::Limits { bytes: max_bytes, files: max_files, reserve: reserve_bytes }
     }
 
-    /// The directory agents may copy from and to. It is there when this returns.
+    /// The directory agents may copy from and to. It is created if it does not exist.
     fn transfer_dir(&self) -> Result<PathBuf, Failure> {
         let dir = &self.engine.settings.transfers.dir;
         std::fs::create_dir_all(dir).map_err(|error| trouble(dir, &error))?;
@@ -106,7 +106,7 @@ impl Engine {
     }
 }
 
-/// What the host's file system said.
+/// A failure of the host's file system.
 fn trouble(path: &Path, error: &std::io::Error) -> Failure {
     let code = match error.kind() {
         ErrorKind::NotFound => Code::FileNotFound,

@@ -1,4 +1,4 @@
-//! What the daemon does by itself: workspaces whose time is up, disks, the pool, and its own books.
+//! Background work: expired and idle workspaces, disk maintenance, the pool, and old records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,27 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 use crate::events::EventKind;
+use crate::live_state::{LiveState, locked};
 use crate::record::Record;
-use crate::rooms::{Room, locked};
 use crate::{Caller, Engine, timeline};
 
-/// Between two looks at what is due.
+/// The time between two checks for expired and idle workspaces.
 const EVERY: Duration = Duration::from_secs(5);
-/// Between two cleanings of the books, in looks.
-const BOOKS: u64 = 120;
-/// A session that owns nothing is forgotten after this.
+/// How many checks there are between two removals of old records.
+const PRUNE_EVERY: u64 = 120;
+/// How long a session that owns nothing is kept.
 const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// An idempotency key is good for this long.
+/// How long idempotency keys are kept.
 const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// How long those who are at work on a workspace whose machine was killed may take to notice, before others whose time
-/// is up are looked at.
-const TURN: Duration = Duration::from_secs(2);
-/// How long what is done in the background may take to be given up when the daemon ends.
-const GIVING_UP: Duration = Duration::from_secs(10);
-/// An agent that does not answer for so long may be at work.
+/// How long to wait for the lock of an expired workspace whose machine was killed, before the next workspace is checked.
+const LOCK_LIMIT: Duration = Duration::from_secs(2);
+/// How long background work may take to stop when the daemon ends.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// An agent that does not answer within this time counts as busy.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Who does what nobody asked for, in the timeline.
-pub(crate) const ITSELF: &str = "agentiso";
+/// The client of the daemon's own actions, in the timeline.
+pub(crate) const DAEMON: &str = "agentiso";
 
 /// Why a workspace is to be stopped or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -61,16 +60,16 @@ impl Engine {
                 let Some(engine) = engine.upgrade() else { return };
                 engine.save_activity().await;
                 if let Err(failure) = engine.end_what_is_due().await {
-                    tracing::warn!(%failure, "could not look for workspaces whose time is up");
+                    tracing::warn!(%failure, "could not check for expired and idle workspaces");
                 }
-                if look % BOOKS == 0 {
-                    engine.clean_books().await;
+                if look % PRUNE_EVERY == 0 {
+                    engine.prune_records().await;
                 }
             }
         });
     }
 
-    /// Merging disks and filling the pool may take a while, and nothing waits for it.
+    /// Starts the task that merges disks and fills the pool, which may take a while.
     pub(crate) fn start_maintenance(self: &Arc<Self>) {
         let engine = Arc::downgrade(self);
         let task = tokio::spawn(async move {
@@ -85,25 +84,25 @@ impl Engine {
                 }
                 let progress: Arc<dyn Progress> = Arc::new(Silent);
                 if let Err(failure) = engine.host.maintain(&progress).await {
-                    tracing::warn!(%failure, "the maintenance failed");
+                    tracing::warn!(%failure, "maintenance failed");
                 }
             }
         });
         *locked(&self.maintenance) = Some(task);
     }
 
-    /// Gives up what is done in the background: what was half done is undone.
+    /// Stops background work; what is half done is undone.
     pub(crate) async fn end_maintenance(&self) {
         let Some(task) = locked(&self.maintenance).take() else { return };
         task.abort();
-        if tokio::time::timeout(GIVING_UP, task).await.is_err() {
-            tracing::warn!("what is done in the background is left to the next daemon");
+        if tokio::time::timeout(STOP_LIMIT, task).await.is_err() {
+            tracing::warn!("background work did not stop in time; the next daemon completes it");
         }
     }
 
-    /// Writes down who and what was active since the last time.
+    /// Stores which sessions and workspaces were active since the last time.
     pub(crate) async fn save_activity(&self) {
-        let (sessions, workspaces) = (self.sessions.take(), self.rooms.take_used());
+        let (sessions, workspaces) = (self.sessions.take(), self.live.take_used());
         if sessions.is_empty() && workspaces.is_empty() {
             return;
         }
@@ -128,26 +127,28 @@ impl Engine {
         Ok(())
     }
 
-    /// One that cannot be ended keeps no other from its end, and is tried again.
+    /// Ends a workspace. If that fails, it is tried again at the next check, and others are not affected.
     async fn end_or_warn(self: &Arc<Self>, id: WorkspaceId, due: Due) {
         if let Err(failure) = self.end(id, due).await {
-            tracing::warn!(%failure, workspace = %id, ?due, "a workspace whose time is up could not be ended");
+            tracing::warn!(%failure, workspace = %id, ?due, "could not end an expired or idle workspace");
         }
     }
 
     async fn end(self: &Arc<Self>, id: WorkspaceId, due: Due) -> Result<(), Failure> {
-        let room = self.rooms.of(id);
-        let (_ending, _turn) = match due {
-            // QEMU first: a call that waits for the guest may have the turn.
+        let live = self.live.of(id);
+        let (_ending, _lock) = match due {
+            // The machine is killed first: a call that waits for the guest may hold the lock.
             Due::Expired => {
-                let ending = room.ending();
+                let ending = live.announce_end();
                 self.host.switch_off(id).await?;
-                let Ok(turn) = tokio::time::timeout(TURN, room.change()).await else { return Ok(()) };
-                (Some(ending), turn)
+                let Ok(lock) = tokio::time::timeout(LOCK_LIMIT, live.lock_exclusive()).await else {
+                    return Ok(());
+                };
+                (Some(ending), lock)
             }
-            // One that somebody is at work on is not idle, and is looked at again.
-            Due::Idle => match room.change_if_free() {
-                Some(turn) => (None, turn),
+            // A workspace in use is not idle.
+            Due::Idle => match live.try_lock_exclusive() {
+                Some(lock) => (None, lock),
                 None => return Ok(()),
             },
         };
@@ -158,21 +159,25 @@ impl Engine {
             Due::Idle => return Ok(()),
         };
         let detail = json!({ "reason": due.reason() });
-        let mut record = Record::begin(self, &Caller::operator(ITSELF), action, detail);
+        let mut record = Record::begin(self, &Caller::operator(DAEMON), action, detail);
         record.about(&workspace);
         record.store().await?;
         let ended = match due {
-            Due::Expired => self.destroy_expired(&workspace, &room).await,
-            Due::Idle => self.stop_idle(&workspace, &room).await,
+            Due::Expired => self.destroy_expired(&workspace, &live).await,
+            Due::Idle => self.stop_idle(&workspace, &live).await,
         };
         record.end(ended.as_ref().map(|done| Some((*done).to_owned())).map_err(Failure::code)).await?;
         ended.map(drop)
     }
 
-    async fn destroy_expired(&self, workspace: &Workspace, room: &Room) -> Result<&'static str, Failure> {
+    async fn destroy_expired(
+        &self,
+        workspace: &Workspace,
+        live: &LiveState,
+    ) -> Result<&'static str, Failure> {
         let (id, name) = (workspace.id, workspace.name.as_str());
         let audience = self.events.audience_of(id).await;
-        room.note_end("reached the end of its time to live");
+        live.note_end("reached the end of its time to live");
         self.host.remove(&RemoveRequest { workspace: id, force: true }).await?;
         self.forget(id).await;
         let note = Some(Due::Expired.reason().to_owned());
@@ -180,9 +185,9 @@ impl Engine {
         Ok("destroyed")
     }
 
-    async fn stop_idle(&self, workspace: &Workspace, room: &Room) -> Result<&'static str, Failure> {
+    async fn stop_idle(&self, workspace: &Workspace, live: &LiveState) -> Result<&'static str, Failure> {
         let (id, name) = (workspace.id, workspace.name.as_str());
-        room.note_end("was stopped because it was idle");
+        live.note_end("was stopped because it was idle");
         self.change_settings(id, |settings| settings.stay_stopped = true).await?;
         self.host.stop(id, false, None).await?;
         let note = Some(Due::Idle.reason().to_owned());
@@ -190,9 +195,9 @@ impl Engine {
         Ok("stopped")
     }
 
-    /// Whether somebody came while we looked, or something runs in the machine, or nobody knows.
+    /// Whether a workspace is used, something runs in its machine, or its agent does not answer.
     async fn is_busy(&self, id: WorkspaceId) -> bool {
-        if self.rooms.is_used(id) {
+        if self.live.is_used(id) {
             return true;
         }
         let guest = match self.host.link(id).await {
@@ -204,23 +209,23 @@ impl Engine {
             Ok(Err(_)) | Err(_) => true,
         };
         if busy {
-            // It is idle from when its work ends, not from when somebody began it.
-            self.rooms.touch(id);
+            // It is idle from the end of its work on.
+            self.live.touch(id);
         }
         busy
     }
 
-    /// Forgets what was kept beside a workspace that is gone.
+    /// Forgets the live state and forwards of a removed workspace.
     pub(crate) async fn forget(&self, id: WorkspaceId) {
         self.forwards.close(id).await;
-        self.rooms.close(id);
+        self.live.forget(id);
     }
 
-    async fn clean_books(&self) {
+    async fn prune_records(&self) {
         timeline::prune(&*self.records).await;
         self.rates.forget_idle();
         if let Err(failure) = self.prune_sessions(self.clock.now() - SESSIONS_KEPT).await {
-            tracing::warn!(%failure, "could not remove sessions that are not used any more");
+            tracing::warn!(%failure, "could not remove unused sessions");
         }
         if let Err(failure) = self.records.prune_keys(self.clock.wall() - KEYS_KEPT).await {
             tracing::warn!(%failure, "could not remove old idempotency keys");

@@ -1,4 +1,4 @@
-//! Workspaces as their callers see them.
+//! Workspaces as they are shown to callers.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::actions::is_last_moment;
 use crate::command::Shell;
 use crate::{Caller, Engine};
 
-/// How long a machine is waited for that is asked which shell it has.
+/// How long to wait for a machine's answer to which shell it has.
 const SHELL_ANSWER: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
             .collect())
     }
 
-    /// Whether a caller must not be told what its workspace was forked from: that belongs to somebody else.
+    /// Whether the source of a fork is hidden from a caller because it belongs to another session.
     async fn hides_source(&self, view: &WorkspaceView, caller: &Caller) -> Result<bool, Failure> {
         let Some(from) = view.forked_from.as_ref().filter(|_| self.isolates(caller)) else {
             return Ok(false);
@@ -94,7 +94,7 @@ impl Engine {
             env_names,
             expires_at: settings.expires_at.map(|at| shown(self.clock.on_the_wall(at))),
             idle_stop_secs: settings.idle_stop.map(|idle| idle.as_secs()),
-            last_used_at: shown(self.rooms.last_use(workspace.id).unwrap_or(settings.last_used)),
+            last_used_at: shown(self.live.last_use(workspace.id).unwrap_or(settings.last_used)),
             restart: settings.restart,
             next_resources: next_resources(workspace, &settings),
         })
@@ -102,11 +102,11 @@ impl Engine {
 
     /// The shell of a workspace's commands. A machine that runs and does not answer soon is not waited for.
     async fn shell_of(&self, workspace: &Workspace, running: bool) -> Option<Shell> {
-        let room = self.rooms.of(workspace.id);
-        if !running || room.known_shell().is_some() {
-            return room.known_shell();
+        let live = self.live.of(workspace.id);
+        if !running || live.known_shell().is_some() {
+            return live.known_shell();
         }
-        let ask = async { room.shell(&self.host.link(workspace.id).await.ok()?).await.ok() };
+        let ask = async { live.shell(&self.host.link(workspace.id).await.ok()?).await.ok() };
         tokio::time::timeout(SHELL_ANSWER, ask).await.ok().flatten()
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn next_resources(workspace: &Workspace, settings: &Settings) -> Opti
     })
 }
 
-/// Where a machine came from, as it was stored. One that an older version stored in other words booted, as far as we know.
+/// The tier as it was stored. A value of an older version that is not known counts as a cold boot.
 pub(crate) fn tier(stored: &str) -> Tier {
     Tier::named(stored).unwrap_or(Tier::Cold)
 }

@@ -1,4 +1,4 @@
-//! Noticing at once that a machine has ended.
+//! Detects the end of machines as soon as their processes exit.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ impl Engine {
         tokio::spawn(async move {
             end.await;
             let Some(engine) = engine.upgrade() else { return };
-            // Whoever ends a machine on purpose has the turn, or waits for it, and notes the end before giving it back.
-            let room = engine.rooms.of(id);
-            let _turn = room.change().await;
-            if !room.is_ending() {
+            // A call that ends the machine on purpose holds the lock or waits for it, and records the end itself.
+            let live = engine.live.of(id);
+            let _lock = live.lock_exclusive().await;
+            if !live.is_ending() {
                 engine.note_end(id, Some(pid)).await;
             }
         });
     }
 
-    /// Notes and tells that the machine of a workspace, or the one of that process, has ended, if it has.
+    /// Records the end of a workspace's machine, or of the one with that process id, and sends an event, if it is news.
     pub(crate) async fn note_end(&self, id: WorkspaceId, pid: Option<u32>) {
         match self.host.note_if_ended(id, pid).await {
             Ok(Some(MachineEnded { workspace, reason })) => {

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use agentiso_core::ports::records::{EventEnd, TimelineRecords};
 use agentiso_core::{DiskId, Resources, WorkspaceId};
-use agentiso_meta::{Disk, Meta, MetaError, Workspace, WorkspaceState};
+use agentiso_meta::{Disk, Meta, MetaError, NewEvent, Workspace, WorkspaceState};
 use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
@@ -44,6 +45,8 @@ fn main() {
     let (of, their) = (Arc::clone(&meta), Arc::clone(&ids));
     let task = runtime.spawn(async move { single_async(of, their).await });
     runtime.block_on(task).expect("single, async");
+    let of = Arc::clone(&meta);
+    runtime.block_on(runtime.spawn(async move { entries(&of).await })).expect("entries");
     runtime.block_on(async {
         let of = (&meta, &ids);
         concurrent(of, "reads", |meta, ids, turn| async move { read_one(&meta, &ids, turn) }).await;
@@ -118,6 +121,39 @@ async fn single_async(meta: Arc<Meta>, ids: Arc<[WorkspaceId]>) {
     }
     println!("{:<46}{}", "one caller, async read", figures(&mut reads));
     println!("{:<46}{}", "one caller, async write", figures(&mut writes));
+}
+
+/// What an action that changes something pays for its timeline entry, and what a daemon pays for looking at all of them.
+async fn entries(meta: &Meta) {
+    let event = NewEvent {
+        at: Timestamp::now(),
+        workspace: None,
+        workspace_name: None,
+        session: None,
+        client: "bench".to_owned(),
+        action: "exec".to_owned(),
+        detail: json!({ "command": "make -j8 all && make check" }),
+        duration: Duration::ZERO,
+        outcome: "ok".to_owned(),
+        changed: None,
+    };
+    let mut took = Vec::new();
+    for _ in 0..CALLS {
+        let began = Instant::now();
+        let id = meta.begin_event(&event).await.expect("an entry");
+        let (duration, outcome) = (Duration::from_millis(1), "ok".to_owned());
+        let end = EventEnd { id, workspace: None, duration, outcome, changed: None };
+        meta.complete_events(&[end]).await.expect("its end");
+        took.push(began.elapsed());
+    }
+    println!("{:<46}{}", "timeline entry, begun and completed", figures(&mut took));
+    for _ in 0..100 {
+        meta.append_events(&vec![event.clone(); 1000]).await.expect("entries");
+    }
+    let newest = meta.newest_event().await.expect("the newest");
+    let began = Instant::now();
+    meta.interrupt_events(newest).await.expect("a look");
+    println!("{:<46}{:?}", "100,000 entries, looked at for unfinished", began.elapsed());
 }
 
 /// Several tasks at once, next to one that measures how late a timer of a millisecond fires.

@@ -1,4 +1,4 @@
-//! Images: what workspaces start from.
+//! Images.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -16,11 +16,11 @@ use crate::act::Context;
 use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
-/// Images made at a time: each needs a machine, the network or the processor for minutes.
-static MAKING: Semaphore = Semaphore::const_new(2);
+/// How many images are built at a time: each needs a machine, the network or a core for minutes.
+static BUILDS: Semaphore = Semaphore::const_new(2);
 
 impl Context {
-    /// Refuses an agent what the operator does not allow.
+    /// Refuses what the operator does not allow agents to do with images.
     pub(super) fn require_image_access(&self, needed: ImageAccess) -> Result<(), Failure> {
         if self.caller.is_operator() || self.engine.settings.image_access >= needed {
             return Ok(());
@@ -34,7 +34,7 @@ impl Context {
         )))
     }
 
-    /// The workspace whose files are copied. One that is suspended is refused: its disk lacks what is still in memory.
+    /// The workspace to copy files from. A suspended one is refused: some of its files may be in memory only.
     pub(super) async fn workspace_to_copy(&self) -> Result<&Workspace, Failure> {
         let workspace = self.workspace()?;
         if self.engine.records.settings(workspace.id).await?.suspended.is_none() {
@@ -61,8 +61,8 @@ impl Context {
     ) -> Result<ImageMade, Failure> {
         let name = name.map(str::parse).transpose()?;
         let began = Instant::now();
-        let _turn = turn().await?;
-        // An agent must not pull what only its operator can see.
+        let _permit = build_permit().await?;
+        // An agent must not pull images with the operator's credentials.
         let login = self.caller.is_operator();
         let request = ImageRequest { name, origin, replace, login };
         let made = self.engine.host.make_image(&request, &self.progress).await?;
@@ -70,8 +70,8 @@ impl Context {
     }
 }
 
-pub(super) async fn turn() -> Result<SemaphorePermit<'static>, Failure> {
-    MAKING.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
+pub(super) async fn build_permit() -> Result<SemaphorePermit<'static>, Failure> {
+    BUILDS.acquire().await.map_err(|error| Failure::new(Code::Internal, error.to_string()))
 }
 
 fn shown_made(image: &ImageView, began: Instant) -> ImageMade {
@@ -193,7 +193,7 @@ impl Perform for ImageCommit {
         let name: ImageName = self.name.parse()?;
         let (engine, workspace) = (&context.engine, context.workspace_to_copy().await?.id);
         let began = Instant::now();
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         let made = engine.host.commit_image(workspace, &name, self.replace, &context.progress).await?;
         Ok(shown_made(&made, began))
     }

@@ -1,29 +1,13 @@
-//! Each action, carried out.
+//! The implementation of each action, by domain.
 
-mod adopt;
-mod archive;
-mod create;
-mod exec;
+mod commands;
 mod files;
-mod fork;
 mod git;
-mod git_checks;
-mod git_state;
-mod grant;
-mod handover;
-mod hints;
 mod images;
-mod jobs;
-mod lifecycle;
 mod network;
-mod read;
-mod search;
+mod sessions;
+mod workspaces;
 
-mod settings;
-mod snapshots;
-mod status;
-mod suspend;
-
-pub(crate) use exec::{code_and_signal, variable_name};
+pub(crate) use commands::{code_and_signal, variable_name};
 pub(crate) use files::about_path;
-pub(crate) use suspend::{is_last_moment, refuse_last_moment};
+pub(crate) use workspaces::{is_last_moment, refuse_last_moment};

@@ -1,4 +1,4 @@
-//! Ports and networks.
+//! Port forwards and network settings.
 
 use agentiso_core::action::{
     Forward, NetworkPolicy, NetworkPolicySet, NetworkRules, PortForward, PortForwardList, PortForwardRemove,
@@ -6,7 +6,7 @@ use agentiso_core::action::{
 };
 use agentiso_core::{Code, Failure};
 
-use super::create::refuse_internet;
+use super::workspaces::refuse_internet;
 use crate::act::Context;
 use crate::{Access, Perform};
 

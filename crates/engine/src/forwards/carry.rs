@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
-use crate::rooms::locked;
+use crate::live_state::locked;
 
 /// Bytes carried at once.
 const BUFFER: usize = 64 * 1024;

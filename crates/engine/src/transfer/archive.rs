@@ -81,8 +81,8 @@ impl Context {
         }
     }
 
-    /// What an absolute path of the host means to the caller. The user of this machine may read everything; an agent
-    /// only a regular file in its transfer directory, which is opened here, so that no link can lead elsewhere later.
+    /// The file at an absolute path of the host. The operator may read everything; an agent only a regular file in its
+    /// transfer directory, which is opened here, so that no link can lead elsewhere later.
     pub(crate) fn host_source(&self, host_path: &str) -> Result<HostSource, Failure> {
         let path = PathBuf::from(host_path);
         if !path.is_absolute() {

@@ -1,4 +1,4 @@
-//! What a guest may put on the host's disk in one download.
+//! Limits on what a guest may write to the host's disk in one download.
 //!
 //! The guest decides what it sends, so the host counts: bytes, entries (empty ones cost inodes), and how much room the
 //! file system still has. The download fails before any of them is exceeded, and what was written is removed.
@@ -19,10 +19,10 @@ pub(super) struct Limits {
 
 /// How often the free room is looked at, in bytes written.
 const LOOK_EVERY: u64 = 16 << 20;
-/// What an entry counts when the free room is estimated: an inode and a name.
+/// The size an entry counts for when free space is estimated: an inode and a name.
 const ENTRY: u64 = 4096;
 
-/// What is left of the limits.
+/// The remaining budget of a download.
 #[derive(Debug)]
 pub(super) struct Budget {
     limits: Limits,
@@ -70,7 +70,7 @@ impl Budget {
         }
         let about = rustix::fs::fstatvfs(&self.place)?;
         let free = about.f_bavail.saturating_mul(about.f_frsize);
-        // What is about to be written until the next look must fit, too.
+        // What is written until the next check must fit, too.
         if free < self.limits.reserve.saturating_add(count.max(LOOK_EVERY)) {
             let message = format!(
                 "the host has {} MiB free, and a download must leave {}; see daemon.download_reserve_mb",

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::trouble;
 
-/// A name in a directory that is open: what its path leads to cannot be changed any more.
+/// A name in an open directory: renaming or linking path components no longer affects it.
 pub(super) struct Place {
     /// As its caller wrote it, for messages.
     pub path: PathBuf,
@@ -62,12 +62,12 @@ impl Place {
         Ok(Self { path: path.to_owned(), directory, name: name.to_owned(), beneath: within.is_some() })
     }
 
-    /// Whether something is there.
+    /// Whether something has the name.
     pub fn exists(&self) -> bool {
         rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// Opens what is there. A link at the end is followed by the user and by nobody else.
+    /// Opens the file or directory. A symbolic link at the end is followed for the operator only.
     pub fn open(&self) -> Result<File, Failure> {
         let nofollow = if self.beneath { OFlags::NOFOLLOW } else { OFlags::empty() };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | nofollow;
@@ -109,8 +109,8 @@ impl Place {
         Ok(Unfinished { directory: self.again()?, name, fd: Some(fd), is_directory: true })
     }
 
-    /// Refuses whatever is there already, except that the user may merge a directory with one that is there. Says
-    /// whether there is one.
+    /// Refuses a name that is taken, except that the operator may merge a directory into an existing one. Returns whether
+    /// there is one.
     pub fn require_free_or_directory(&self) -> Result<bool, Failure> {
         match rustix::fs::statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(false),
@@ -142,13 +142,13 @@ impl Place {
         Ok(())
     }
 
-    /// Moves what is in a complete directory into the one that has the name: directories are merged, files replaced.
+    /// Moves the content of a complete directory into the existing one: directories are merged, files replaced.
     pub fn merge(&self, unfinished: Unfinished) -> Result<(), Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let target = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())
             .map_err(|errno| trouble(&self.path, &errno.into()))?;
         let source = unfinished.fd().map_err(|error| trouble(&self.path, &error))?;
-        // What is left of the new directory is removed with it.
+        // What remains of the new directory is removed with it.
         merge(&source, &target, &self.path)
     }
 

@@ -23,7 +23,7 @@ use crate::actions::about_path;
 
 /// Batches that wait for the guest.
 const WAITING: usize = 4;
-/// What an entry counts for in a batch, in bytes.
+/// The size an entry counts for in a batch, in bytes.
 const ENTRY_WEIGHT: usize = 256;
 /// Directories in directories.
 const DEEPEST: usize = 256;
@@ -34,7 +34,7 @@ enum Piece {
     Content(Vec<u8>),
 }
 
-/// What the thread that walks hands over.
+/// What the walking thread sends.
 struct Outbox {
     sender: mpsc::Sender<Vec<Piece>>,
     batch: Vec<Piece>,
@@ -75,7 +75,7 @@ pub(super) async fn send(
     if metadata.is_dir() {
         progress.step(&format!("Copying {}", from.path.display()), None);
         let top = OwnedFd::from(file);
-        // A directory that is there keeps its own mode and time.
+        // An existing directory keeps its mode and time.
         let root = there.is_none().then(|| entry(Vec::new(), TreeKind::Directory, &metadata));
         let walk = move |outbox: &mut Outbox| {
             if let Some(root) = root {
@@ -97,12 +97,12 @@ pub(super) async fn send(
             };
             send_tree(guest, from, if above.is_empty() { "/" } else { above }, to, walk, progress).await
         }
-        // What is behind a link is replaced, not the link.
+        // The target of a link is replaced, not the link.
         _ => send_through(guest, file, metadata.mode() & 0o777, from, to, progress).await,
     }
 }
 
-/// What has a path in the guest, itself and not what it leads to; `None` if nothing does.
+/// Metadata of a path in the guest, without following a link; `None` if it does not exist.
 async fn kind_there(guest: &Link, path: &str) -> Result<Option<FileKind>, Failure> {
     match guest.stat(path.as_bytes(), false).await {
         Ok(metadata) => Ok(Some(metadata.kind)),

@@ -22,14 +22,14 @@ use super::trouble;
 /// The directory with the directories of sessions.
 const SESSIONS: &str = "sessions";
 
-/// What a session reaches.
+/// The parts of the transfer directory that a session may use.
 pub(super) struct Transfers {
     shared: PathBuf,
     own: PathBuf,
 }
 
 impl Transfers {
-    /// What a session reaches of a transfer directory. Its own directory is there when this returns.
+    /// The parts of a transfer directory that a session may use. Its own directory is created if it does not exist.
     pub fn of(shared: PathBuf, session: SessionId) -> Result<Self, Failure> {
         let own = shared.join(SESSIONS).join(session.to_string());
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);

@@ -357,6 +357,8 @@ async fn a_daemon_that_starts_with_records_that_fail_loses_nothing() {
                 break;
             }
         }
+        // Its ports are free for the next one.
+        world.engine.shut_down(agentiso_engine::Shutdown::LeaveMachines).await;
         world.reopen().await;
         assert!(world.engine.has_session(session.session.unwrap()).await);
         world.ok(&user(), "workspace_resume", json!({ "workspace_id": "suspended" })).await;

@@ -1,7 +1,7 @@
-//! Suspending workspaces to disk and bringing them back.
+//! Suspending workspaces to disk and resuming them.
 //!
 //! A suspended workspace is a stopped one with a snapshot of its last moment, memory and all, that only
-//! [`Context::resume`] uses. If anything fails on the way there it goes on running; on the way back it stays suspended.
+//! [`Context::resume`] uses. If suspending fails, it keeps running; if resuming fails, it stays suspended.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
 use super::lifecycle::state_now;
 use crate::act::Context;
 use crate::admission::NOW;
-use crate::env::Had;
+use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::{Access, Engine, Perform};
 
@@ -73,7 +73,7 @@ impl Perform for WorkspaceSuspend {
             memory: true,
         };
         let snapshot = engine.host.snapshot(&request).await?.snapshot.id;
-        // In this order: a machine that ends by whatever from here on is found suspended, and one that goes on is not.
+        // In this order: if the machine ends from here on for any reason, the workspace is suspended.
         let marked =
             engine.change_settings(workspace.id, move |settings| settings.suspended = Some(snapshot)).await;
         if let Err(failure) = marked {
@@ -116,7 +116,7 @@ impl Perform for WorkspaceResume {
 }
 
 impl Context {
-    /// Brings a suspended workspace back. The caller has the turn.
+    /// Resumes a suspended workspace. The caller holds the lock.
     pub(super) async fn resume(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let last = engine.records.suspended_to(workspace.id).await?;
@@ -132,7 +132,7 @@ impl Context {
         if let Err(failure) = engine.forget_last_moment(workspace.id).await {
             tracing::warn!(%failure, "what a workspace was suspended to could not be removed");
         }
-        engine.equip(workspace.id, Had::Present).await?;
+        engine.apply_env(workspace.id, MachineEnv::Current).await?;
         engine.watch(workspace.id).await;
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;
         Ok(state_now(

@@ -1,4 +1,4 @@
-//! What `git status` says, read.
+//! Parses the output of `git status`.
 
 use agentiso_core::action::GitState;
 
@@ -71,7 +71,7 @@ fn changed_file(state: &mut GitState, rest: &str, fields: usize) {
     }
 }
 
-/// What follows so many fields: a path may contain blanks.
+/// The rest of a line after this many fields: a path may contain spaces.
 fn nth_field(rest: &str, fields: usize) -> Option<String> {
     rest.splitn(fields + 1, ' ').nth(fields).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What git may be given.
+//! Checks of URLs and refs before they are passed to git.
 
 use agentiso_core::{Code, Failure};
 

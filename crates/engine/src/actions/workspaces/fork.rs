@@ -1,4 +1,4 @@
-//! Forks.
+//! Forking workspaces.
 
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use agentiso_core::{Code, Failure, WorkspaceName};
 use jiff::Timestamp;
 
 use crate::act::Context;
-use crate::env::Had;
+use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::views::{shown, took_ms};
 use crate::{Access, Perform};
 
 /// The most forks of one call.
 const MOST: u32 = 100;
-/// What the names of several begin with.
+/// The default prefix of the names of several forks.
 const PREFIX: &str = "worker";
 
 impl Perform for WorkspaceFork {
@@ -70,9 +70,9 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
     let began = Instant::now();
     let outcome = engine.host.fork(&request, &context.progress).await?;
     let had = match (context.snapshot_if_any(), snapshot) {
-        (_, Some(snapshot)) if fork.disk_only || snapshot.memory.is_none() => Had::Nothing,
-        (Some(_), _) => Had::Past,
-        (None, _) => Had::Present,
+        (_, Some(snapshot)) if fork.disk_only || snapshot.memory.is_none() => MachineEnv::Empty,
+        (Some(_), _) => MachineEnv::Stale,
+        (None, _) => MachineEnv::Current,
     };
     let made = settle(context, source, outcome.forks, had).await;
     let from = ForkedFrom {
@@ -85,7 +85,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
     report(count, from, made, outcome.pause.as_secs_f64() * 1000.0, began)
 }
 
-/// What became of each fork.
+/// The results of the forks.
 #[derive(Default)]
 struct Made {
     workers: Vec<Worker>,
@@ -107,7 +107,7 @@ impl Made {
 }
 
 /// Gives the forks the variables of their source.
-async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: Had) -> Made {
+async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: MachineEnv) -> Made {
     let engine = &context.engine;
     let mut made = Made::default();
     for (index, fork) in (1..).zip(forks) {
@@ -118,7 +118,7 @@ async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: 
                 continue;
             }
         };
-        if let Err(failure) = engine.bequeath(source.id, view.id, had).await {
+        if let Err(failure) = engine.copy_env(source.id, view.id, had).await {
             made.fail(index, &fork.name, failure);
             let remove = RemoveRequest { workspace: view.id, force: true };
             if let Err(failure) = engine.host.remove(&remove).await {
@@ -170,7 +170,7 @@ fn report(
     })
 }
 
-/// The name of one fork, or what the names of several begin with.
+/// The name of one fork, or the prefix of the names of several.
 fn name_of(fork: &WorkspaceFork, count: u32) -> Result<Option<WorkspaceName>, Failure> {
     match (&fork.new_name, &fork.name_prefix) {
         (Some(_), Some(_)) => {

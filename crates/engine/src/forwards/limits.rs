@@ -1,8 +1,7 @@
-//! How many forwarded connections there may be.
+//! Limits on forwarded connections.
 //!
-//! Anybody on this host can connect to a forwarded port, and each connection takes a descriptor of the daemon's. So all
-//! of them together may take a part of what it has, each workspace a part of that, and whoever comes when that is taken
-//! is disconnected at once.
+//! Every process on the host can connect to a forwarded port, and each connection takes a file descriptor of the daemon. So
+//! the number of connections is limited, in total, per workspace and per forward; further ones are closed at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -12,7 +11,7 @@ use agentiso_core::WorkspaceId;
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::rooms::locked;
+use crate::live_state::locked;
 
 /// Connections of one forward at once.
 const PER_FORWARD: usize = 256;
@@ -20,31 +19,31 @@ const PER_FORWARD: usize = 256;
 const PER_WORKSPACE: usize = 512;
 /// Connections of all forwards.
 const ALTOGETHER: usize = 2048;
-/// The part of the daemon's descriptors that they may have: one of so many.
+/// Connections may take one in this many of the daemon's file descriptors.
 const SHARE: u64 = 4;
-/// How often the same trouble is logged.
+/// How often the same problem is logged.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Places for all connections.
-pub(super) struct Places {
+/// The limits of all connections.
+pub(super) struct ConnectionLimits {
     all: Arc<Semaphore>,
     per_workspace: usize,
     workspaces: Mutex<HashMap<WorkspaceId, Weak<Semaphore>>>,
 }
 
-/// Places for the connections of one forward.
-pub(super) struct Door {
+/// The limits of the connections of one forward.
+pub(super) struct ForwardLimit {
     /// Of the forward, its workspace, and all.
     places: [Arc<Semaphore>; 3],
 }
 
-/// A place of one connection, given back when dropped.
-pub(super) struct Place {
+/// The permit of one connection, released when dropped.
+pub(super) struct ConnectionPermit {
     _places: [OwnedSemaphorePermit; 3],
 }
 
-impl Places {
-    /// As many as the daemon's descriptors allow.
+impl ConnectionLimits {
+    /// Limits that fit the daemon's file descriptors.
     pub fn new() -> Self {
         let descriptors = getrlimit(Resource::Nofile).current;
         Self::of(altogether(descriptors), PER_WORKSPACE)
@@ -55,41 +54,41 @@ impl Places {
         Self { all: Arc::new(Semaphore::new(all)), per_workspace, workspaces: Mutex::default() }
     }
 
-    /// The door of another forward of a workspace.
-    pub fn door(&self, workspace: WorkspaceId) -> Door {
+    /// The limits of another forward of a workspace.
+    pub fn limit(&self, workspace: WorkspaceId) -> ForwardLimit {
         let mut workspaces = locked(&self.workspaces);
         workspaces.retain(|_, places| places.strong_count() > 0);
         let known = workspaces.get(&workspace).and_then(Weak::upgrade);
         let own = known.unwrap_or_else(|| Arc::new(Semaphore::new(self.per_workspace)));
         workspaces.insert(workspace, Arc::downgrade(&own));
-        Door { places: [Arc::new(Semaphore::new(PER_FORWARD)), own, Arc::clone(&self.all)] }
+        ForwardLimit { places: [Arc::new(Semaphore::new(PER_FORWARD)), own, Arc::clone(&self.all)] }
     }
 }
 
-/// How many there may be for a daemon with so many descriptors; `None` is without limit.
+/// The number of connections for a daemon with this many file descriptors; `None` is unlimited.
 fn altogether(descriptors: Option<u64>) -> usize {
     let share = descriptors.map_or(usize::MAX, |limit| usize::try_from(limit / SHARE).unwrap_or(usize::MAX));
     share.clamp(1, ALTOGETHER)
 }
 
-impl Door {
-    /// A place for one more connection, if there is one.
-    pub fn enter(&self) -> Option<Place> {
+impl ForwardLimit {
+    /// A permit for one more connection, if the limits allow it.
+    pub fn enter(&self) -> Option<ConnectionPermit> {
         let [forward, workspace, all] =
             self.places.each_ref().map(|places| Arc::clone(places).try_acquire_owned().ok());
-        Some(Place { _places: [forward?, workspace?, all?] })
+        Some(ConnectionPermit { _places: [forward?, workspace?, all?] })
     }
 }
 
-/// Lets a trouble be logged once in a while.
+/// Limits how often a problem is logged.
 #[derive(Default)]
-pub(super) struct Seldom {
+pub(super) struct LogLimit {
     last: Option<Instant>,
     left_out: u64,
 }
 
-impl Seldom {
-    /// If it is time to log it: how often it was left out since the last time.
+impl LogLimit {
+    /// If it is time to log it: how often it was not logged since the last time.
     pub fn is_due(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.duration_since(last) < EVERY) {
             self.left_out += 1;
@@ -120,35 +119,35 @@ mod tests {
 
     #[test]
     fn one_workspace_cannot_take_the_places_of_others() {
-        let places = Places::of(4, 2);
-        let doors = [places.door(workspace(1)), places.door(workspace(1)), places.door(workspace(2))];
-        let first = doors[0].enter().unwrap();
-        let second = doors[1].enter().unwrap();
-        assert!(doors[0].enter().is_none() && doors[1].enter().is_none());
-        let _others = [doors[2].enter().unwrap(), doors[2].enter().unwrap()];
-        assert!(places.door(workspace(3)).enter().is_none(), "all are taken");
+        let places = ConnectionLimits::of(4, 2);
+        let limits = [places.limit(workspace(1)), places.limit(workspace(1)), places.limit(workspace(2))];
+        let first = limits[0].enter().unwrap();
+        let second = limits[1].enter().unwrap();
+        assert!(limits[0].enter().is_none() && limits[1].enter().is_none());
+        let _others = [limits[2].enter().unwrap(), limits[2].enter().unwrap()];
+        assert!(places.limit(workspace(3)).enter().is_none(), "all are taken");
         drop((first, second));
-        // What did not get all three places keeps none of them.
+        // A connection that did not get all three permits keeps none.
         assert_eq!(places.all.available_permits(), 2);
-        assert!(places.door(workspace(3)).enter().is_some());
-        assert!(doors[0].enter().is_some());
+        assert!(places.limit(workspace(3)).enter().is_some());
+        assert!(limits[0].enter().is_some());
     }
 
     #[test]
     fn one_forward_has_its_own_limit() {
-        let door = Places::of(ALTOGETHER, PER_WORKSPACE).door(workspace(1));
-        let taken: Vec<_> = (0..PER_FORWARD).map(|_| door.enter().unwrap()).collect();
-        assert!(door.enter().is_none());
+        let limit = ConnectionLimits::of(ALTOGETHER, PER_WORKSPACE).limit(workspace(1));
+        let taken: Vec<_> = (0..PER_FORWARD).map(|_| limit.enter().unwrap()).collect();
+        assert!(limit.enter().is_none());
         drop(taken);
-        assert!(door.enter().is_some());
+        assert!(limit.enter().is_some());
     }
 
     #[test]
     fn trouble_is_logged_once_in_a_while() {
-        let (mut seldom, start) = (Seldom::default(), Instant::now());
-        assert_eq!(seldom.is_due(start), Some(0));
-        assert_eq!(seldom.is_due(start), None);
-        assert_eq!(seldom.is_due(start + EVERY / 2), None);
-        assert_eq!(seldom.is_due(start + EVERY), Some(2));
+        let (mut log_limit, start) = (LogLimit::default(), Instant::now());
+        assert_eq!(log_limit.is_due(start), Some(0));
+        assert_eq!(log_limit.is_due(start), None);
+        assert_eq!(log_limit.is_due(start + EVERY / 2), None);
+        assert_eq!(log_limit.is_due(start + EVERY), Some(2));
     }
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::handover::{self, Ending, Handover};
 use super::hints;
 use crate::act::Context;
+use crate::actions::files::absolute;
 use crate::command::{Command, Program, Shell, user};
 use crate::spill::{Output, Shown};
 use crate::{Access, Perform};
@@ -72,7 +73,10 @@ impl Perform for Exec {
 }
 
 /// Runs a command of our own to its end, and keeps so much of each output.
-pub(super) async fn run(process: Box<dyn Process>, keep: usize) -> Result<(Exit, Capture, Capture), Failure> {
+pub(in crate::actions) async fn run(
+    process: Box<dyn Process>,
+    keep: usize,
+) -> Result<(Exit, Capture, Capture), Failure> {
     let mut kept = (Capture::new(keep), Capture::new(keep));
     match handover::run(process, None, &mut kept, None).await? {
         Ending::Exited(exit) => Ok((exit, kept.0, kept.1)),
@@ -128,7 +132,7 @@ pub(super) fn shell(
     as_user: Option<&str>,
 ) -> Result<Command, Failure> {
     if let Some(path) = workdir {
-        super::files::absolute(path)?;
+        absolute(path)?;
     }
     for name in env.keys() {
         variable_name(name)?;
@@ -153,7 +157,7 @@ pub(crate) fn variable_name(name: &str) -> Result<(), Failure> {
 }
 
 /// A number within its bounds, or its default.
-pub(super) fn bounded(
+pub(in crate::actions) fn bounded(
     name: &str,
     asked: Option<u64>,
     default: u64,

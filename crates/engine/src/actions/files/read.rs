@@ -1,4 +1,4 @@
-//! Files: read, listed and looked at.
+//! Reading, listing and inspecting files.
 
 use agentiso_core::action::{
     Encoding, FileContent, FileEntry, FileList, FileListed, FileRead, FileStat, FileStatus, LeftOut, PathKind,
@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
-use super::exec::bounded;
-use super::files::{LARGEST, about_path, absolute, too_large};
+use super::write::{LARGEST, about_path, absolute, too_large};
 use crate::act::Context;
+use crate::actions::commands::bounded;
 use crate::output::whole_characters;
 use crate::views::shown;
 use crate::{Access, Perform};
@@ -123,11 +123,11 @@ fn last_part(bytes: &[u8]) -> &[u8] {
     &bytes[line.unwrap_or(character)..]
 }
 
-/// How much of what was read is whole characters. Anything that is not text is refused.
+/// How many of the bytes are whole characters. Content that is not text is refused.
 fn text_of(path: &str, bytes: &[u8], offset: u64, size: u64) -> Result<usize, Failure> {
     let goes_on = offset + (bytes.len() as u64) < size;
     let whole = if goes_on { whole_characters(bytes) } else { bytes.len() };
-    // An offset may be in the middle of a character; what is left of it is no reason to refuse the rest.
+    // An offset may be in the middle of a character; the rest of that character is skipped.
     let begin =
         if offset > 0 { bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count() } else { 0 };
     if std::str::from_utf8(&bytes[begin.min(whole)..whole]).is_err() {

@@ -1,4 +1,4 @@
-//! Making and destroying workspaces.
+//! Creating and destroying workspaces.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ use crate::act::Context;
 use crate::admission::not_owner;
 use crate::events::EventKind;
 use crate::record::Record;
-use crate::upkeep::ITSELF;
+use crate::upkeep::DAEMON;
 use crate::views::{shown, size, tier, took_ms};
 use crate::{Access, Caller, Engine, Perform};
 
-/// The longest time a workspace can be given: ten years.
+/// The longest lifetime of a workspace: ten years.
 const LONGEST_SECS: u64 = 10 * 365 * 24 * 3600;
 
 impl Perform for WorkspaceCreate {
@@ -37,7 +37,7 @@ impl Perform for WorkspaceCreate {
     }
 
     fn is_undone_when_abandoned(&self) -> bool {
-        // With a key the caller can ask again.
+        // With a key the caller can repeat the call.
         self.idempotency_key.is_none()
     }
 
@@ -57,8 +57,8 @@ impl Perform for WorkspaceCreate {
     }
 }
 
-/// A workspace's times and labels as they are asked for.
-struct Wishes {
+/// The lifetime and labels that a new workspace gets.
+struct InitialSettings {
     expires_at: Option<Timestamp>,
     idle_stop: Option<Duration>,
     labels: std::collections::BTreeMap<String, String>,
@@ -86,7 +86,7 @@ impl Make for WorkspaceCreate {
         };
         let name = self.name.as_deref().map(str::parse).transpose()?;
         let lifetime = self.ttl_secs.map(checked_secs).transpose()?;
-        let wishes = Wishes {
+        let initial = InitialSettings {
             expires_at: lifetime.map(|lifetime| engine.clock.now() + lifetime),
             idle_stop: self.idle_stop_secs.map(checked_secs).transpose()?,
             labels: self.labels.clone(),
@@ -101,9 +101,9 @@ impl Make for WorkspaceCreate {
             }
             made => made?,
         };
-        let expires_at = wishes.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
-        if let Err(failure) = engine.settle(context.caller.session, &view, wishes).await {
-            // Nobody owns it and nobody knows of it: it must not stay.
+        let expires_at = initial.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
+        if let Err(failure) = engine.settle(context.caller.session, &view, initial).await {
+            // Its caller does not learn of it, so it must not stay.
             let remove = RemoveRequest { workspace: view.id, force: true };
             engine.host.remove(&remove).await?;
             return Err(failure);
@@ -132,7 +132,7 @@ impl Engine {
         let workspace = self.records.workspace(id).await?;
         let audience = self.events.audience_of(id).await;
         let detail = json!({ "reason": "its client disconnected before it was created" });
-        let mut record = Record::begin(self, &Caller::operator(ITSELF), WorkspaceDestroy::ABOUT.name, detail);
+        let mut record = Record::begin(self, &Caller::operator(DAEMON), WorkspaceDestroy::ABOUT.name, detail);
         record.about(&workspace);
         record.store().await?;
         let removed = self.host.remove(&RemoveRequest { workspace: id, force: true }).await;
@@ -148,9 +148,9 @@ impl Engine {
         &self,
         owner: Option<SessionId>,
         view: &WorkspaceView,
-        wishes: Wishes,
+        initial: InitialSettings,
     ) -> Result<(), Failure> {
-        let Wishes { expires_at, idle_stop, labels } = wishes;
+        let InitialSettings { expires_at, idle_stop, labels } = initial;
         let last_used = self.clock.now();
         let change = move |settings: &mut Settings| {
             *settings = Settings {
@@ -171,7 +171,7 @@ impl Engine {
 }
 
 impl Context {
-    /// What a caller should know of a name that is taken, if the workspace is its own or nobody's.
+    /// A failure that describes the workspace that has the name, if the caller may use that one.
     async fn about_taken(&self, name: Option<&WorkspaceName>, failure: Failure) -> Failure {
         let known = async {
             let workspaces = self.engine.host.list().await.ok()?;
@@ -199,7 +199,7 @@ impl Context {
         ))
     }
 
-    /// Refuses an outcome that is repeated when the workspace it speaks of is gone.
+    /// Refuses to repeat an outcome whose workspace no longer exists.
     async fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
         let Some(id) = outcome["workspace_id"].as_str() else { return Ok(()) };
         let workspaces = self.engine.host.list().await?;
@@ -211,7 +211,7 @@ impl Context {
         Err(Failure::new(Code::WorkspaceNotFound, message).with_remedy("use a new key to create another"))
     }
 
-    /// Does something once for a key: the second time the first outcome is the answer.
+    /// Runs work once per idempotency key: a repeated call returns the first outcome.
     pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
         &self,
         key: Option<&str>,
@@ -221,7 +221,7 @@ impl Context {
         let (Some(key), Some(session)) = (key, self.caller.session) else { return work.await };
         if key.is_empty() {
             return Err(Failure::new(Code::InvalidArgument, "idempotency_key is empty")
-                .with_remedy("leave it out, or give a word of your own"));
+                .with_remedy("leave it out, or give a key of your own"));
         }
         let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
         let hash = *blake3::hash(&serde_json::to_vec(request).map_err(internal)?).as_bytes();
@@ -235,7 +235,7 @@ impl Context {
             Claim::InProgress => {
                 return Err(Failure::new(
                     Code::IdempotencyConflict,
-                    "a request with this idempotency_key is still at work",
+                    "a request with this idempotency_key is still running",
                 )
                 .with_remedy("wait for its answer, or try again in a moment"));
             }
@@ -273,7 +273,7 @@ impl Perform for WorkspaceDestroy {
         let engine = &context.engine;
         let remove = RemoveRequest { workspace: workspace.id, force: true };
         let owner = engine.records.settings(workspace.id).await?.owner;
-        // One that nobody owned may have been adopted while others were at work on it.
+        // A workspace without an owner may have been adopted while this waited for the lock.
         if !context.caller.is_operator() && owner.is_some() && owner != context.caller.session {
             return Err(not_owner(workspace));
         }
@@ -293,8 +293,8 @@ impl Perform for WorkspaceDestroy {
     }
 }
 
-/// Nothing pretends that there is a network.
-pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
+/// Refuses to allow internet access, because workspaces have no network.
+pub(in crate::actions) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
     if asked != Some(true) {
         return Ok(());
     }
@@ -304,7 +304,7 @@ pub(super) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
         ))
 }
 
-/// A time that makes sense.
+/// A duration within the limits.
 pub(super) fn checked_secs(seconds: u64) -> Result<Duration, Failure> {
     if (1..=LONGEST_SECS).contains(&seconds) {
         return Ok(Duration::from_secs(seconds));

@@ -1,16 +1,17 @@
-//! Waiting for a machine that is held while its memory is copied, which takes milliseconds: nothing starts meanwhile.
+//! Retries requests to a machine that is held while its memory is copied. That takes milliseconds, during which the agent
+//! starts nothing.
 
 use std::time::Duration;
 
 use agentiso_core::ports::link::{ErrorKind, LinkError};
 use tokio::time::Instant;
 
-/// How long a machine may be held.
+/// How long a machine may be held before the request fails.
 const AT_MOST: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
-/// Asks something of a guest again for as long as its machine is held.
-pub(crate) async fn when_free<T, F>(mut ask: impl FnMut() -> F) -> Result<T, LinkError>
+/// Repeats a request for as long as the machine is held.
+pub(crate) async fn while_held<T, F>(mut ask: impl FnMut() -> F) -> Result<T, LinkError>
 where
     F: Future<Output = Result<T, LinkError>>,
 {

@@ -1,4 +1,4 @@
-//! Labels, times and sizes of workspaces.
+//! Labels, lifetimes and sizes of workspaces.
 
 use agentiso_core::action::{State, WorkspaceUpdate, WorkspaceUpdated};
 use agentiso_core::admission::Amounts;
@@ -40,7 +40,7 @@ impl Perform for WorkspaceUpdate {
             settings.next_size = next_size.or(settings.next_size);
         };
         let settings = context.engine.change_settings(workspace.id, change).await?;
-        // One that has no machine and no memory waiting for it has its new size at once.
+        // A workspace without a machine and without saved memory gets its new size at once.
         let settings = match context.engine.is_stopped(workspace.id, &settings).await? {
             true => context.engine.apply_next_size(workspace).await?,
             false => settings,
@@ -61,13 +61,13 @@ impl Perform for WorkspaceUpdate {
     }
 }
 
-/// What an update asks of the size.
+/// The size in an update.
 trait Resize {
     async fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure>;
 }
 
 impl Resize for WorkspaceUpdate {
-    /// The size that is asked for, if one is and the limits and the quota allow it.
+    /// The requested size, if there is one; fails if the limits or the quota do not allow it.
     async fn next_size(&self, context: &Context) -> Result<Option<NextSize>, Failure> {
         if self.vcpus.is_none() && self.memory_mb.is_none() {
             return Ok(None);
@@ -93,7 +93,7 @@ impl Engine {
         Ok(!running && settings.suspended.is_none())
     }
 
-    /// Gives a workspace that has no machine the size it was changed to. The caller has the turn.
+    /// Applies the pending size of a workspace without a machine. The caller holds the lock.
     pub(crate) async fn apply_next_size(&self, workspace: &Workspace) -> Result<Settings, Failure> {
         let settings = self.records.settings(workspace.id).await?;
         let Some(next) = settings.next_size else { return Ok(settings) };

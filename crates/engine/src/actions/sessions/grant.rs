@@ -1,4 +1,4 @@
-//! Giving workspaces to sessions.
+//! Granting workspaces to sessions, and listing sessions.
 
 use agentiso_core::action::{SessionBrief, SessionList, SessionListed, WorkspaceGrant, WorkspaceGranted};
 use agentiso_core::ports::records::Session;
@@ -8,7 +8,7 @@ use crate::act::Context;
 use crate::views::shown;
 use crate::{Access, Caller, Engine, Perform};
 
-/// The shortest beginning of an id that the user may give.
+/// The shortest prefix of a session id that the operator may give.
 const SHORTEST: usize = 4;
 
 impl Perform for WorkspaceGrant {
@@ -47,7 +47,7 @@ impl Perform for SessionList {
 }
 
 impl Engine {
-    /// A session by its id. The user may give the beginning of it; sessions need not learn of each other.
+    /// A session by its id. Only the operator may give a prefix, so that sessions do not learn of each other.
     async fn session_called(&self, asked: &str, caller: &Caller) -> Result<Session, Failure> {
         let sessions = self.records.sessions().await?;
         let is_meant = |session: &Session| {
@@ -64,11 +64,10 @@ impl Engine {
                         "session_list shows the user all of them; server_status tells a session its own",
                     ))
             }
-            (Some(_), Some(_)) => Err(Failure::new(
-                Code::InvalidArgument,
-                format!("the ids of several sessions begin with {asked:?}"),
-            )
-            .with_remedy("give more of it")),
+            (Some(_), Some(_)) => {
+                Err(Failure::new(Code::InvalidArgument, format!("several session ids begin with {asked:?}"))
+                    .with_remedy("give more characters of the id"))
+            }
         }
     }
 

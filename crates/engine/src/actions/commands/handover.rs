@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::jobs::{about_job, read_up_to};
 use crate::spill::Output;
 
-/// What is read of a job's outputs: all that an agent keeps.
+/// The most bytes that are read of a job's output: all that the guest agent keeps.
 const KEPT: u64 = 1 << 20;
 
 /// When a command becomes a job, and when the agent then ends it.
@@ -28,11 +28,11 @@ pub(super) struct Handover {
 pub(super) enum Ending {
     /// The command has ended.
     Exited(Exit),
-    /// It goes on as this job.
+    /// It continues as this job.
     Job(u32),
 }
 
-/// What takes a command's output.
+/// Receives the output of a command.
 pub(super) trait Takes {
     /// Takes some of its standard output.
     fn out(&mut self, bytes: &[u8]) -> impl Future<Output = ()> + Send;
@@ -103,7 +103,7 @@ pub(super) async fn run(
     }
 }
 
-/// Waits for a job that a command became. What it printed since then is shown.
+/// Waits for the job that a command became, and collects its output since then.
 pub(super) async fn wait_again(
     guest: &Link,
     id: u32,

@@ -1,4 +1,4 @@
-//! Lists, details, logs, and how the daemon is.
+//! Lists, details, logs, the timeline, and the state of the daemon.
 
 use agentiso_core::Failure;
 use agentiso_core::action::{
@@ -60,7 +60,7 @@ impl Perform for Timeline {
 
     async fn perform(self, context: &Context) -> Result<TimelineShown, Failure> {
         let engine = &context.engine;
-        // What was done a moment ago is to be there.
+        // Calls that have ended are to be included.
         engine.timeline.flush().await;
         let workspace = context.past();
         let limit = self.limit.unwrap_or(EVENTS).clamp(1, MOST_EVENTS);

@@ -10,7 +10,7 @@ use agentiso_core::admission::Amounts;
 use agentiso_core::ports::records::{Settings, Workspace};
 
 use crate::act::Context;
-use crate::env::Had;
+use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::views::took_ms;
 use crate::{Access, Perform};
@@ -28,7 +28,7 @@ impl Perform for WorkspaceStart {
 }
 
 impl Context {
-    /// Starts the workspace, or resumes it if it is suspended. The caller has the turn.
+    /// Starts the workspace, or resumes it if it is suspended. The caller holds the lock.
     pub(crate) async fn start(&self) -> Result<WorkspaceStateNow, Failure> {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let before = engine.host.info(workspace.id).await?;
@@ -47,7 +47,7 @@ impl Context {
         }
         engine.apply_next_size(workspace).await?;
         let view = engine.host.start(workspace.id, &self.progress).await?;
-        engine.equip(workspace.id, Had::Nothing).await?;
+        engine.apply_env(workspace.id, MachineEnv::Empty).await?;
         engine.change_settings(workspace.id, |settings| settings.stay_stopped = false).await?;
         engine.watch(workspace.id).await;
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;

@@ -1,4 +1,4 @@
-//! Files: written, edited, moved, made and removed.
+//! Writing, editing, moving and removing files.
 
 use agentiso_core::action::{
     Direction, DirectoryMade, Edit, Encoding, FileDelete, FileDeleted, FileEdit, FileEdited, FileMkdir,
@@ -211,7 +211,7 @@ impl Perform for FileTransfer {
 }
 
 /// Refuses a path that is not one from the root.
-pub(super) fn absolute(path: &str) -> Result<(), Failure> {
+pub(in crate::actions) fn absolute(path: &str) -> Result<(), Failure> {
     if path.starts_with('/') && !path.contains('\0') && path.len() <= LONGEST_PATH {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Git in a workspace: one command in the guest for each action, and what it printed made sense of.
+//! Git in a workspace: each action runs one command in the guest and parses its output.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use agentiso_core::action::{
 };
 use agentiso_core::{Capture, Code, Failure};
 
-use super::exec::{bounded, code_and_signal, run};
-use super::files::absolute;
-use super::git_checks::{checked_ref, checked_url};
-use super::git_state::state;
+use super::checks::{checked_ref, checked_url};
+use super::state::state;
 use crate::act::Context;
+use crate::actions::commands::{bounded, code_and_signal, run};
+use crate::actions::files::absolute;
 use crate::command::{Command, Program};
 use crate::secrets::without_credentials;
 use crate::{Access, Perform};
@@ -22,7 +22,7 @@ const QUICK: u64 = 60;
 const CLONE: u64 = 300;
 const PUSH: u64 = 120;
 const LONGEST: u64 = 7200;
-/// What is kept of a listing.
+/// The most bytes of a listing that are kept.
 const LISTING: usize = 8 << 20;
 const DIFF: u64 = 64 * 1024;
 const MOST_DIFF: u64 = 4 << 20;
@@ -38,7 +38,7 @@ const PRELUDE: &str = "command -v git >/dev/null || exit 97
 cd -- \"$AGENTISO_REPO\" 2>/dev/null && git rev-parse --git-dir >/dev/null 2>&1 || exit 98
 ";
 
-/// What a script did.
+/// The result of a script.
 struct Said {
     code: i32,
     stdout: Capture,

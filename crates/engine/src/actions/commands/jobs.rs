@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use super::exec::{bounded, code_and_signal, shell};
 use crate::act::Context;
 use crate::command::Shell;
+use crate::live_state::locked;
 use crate::long_command;
 use crate::output::{cut, whole_characters};
-use crate::rooms::locked;
 use crate::secrets::{without_credentials, without_values};
 use crate::views::shown;
 use crate::{Access, Perform};
@@ -170,8 +170,8 @@ impl Perform for JobList {
 
     async fn perform(self, context: &Context) -> Result<JobListed, Failure> {
         let jobs = context.running_guest().await?.jobs().await?;
-        let room = context.engine.rooms.of(context.workspace()?.id);
-        let env = locked(&room.env);
+        let live = context.engine.live.of(context.workspace()?.id);
+        let env = locked(&live.env);
         Ok(JobListed { jobs: jobs.iter().map(|job| listed(job, &env.secrets())).collect() })
     }
 }

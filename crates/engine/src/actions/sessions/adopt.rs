@@ -1,4 +1,4 @@
-//! Taking workspaces over.
+//! Adopting workspaces.
 
 use std::time::Duration;
 

@@ -1,13 +1,13 @@
-//! Files found by name and by content.
+//! Finding files by name and by content.
 
 use agentiso_core::action::{FileEntry, FileGlob, FileGrep, FilesFound, TextFound, TextMatch};
 use agentiso_core::ports::link::{Find, Grep};
 use agentiso_core::{Code, Failure};
 
-use super::exec::bounded;
-use super::files::{about_path, absolute};
 use super::read::{kind, moment, permissions};
+use super::write::{about_path, absolute};
 use crate::act::Context;
+use crate::actions::commands::bounded;
 use crate::{Access, Perform};
 
 const FOUND: u64 = 1000;
@@ -98,7 +98,7 @@ impl Perform for FileGrep {
     }
 }
 
-/// The whole path of what was found, which every other action takes. A file that was searched itself has no path below.
+/// The absolute path of a match, as other actions take it. A file that was itself the place to search has no path below.
 fn below(root: &str, path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);
     match path.as_ref() {

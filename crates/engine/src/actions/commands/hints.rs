@@ -1,4 +1,4 @@
-//! What to try instead of a command that failed, where the cause is known.
+//! Hints for commands that failed for a known reason.
 
 use std::sync::LazyLock;
 

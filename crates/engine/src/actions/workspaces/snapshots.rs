@@ -13,7 +13,7 @@ use agentiso_core::{Code, Failure};
 
 use super::suspend::{is_last_moment, users_snapshot};
 use crate::act::Context;
-use crate::env::Had;
+use crate::env::MachineEnv;
 use crate::events::EventKind;
 use crate::views::shown;
 use crate::{Access, Perform};
@@ -70,10 +70,10 @@ impl Perform for SnapshotRestore {
         let _reserved = engine.quota.reserve(engine, context.caller.session, more).await?;
         let restored =
             engine.host.restore(workspace.id, snapshot.id, self.disk_only, &context.progress).await?;
-        // What it was suspended to is not where it is any more.
+        // It is no longer where it was suspended.
         engine.forget_last_moment(workspace.id).await?;
         if restored.workspace.state == State::Running {
-            engine.equip(workspace.id, Had::Past).await?;
+            engine.apply_env(workspace.id, MachineEnv::Stale).await?;
             engine.watch(workspace.id).await;
         }
         let note = Some(self.snapshot_name.clone());

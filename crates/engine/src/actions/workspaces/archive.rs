@@ -1,4 +1,4 @@
-//! Workspaces in files.
+//! Exporting workspaces to archives and importing them.
 
 use std::fs::File;
 use std::time::Instant;
@@ -9,8 +9,8 @@ use agentiso_core::action::{
 use agentiso_core::{Code, Failure, ImageAccess, ImageName, WorkspaceId, WorkspaceName, check_labels};
 use tokio::sync::oneshot;
 
-use super::images::turn;
 use crate::act::Context;
+use crate::actions::images::build_permit;
 use crate::views::took_ms;
 use crate::{Access, Perform};
 
@@ -26,7 +26,7 @@ impl Perform for WorkspaceExport {
         let labels = engine.records.settings(workspace.id).await?.labels;
         let began = Instant::now();
         let target = context.host_target(&self.host_path)?;
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         let out = Box::new(File::from(target.fd()?));
         let most = context.download_bytes();
         let written = engine.host.export(workspace.id, labels, most, out, &context.progress).await?;
@@ -61,7 +61,7 @@ impl Perform for WorkspaceImport {
         };
         context.require_free_name(&name).await?;
         let image = context.free_image_name(&name).await?;
-        let _turn = turn().await?;
+        let _permit = build_permit().await?;
         let made = archive.into_image(&image, resources.disk_bytes(), &context.progress).await?;
         let create = WorkspaceCreate {
             name: Some(name.to_string()),
@@ -95,7 +95,7 @@ impl Perform for WorkspaceImport {
 }
 
 impl Context {
-    /// Refuses a name that is taken before minutes are spent on it.
+    /// Refuses a name that is taken, before the archive is read.
     async fn require_free_name(&self, name: &WorkspaceName) -> Result<(), Failure> {
         let taken = self.engine.records.workspaces().await?.iter().any(|one| one.name == *name);
         if !taken {
@@ -120,9 +120,8 @@ impl Context {
             .with_remedy("remove some of them, or choose another name"))
     }
 
-    /// Makes a workspace on an image that was made for it alone. If there is no workspace, because that fails or because
-    /// an agent went away, there is no image either. In a task of its own: an image must not go while a workspace is
-    /// being made on it.
+    /// Creates a workspace from an image that was made for it. If that fails, or the client of an agent disconnects, the
+    /// image is removed. In its own task: the image must not be removed while a workspace is being created from it.
     async fn create_on(
         &self,
         image: ImageName,
@@ -143,7 +142,7 @@ impl Context {
             if (failed || abandoned)
                 && let Err(failure) = context.remove_image(image.clone()).await
             {
-                tracing::warn!(%image, %failure, "the image of a workspace that was not made is still there");
+                tracing::warn!(%image, %failure, "could not remove the image of a workspace that was not created");
             }
         });
         answered.await.map_err(|_| Failure::new(Code::Internal, "the import ended with a fault"))?

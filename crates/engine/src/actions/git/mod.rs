@@ -1,0 +1,5 @@
+//! Git repositories in a workspace.
+
+mod checks;
+mod commands;
+mod state;

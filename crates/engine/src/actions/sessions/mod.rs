@@ -1,0 +1,4 @@
+//! Sessions and the ownership of workspaces.
+
+mod adopt;
+mod grant;
