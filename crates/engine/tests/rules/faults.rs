@@ -326,3 +326,68 @@ async fn records_that_fail_lose_nothing_in_the_third_quarter_of_all_actions() {
 async fn records_that_fail_lose_nothing_in_the_last_quarter_of_all_actions() {
     try_each(group(3)).await;
 }
+
+#[tokio::test]
+async fn a_daemon_that_starts_with_records_that_fail_loses_nothing() {
+    for and_later in [false, true] {
+        let mut world = World::new().await;
+        for name in ["running", "suspended", "crashed"] {
+            world.create(&user(), name).await;
+            world.sh(&user(), name, "echo precious > /root/file").await;
+        }
+        let forward = json!({ "workspace_id": "running", "guest_port": 7 });
+        world.ok(&user(), "port_forward_add", forward).await;
+        world
+            .ok(&user(), "exec_start", json!({ "workspace_id": "suspended", "command": "sleep 1000" }))
+            .await;
+        world.ok(&user(), "workspace_suspend", json!({ "workspace_id": "suspended" })).await;
+        let crashed = world.records.meta().find_workspace("crashed").await.unwrap().id;
+        world.host.crash(crashed, "power cut");
+        let session = world.session("agent").await;
+        let kept = world.host.kept();
+        for nth in 1..MOST {
+            let fail = FailAt::new(nth, and_later);
+            world.records.fail(fail.clone());
+            // Whether it starts does not matter.
+            let _ = world.try_reopen().await;
+            world.records.succeed();
+            assert_eq!(world.names().await, ["running", "suspended", "crashed"], "transaction {nth}");
+            assert_eq!(world.host.kept(), kept, "transaction {nth}");
+            if !fail.disarm() {
+                break;
+            }
+        }
+        // Its ports are free for the next one.
+        world.engine.shut_down(agentiso_engine::Shutdown::LeaveMachines).await;
+        world.reopen().await;
+        assert!(world.engine.has_session(session.session.unwrap()).await);
+        world.ok(&user(), "workspace_resume", json!({ "workspace_id": "suspended" })).await;
+        let jobs = world.ok(&user(), "exec_list", json!({ "workspace_id": "suspended" })).await;
+        assert_eq!(jobs["jobs"][0]["running"], true, "it continues where it was suspended");
+        for name in ["running", "suspended", "crashed"] {
+            assert_eq!(world.sh(&user(), name, "cat /root/file").await, "precious\n", "{name}");
+        }
+        let forwards = world.ok(&user(), "port_forward_list", json!({ "workspace_id": "running" })).await;
+        assert_eq!(forwards["forwards"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn upkeep_with_records_that_fail_ends_what_is_due_and_nothing_else() {
+    let world = World::new().await;
+    world.ok(&user(), "workspace_create", json!({ "name": "lasting", "ttl_secs": 1_000_000 })).await;
+    world.create(&user(), "plain").await;
+    for nth in 1..20 {
+        world.ok(&user(), "workspace_create", json!({ "name": "due", "ttl_secs": 60 })).await;
+        world.clock.advance(std::time::Duration::from_secs(60));
+        world.records.fail(FailAt::new(nth, false));
+        world.look().await;
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        world.records.succeed();
+        world.look().await;
+        world.until(async |world| world.names().await == ["lasting", "plain"]).await;
+    }
+    assert_eq!(world.host.machines(), 2);
+}

@@ -232,3 +232,18 @@ async fn streams_are_remembered_with_how_they_ended() {
         assert_eq!((&event["outcome"], &event["changed"]), (&json!("ok"), &json!("exit code 3")));
     }
 }
+
+#[tokio::test]
+async fn a_change_is_stored_before_it_is_made_and_what_a_killed_daemon_left_is_told() {
+    let mut world = World::new().await;
+    let hang = world.host.faults().hang(HostCall::Create);
+    let (engine, caller) = (std::sync::Arc::clone(&world.engine), user());
+    let call = tokio::spawn(async move {
+        crate::actions::call(&engine, &caller, "workspace_create", json!({ "name": "one" })).await
+    });
+    hang.reached().await;
+    assert_eq!(newest(&world, "workspace_create").await["outcome"], "running");
+    call.abort();
+    world.reopen().await;
+    assert_eq!(newest(&world, "workspace_create").await["outcome"], "interrupted");
+}

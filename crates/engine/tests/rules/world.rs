@@ -57,7 +57,13 @@ impl World {
 
     /// Ends the engine and opens another one, as a daemon that is restarted does.
     pub async fn reopen(&mut self) {
-        self.engine = open(&self.host, &self.clock, &self.policy, &self.settings).await.unwrap();
+        self.try_reopen().await.unwrap();
+    }
+
+    /// The same, if it may fail.
+    pub async fn try_reopen(&mut self) -> Result<(), Failure> {
+        self.engine = open(&self.host, &self.clock, &self.policy, &self.settings).await?;
+        Ok(())
     }
 
     /// The client of a new session.
