@@ -152,10 +152,10 @@ impl Shared {
         }
     }
 
-    /// Ends every flow that is no longer allowed.
-    fn enforce(&self) {
+    /// Ends every flow of these workspaces that is no longer allowed.
+    fn enforce(&self, changed: &[WorkspaceId]) {
         let machines: Vec<_> = read(&self.machines).values().cloned().collect();
-        machines.iter().for_each(|machine| machine.enforce());
+        machines.iter().filter(|machine| changed.contains(&machine.id)).for_each(|machine| machine.enforce());
         self.neighbours
             .enforce(|from, to, port, protocol| self.neighbour_verdict(from, to, port, protocol).allowed);
     }
@@ -205,7 +205,7 @@ impl Router {
             known.policy = spec.policy.clone();
             drop(specs);
             write(&self.shared.policies).insert(spec.workspace, Arc::new(spec.policy));
-            self.shared.enforce();
+            self.shared.enforce(&[spec.workspace]);
             return Ok(());
         }
         let pool = self.shared.pool;
@@ -242,7 +242,7 @@ impl Router {
         if let Some(machine) = write(&self.shared.machines).remove(&spec.address) {
             machine.stop();
         }
-        self.shared.enforce();
+        self.shared.enforce(&[workspace]);
         Ok(())
     }
 
@@ -252,6 +252,7 @@ impl Router {
         if let Some((stranger, _)) = changes.iter().find(|(workspace, _)| !specs.contains_key(workspace)) {
             return Err(RouterError::NotAttached(*stranger));
         }
+        let changed: Vec<WorkspaceId> = changes.iter().map(|(workspace, _)| *workspace).collect();
         let mut policies = write(&self.shared.policies);
         for (workspace, policy) in changes {
             if let Some(spec) = specs.get_mut(&workspace) {
@@ -261,7 +262,7 @@ impl Router {
         }
         drop(policies);
         drop(specs);
-        self.shared.enforce();
+        self.shared.enforce(&changed);
         Ok(())
     }
 

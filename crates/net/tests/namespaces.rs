@@ -4,7 +4,11 @@
 //!  guest ── card ── router │ namespace "host" │ veth │ namespace "internet"
 //!                          │   198.41.0.1     │      │  198.41.0.2, 93.184.216.34, 10.1.2.3, 169.254.169.254
 //! ```
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a network that cannot be set up fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a network that cannot be set up fails the test"
+)]
 
 #[path = "packets/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]

@@ -60,7 +60,7 @@ async fn truncated_json_is_an_error() {
         says(&failure(server.client().start_session(true)).await, &["connection to the daemon broke"]);
     }
     let server = Server::answering(Answer::response("200 OK", &[JSON], whole));
-    assert_eq!(server.client().start_session(true).await.unwrap().token, "2");
+    assert_eq!(server.client().start_session(true).await.unwrap().token.expose(), "2");
 }
 
 #[tokio::test]

@@ -111,9 +111,14 @@ impl Record {
         self.cut.notify_one();
     }
 
+    /// Whether nothing more may pass.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Relaxed)
+    }
+
     /// Returns once the policy has cut the flow.
     pub(super) async fn cut(&self) {
-        while !self.is_cut.load(Relaxed) {
+        while !self.is_cut() {
             self.cut.notified().await;
         }
     }

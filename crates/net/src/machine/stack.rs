@@ -52,6 +52,8 @@ impl Stack {
         let rings = || SocketBuffer::new(vec![0; buffer]);
         let mut socket = Socket::new(rings(), rings());
         socket.set_nagle_enabled(false);
+        // A delayed acknowledgement would make the guest wait: with large frames its window holds only a few.
+        socket.set_ack_delay(None);
         socket.set_timeout(Some(UNACKNOWLEDGED.into()));
         socket.listen(IpListenEndpoint { addr: Some(to.into()), port }).ok()?;
         let mut sockets = SocketSet::new(Vec::with_capacity(1));

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use agentiso_core::WorkspaceId;
 use tokio::task::JoinSet;
 
-use super::flow::{Flow, FlowKey};
+use super::flow::{Flow, FlowKey, Record};
 use crate::counters::{Counters, Counting};
 use crate::dns::{Pins, Resolver};
 use crate::frame::{Card, Dropped, Framer};
@@ -245,6 +245,18 @@ impl Machine {
         for (key, flow) in refused {
             flow.cut();
             lock(&self.flows).remove(&key);
+        }
+    }
+
+    /// Forgets a flow that has ended, unless another one has taken its place.
+    pub(super) fn forget(&self, key: FlowKey, record: Option<&Arc<Record>>) {
+        let mut flows = lock(&self.flows);
+        let is_same = flows.get(&key).is_some_and(|flow| match (flow.record(), record) {
+            (Some(known), Some(ended)) => Arc::ptr_eq(known, ended),
+            (known, ended) => known.is_none() && ended.is_none(),
+        });
+        if is_same {
+            flows.remove(&key);
         }
     }
 }

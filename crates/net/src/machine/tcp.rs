@@ -120,7 +120,7 @@ impl Machine {
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => self.accept(key, syn, stream, Some(record)).await,
             Err(error) => {
-                lock(&self.flows).remove(&key);
+                self.forget(key, Some(&record));
                 record.finish(LogEvent::Failed);
                 self.send(if error.kind() == io::ErrorKind::ConnectionRefused {
                     self.framer.reset(syn)
@@ -141,8 +141,7 @@ impl Machine {
     ) {
         let buffer = ring_size(self.open.load(Relaxed));
         let Some(stack) = Stack::listen(self.card, Arc::clone(&self.link), key.to, key.port, buffer) else {
-            lock(&self.flows).remove(&key);
-            return;
+            return self.forget(key, record.as_ref());
         };
         let flow =
             Arc::new(TcpFlow { record: record.clone(), stack: Mutex::new(stack), waker: Mutex::new(None) });
@@ -168,7 +167,7 @@ impl Machine {
             stack.socket().abort();
             stack.transmit();
         }
-        lock(&self.flows).remove(&key);
+        self.forget(key, record.as_ref());
         if let Some(record) = record {
             record.finish(LogEvent::Closed);
         }
@@ -230,6 +229,9 @@ impl<S: HostStream> Copying<'_, S> {
         let flow = self.flow;
         let mut stack = lock(&flow.stack);
         loop {
+            if flow.record.as_ref().is_some_and(|record| record.is_cut()) {
+                return Poll::Ready(Ended::Reset);
+            }
             let mut allowance = self.allowance();
             let copied = match self.copy(&mut stack, &mut allowance, cx) {
                 Ok(copied) => copied,

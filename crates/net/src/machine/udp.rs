@@ -125,7 +125,7 @@ impl Machine {
                 () = flow.record.cut() => break LogEvent::Cut,
             }
         };
-        lock(&self.flows).remove(&key);
+        self.forget(key, Some(&flow.record));
         flow.record.finish(ended);
     }
 
