@@ -92,7 +92,7 @@ fn a_database_of_format_1_keeps_its_rows_and_can_do_what_new_ones_can() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 7));
+    assert_eq!((rows(&path), format_of(&path)), (before, 8));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
@@ -276,7 +276,7 @@ fn a_database_of_a_newer_format_is_left_alone() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 7, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 8, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }
