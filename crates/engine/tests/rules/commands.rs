@@ -478,7 +478,8 @@ async fn a_checkpoint_is_taken_before_the_command_or_it_does_not_run() {
         assert_eq!(failure.code(), Code::DiskFull, "{way}");
         assert!(world.host.requested().is_empty(), "{way}: it ran without a checkpoint");
         start(&world, &session, way, asked()).await.unwrap();
-        let taken = world.ok(&user(), "snapshot_list", json!({ "workspace_id": "one" })).await;
+        let checkpoints = json!({ "workspace_id": "one", "kind": "checkpoint" });
+        let taken = world.ok(&user(), "snapshot_list", checkpoints).await;
         let name = taken["snapshots"][0]["name"].as_str().unwrap().to_owned();
         assert!(name.starts_with("checkpoint-"), "{way}: {taken}");
         let ran = world.host.requested().len();
