@@ -116,6 +116,7 @@ const ASYNC_ROOTS: &[&str] = &[
     "crates/engine/src/lib.rs",
     "crates/images/src/source/registry/mod.rs",
     "crates/meta/src/lib.rs",
+    "crates/net/src/lib.rs",
     "crates/runtime/src/lib.rs",
     "crates/vmm/src/lib.rs",
 ];

@@ -58,13 +58,14 @@ pub struct RunMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_clear;
 
     #[test]
     fn a_request_keeps_its_form_and_takes_nothing_unknown() {
         let command = ExecSpec { argv: vec![b"true".to_vec().into()], ..Default::default() };
         let workspace = RunWorkspace { memory_mb: Some(512), cold: true, ..Default::default() };
         let spec = RunSpec { workspace, command };
-        let sent = serde_json::to_string(&spec).unwrap();
+        let sent = in_clear(|| serde_json::to_string(&spec)).unwrap();
         assert!(
             sent.starts_with(r#"{"workspace":{"memory_mb":512,"cold":true},"command":{"argv":["true"]"#),
             "{sent}"
