@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use agentiso_net::Limits;
 use agentiso_net::policy::Policy;
+use hickory_proto::op::{Message, MessageType, OpCode, Query};
+use hickory_proto::rr::{Name, RecordType};
 use smoltcp::socket::tcp::State;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -25,6 +27,9 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let unlimited = Limits { bytes_per_second: 0, packets_per_second: 0, ..Limits::default() };
     runtime.block_on(async {
+        // First, while the process is small.
+        println!("50 idle machines: {}", idle().await);
+        println!("DNS answer from the cache {:?} (median of 500)", cached_name().await);
         println!("direct over loopback     {}", rate(TRANSFER, direct().await));
         for mtu in [1500, 9000, 65_520] {
             println!("MTU {mtu:5}  guest sends    {}", rate(TRANSFER, upload(mtu, unlimited).await));
@@ -143,6 +148,56 @@ async fn latency() -> (Duration, Duration) {
         guest.sockets.remove(connection);
     }
     (median(connects), median(exchanges))
+}
+
+async fn cached_name() -> Duration {
+    let server = Nameserver::start(vec![("www.example.com", vec![a("www.example.com", 600, PUBLIC)])]).await;
+    let net = Net::with_nameservers(vec![server.address]);
+    let limits = Limits { queries_per_second: 0, ..Limits::default() };
+    let mut guest = net.guest_with(2, online(), limits, 1500);
+    let mut query = Message::new(1, MessageType::Query, OpCode::Query);
+    query.add_query(Query::query(Name::from_ascii("www.example.com").unwrap(), RecordType::A));
+    let query = query.to_vec().unwrap();
+    let socket = guest.udp();
+    let mut times = Vec::new();
+    for _ in 0..501 {
+        let started = Instant::now();
+        guest.send_udp(socket, GATEWAY, 53, &query);
+        guest.receive_udp(socket).await;
+        times.push(started.elapsed());
+    }
+    assert_eq!(server.asked().len(), 1, "the rest came from the cache");
+    median(times)
+}
+
+/// What machines cost that do nothing.
+async fn idle() -> String {
+    const SECONDS: u64 = 10;
+    let before = usage();
+    let net = Net::new();
+    for last in 2..52 {
+        net.router.attach(net.spec(last, online())).unwrap();
+    }
+    let attached = usage();
+    tokio::time::sleep(Duration::from_secs(SECONDS)).await;
+    let after = usage();
+    format!(
+        "{} KiB, {} ms of CPU time in {SECONDS} s",
+        attached.0.saturating_sub(before.0),
+        after.1 - attached.1
+    )
+}
+
+/// Resident memory in KiB and CPU time in milliseconds of this process.
+fn usage() -> (u64, u64) {
+    let memory = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = memory.split(' ').nth(1).unwrap().parse().unwrap();
+    let schedule = std::fs::read_dir("/proc/self/task").unwrap();
+    let nanoseconds = schedule.map(|task| {
+        let text = std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap();
+        text.split(' ').next().unwrap().parse::<u64>().unwrap()
+    });
+    (pages * 4, nanoseconds.sum::<u64>() / 1_000_000)
 }
 
 async fn policy_change() -> Duration {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agentiso_net::MachineSpec;
 use agentiso_net::plan::GATEWAY_MAC;
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::time::Instant;
@@ -193,15 +193,16 @@ impl Guest {
         let waiting = async {
             loop {
                 self.turn();
-                if let Some(found) = condition(self) {
-                    self.turn();
+                let found = condition(self);
+                // Only sends: what arrives now must be seen by the condition before it waits.
+                self.transmit();
+                if let Some(found) = found {
                     while !self.wire.outgoing.is_empty() {
                         self.wire.sender.writable().await.unwrap();
-                        self.wire.exchange();
+                        self.wire.flush();
                     }
                     return found;
                 }
-                self.turn();
                 let pause = self.interface.poll_delay(Instant::now(), &self.sockets).map(Duration::from);
                 let pause = pause.unwrap_or(PATIENCE).max(Duration::from_micros(100));
                 let is_blocked = !self.wire.outgoing.is_empty();
@@ -219,9 +220,17 @@ impl Guest {
     }
 
     fn turn(&mut self) {
-        self.wire.exchange();
+        self.wire.flush();
+        self.wire.fill();
         self.interface.poll(Instant::now(), &mut self.wire, &mut self.sockets);
-        self.wire.exchange();
+        self.wire.flush();
+    }
+
+    fn transmit(&mut self) {
+        while self.interface.poll_egress(Instant::now(), &mut self.wire, &mut self.sockets)
+            != PollResult::None
+        {}
+        self.wire.flush();
     }
 
     /// Runs the stack for ever, for a guest that serves while another one is watched.
@@ -256,7 +265,8 @@ impl Wire {
         }
     }
 
-    fn exchange(&mut self) {
+    /// Sends what the router has room for.
+    fn flush(&mut self) {
         self.connect();
         while let Some(frame) = self.outgoing.front() {
             match self.sender.try_send(frame) {
@@ -272,6 +282,10 @@ impl Wire {
                 }
             }
         }
+    }
+
+    /// Takes in what has arrived.
+    fn fill(&mut self) {
         let mut buffer = vec![0; 70_000];
         while self.incoming.len() < 64 {
             match self.receiver.try_recv(&mut buffer) {
