@@ -7,6 +7,7 @@ use std::path::Path;
 use ipnet::Ipv4Net;
 
 /// Reads the host's IPv4 routes, without the default route, from a file in the format of `/proc/net/route`.
+#[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
 pub fn routes(path: &Path) -> io::Result<Vec<Ipv4Net>> {
     parse_routes(&std::fs::read_to_string(path)?)
 }

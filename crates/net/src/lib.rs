@@ -3,6 +3,7 @@
 //! Every machine has a card whose other end is ours. The router is one process that parses the frames of all cards,
 //! terminates their connections in user space, and opens new ones on the host where the workspace's policy allows it.
 //! There is no shared segment, and nothing of the host's network is changed.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod control;
 mod counters;

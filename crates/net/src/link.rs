@@ -52,6 +52,7 @@ struct Queue {
 
 impl Link {
     /// Binds the router's end. A socket that a previous router left there is replaced.
+    #[expect(clippy::disallowed_methods, reason = "removes a socket, which waits for no device")]
     pub(crate) fn bind(listen: &Path, peer: &Path) -> io::Result<Self> {
         match std::fs::remove_file(listen) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -161,6 +162,7 @@ impl Link {
 
     /// Removes the router's end from the file system. Done explicitly: tasks may hold the link a little longer, when the
     /// machine is attached again in the same place.
+    #[expect(clippy::disallowed_methods, reason = "removes a socket, which waits for no device")]
     pub(crate) fn remove(&self) {
         // The machine may be gone with its directory.
         let _ = std::fs::remove_file(&self.listen);

@@ -29,6 +29,7 @@ pub struct ControlSocket {
 impl ControlSocket {
     /// Creates the socket, in a directory that is closed to other users. Fails with `AddrInUse` if a router has it; a
     /// socket that a dead router left is replaced.
+    #[expect(clippy::disallowed_methods, reason = "runs once, before the router serves")]
     pub fn bind(path: &Path) -> io::Result<Self> {
         let lock = File::options().create(true).append(true).open(path.with_extension("lock"))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
@@ -48,6 +49,7 @@ impl ControlSocket {
 }
 
 impl Drop for ControlSocket {
+    #[expect(clippy::disallowed_methods, reason = "the router is ending")]
     fn drop(&mut self) {
         // Best effort: the next router replaces it.
         let _ = std::fs::remove_file(&self.path);

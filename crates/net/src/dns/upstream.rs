@@ -39,6 +39,7 @@ impl Nameservers {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a small local file")]
 fn read_servers(path: &Path) -> io::Result<Vec<SocketAddr>> {
     let servers = parse_servers(&std::fs::read_to_string(path)?);
     if servers.is_empty() {
