@@ -275,3 +275,23 @@ fn a_run_takes_a_machine_of_the_pool() {
     home.configure("");
     home.text(&["daemon", "stop"]);
 }
+
+/// Before 9.0, QEMU cannot be told to open a template's memory for reading only, and each machine may only read it.
+#[test]
+fn a_qemu_before_9_starts_machines_from_templates() {
+    let home = Place::sharing(&["images", "kernel"]);
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let older = dir.path().join("qemu-system-x86_64");
+    let script = "#!/bin/sh\n[ \"$1\" != --version ] || { echo 'QEMU emulator version 7.2.22'; exit; }\n\
+                  PATH=/usr/bin:/usr/local/bin exec qemu-system-x86_64 \"$@\"\n";
+    std::fs::write(&older, script).unwrap();
+    std::fs::set_permissions(&older, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Not isolated: an isolated QEMU sees no shell.
+    home.configure(&format!("[vm]\nqemu = {older:?}\nisolation = \"off\"\n[pool]\nsize = 0\n"));
+    for _ in 0..2 {
+        let output = run(&home, &["--memory", "256", "--json"], &["true"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["tier"], "warm_template", "{report}");
+    }
+}
