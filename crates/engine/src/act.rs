@@ -162,7 +162,7 @@ impl Engine {
             subjects: &action.subjects(),
             rate: A::ABOUT.rate,
             access: A::ACCESS,
-            changes: A::ABOUT.effect != Effect::Reads,
+            effect: A::ABOUT.effect,
         };
         match self.admit(caller, call, progress, &mut record).await {
             Ok(context) => run(action, context, record).await,
@@ -217,8 +217,8 @@ pub(crate) struct Call<'a> {
     pub subjects: &'a [Subject<'a>],
     pub rate: Rate,
     pub access: Access,
-    /// Whether it changes anything, so that its timeline entry is stored first.
-    pub changes: bool,
+    /// What it does. The timeline entry of a call that changes something is stored first.
+    pub effect: Effect,
 }
 
 async fn run<A: Perform>(action: A, context: Context, record: Record) -> Result<A::Outcome, Failure> {

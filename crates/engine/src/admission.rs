@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agentiso_core::action::Subject;
+use agentiso_core::action::{Effect, Subject};
 use agentiso_core::admission::{
     ActionFacts, Decision, Denial, Principal, Rules, Ruling, SubjectFacts, Use, decide,
 };
@@ -79,8 +79,10 @@ impl Engine {
         for (reference, found) in references.iter().zip(found) {
             self.add(&mut subjects, *reference, found, record).await?;
         }
-        if call.changes {
-            record.store().await?;
+        match call.effect {
+            Effect::Reads => {}
+            Effect::Changes => record.store().await?,
+            Effect::Destroys => record.store_unless_full().await?,
         }
         if let Some(session) = caller.session {
             for workspace in adopt {

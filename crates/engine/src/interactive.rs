@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use agentiso_core::Failure;
-use agentiso_core::action::{Rate, Subject};
+use agentiso_core::action::{Effect, Rate, Subject};
 use agentiso_core::ports::link::{Exit, Process, ProcessEvent};
 use agentiso_core::ports::records::MAX_DETAIL;
 use agentiso_core::progress::Silent;
@@ -68,7 +68,7 @@ impl Engine {
                 subjects: &[Subject::Workspace(workspace)],
                 rate: Rate::Exec,
                 access: Access::Works,
-                changes: true,
+                effect: Effect::Destroys,
             };
             let context = self.admit(caller, call, Arc::new(Silent), &mut record).await?;
             let workspace = context.workspace()?;

@@ -109,7 +109,8 @@ impl Engine {
         let about = WorkspaceCreate::ABOUT;
         let mut record = Record::begin(self, caller, about.name, redacted(&create));
         let subjects = create.subjects();
-        let call = Call { subjects: &subjects, rate: about.rate, access: Access::Changes, changes: true };
+        let call =
+            Call { subjects: &subjects, rate: about.rate, access: Access::Changes, effect: about.effect };
         let created = match self.admit(caller, call, progress, &mut record).await {
             Ok(context) => {
                 let abandoned = std::pin::pin!(answer.closed());

@@ -4,7 +4,7 @@
 //!  begun ──► stored as `running`, before the action is carried out ──► completed, before its answer leaves
 //!    │            │ client disconnects                                   ▲
 //!    │            └──► completed as `cancelled` ─────────────────────────┘ (queued)
-//!    └──► the action only reads, or is refused: queued as a complete entry
+//!    └──► the action only reads, is refused, or may free space on a full disk: queued as a complete entry
 //! ```
 
 use std::sync::Arc;
@@ -63,6 +63,18 @@ impl Record {
     pub async fn store(&mut self) -> Result<(), Failure> {
         self.id = Some(self.engine.records.begin_event(&self.event).await?);
         Ok(())
+    }
+
+    /// Like [`Self::store`], for actions that may free space: a full disk does not prevent them. Their entry is then queued
+    /// when they end.
+    pub async fn store_unless_full(&mut self) -> Result<(), Failure> {
+        match self.store().await {
+            Err(failure) if failure.code() == Code::DiskFull => {
+                tracing::warn!(%failure, action = self.event.action, "carried out before its timeline entry is stored");
+                Ok(())
+            }
+            stored => stored,
+        }
     }
 
     /// Notes how the call ended: what it changed, or why it failed. Fails only if the entry of a call that changed

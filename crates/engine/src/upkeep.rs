@@ -161,7 +161,7 @@ impl Engine {
         let detail = json!({ "reason": due.reason() });
         let mut record = Record::begin(self, &Caller::operator(DAEMON), action, detail);
         record.about(&workspace);
-        record.store().await?;
+        record.store_unless_full().await?;
         let ended = match due {
             Due::Expired => self.destroy_expired(&workspace, &live).await,
             Due::Idle => self.stop_idle(&workspace, &live).await,

@@ -73,6 +73,8 @@ fn other_users_can_read_nothing_and_an_older_home_is_restricted() {
         }
     }
     fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    // An upgrade comes with a new daemon.
+    place.text(&["daemon", "stop"]);
     place.text(&["ls"]);
     assert_closed(place.path());
     assert_eq!(place.sh("web", "cat /root/secret").trim_end(), "secret");

@@ -2,8 +2,8 @@
 
 use agentiso_core::action::forms::WorkspaceReference;
 use agentiso_core::wire::{
-    ErrorBody, ExecControl, ExecSpec, ExecWord, JobOutput, ProgressWord, SessionRequest, SessionStarted,
-    WorkspaceEvent,
+    ErrorBody, ExecControl, ExecSpec, ExecWord, JobOutput, ProgressWord, RunSpec, SessionRequest,
+    SessionStarted, WorkspaceEvent,
 };
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
@@ -83,6 +83,7 @@ pub(super) fn add(paths: &mut Paths, generator: &mut SchemaGenerator) {
         }),
     );
     add("get", "/v1/workspaces/{workspace_id}/exec/stream", exec_stream(workspace, generator));
+    add("get", "/v1/run/stream", run_stream(generator));
     let stop = parameter("stop_machines", false, false, json!({ "type": "boolean" }));
     add(
         "post",
@@ -164,9 +165,28 @@ fn action_by_name(generator: &mut SchemaGenerator) -> Value {
     })
 }
 
-fn exec_stream(workspace: Value, generator: &mut SchemaGenerator) -> Value {
+fn web_socket() -> Map<String, Value> {
     let mut answers: Map<String, Value> = errors::references().collect();
     answers.insert("101".to_owned(), json!({ "description": "The connection is a WebSocket from now on." }));
+    answers
+}
+
+fn run_stream(generator: &mut SchemaGenerator) -> Value {
+    json!({
+        "operationId": "run_stream",
+        "summary": "Run a command in a workspace of its own",
+        "description": "A WebSocket like that of exec_stream whose first message is a RunSpec. The server creates a \
+                        workspace, sends `progress` meanwhile, runs the command, and destroys the workspace when the \
+                        command ends or the connection closes.",
+        "responses": web_socket(),
+        "x-messages": {
+            "client": [reference::<RunSpec>(generator), reference::<ExecControl>(generator)],
+            "server": [reference::<ExecWord>(generator)],
+        },
+    })
+}
+
+fn exec_stream(workspace: Value, generator: &mut SchemaGenerator) -> Value {
     json!({
         "operationId": "exec_stream",
         "summary": "Run a command interactively",
@@ -174,7 +194,7 @@ fn exec_stream(workspace: Value, generator: &mut SchemaGenerator) -> Value {
                         ExecControl as text. The server sends ExecWord as text, and output as binary messages whose \
                         first byte is 1 (standard output) or 2 (standard error). The last message is `exit` or `error`.",
         "parameters": [workspace],
-        "responses": answers,
+        "responses": web_socket(),
         "x-messages": {
             "client": [reference::<ExecSpec>(generator), reference::<ExecControl>(generator)],
             "server": [reference::<ExecWord>(generator)],

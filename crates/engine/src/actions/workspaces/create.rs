@@ -157,7 +157,7 @@ impl Engine {
         let detail = json!({ "reason": "its client disconnected before it was created" });
         let mut record = Record::begin(self, &Caller::operator(DAEMON), WorkspaceDestroy::ABOUT.name, detail);
         record.about(&workspace);
-        record.store().await?;
+        record.store_unless_full().await?;
         let removed = self.host.remove(&RemoveRequest { workspace: id, force: true }).await;
         let end = removed.as_ref().map(|()| Some("destroyed".to_owned())).map_err(Failure::code);
         record.end(end).await?;
