@@ -37,7 +37,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 }
 
-/// Everything a daemon offers its clients, whoever they are.
+/// Everything a daemon offers to all its clients.
 #[async_trait]
 pub trait SharedBackend: Send + Sync + 'static {
     /// Performs an action for a caller. If the future is dropped, the caller is gone, as with [`Backend::call`].

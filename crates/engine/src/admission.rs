@@ -204,7 +204,7 @@ fn main_workspace(subjects: &Subjects) -> Result<WorkspaceId, Failure> {
     workspace.ok_or_else(|| Failure::new(Code::Internal, "an action names a snapshot of no workspace"))
 }
 
-/// What a caller is told that was denied something.
+/// The failure for a caller that was denied something.
 fn refusal(denial: &Denial, found: &[Option<Found<'_>>]) -> Failure {
     let of = |id| found.iter().flatten().find(|found| found.workspace.id == id);
     match denial {

@@ -98,7 +98,7 @@ impl Engine {
         answered.await.map_err(|_| Failure::new(Code::Internal, "creating a one-shot workspace failed"))?
     }
 
-    /// Creates the workspace unless whoever waits for the answer is gone.
+    /// Creates the workspace, unless the receiver of the answer is gone.
     async fn create_for<T: Send>(
         self: &Arc<Self>,
         caller: &Caller,

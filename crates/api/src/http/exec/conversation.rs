@@ -81,7 +81,7 @@ async fn report(
             return Ok(None);
         }
     };
-    // A client is told that all its input was taken, however soon after that the command ended.
+    // Acknowledge all input that was taken, even if the command ended right after it.
     while let Ok(count) = taken.try_recv() {
         if said.send(text(&ExecWord::Taken(count))).await.is_err() {
             break;
