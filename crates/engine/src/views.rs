@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{
-    ForkedFrom, Forward, NetworkRules, Size, SnapshotBrief, SnapshotKind, State, Tier, WorkspaceBrief,
-    WorkspaceDetails,
+    ForkedFrom, Forward, Size, SnapshotBrief, SnapshotKind, State, Tier, WorkspaceBrief, WorkspaceDetails,
 };
 use agentiso_core::ports::host::WorkspaceView;
 use agentiso_core::ports::records::{NextSize, Settings, Snapshot, Workspace};
-use agentiso_core::{Failure, Resources};
+use agentiso_core::{Failure, NetworkRules, Resources};
 use jiff::Timestamp;
 
 use crate::command::Shell;

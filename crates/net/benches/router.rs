@@ -11,7 +11,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use agentiso_net::Limits;
-use agentiso_net::policy::Policy;
+use agentiso_policy::egress::Policy;
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::{Name, RecordType};
 use smoltcp::socket::tcp::State;

@@ -15,7 +15,6 @@ mod link;
 mod log;
 mod machine;
 pub mod plan;
-pub mod policy;
 mod router;
 mod uplink;
 

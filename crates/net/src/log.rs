@@ -11,7 +11,7 @@ use agentiso_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
-use crate::policy::Protocol;
+use agentiso_policy::egress::Protocol;
 
 /// Entries kept for a daemon that is away.
 const KEPT: usize = 16_384;

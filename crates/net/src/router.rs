@@ -19,8 +19,8 @@ use crate::link::Link;
 use crate::log::{Log, LogEntry};
 use crate::machine::{Machine, Neighbours};
 use crate::plan::Pool;
-use crate::policy::{Policy, Protocol, Rule, Verdict};
 use crate::uplink::Uplink;
+use agentiso_policy::egress::{Policy, Protocol, Rule, Verdict};
 
 /// How often flows between workspaces are checked for being idle.
 const SWEEP: Duration = Duration::from_secs(5);

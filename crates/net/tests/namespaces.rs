@@ -21,7 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use agentiso_net::policy::PolicySpec;
+use agentiso_core::NetworkRules;
 use agentiso_net::{HostUplink, Limits, LogEvent, Router};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use smoltcp::phy::ChecksumCapabilities;
@@ -142,7 +142,7 @@ fn real_net() -> Net {
 }
 
 async fn tcp_and_udp() {
-    let named = |range: &str| PolicySpec { allow_cidrs: Some(strings(&[range])), ..online() };
+    let named = |range: &str| NetworkRules { allow_cidrs: Some(strings(&[range])), ..online() };
     let table = [
         ("the internet", online(), PUBLIC, "allowed: allow_internet: true"),
         ("the host's address", online(), HOST, "refused: closed by default: an address of the host"),
@@ -162,7 +162,7 @@ async fn tcp_and_udp() {
         ("a private server", online(), PRIVATE, "refused: closed by default: a private address"),
         ("a private server, named", named("10.1.2.3"), PRIVATE, "allowed: allow_cidrs: 10.1.2.3/32"),
         ("metadata", online(), METADATA, "refused: closed by default: a cloud metadata address"),
-        ("nothing", PolicySpec::default(), PUBLIC, "refused: allow_internet: false"),
+        ("nothing", NetworkRules::default(), PUBLIC, "refused: allow_internet: false"),
     ];
     for (name, policy, to, expected) in table {
         let net = real_net();

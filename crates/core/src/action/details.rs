@@ -9,7 +9,8 @@ use super::about::{Outcome, action};
 use super::fork::ForkedFrom;
 use super::snapshots::SnapshotBrief;
 use super::values::{Accel, Tier};
-use super::workspace::{Forward, NetworkRules, Size, WorkspaceBrief, ends, in_words, of_one};
+use super::workspace::{Forward, Size, WorkspaceBrief, ends, in_words, of_one};
+use crate::NetworkRules;
 
 of_one! {
     /// Shows a workspace's details.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::forms::{MIN_HOST_PORT, WorkspaceReference};
-use super::workspace::{Forward, NetworkRules, of_one};
+use super::workspace::{Forward, of_one};
+use crate::NetworkRules;
 
 /// Forwards a port of the host into a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]

@@ -50,17 +50,6 @@ pub struct WorkspaceBrief {
     pub source_id: Option<String>,
 }
 
-/// The network rules of a workspace.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct NetworkRules {
-    /// Whether it can reach the internet.
-    pub allow_internet: bool,
-    /// Whether it can reach other workspaces.
-    pub allow_inter_vm: bool,
-    /// TCP ports others may connect to.
-    pub allowed_ports: Vec<u16>,
-}
-
 /// A port of the host that is forwarded to a workspace.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Forward {

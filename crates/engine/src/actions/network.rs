@@ -1,10 +1,10 @@
 //! Port forwards and network settings.
 
 use agentiso_core::action::{
-    Forward, NetworkPolicy, NetworkPolicySet, NetworkRules, PortForward, PortForwardList, PortForwardRemove,
+    Forward, NetworkPolicy, NetworkPolicySet, PortForward, PortForwardList, PortForwardRemove,
     PortForwardRemoved, PortForwarded, PortForwards, WorkspaceAddress, WorkspaceIp,
 };
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Failure, NetworkRules};
 
 use super::workspaces::refuse_internet;
 use crate::act::Context;

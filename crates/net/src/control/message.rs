@@ -4,8 +4,8 @@ use agentiso_core::{Code, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use crate::log::LogEntry;
-use crate::policy::Policy;
 use crate::router::{MachineSpec, MachineStatus};
+use agentiso_policy::egress::Policy;
 
 /// The version of the protocol that this build speaks. A router may be older than the daemon: it keeps running when the
 /// daemon is upgraded.

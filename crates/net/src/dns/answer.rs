@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use super::cache::Lookup;
 use super::names;
 use crate::machine::Machine;
-use crate::policy::{Destination, Policy, Protocol, Rule};
+use agentiso_policy::egress::{Destination, Policy, Protocol, Rule};
 
 /// Names in a row that point to another name.
 const MAX_ALIASES: usize = 8;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use hickory_proto::rr::Name;
 
-use crate::policy::normalise;
+use agentiso_policy::egress::normalise;
 
 /// The text of a name, or nothing if a label has a character that no host name has. An escaped dot inside a label would
 /// otherwise look like the border between two.

@@ -8,7 +8,7 @@ use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr};
 
 use super::flow::FlowKey;
 use super::state::Machine;
-use crate::policy::Protocol;
+use agentiso_policy::egress::Protocol;
 
 impl Machine {
     pub(super) fn echo(

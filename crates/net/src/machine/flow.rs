@@ -12,7 +12,7 @@ use super::tcp::TcpFlow;
 use super::udp::UdpFlow;
 use crate::counters::Counting;
 use crate::log::LogEvent;
-use crate::policy::{Protocol, Rule};
+use agentiso_policy::egress::{Protocol, Rule};
 
 /// Identifies a flow of one machine.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -12,7 +12,7 @@ use super::flow::{FlowKey, Record};
 use super::state::{Machine, lock};
 use crate::frame::{Dropped, Inbound};
 use crate::log::LogEvent;
-use crate::policy::{Protocol, Rule, Verdict};
+use agentiso_policy::egress::{Protocol, Rule, Verdict};
 
 /// How long a connection that was ended or reset is remembered, for the last segments.
 const LINGER: Duration = Duration::from_secs(30);

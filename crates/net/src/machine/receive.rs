@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::state::{Machine, lock};
 use crate::counters::Counting;
 use crate::frame::{Dropped, ETHERNET_HEADER, Inbound, parse};
-use crate::policy::{Protocol, Rule};
+use agentiso_policy::egress::{Protocol, Rule};
 
 /// Frames that are handled before other machines get their turn.
 const TURN: usize = 64;

@@ -17,8 +17,8 @@ use crate::frame::{Card, Dropped, Framer};
 use crate::limits::{Bucket, Limits};
 use crate::link::Link;
 use crate::log::{LogEntry, LogEvent};
-use crate::policy::{self, Destination, Policy, Protocol, Rule, Verdict};
 use crate::router::Shared;
+use agentiso_policy::egress::{self as policy, Destination, Policy, Protocol, Rule, Verdict};
 
 /// Log entries per second, and how many at once: a guest that scans ports must not push everybody else out of the log.
 const LOG_RATE: u64 = 100;

@@ -29,7 +29,7 @@ use super::state::{Machine, lock};
 use crate::counters::Counting;
 use crate::frame::{Segment, Unreachable};
 use crate::log::LogEvent;
-use crate::policy::{Protocol, Rule};
+use agentiso_policy::egress::{Protocol, Rule};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the guest may take to complete the handshake.

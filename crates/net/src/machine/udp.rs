@@ -13,7 +13,7 @@ use super::flow::{Flow, FlowKey, Record};
 use super::state::{Machine, lock};
 use crate::frame::Unreachable;
 use crate::log::LogEvent;
-use crate::policy::{Protocol, Rule};
+use agentiso_policy::egress::{Protocol, Rule};
 
 /// What an undelivered packet's sender gets back: the IP header and the ports.
 const QUOTE: usize = 28;

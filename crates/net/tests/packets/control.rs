@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use agentiso_core::NetworkRules;
 use agentiso_core::{Code, Explain};
 use agentiso_net::control::{ControlSocket, PolicyChange, RouterClient, run_router};
-use agentiso_net::policy::{Policy, PolicySpec};
 use agentiso_net::{LogEvent, Router};
+use agentiso_policy::egress::Policy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
@@ -128,7 +129,7 @@ async fn a_new_router_passes_nothing_until_its_machines_are_attached() {
     let path = dir.path().join("net.sock");
     let listener = net.uplink.listen(PUBLIC, 80).await;
     let first = start(&path, &net.uplink);
-    let spec = net.spec(2, PolicySpec { allow_inter_vm: true, ..online() });
+    let spec = net.spec(2, NetworkRules { allow_inter_vm: true, ..online() });
     let mut guest = Guest::new(&spec);
     RouterClient::connect(&path).await.unwrap().attach(spec.clone()).await.unwrap();
     let old = guest.connect(PUBLIC, 80).await.unwrap();

@@ -1,7 +1,8 @@
 //! UDP and pings.
 
-use agentiso_net::policy::{Policy, PolicySpec};
+use agentiso_core::NetworkRules;
 use agentiso_net::{Limits, LogEvent};
+use agentiso_policy::egress::Policy;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4DstUnreachable, Icmpv4Message, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet};
 
@@ -56,7 +57,7 @@ async fn datagrams_pass_both_ways_and_answers_come_from_the_address_that_was_ask
 #[tokio::test]
 async fn a_refused_datagram_is_answered_at_once() {
     let net = Net::new();
-    let mut guest = net.guest(2, PolicySpec::default());
+    let mut guest = net.guest(2, NetworkRules::default());
     let frame = ip_frame(guest.mac, guest.address, PUBLIC, 17, &udp(5000, 123, b"hello"));
     guest.send_frame(&frame).await;
     assert_eq!(code(&guest.receive_frame().await), Icmpv4DstUnreachable::CommProhibited);

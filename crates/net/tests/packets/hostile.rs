@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
+use agentiso_core::NetworkRules;
 use agentiso_net::frame::Dropped;
 use agentiso_net::plan::GATEWAY_MAC;
-use agentiso_net::policy::PolicySpec;
 use agentiso_net::{Limits, MachineSpec};
 use tokio::io::AsyncWriteExt;
 
@@ -21,7 +21,7 @@ async fn round_trip(guest: &mut Guest) -> Vec<u8> {
 #[tokio::test]
 async fn the_gateway_answers_arp_for_itself_alone() {
     let net = Net::new();
-    let mut guest = net.guest(2, PolicySpec::default());
+    let mut guest = net.guest(2, NetworkRules::default());
     let answer = round_trip(&mut guest).await;
     assert_eq!(answer[..12], [&guest.mac[..], &GATEWAY_MAC].concat());
     assert_eq!(answer[22..32], [&GATEWAY_MAC[..], &GATEWAY.octets()].concat());
@@ -31,8 +31,8 @@ async fn the_gateway_answers_arp_for_itself_alone() {
 async fn hostile_frames_are_dropped_counted_and_reach_nobody() {
     let net = Net::new();
     let server = net.uplink.receive(PUBLIC, 123).await;
-    let mut guest = net.guest(2, PolicySpec { allow_inter_vm: true, ..online() });
-    let mut victim = net.guest(3, PolicySpec { allow_inter_vm: true, ..online() });
+    let mut guest = net.guest(2, NetworkRules { allow_inter_vm: true, ..online() });
+    let mut victim = net.guest(3, NetworkRules { allow_inter_vm: true, ..online() });
     let datagram = || udp(5000, 123, b"spoofed");
     let (mac, own) = (guest.mac, guest.address);
     let frames: Vec<(Vec<u8>, Dropped)> = vec![
@@ -94,8 +94,8 @@ async fn a_flood_of_one_guest_is_cut_and_another_guest_goes_on() {
 #[tokio::test]
 async fn a_machine_that_cannot_be_attached_is_refused_and_leaves_nothing() {
     let net = Net::new();
-    let _guest = net.guest(2, PolicySpec::default());
-    let good = net.spec(3, PolicySpec::default());
+    let _guest = net.guest(2, NetworkRules::default());
+    let good = net.spec(3, NetworkRules::default());
     let refused = |spec: MachineSpec| {
         let error = net.router.attach(spec).unwrap_err();
         (error.to_string(), agentiso_core::Explain::remedy(&error).unwrap())
@@ -128,8 +128,8 @@ async fn a_machine_that_cannot_be_attached_is_refused_and_leaves_nothing() {
 async fn policies_change_together_or_not_at_all() {
     let net = Net::new();
     let _listener = net.uplink.listen(PUBLIC, 80).await;
-    let mut guest = net.guest(2, PolicySpec::default());
-    let open = agentiso_net::policy::Policy::check(&online()).unwrap();
+    let mut guest = net.guest(2, NetworkRules::default());
+    let open = agentiso_policy::egress::Policy::check(&online()).unwrap();
     let changes = vec![(workspace(2), open.clone()), (workspace(9), open.clone())];
     assert!(net.router.set_policies(changes).is_err(), "workspace 9 is not attached");
     assert_eq!(guest.connect(PUBLIC, 80).await, Connected::Refused);
@@ -138,6 +138,6 @@ async fn policies_change_together_or_not_at_all() {
     assert_eq!(net.router.machines()[0].spec.policy, open);
 
     // Attaching again in the same way sets the policy, as a daemon does that does not know what its predecessor did.
-    net.router.attach(net.spec(2, PolicySpec::default())).unwrap();
+    net.router.attach(net.spec(2, NetworkRules::default())).unwrap();
     assert_eq!(guest.connect(PUBLIC, 80).await, Connected::Refused);
 }

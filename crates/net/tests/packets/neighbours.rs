@@ -1,13 +1,14 @@
 //! Flows between workspaces.
 
+use agentiso_core::NetworkRules;
 use agentiso_net::LogEvent;
-use agentiso_net::policy::{Policy, PolicySpec};
+use agentiso_policy::egress::Policy;
 use smoltcp::socket::tcp::State;
 
 use crate::support::*;
 
-fn group(name: &str) -> PolicySpec {
-    PolicySpec { groups: strings(&[name]), ..social() }
+fn group(name: &str) -> NetworkRules {
+    NetworkRules { groups: strings(&[name]), ..social() }
 }
 
 /// Connects from one guest to another, and passes a few bytes both ways.
@@ -39,9 +40,9 @@ async fn talk(from: &mut Guest, to: &mut Guest, port: u16) -> bool {
 async fn workspaces_reach_each_other_exactly_where_both_policies_allow_it() {
     let net = Net::new();
     let mut blue = net.guest(2, group("blue"));
-    let mut blue2 = net.guest(3, PolicySpec { allowed_ports: Some(vec![80]), ..group("blue") });
+    let mut blue2 = net.guest(3, NetworkRules { allowed_ports: Some(vec![80]), ..group("blue") });
     let mut red = net.guest(4, group("red"));
-    let mut alone = net.guest(5, PolicySpec::default());
+    let mut alone = net.guest(5, NetworkRules::default());
     assert!(talk(&mut blue, &mut blue2, 80).await);
     assert!(!talk(&mut blue, &mut blue2, 81).await, "not an allowed port");
     assert!(talk(&mut blue2, &mut blue, 81).await, "the other direction has no list of ports");

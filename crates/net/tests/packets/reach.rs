@@ -2,13 +2,13 @@
 
 use std::net::Ipv4Addr;
 
+use agentiso_core::NetworkRules;
 use agentiso_net::LogEvent;
-use agentiso_net::policy::PolicySpec;
 
 use crate::support::*;
 
-fn listed(domains: &[&str], cidrs: &[&str]) -> PolicySpec {
-    PolicySpec { allow_domains: Some(strings(domains)), allow_cidrs: Some(strings(cidrs)), ..online() }
+fn listed(domains: &[&str], cidrs: &[&str]) -> NetworkRules {
+    NetworkRules { allow_domains: Some(strings(domains)), allow_cidrs: Some(strings(cidrs)), ..online() }
 }
 
 #[tokio::test]
@@ -17,9 +17,9 @@ async fn every_row_of_the_table_holds_on_the_wire() {
     let private = Ipv4Addr::new(10, 1, 2, 3);
     let metadata = Ipv4Addr::new(169, 254, 169, 254);
     let resolver = Ipv4Addr::new(8, 8, 8, 8);
-    let denying = PolicySpec { deny_cidrs: strings(&["93.184.216.0/24"]), ..online() };
-    let table: Vec<(&str, PolicySpec, Ipv4Addr, u16, &str)> = vec![
-        ("nothing by default", PolicySpec::default(), PUBLIC, 80, "refused: allow_internet: false"),
+    let denying = NetworkRules { deny_cidrs: strings(&["93.184.216.0/24"]), ..online() };
+    let table: Vec<(&str, NetworkRules, Ipv4Addr, u16, &str)> = vec![
+        ("nothing by default", NetworkRules::default(), PUBLIC, 80, "refused: allow_internet: false"),
         ("the internet", online(), PUBLIC, 80, "allowed: allow_internet: true"),
         ("a denied range", denying, PUBLIC, 80, "refused: deny_cidrs: 93.184.216.0/24"),
         (
@@ -81,7 +81,7 @@ async fn every_row_of_the_table_holds_on_the_wire() {
 #[tokio::test]
 async fn a_flood_of_refused_connections_does_not_flood_the_log() {
     let net = Net::new();
-    let mut guest = net.guest(2, PolicySpec::default());
+    let mut guest = net.guest(2, NetworkRules::default());
     let attempts: Vec<_> = (0..1500).map(|_| guest.dial(PUBLIC, 80, 64)).collect();
     let mut open = attempts;
     guest

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use agentiso_net::policy::PolicySpec;
+use agentiso_core::NetworkRules;
 use agentiso_net::{Limits, LogEvent};
 use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
@@ -36,8 +36,8 @@ fn addresses(message: &Message) -> Vec<Ipv4Addr> {
     message.answers.iter().filter_map(|record| address(&record.data)).collect()
 }
 
-fn only(domains: &[&str]) -> PolicySpec {
-    PolicySpec { allow_domains: Some(strings(domains)), ..online() }
+fn only(domains: &[&str]) -> NetworkRules {
+    NetworkRules { allow_domains: Some(strings(domains)), ..online() }
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_refused_name_is_answered_at_once_and_asked_of_nobody() {
     let server = Nameserver::start(Vec::new()).await;
     let net = Net::with_nameservers(vec![server.address]);
     let mut guest = net.guest(2, only(&["a.example"]));
-    let mut offline = net.guest(3, PolicySpec::default());
+    let mut offline = net.guest(3, NetworkRules::default());
     for name in ["secret-data.tunnel.example", "dns.google", "b.example"] {
         let answer = ask(&mut guest, name, RecordType::TXT).await;
         assert_eq!(answer.metadata.response_code, ResponseCode::Refused, "{name}");
@@ -99,8 +99,8 @@ async fn names_that_lead_to_closed_addresses_are_refused() {
         assert!(answer.answers.is_empty(), "{name}");
     }
     assert_eq!(addresses(&ask(&mut guest, "mixed.example", RecordType::A).await), [PUBLIC]);
-    let mut trusting =
-        net.guest(3, PolicySpec { allow_cidrs: Some(strings(&["10.0.0.0/8"])), ..only(&["rebind.example"]) });
+    let mut trusting = net
+        .guest(3, NetworkRules { allow_cidrs: Some(strings(&["10.0.0.0/8"])), ..only(&["rebind.example"]) });
     let answer = ask(&mut trusting, "rebind.example", RecordType::A).await;
     assert_eq!(addresses(&answer), [Ipv4Addr::new(10, 0, 0, 1)], "the range is named");
 }
@@ -123,7 +123,7 @@ async fn aliases_are_followed_pinned_and_checked() {
     let server = Nameserver::start(zone).await;
     let net = Net::with_nameservers(vec![server.address]);
     let _listener = net.uplink.listen(OTHER_PUBLIC, 443).await;
-    let policy = PolicySpec { deny_domains: strings(&["*.tracker.example"]), ..only(&["*.example.com"]) };
+    let policy = NetworkRules { deny_domains: strings(&["*.tracker.example"]), ..only(&["*.example.com"]) };
     let mut guest = net.guest(2, policy);
     let answer = ask(&mut guest, "www.example.com", RecordType::A).await;
     assert_eq!((answer.answers.len(), addresses(&answer)), (2, vec![PUBLIC]));
@@ -217,13 +217,13 @@ async fn queries_are_limited_per_workspace() {
     let server = Nameserver::start(Vec::new()).await;
     let net = Net::with_nameservers(vec![server.address]);
     let limits = Limits { queries_per_second: 5, ..Limits::default() };
-    let mut guest = net.guest_with(2, PolicySpec::default(), limits, 1500);
+    let mut guest = net.guest_with(2, NetworkRules::default(), limits, 1500);
     let socket = guest.udp();
     for _ in 0..50 {
         guest.send_udp(socket, GATEWAY, 53, &query("www.example.com", RecordType::A));
         guest.until("the query is sent", |_| Some(())).await;
     }
-    let mut other = net.guest(3, PolicySpec::default());
+    let mut other = net.guest(3, NetworkRules::default());
     let answer = ask(&mut other, "www.example.com", RecordType::A).await;
     assert_eq!(answer.metadata.response_code, ResponseCode::Refused);
     let status = net.router.machines();

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use agentiso_net::policy::{Policy, PolicySpec};
+use agentiso_core::NetworkRules;
 use agentiso_net::{Limits, LogEvent};
+use agentiso_policy::egress::Policy;
 use smoltcp::socket::tcp::State;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -330,7 +331,7 @@ async fn a_tightened_policy_cuts_what_it_no_longer_allows_and_nothing_else() {
     let (mut cut_stream, _) = first.accept().await.unwrap();
     let (mut kept_stream, _) = second.accept().await.unwrap();
 
-    let tight = PolicySpec { deny_cidrs: strings(&["93.184.216.34"]), ..online() };
+    let tight = NetworkRules { deny_cidrs: strings(&["93.184.216.34"]), ..online() };
     net.router.set_policies(vec![(workspace(2), Policy::check(&tight).unwrap())]).unwrap();
     guest.until("the connection is cut", |guest| (!guest.tcp(cut).is_open()).then_some(())).await;
     assert!(cut_stream.read(&mut [0; 1]).await.is_err(), "the server is reset too");

@@ -10,11 +10,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use agentiso_core::NetworkRules;
 use agentiso_core::WorkspaceId;
 use agentiso_net::dns::Nameservers;
 use agentiso_net::plan::{DEFAULT_POOL, Pool};
-use agentiso_net::policy::{Policy, PolicySpec};
 use agentiso_net::{Limits, LogEntry, LogEvent, MachineSpec, Router, Settings};
+use agentiso_policy::egress::Policy;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -52,11 +53,11 @@ impl Net {
     }
 
     /// Attaches a machine with the address 10.99.0.`last`.
-    pub fn guest(&self, last: u8, policy: PolicySpec) -> Guest {
+    pub fn guest(&self, last: u8, policy: NetworkRules) -> Guest {
         self.guest_with(last, policy, Limits::default(), 1500)
     }
 
-    pub fn guest_with(&self, last: u8, policy: PolicySpec, limits: Limits, mtu: usize) -> Guest {
+    pub fn guest_with(&self, last: u8, policy: NetworkRules, limits: Limits, mtu: usize) -> Guest {
         let mut spec = self.spec(last, policy);
         spec.limits = limits;
         spec.mtu = mtu;
@@ -65,7 +66,7 @@ impl Net {
         guest
     }
 
-    pub fn spec(&self, last: u8, policy: PolicySpec) -> MachineSpec {
+    pub fn spec(&self, last: u8, policy: NetworkRules) -> MachineSpec {
         MachineSpec {
             workspace: workspace(last),
             address: Ipv4Addr::new(10, 99, 0, last),
@@ -103,12 +104,12 @@ pub fn workspace(last: u8) -> WorkspaceId {
     WorkspaceId::from_uuid(Uuid::from_u128(u128::from(last) + 0x0190_0000_0000_7000_8000_0000_0000_0000))
 }
 
-pub fn online() -> PolicySpec {
-    PolicySpec { allow_internet: true, ..PolicySpec::default() }
+pub fn online() -> NetworkRules {
+    NetworkRules { allow_internet: true, ..NetworkRules::default() }
 }
 
-pub fn social() -> PolicySpec {
-    PolicySpec { allow_inter_vm: true, ..PolicySpec::default() }
+pub fn social() -> NetworkRules {
+    NetworkRules { allow_inter_vm: true, ..NetworkRules::default() }
 }
 
 pub fn strings(list: &[&str]) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use agentiso_core::NetworkRules;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use super::*;
 
 const PUBLIC: &str = "93.184.216.34";
 
-fn policy(spec: PolicySpec) -> Policy {
+fn policy(spec: NetworkRules) -> Policy {
     Policy::check(&spec).unwrap()
 }
 
@@ -19,12 +20,12 @@ fn strings(list: &[&str]) -> Vec<String> {
     list.iter().map(|&text| text.to_owned()).collect()
 }
 
-fn online() -> PolicySpec {
-    PolicySpec { allow_internet: true, ..PolicySpec::default() }
+fn online() -> NetworkRules {
+    NetworkRules { allow_internet: true, ..NetworkRules::default() }
 }
 
-fn listed(domains: &[&str], cidrs: &[&str]) -> PolicySpec {
-    PolicySpec { allow_domains: Some(strings(domains)), allow_cidrs: Some(strings(cidrs)), ..online() }
+fn listed(domains: &[&str], cidrs: &[&str]) -> NetworkRules {
+    NetworkRules { allow_domains: Some(strings(domains)), allow_cidrs: Some(strings(cidrs)), ..online() }
 }
 
 #[derive(Debug)]
@@ -51,7 +52,7 @@ fn decide(policy: &Policy, case: &Case) -> Verdict {
     })
 }
 
-fn rule(spec: &PolicySpec, case: Case) -> (bool, String) {
+fn rule(spec: &NetworkRules, case: Case) -> (bool, String) {
     let verdict = decide(&policy(spec.clone()), &case);
     (verdict.allowed, verdict.rule.to_string())
 }
@@ -66,8 +67,8 @@ fn refused(text: &str) -> (bool, String) {
 
 #[test]
 fn nothing_is_reached_by_default() {
-    assert_eq!(rule(&PolicySpec::default(), to(PUBLIC, 443)), refused("allow_internet: false"));
-    let only_lists = PolicySpec { allow_internet: false, ..listed(&["a.example"], &["10.0.0.0/8"]) };
+    assert_eq!(rule(&NetworkRules::default(), to(PUBLIC, 443)), refused("allow_internet: false"));
+    let only_lists = NetworkRules { allow_internet: false, ..listed(&["a.example"], &["10.0.0.0/8"]) };
     assert_eq!(rule(&only_lists, to("10.0.0.1", 443)), refused("allow_internet: false"));
 }
 
@@ -171,7 +172,7 @@ fn a_name_cannot_open_a_closed_address() {
 
 #[test]
 fn deny_is_stronger_than_allow() {
-    let spec = PolicySpec {
+    let spec = NetworkRules {
         deny_domains: strings(&["bad.example.com"]),
         deny_cidrs: strings(&["93.184.216.0/24"]),
         ..listed(&["*.example.com"], &["93.184.0.0/16"])
@@ -200,7 +201,7 @@ fn other_resolvers_are_closed_unless_they_are_named_themselves() {
     let by_name = named("8.8.8.8", 443, &["dns.google"]);
     assert_eq!(rule(&listed(&["dns.google"], &[]), by_name), allowed("allow_domains: dns.google"));
 
-    let name = |spec: &PolicySpec, name: &str| policy(spec.clone()).name_verdict(name).rule.to_string();
+    let name = |spec: &NetworkRules, name: &str| policy(spec.clone()).name_verdict(name).rule.to_string();
     assert_eq!(name(&online(), "dns.google"), "closed by default: another resolver");
     assert_eq!(name(&listed(&["*.google"], &[]), "dns.google"), "closed by default: another resolver");
     assert_eq!(name(&listed(&["dns.google"], &[]), "dns.google"), "allow_domains: dns.google");
@@ -208,29 +209,29 @@ fn other_resolvers_are_closed_unless_they_are_named_themselves() {
 
 #[test]
 fn only_allowed_names_resolve() {
-    let name = |spec: &PolicySpec, name: &str| {
+    let name = |spec: &NetworkRules, name: &str| {
         let verdict = policy(spec.clone()).name_verdict(name);
         (verdict.allowed, verdict.rule.to_string())
     };
-    assert_eq!(name(&PolicySpec::default(), "a.example"), refused("allow_internet: false"));
+    assert_eq!(name(&NetworkRules::default(), "a.example"), refused("allow_internet: false"));
     assert_eq!(name(&online(), "a.example"), allowed("allow_internet: true"));
-    let denying = PolicySpec { deny_domains: strings(&["*.bad.example"]), ..online() };
+    let denying = NetworkRules { deny_domains: strings(&["*.bad.example"]), ..online() };
     assert_eq!(name(&denying, "tunnel.bad.example"), refused("deny_domains: *.bad.example"));
-    let only_ranges = PolicySpec { allow_cidrs: Some(strings(&["10.0.0.0/8"])), ..online() };
+    let only_ranges = NetworkRules { allow_cidrs: Some(strings(&["10.0.0.0/8"])), ..online() };
     assert_eq!(name(&only_ranges, "a.example"), refused("not in allow_domains or allow_cidrs"));
 }
 
 #[test]
 fn workspaces_reach_each_other_only_if_both_allow_it_and_share_a_group() {
-    let social = PolicySpec { allow_inter_vm: true, ..PolicySpec::default() };
-    let blue = PolicySpec { groups: strings(&["blue", "all"]), ..social.clone() };
-    let red = PolicySpec { groups: strings(&["red", "all"]), ..social.clone() };
-    let green = PolicySpec { groups: strings(&["green"]), ..social.clone() };
-    let web = PolicySpec { allowed_ports: Some(vec![80]), ..social.clone() };
-    let shut = PolicySpec { allowed_ports: Some(Vec::new()), ..social.clone() };
-    let avoiding = PolicySpec { deny_cidrs: strings(&["10.99.0.0/16"]), ..social.clone() };
-    let none = PolicySpec::default();
-    let table: &[(&PolicySpec, &PolicySpec, u16, Protocol, &str)] = &[
+    let social = NetworkRules { allow_inter_vm: true, ..NetworkRules::default() };
+    let blue = NetworkRules { groups: strings(&["blue", "all"]), ..social.clone() };
+    let red = NetworkRules { groups: strings(&["red", "all"]), ..social.clone() };
+    let green = NetworkRules { groups: strings(&["green"]), ..social.clone() };
+    let web = NetworkRules { allowed_ports: Some(vec![80]), ..social.clone() };
+    let shut = NetworkRules { allowed_ports: Some(Vec::new()), ..social.clone() };
+    let avoiding = NetworkRules { deny_cidrs: strings(&["10.99.0.0/16"]), ..social.clone() };
+    let none = NetworkRules::default();
+    let table: &[(&NetworkRules, &NetworkRules, u16, Protocol, &str)] = &[
         (&social, &social, 22, Protocol::Tcp, "allow_inter_vm: group default"),
         (&social, &none, 22, Protocol::Tcp, "allow_inter_vm: false"),
         (&none, &social, 22, Protocol::Tcp, "allow_inter_vm: false"),
@@ -270,7 +271,7 @@ fn cidr() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-fn spec() -> impl Strategy<Value = PolicySpec> {
+fn spec() -> impl Strategy<Value = NetworkRules> {
     let group = select(vec!["red", "blue"]).prop_map(str::to_owned);
     (
         any::<bool>(),
@@ -283,7 +284,7 @@ fn spec() -> impl Strategy<Value = PolicySpec> {
         vec(cidr(), 0..2),
     )
         .prop_map(|(net, vm, groups, ports, allow_domains, deny_domains, allow_cidrs, deny_cidrs)| {
-            PolicySpec {
+            NetworkRules {
                 allow_internet: net,
                 allow_inter_vm: vm,
                 groups,
@@ -292,6 +293,7 @@ fn spec() -> impl Strategy<Value = PolicySpec> {
                 deny_domains,
                 allow_cidrs,
                 deny_cidrs,
+                ..NetworkRules::default()
             }
         })
 }
@@ -315,7 +317,7 @@ fn case() -> impl Strategy<Value = Case> {
 }
 
 /// One step that only takes something away.
-fn tighten(mut spec: PolicySpec, step: u8, entry: (String, String)) -> PolicySpec {
+fn tighten(mut spec: NetworkRules, step: u8, entry: (String, String)) -> NetworkRules {
     match step {
         0 => spec.allow_internet = false,
         1 => spec.allow_inter_vm = false,

@@ -63,7 +63,7 @@ impl fmt::Display for DomainPattern {
 }
 
 /// Brings a name from a query into the form patterns are compared with.
-pub(crate) fn normalise(name: &str) -> String {
+pub fn normalise(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 

@@ -15,10 +15,8 @@ mod verdict;
 mod properties;
 
 pub use cidr::Cidr;
-pub use domain::DomainPattern;
+pub use domain::{DomainPattern, normalise};
 pub use error::{PolicyError, Reason};
-pub use model::{Policy, PolicySpec};
+pub use model::Policy;
 pub use ranges::ClosedRange;
 pub use verdict::{Destination, Flow, Protocol, Rule, Verdict};
-
-pub(crate) use domain::normalise;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use agentiso_core::{Ask, Egress, NetworkRules};
 use serde::{Deserialize, Serialize};
 
 use super::{Cidr, ClosedRange, DomainPattern, PolicyError, Reason};
@@ -12,37 +13,9 @@ const MAX_GROUP: usize = 63;
 /// The group of workspaces that name none.
 const DEFAULT_GROUP: &str = "default";
 
-/// A policy as users and the control protocol write it. The default reaches nothing.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicySpec {
-    /// Whether anything outside the workspaces can be reached.
-    pub allow_internet: bool,
-    /// Whether workspaces of the same group can be reached, if they allow it too.
-    pub allow_inter_vm: bool,
-    /// The groups of the workspace. Without any it is in the group `default`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<String>,
-    /// TCP ports on which other workspaces can reach this one. Absent: every port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_ports: Option<Vec<u16>>,
-    /// If given, only these names (and `allow_cidrs`) can be reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_domains: Option<Vec<String>>,
-    /// Names that cannot be resolved. Stronger than `allow_domains`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub deny_domains: Vec<String>,
-    /// If given, only these ranges (and `allow_domains`) can be reached. Also opens ranges that are closed by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_cidrs: Option<Vec<String>>,
-    /// Ranges that cannot be reached. Stronger than `allow_cidrs` and `allow_domains`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub deny_cidrs: Vec<String>,
-}
-
 /// A checked policy.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(try_from = "PolicySpec", into = "PolicySpec")]
+#[serde(try_from = "NetworkRules", into = "NetworkRules")]
 pub struct Policy {
     pub(super) allow_internet: bool,
     pub(super) allow_inter_vm: bool,
@@ -52,11 +25,23 @@ pub struct Policy {
     pub(super) deny_domains: Vec<DomainPattern>,
     pub(super) allow_cidrs: Option<Vec<Cidr>>,
     pub(super) deny_cidrs: Vec<Cidr>,
+    pub(super) egress: Egress,
+    pub(super) ask: Ask,
 }
 
 impl Policy {
+    /// How connections leave the workspace.
+    pub fn egress(&self) -> Egress {
+        self.egress
+    }
+
+    /// What happens when a destination is refused.
+    pub fn ask(&self) -> Ask {
+        self.ask
+    }
+
     /// Checks a policy as a whole; the first entry that is wrong is reported.
-    pub fn check(spec: &PolicySpec) -> Result<Self, PolicyError> {
+    pub fn check(spec: &NetworkRules) -> Result<Self, PolicyError> {
         let mut groups: BTreeSet<String> =
             checked("groups", &spec.groups, |group| check_group(group))?.into_iter().collect();
         if groups.is_empty() {
@@ -83,19 +68,21 @@ impl Policy {
             deny_domains: domains("deny_domains", &spec.deny_domains)?,
             allow_cidrs,
             deny_cidrs: checked("deny_cidrs", &spec.deny_cidrs, |text| Cidr::parse(text))?,
+            egress: spec.egress,
+            ask: spec.ask,
         })
     }
 }
 
-impl TryFrom<PolicySpec> for Policy {
+impl TryFrom<NetworkRules> for Policy {
     type Error = PolicyError;
 
-    fn try_from(spec: PolicySpec) -> Result<Self, PolicyError> {
+    fn try_from(spec: NetworkRules) -> Result<Self, PolicyError> {
         Self::check(&spec)
     }
 }
 
-impl From<Policy> for PolicySpec {
+impl From<Policy> for NetworkRules {
     fn from(policy: Policy) -> Self {
         fn texts<T: ToString>(list: Vec<T>) -> Vec<String> {
             list.iter().map(T::to_string).collect()
@@ -109,6 +96,8 @@ impl From<Policy> for PolicySpec {
             deny_domains: texts(policy.deny_domains),
             allow_cidrs: policy.allow_cidrs.map(texts),
             deny_cidrs: texts(policy.deny_cidrs),
+            egress: policy.egress,
+            ask: policy.ask,
         }
     }
 }
@@ -172,10 +161,10 @@ mod tests {
 
     #[test]
     fn an_empty_list_is_not_the_same_as_no_list() {
-        let spec: PolicySpec = serde_json::from_str(r#"{"allow_domains":[]}"#).unwrap();
+        let spec: NetworkRules = serde_json::from_str(r#"{"allow_domains":[]}"#).unwrap();
         assert_eq!(spec.allow_domains, Some(Vec::new()));
         assert_eq!(Policy::check(&spec).unwrap().allow_domains, Some(Vec::new()));
-        assert_eq!(Policy::check(&PolicySpec::default()).unwrap().allow_domains, None);
+        assert_eq!(Policy::check(&NetworkRules::default()).unwrap().allow_domains, None);
     }
 
     #[test]
@@ -205,22 +194,24 @@ mod tests {
         assert!(remedy(Reason::Everything).contains("allow_internet"));
         assert!(remedy(Reason::HostBits("10.0.0.0/8".to_owned())).contains("10.0.0.0/8"));
         assert!(remedy(Reason::NeverReachable(ClosedRange::Loopback)).contains("port forward"));
-        let error = Policy::check(&PolicySpec { deny_cidrs: vec!["x".to_owned()], ..PolicySpec::default() });
+        let error =
+            Policy::check(&NetworkRules { deny_cidrs: vec!["x".to_owned()], ..NetworkRules::default() });
         assert_eq!(error.unwrap_err().code(), Code::InvalidArgument);
     }
 
     #[test]
     fn a_list_has_a_limit() {
-        let spec = PolicySpec {
+        let spec = NetworkRules {
             deny_domains: vec!["a.example".to_owned(); MAX_ENTRIES + 1],
-            ..PolicySpec::default()
+            ..NetworkRules::default()
         };
         assert_eq!(Policy::check(&spec).unwrap_err().reason, Reason::TooMany(MAX_ENTRIES));
     }
 
     #[test]
     fn a_wide_range_that_includes_loopback_is_accepted_but_opens_no_closed_range() {
-        let spec = PolicySpec { allow_cidrs: Some(vec!["0.0.0.0/0".to_owned()]), ..PolicySpec::default() };
+        let spec =
+            NetworkRules { allow_cidrs: Some(vec!["0.0.0.0/0".to_owned()]), ..NetworkRules::default() };
         assert!(Policy::check(&spec).is_ok());
     }
 }

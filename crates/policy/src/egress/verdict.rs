@@ -132,11 +132,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(crate) fn allow(rule: Rule) -> Self {
+    /// An allowed flow or name.
+    pub fn allow(rule: Rule) -> Self {
         Self { allowed: true, rule }
     }
 
-    pub(crate) fn refuse(rule: Rule) -> Self {
+    /// A refused flow or name.
+    pub fn refuse(rule: Rule) -> Self {
         Self { allowed: false, rule }
     }
 }

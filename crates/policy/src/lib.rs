@@ -1,0 +1,3 @@
+//! What workspaces may do: rules without a clock, a file or a network.
+
+pub mod egress;
