@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
+use jiff::Timestamp;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -27,6 +28,8 @@ pub(super) struct Child {
     pub name: WorkspaceName,
     pub disk: DiskId,
     pub dir: MachineDirName,
+    /// The same for all forks of a call, so that lists, which are sorted by time and then id, show them in order.
+    pub created: Timestamp,
 }
 
 impl Workspaces {
@@ -63,9 +66,10 @@ impl Workspaces {
     fn plan(&self, source: &Workspace, request: &ForkRequest) -> Result<Vec<Child>, Failure> {
         let taken = self.meta.read(|read| read.workspaces())?;
         let is_taken = |name: &WorkspaceName| taken.iter().any(|workspace| workspace.name == *name);
+        let created = now();
         let child = |name| {
             let id = WorkspaceId::from_uuid(Uuid::now_v7());
-            Child { id, name, disk: DiskId::from_uuid(Uuid::now_v7()), dir: MachineDirName::new(id) }
+            Child { id, name, disk: DiskId::from_uuid(Uuid::now_v7()), dir: MachineDirName::new(id), created }
         };
         if let (Some(name), 1) = (&request.name, request.count) {
             self.require_free_name(name)?;
@@ -156,7 +160,7 @@ fn fork_row(
     child: &Child,
     revived: &Revived,
 ) -> Result<Workspace, Failure> {
-    let created = now();
+    let created = child.created;
     let lineage = Lineage {
         workspace: source.id,
         name: source.name.clone(),
