@@ -41,6 +41,7 @@ mod logs;
 mod lost;
 mod machine;
 mod maintain;
+mod memory_limit;
 mod open;
 mod ownership;
 mod pool;
