@@ -22,6 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::Caller;
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
+use crate::idempotency::PendingKeys;
 use crate::live_state::LiveStates;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
@@ -41,6 +42,7 @@ pub struct Engine {
     pub(crate) live: LiveStates,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
+    pub(crate) pending_keys: PendingKeys,
     pub(crate) sessions: Activity,
     pub(crate) timeline: Timeline,
     pub(crate) events: Events,
@@ -96,6 +98,7 @@ impl Engine {
             live: LiveStates::new(Arc::clone(&clock)),
             rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
+            pending_keys: PendingKeys::default(),
             sessions: Activity::new(Arc::clone(&clock)),
             timeline: Timeline::start(Arc::clone(&records)).await?,
             events: Events::new(Arc::clone(&records)),
@@ -249,6 +252,7 @@ impl Engine {
         }
         self.forwards.close_all();
         self.save_activity().await;
+        self.end_pending_keys().await;
         self.timeline.flush().await;
     }
 
