@@ -80,7 +80,7 @@ impl Write for BoundedLog {
         }
         match entry.get(..LONGEST_ENTRY) {
             Some(begin) if entry.len() > LONGEST_ENTRY => {
-                self.file.write_all(&[begin, " … (the rest is left out)\n".as_bytes()].concat())?;
+                self.file.write_all(&[begin, " … (truncated)\n".as_bytes()].concat())?;
             }
             _ => self.file.write_all(entry)?,
         }
