@@ -13,8 +13,8 @@ use super::values::{paths, workspaces};
     after_help = "WS:PATH is a path in a workspace. A relative path starts at the home directory of root.\nTo use a local path \
                         that contains a colon, put a slash before the colon: ./a:b.\n\n\
                         Directories are copied recursively. If the destination is a directory, the source is copied \
-                        into it;\nDIR/. copies the contents of DIR and merges them with existing files. Permissions and \
-                        times are kept,\nowners are not. Sockets, pipes and devices are skipped and listed.\n\n\
+                        into it; DIR/. copies the contents of DIR and merges them with existing files. Permissions and \
+                        times are kept, owners are not. Sockets, pipes and devices are skipped and listed.\n\n\
                         Examples:\n  \
                         agentiso cp ./src web:/srv/\n  \
                         agentiso cp ./site/. web:/var/www\n  \

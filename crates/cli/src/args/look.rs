@@ -23,7 +23,7 @@ pub struct Logs {
 /// Flags of `stats`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "MEMORY is host memory used by this workspace alone; OF is the memory size of the workspace. CPU is in percent of one\n\
+    after_help = "MEMORY is host memory used by this workspace alone; OF is the memory size of the workspace. CPU is in percent of one \
                         processor. On a terminal the view is updated until interrupted.\n\n\
                         Examples:\n  agentiso stats\n  agentiso stats web --once\n  agentiso stats --json"
 )]

@@ -13,7 +13,7 @@ pub enum SnapshotVerb {
     #[command(
         visible_alias = "list",
         after_help = "A * marks the snapshot that the current state is based on. USED is what removing a \
-                            snapshot would\nfree, REFERENCED its full size including data shared with others.\n\nExample:\n  agentiso snapshot ls web"
+                            snapshot would free, REFERENCED its full size including data shared with others.\n\nExample:\n  agentiso snapshot ls web"
     )]
     Ls {
         /// The workspace
@@ -62,7 +62,7 @@ pub struct TakeSnapshot {
 #[derive(Args, Debug)]
 #[command(
     after_help = "If the snapshot has memory, its processes continue. Otherwise a running workspace is restarted \
-                        from\nthe snapshot's disk, and a stopped one stays stopped.\n\n\
+                        from the snapshot's disk, and a stopped one stays stopped.\n\n\
                         Examples:\n  \
                         agentiso snapshot restore web before-upgrade\n  \
                         agentiso snapshot restore web before-upgrade --disk-only"

@@ -87,7 +87,7 @@ pub struct Resume {
 #[derive(Args, Debug)]
 #[command(
     after_help = "With a command, create runs it in the new workspace, as exec does, and the exit code is the \
-                        command's.\nIf a variable or a port is rejected, no workspace is created.\n\n\
+                        command's. If a variable or a port is rejected, no workspace is created.\n\n\
                         Examples:\n  \
                         agentiso create --name web\n  \
                         agentiso create --name big --vcpus 4 --memory 4G --disk 40G\n  \
