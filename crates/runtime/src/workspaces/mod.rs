@@ -42,6 +42,8 @@ mod lost;
 mod machine;
 mod maintain;
 mod memory_limit;
+mod network;
+mod network_upkeep;
 mod open;
 mod ownership;
 mod pool;

@@ -12,7 +12,7 @@ use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
 use agentiso_core::ports::records::Settings;
 use agentiso_core::{
-    Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    Code, Failure, ImageName, NetworkRules, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -105,7 +105,8 @@ impl Make for WorkspaceCreate {
         let owner = context.caller.session;
         let (cold, pool) = (self.cold, !self.no_pool);
         let one_shot = matches!(lifetime, Lifetime::OneCommand(_));
-        let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot };
+        let network = NetworkRules::default();
+        let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot, network };
         let began = Instant::now();
         let creating = engine.host.create(&request, &context.progress);
         let created = match lifetime {
