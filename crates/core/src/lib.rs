@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod admission;
+pub mod approval;
 mod capture;
 mod code;
 mod engine_settings;
@@ -26,7 +27,7 @@ pub use engine_settings::{
     EngineSettings, ImageAccess, Isolation, RateLimits, SessionQuota, TransferSettings,
 };
 pub use failure::{Explain, Failure, chain};
-pub use id::{DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
+pub use id::{ApprovalId, DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
 pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
 pub use network::{Ask, Egress, NetworkRules};
