@@ -11,6 +11,7 @@ mod idempotency;
 mod invariants;
 mod lookups;
 mod memories;
+mod network;
 mod one_shots;
 mod operations;
 mod pool;
