@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/vmm", &["blocking", "core", "proto"]),
     ("crates/runtime", &["blocking", "config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
-    ("crates/engine", &["blocking", "core"]),
+    ("crates/engine", &["blocking", "core", "policy"]),
     ("crates/api", &["core", "engine"]),
     ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "runtime"]),
     ("guest", &["proto"]),

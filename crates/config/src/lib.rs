@@ -6,7 +6,9 @@ mod error;
 mod load;
 mod model;
 pub mod modes;
+mod network;
 pub mod paths;
+mod presets;
 mod reference;
 
 pub use edit::with_keys;
@@ -16,3 +18,5 @@ pub use model::{
     Accel, Cgroup, Config, Daemon, Defaults, DiskBackend, Disks, Holding, ImageAccess, Isolation, Link, Pool,
     QemuIsolation, RateLimit, Sessions, Templates, Vm,
 };
+pub use network::{Backend as NetworkBackend, Network};
+pub use presets::{Preset, Presets};

@@ -62,7 +62,9 @@ impl Engine {
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not check for expired and idle workspaces");
                 }
-                engine.end_approvals().await;
+                if let Err(failure) = engine.end_approvals().await {
+                    tracing::warn!(%failure, "could not end requests for approval whose time is over");
+                }
                 if look % PRUNE_EVERY == 0 {
                     engine.prune_records().await;
                 }

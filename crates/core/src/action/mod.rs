@@ -99,6 +99,7 @@ macro_rules! for_each_action {
             PortForwardRemove,
             PortForwardList,
             NetworkPolicy,
+            NetworkLog,
             InboxList,
             InboxGrant,
             InboxDeny,

@@ -10,6 +10,7 @@ mod model;
 mod ranges;
 mod resolvers;
 mod verdict;
+mod widening;
 
 #[cfg(test)]
 mod properties;
@@ -20,3 +21,4 @@ pub use error::{PolicyError, Reason};
 pub use model::Policy;
 pub use ranges::ClosedRange;
 pub use verdict::{Destination, Flow, Protocol, Rule, Verdict};
+pub use widening::widens;

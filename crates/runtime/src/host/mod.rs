@@ -2,5 +2,9 @@
 
 mod archives;
 mod images;
+mod network;
+mod packages;
 mod settings;
 mod workspaces;
+
+pub use packages::HostPackages;
