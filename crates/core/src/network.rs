@@ -47,6 +47,55 @@ impl NetworkRules {
     pub fn is_off(&self) -> bool {
         !self.allow_internet && !self.allow_inter_vm
     }
+
+    /// The rules as one line of text.
+    pub fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        let list = |what: &str, entries: &[String]| match entries {
+            [] => format!("{what} none"),
+            entries if entries.len() > 8 => {
+                format!("{what} {} and {} more", entries[..8].join(", "), entries.len() - 8)
+            }
+            entries => format!("{what} {}", entries.join(", ")),
+        };
+        match (self.allow_internet, &self.allow_domains, &self.allow_cidrs) {
+            (false, ..) => words.push("internet off".to_owned()),
+            (true, None, None) => words.push("internet on, except private and host addresses".to_owned()),
+            (true, domains, cidrs) => {
+                words.push("internet only as listed".to_owned());
+                words.extend(domains.as_deref().map(|entries| list("domains:", entries)));
+                words.extend(cidrs.as_deref().map(|entries| list("addresses:", entries)));
+            }
+        }
+        if !self.deny_domains.is_empty() {
+            words.push(list("never:", &self.deny_domains));
+        }
+        if !self.deny_cidrs.is_empty() {
+            words.push(list("never:", &self.deny_cidrs));
+        }
+        if self.allow_inter_vm {
+            let groups = if self.groups.is_empty() { "default".to_owned() } else { self.groups.join(", ") };
+            let ports = match &self.allowed_ports {
+                None => "all ports".to_owned(),
+                Some(ports) => {
+                    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                    format!("ports {}", ports.join(", "))
+                }
+            };
+            words.push(format!("workspaces of {groups} on {ports}"));
+        } else {
+            words.push("other workspaces off".to_owned());
+        }
+        if self.egress == Egress::Proxy {
+            words.push("through the egress proxy".to_owned());
+        }
+        match self.ask {
+            Ask::Off => {}
+            Ask::Refuse => words.push("refused destinations raise requests".to_owned()),
+            Ask::Wait => words.push("refused destinations raise requests and wait for the answer".to_owned()),
+        }
+        words.join("; ")
+    }
 }
 
 /// How connections leave a workspace.
@@ -154,4 +203,58 @@ pub struct NetworkEntry {
     pub bytes_received: u64,
     /// How long the connection was open.
     pub duration_ms: u64,
+}
+
+impl NetworkEntry {
+    /// Name and address of the destination.
+    pub fn destination(&self) -> String {
+        match (&self.name, self.address) {
+            (Some(name), Some(address)) => format!("{name} ({address})"),
+            (Some(name), None) => name.clone(),
+            (None, Some(address)) => address.to_string(),
+            (None, None) => "-".to_owned(),
+        }
+    }
+
+    /// The entry as one line of text.
+    pub fn in_words(&self) -> String {
+        let bytes = match self.bytes_sent + self.bytes_received {
+            0 => String::new(),
+            _ => format!("; sent {}, received {} bytes", self.bytes_sent, self.bytes_received),
+        };
+        format!(
+            "{} {} {}: {} {}, port {}; {}{bytes}",
+            self.sequence,
+            self.at,
+            self.event.as_str(),
+            self.protocol.as_str(),
+            self.destination(),
+            self.port,
+            self.rule
+        )
+    }
+}
+
+impl NetworkEvent {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Opened => "opened",
+            Self::Closed => "closed",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+impl NetworkProtocol {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+        }
+    }
 }
