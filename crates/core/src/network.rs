@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::HttpRule;
+
 /// The network rules of a workspace. The default reaches nothing. `agentiso_policy::egress` checks and applies them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,6 +37,10 @@ pub struct NetworkRules {
     /// Whether a refused destination raises a request for approval.
     #[serde(skip_serializing_if = "Ask::is_off")]
     pub ask: Ask,
+    /// Rules on requests, in order; the first that matches decides. A host with an `allow` rule refuses what no rule
+    /// matches. Needs `egress: proxy`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http_rules: Vec<HttpRule>,
 }
 
 impl NetworkRules {

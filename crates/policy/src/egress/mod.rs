@@ -7,7 +7,9 @@ mod cidr;
 mod domain;
 mod error;
 mod model;
+mod path;
 mod ranges;
+mod requests;
 mod resolvers;
 mod verdict;
 
@@ -18,5 +20,6 @@ pub use cidr::Cidr;
 pub use domain::{DomainPattern, normalise};
 pub use error::{PolicyError, Reason};
 pub use model::Policy;
+pub use path::PathPattern;
 pub use ranges::ClosedRange;
 pub use verdict::{Destination, Flow, Protocol, Rule, Verdict};

@@ -94,6 +94,22 @@ pub enum Rule {
     NoSuchWorkspace,
     /// A limit of the workspace is reached.
     Limit(&'static str),
+    /// A rule of `http_rules`.
+    Request(String),
+    /// No rule of `http_rules` is about the host.
+    NoRequestRules,
+    /// There are `allow` rules for the host, and none matches.
+    RequestNotListed,
+    /// A path that servers could read in different ways.
+    UnclearPath,
+    /// The proxy found a name that was not resolved to the address.
+    OtherName(String),
+    /// The proxy found no name.
+    NoName,
+    /// The proxy passes TLS and HTTP alone.
+    NotHttp(&'static str),
+    /// The placeholder of a secret was sent where the secret may not be used.
+    Placeholder(String),
 }
 
 impl fmt::Display for Rule {
@@ -118,6 +134,16 @@ impl fmt::Display for Rule {
             Self::PortNotAllowed => f.write_str("allowed_ports: not listed"),
             Self::NoSuchWorkspace => f.write_str("no workspace has this address"),
             Self::Limit(limit) => write!(f, "limit: {limit}"),
+            Self::Request(rule) => f.write_str(rule),
+            Self::NoRequestRules => f.write_str("http_rules: none for this host"),
+            Self::RequestNotListed => f.write_str("http_rules: no rule allows this request"),
+            Self::UnclearPath => f.write_str("http_rules: the path can be read in different ways"),
+            Self::OtherName(name) => write!(f, "egress proxy: {name} was not resolved to this address"),
+            Self::NoName => f.write_str("egress proxy: the connection names no host"),
+            Self::NotHttp(what) => write!(f, "egress proxy: {what}"),
+            Self::Placeholder(name) => {
+                write!(f, "secret {name}: its placeholder was sent where it may not be used")
+            }
         }
     }
 }
