@@ -32,6 +32,8 @@ pub enum LogEvent {
     Failed,
     /// The flow was open and ended because the policy changed or the machine was detached.
     Cut,
+    /// Refused, and the operator should look at it: the placeholder of a secret was sent where it may not be used.
+    Alert,
 }
 
 /// One entry.

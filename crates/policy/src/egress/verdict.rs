@@ -14,6 +14,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+use agentiso_core::Egress;
 use serde::{Deserialize, Serialize};
 
 use super::ranges::embedded_ipv4;
@@ -170,8 +171,18 @@ impl Verdict {
 }
 
 impl Policy {
-    /// Decides about a flow to an address outside the workspaces.
+    /// Decides about a flow to an address outside the workspaces. With `egress: proxy` only TCP passes, except to
+    /// `allow_cidrs`: the proxy cannot tell which host another protocol is for. What TCP connections say is checked later.
     pub fn verdict(&self, flow: &Flow<'_>) -> Verdict {
+        let verdict = self.address_verdict(flow);
+        let is_unchecked = self.egress == Egress::Proxy && flow.protocol != Protocol::Tcp;
+        if is_unchecked && verdict.allowed && !matches!(verdict.rule, Rule::AllowCidr(_)) {
+            return Verdict::refuse(Rule::NotHttp("only TCP passes, except to allow_cidrs"));
+        }
+        verdict
+    }
+
+    fn address_verdict(&self, flow: &Flow<'_>) -> Verdict {
         let (address, opened) = match self.reachable(&flow.destination) {
             Ok(found) => found,
             Err(rule) => return Verdict::refuse(rule),
