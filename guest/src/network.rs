@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::error::{During, Outcome, invalid, last_errno, unsupported};
 
-const ETHERNET: u16 = 1;
+pub(crate) const ETHERNET: u16 = 1;
 const USUAL_NAME: &str = "eth0";
 
 pub(crate) fn bring_up_loopback() -> Outcome<()> {
@@ -47,6 +47,15 @@ pub(crate) fn set_mac(mac: [u8; 6]) -> Outcome<()> {
     .during(setting)
 }
 
+/// The name of the first Ethernet interface. Reading sysfs is slow, so the usual name is tried first.
+pub(crate) fn ethernet(socket: &OwnedFd) -> Outcome<String> {
+    let mut request = interface(USUAL_NAME);
+    if call(socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request).is_ok() {
+        return Ok(USUAL_NAME.to_owned());
+    }
+    first_ethernet().ok_or_else(|| unsupported("this machine has no network interface"))
+}
+
 fn first_ethernet() -> Option<String> {
     let mut names: Vec<String> = fs::read_dir("/sys/class/net")
         .ok()?
@@ -61,12 +70,12 @@ fn first_ethernet() -> Option<String> {
     names.into_iter().next()
 }
 
-fn control_socket() -> Outcome<OwnedFd> {
+pub(crate) fn control_socket() -> Outcome<OwnedFd> {
     rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         .during(|| "opening a socket")
 }
 
-fn write_mac(socket: &OwnedFd, name: &str, mac: [u8; 6]) -> rustix::io::Result<()> {
+pub(crate) fn write_mac(socket: &OwnedFd, name: &str, mac: [u8; 6]) -> rustix::io::Result<()> {
     let mut request = interface(name);
     let mut address = libc::sockaddr { sa_family: ETHERNET, sa_data: [0; 14] };
     for (to, from) in address.sa_data.iter_mut().zip(mac) {
@@ -76,7 +85,7 @@ fn write_mac(socket: &OwnedFd, name: &str, mac: [u8; 6]) -> rustix::io::Result<(
     call(socket, libc::SIOCSIFHWADDR as libc::Ioctl, &mut request)
 }
 
-fn set_up(socket: &OwnedFd, name: &str, up: bool) -> rustix::io::Result<()> {
+pub(crate) fn set_up(socket: &OwnedFd, name: &str, up: bool) -> rustix::io::Result<()> {
     let mut request = interface(name);
     call(socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
     // SAFETY: the preceding call has filled in the flags.
@@ -86,7 +95,7 @@ fn set_up(socket: &OwnedFd, name: &str, up: bool) -> rustix::io::Result<()> {
     call(socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
 }
 
-fn interface(name: &str) -> libc::ifreq {
+pub(crate) fn interface(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is valid when zeroed.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -96,7 +105,11 @@ fn interface(name: &str) -> libc::ifreq {
     request
 }
 
-fn call(socket: &OwnedFd, number: libc::Ioctl, request: &mut libc::ifreq) -> rustix::io::Result<()> {
+pub(crate) fn call(
+    socket: &OwnedFd,
+    number: libc::Ioctl,
+    request: &mut libc::ifreq,
+) -> rustix::io::Result<()> {
     // SAFETY: these ioctls take an ifreq with a NUL-terminated name.
     match unsafe { libc::ioctl(socket.as_raw_fd(), number, std::ptr::from_mut(request)) } {
         -1 => Err(last_errno()),

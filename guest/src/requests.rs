@@ -8,6 +8,7 @@ use agentiso_proto::{GuestError, Request, Response};
 
 use crate::{
     agent::Agent,
+    card,
     connect::connect,
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
@@ -117,6 +118,7 @@ fn answer(
         Request::GetEnv => Ok(agent.environment.list()),
         Request::Find(request) => find(stream, request),
         Request::Grep(request) => grep(stream, request, scratch),
+        Request::SetCard { card } => card::set(agent, card.as_ref()),
         Request::Connect { port } => connect(agent, stream, *port, scratch),
     }
 }

@@ -52,6 +52,11 @@ async fn forks_are_distinct_and_independent() {
 }
 
 #[tokio::test]
+async fn rules_about_the_network_stay_with_their_workspace() {
+    hosts::network(&fake().lab).await;
+}
+
+#[tokio::test]
 async fn points_are_compared() {
     hosts::comparisons(&fake().lab).await;
 }

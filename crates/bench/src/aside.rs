@@ -67,6 +67,7 @@ impl Aside {
             pool,
             owner: None,
             one_shot: false,
+            network: Default::default(),
         };
         self.workspaces.create(&request, &silent()).await
     }
@@ -95,6 +96,7 @@ impl Aside {
             count,
             all_or_nothing: true,
             owner: None,
+            network: None,
         };
         self.workspaces.fork(&request, &silent()).await
     }

@@ -44,6 +44,7 @@ pub(super) async fn measure(
         count: MANY,
         all_or_nothing: true,
         owner: None,
+        network: None,
     };
     let workspaces = aside.workspaces.clone();
     let forking = tokio::spawn(async move { workspaces.fork(&request, &silent()).await });

@@ -31,7 +31,7 @@ pub use http_rule::{HttpAction, HttpRule};
 pub use id::{DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
 pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
-pub use network::{Ask, Egress, NetworkRules};
+pub use network::{Ask, Egress, NetworkEntry, NetworkEvent, NetworkProtocol, NetworkRules, NetworkState};
 pub use reference::{WorkspaceRef, resembles_id};
 pub use resources::{Limits, MIN_MEMORY_MB, Resources, ResourcesError};
 pub use secret::{AsText, Secret, Sensitive, in_clear, summary_of};

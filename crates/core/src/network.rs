@@ -1,9 +1,12 @@
-//! What a workspace may reach, as users write it.
+//! What a workspace may reach, as users write it, and what it reached.
 
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::HttpRule;
+use crate::{HttpRule, WorkspaceId};
 
 /// The network rules of a workspace. The default reaches nothing. `agentiso_policy::egress` checks and applies them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -84,4 +87,77 @@ impl Ask {
     fn is_off(&self) -> bool {
         *self == Self::Off
     }
+}
+
+/// The network of a workspace: its rules, and the address it has because of them.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct NetworkState {
+    /// What it may reach.
+    pub rules: NetworkRules,
+    /// Its address. It has one as long as its rules allow anything, also while it is stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+}
+
+/// The transport of a connection.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// An echo request; its port is 0.
+    Icmp,
+}
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkEvent {
+    /// It was allowed and opened.
+    Opened,
+    /// It ended.
+    Closed,
+    /// The rules or a limit refused it, or a name.
+    Refused,
+    /// It was allowed, but the destination could not be reached.
+    Failed,
+    /// It was open and ended because the rules changed or the machine was detached.
+    Cut,
+    /// It was refused, and the operator should look at it: the placeholder of a secret was sent where it may not be used.
+    Alert,
+}
+
+/// One entry of the connection log.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct NetworkEntry {
+    /// The number of the entry. Later entries have higher numbers.
+    pub sequence: u64,
+    /// When it happened.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
+    /// Id of the workspace whose connection it was.
+    #[schemars(with = "String")]
+    pub workspace: WorkspaceId,
+    /// What happened.
+    pub event: NetworkEvent,
+    /// The transport.
+    pub protocol: NetworkProtocol,
+    /// The name the address was resolved by, or the name that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The destination; absent for a refused name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+    /// The destination port; 0 for pings.
+    pub port: u16,
+    /// The rule that decided.
+    pub rule: String,
+    /// Payload from the workspace.
+    pub bytes_sent: u64,
+    /// Payload to the workspace.
+    pub bytes_received: u64,
+    /// How long the connection was open.
+    pub duration_ms: u64,
 }

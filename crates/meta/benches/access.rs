@@ -225,6 +225,7 @@ fn add(meta: &Meta, number: usize) -> WorkspaceId {
         lineage: None,
         from_pool: false,
         tier: "template".to_owned(),
+        network: Default::default(),
     };
     let added = meta.write(|tx| {
         tx.insert_disk(&disk)?;

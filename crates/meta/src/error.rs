@@ -55,6 +55,12 @@ pub enum MetaError {
         /// The host port.
         host_port: u16,
     },
+    /// Another workspace has the address.
+    #[error("the address {address} belongs to another workspace")]
+    AddressTaken {
+        /// The address.
+        address: std::net::Ipv4Addr,
+    },
     /// A text exceeds its limit.
     #[error("the {what} is longer than {max} {unit}")]
     TooLong {
@@ -175,7 +181,10 @@ impl Explain for MetaError {
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
             Self::Missing { what: "session", .. } => Code::SessionNotFound,
-            Self::Missing { .. } | Self::Needed { .. } | Self::WrongDisk { .. } => Code::Internal,
+            Self::Missing { .. }
+            | Self::Needed { .. }
+            | Self::WrongDisk { .. }
+            | Self::AddressTaken { .. } => Code::Internal,
             Self::TooNew { .. } => Code::ToolTooOld,
             Self::Damaged { .. } => Code::DataDamaged,
             Self::Create { source, .. } | Self::Owner(source) => Code::of_io(source),

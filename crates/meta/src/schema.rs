@@ -11,7 +11,7 @@ use crate::MetaError;
 use crate::id_like::rename_id_like;
 
 /// The format this version writes.
-pub(crate) const FORMAT: i64 = 9;
+pub(crate) const FORMAT: i64 = 10;
 
 /// One migration per format, oldest first. A released one is never changed; new ones are added at the end.
 fn migrations() -> Migrations<'static> {
@@ -32,6 +32,8 @@ fn migrations() -> Migrations<'static> {
         M::up(include_str!("0008.sql")),
         // Only adds a table.
         M::up(include_str!("0009.sql")),
+        // Adds columns without values, and tables.
+        M::up(include_str!("0010.sql")),
     ])
 }
 

@@ -1,10 +1,11 @@
 //! Conversion of values to and from columns.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use agentiso_core::{
-    DiskId, ImageName, MemoryId, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
-    check_labels,
+    DiskId, ImageName, MemoryId, NetworkEntry, NetworkRules, Resources, SessionId, SnapshotId, SnapshotName,
+    WorkspaceId, WorkspaceName, check_labels,
 };
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -109,3 +110,34 @@ impl ToSql for Stored<&BTreeMap<String, String>> {
         Ok(labels.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?.into())
     }
 }
+
+impl FromSql for Stored<Ipv4Addr> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(value.as_str()?.parse().map_err(refused)?))
+    }
+}
+
+impl ToSql for Stored<Ipv4Addr> {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        Ok(self.0.to_string().into())
+    }
+}
+
+macro_rules! stored_json {
+    ($($type:ident)*) => { $(
+        impl FromSql for Stored<$type> {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                Ok(Self(serde_json::from_str(value.as_str()?).map_err(refused)?))
+            }
+        }
+
+        impl ToSql for Stored<&$type> {
+            fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+                let json = serde_json::to_string(self.0);
+                Ok(json.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?.into())
+            }
+        }
+    )* };
+}
+
+stored_json! { NetworkRules NetworkEntry }

@@ -51,5 +51,6 @@ fn first_fault(read: &Read<'_>) -> Result<Option<String>, MetaError> {
     read.sessions()?;
     read.all_settings()?;
     read.forwards()?;
+    read.router_position()?;
     Ok(None)
 }

@@ -4,6 +4,7 @@ use agentiso_core::{DiskId, SessionId, SnapshotId, WorkspaceId, WorkspaceName, W
 use rusqlite::{Row, named_params};
 use serde_json::Value;
 
+use crate::network::{read_network, stored_rules};
 use crate::stored::{Stored, get, get_if_any, resources};
 use crate::{Lineage, MetaError, Read, Tx, Workspace, WorkspaceState};
 
@@ -76,6 +77,7 @@ impl Tx<'_> {
     pub fn insert_workspace(&self, workspace: &Workspace) -> Result<(), MetaError> {
         self.require_free_name(&workspace.name)?;
         self.require_writable(workspace.disk)?;
+        self.require_free_address(workspace.id, workspace.network.address)?;
         let (state, reason) = match &workspace.state {
             WorkspaceState::Running { .. } => ("running", None),
             WorkspaceState::Stopped { reason } => ("stopped", reason.as_deref()),
@@ -84,10 +86,10 @@ impl Tx<'_> {
         self.execute(
             "INSERT INTO workspaces (id, name, image, image_identity, vcpus, memory_mb, disk_gb, created, state,
                stop_reason, machine, disk, position, source_workspace, source_name, source_snapshot, forked_at,
-               depth, from_pool, tier)
+               depth, from_pool, tier, network, address)
              VALUES (:id, :name, :image, :image_identity, :vcpus, :memory_mb, :disk_gb, :created, :state,
                :stop_reason, :machine, :disk, :position, :source_workspace, :source_name, :source_snapshot,
-               :forked_at, :depth, :from_pool, :tier)",
+               :forked_at, :depth, :from_pool, :tier, :network, :address)",
             named_params! {
                 ":id": Stored(workspace.id),
                 ":name": workspace.name.as_str(),
@@ -109,6 +111,8 @@ impl Tx<'_> {
                 ":depth": workspace.depth(),
                 ":from_pool": workspace.from_pool,
                 ":tier": workspace.tier,
+                ":network": stored_rules(&workspace.network),
+                ":address": workspace.network.address.map(Stored),
             },
         )?;
         Ok(())
@@ -214,6 +218,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Workspace> {
         lineage: read_lineage(row)?,
         from_pool: row.get("from_pool")?,
         tier: row.get("tier")?,
+        network: read_network(row)?,
     })
 }
 

@@ -179,12 +179,11 @@ async fn idle() -> String {
     const SECONDS: u64 = 10;
     let before = usage();
     let net = Net::new();
-    for last in 2..52 {
-        net.router.attach(net.spec(last, online())).unwrap();
-    }
+    let guests: Vec<Guest> = (2..52).map(|last| net.guest(last, online())).collect();
     let attached = usage();
     tokio::time::sleep(Duration::from_secs(SECONDS)).await;
     let after = usage();
+    drop(guests);
     format!(
         "{} KiB, {} ms of CPU time in {SECONDS} s",
         attached.0.saturating_sub(before.0),

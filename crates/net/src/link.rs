@@ -1,13 +1,12 @@
-//! One machine's card: a pair of unix datagram sockets, one frame per datagram.
+//! One machine's card: one end of a pair of unix datagram sockets, one frame per datagram.
 //!
-//! Receiving and sending use separate sockets. The receiving one is bound and not connected, so a new QEMU process can
-//! send to it. The sending one is connected, because only then does the kernel report when the other side has room
-//! again; it is connected anew when the other side was replaced. Either side can restart without the other.
+//! QEMU has the other end. Both are connected, so nobody else can send to either, and the kernel reports when the other
+//! side has room again. A new QEMU, or a new router, gets a new pair.
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
 use rustix::net::SendFlags;
@@ -34,10 +33,7 @@ pub(crate) enum Sent {
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    receiver: UnixDatagram,
-    listen: PathBuf,
-    peer: PathBuf,
-    sender: Mutex<Option<Arc<UnixDatagram>>>,
+    socket: UnixDatagram,
     waiting: Mutex<VecDeque<Waker>>,
     queue: Mutex<Queue>,
     waits: Notify,
@@ -51,18 +47,14 @@ struct Queue {
 }
 
 impl Link {
-    /// Binds the router's end. A socket that a previous router left there is replaced.
-    #[expect(clippy::disallowed_methods, reason = "removes a socket, which waits for no device")]
-    pub(crate) fn bind(listen: &Path, peer: &Path) -> io::Result<Self> {
-        match std::fs::remove_file(listen) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    /// Takes the router's end. Must be called in a tokio runtime.
+    pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
+        let socket = std::os::unix::net::UnixDatagram::from(socket);
+        // Fails for anything but a connected socket of this kind.
+        socket.peer_addr()?;
+        socket.set_nonblocking(true)?;
         Ok(Self {
-            receiver: UnixDatagram::bind(listen)?,
-            listen: listen.to_owned(),
-            peer: peer.to_owned(),
-            sender: Mutex::new(None),
+            socket: UnixDatagram::from_std(socket)?,
             waiting: Mutex::default(),
             queue: Mutex::default(),
             waits: Notify::new(),
@@ -70,37 +62,24 @@ impl Link {
     }
 
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        self.receiver.readable().await
+        self.socket.readable().await
     }
 
     /// Receives a frame if there is one.
     pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.receiver.try_recv(buffer)
+        self.socket.try_recv(buffer)
     }
 
     /// Sends a frame if the guest has room.
     pub(crate) fn try_send(&self, frame: &[u8]) -> Sent {
-        let mut slot = lock(&self.sender);
-        // The second round uses a new connection, for a machine that was restarted.
-        for _ in 0..2 {
-            let sender = match slot.as_ref() {
-                Some(sender) => sender,
-                None => match self.connect() {
-                    Ok(sender) => slot.insert(Arc::new(sender)),
-                    Err(_) => return Sent::Gone,
-                },
-            };
-            match send_now(sender, frame) {
-                Ok(()) => return Sent::Yes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Sent::Full,
-                Err(error) if is_disconnected(&error) => *slot = None,
-                Err(error) => {
-                    tracing::debug!(%error, peer = %self.peer.display(), "frame lost");
-                    return Sent::Gone;
-                }
+        match send_now(&self.socket, frame) {
+            Ok(()) => Sent::Yes,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Full,
+            Err(error) => {
+                tracing::debug!(%error, "frame lost");
+                Sent::Gone
             }
         }
-        Sent::Gone
     }
 
     /// Sends a frame, or queues it if the guest has no room. Says whether it was accepted.
@@ -144,11 +123,8 @@ impl Link {
         loop {
             self.waits.notified().await;
             while self.flush() || !lock(&self.waiting).is_empty() {
-                let sender = lock(&self.sender).clone();
-                if let Some(sender) = sender {
-                    // An error shows again when a flow sends.
-                    let _ = sender.writable().await;
-                }
+                // An error shows again when a flow sends.
+                let _ = self.socket.writable().await;
                 let woken: Vec<Waker> = {
                     let mut waiting = lock(&self.waiting);
                     let count = waiting.len().min(WOKEN);
@@ -160,18 +136,10 @@ impl Link {
         }
     }
 
-    /// Removes the router's end from the file system. Done explicitly: tasks may hold the link a little longer, when the
-    /// machine is attached again in the same place.
-    #[expect(clippy::disallowed_methods, reason = "removes a socket, which waits for no device")]
-    pub(crate) fn remove(&self) {
-        // The machine may be gone with its directory.
-        let _ = std::fs::remove_file(&self.listen);
-    }
-
-    fn connect(&self) -> io::Result<UnixDatagram> {
-        let sender = UnixDatagram::unbound()?;
-        sender.connect(&self.peer)?;
-        Ok(sender)
+    /// Closes the card. Done explicitly: tasks may hold the link a little longer.
+    pub(crate) fn close(&self) {
+        // The machine may be gone, and then it is closed already.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
 
@@ -185,52 +153,49 @@ fn send_now(sender: &UnixDatagram, frame: &[u8]) -> io::Result<()> {
     }
 }
 
-fn is_disconnected(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::NotConnected
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::NotFound
-    )
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
-    #[tokio::test]
-    async fn frames_pass_both_ways_and_survive_a_restart_of_the_machine() {
-        let dir = tempfile::tempdir().unwrap();
-        let (listen, peer) = (dir.path().join("router"), dir.path().join("guest"));
-        let link = Link::bind(&listen, &peer).unwrap();
-        assert_eq!(link.try_send(b"early"), Sent::Gone, "no machine yet");
+    fn pair() -> (Link, UnixDatagram) {
+        let (near, far) = UnixDatagram::pair().unwrap();
+        (Link::new(near.into_std().unwrap().into()).unwrap(), far)
+    }
 
-        for round in 0..2 {
-            let guest = UnixDatagram::bind(&peer).unwrap();
-            guest.send_to(b"up", &listen).await.unwrap();
-            link.readable().await.unwrap();
-            let mut buffer = [0; 10];
-            assert_eq!(link.try_receive(&mut buffer).unwrap(), 2);
-            assert_eq!(link.try_send(b"down"), Sent::Yes, "round {round}");
-            assert_eq!(guest.recv(&mut buffer).await.unwrap(), 4);
-            drop(guest);
-            std::fs::remove_file(&peer).unwrap();
-            assert_eq!(link.try_send(b"lost"), Sent::Gone);
-        }
+    #[tokio::test]
+    async fn frames_pass_both_ways_until_either_side_closes() {
+        let (link, guest) = pair();
+        guest.send(b"up").await.unwrap();
+        link.readable().await.unwrap();
+        let mut buffer = [0; 10];
+        assert_eq!(link.try_receive(&mut buffer).unwrap(), 2);
+        assert_eq!(link.try_send(b"down"), Sent::Yes);
+        assert_eq!(guest.recv(&mut buffer).await.unwrap(), 4);
+        link.close();
+        guest.send(b"late").await.unwrap_err();
+        let (link, guest) = pair();
+        drop(guest);
+        assert_eq!(link.try_send(b"lost"), Sent::Gone);
+    }
+
+    #[tokio::test]
+    async fn a_descriptor_that_is_no_card_is_refused() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        Link::new(file.into()).unwrap_err();
+        let alone = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        Link::new(alone.into()).unwrap_err();
     }
 
     #[tokio::test]
     async fn a_full_guest_is_reported_and_room_is_announced() {
-        let dir = tempfile::tempdir().unwrap();
-        let (listen, peer) = (dir.path().join("router"), dir.path().join("guest"));
-        let link = Arc::new(Link::bind(&listen, &peer).unwrap());
-        let guest = UnixDatagram::bind(&peer).unwrap();
+        let (link, guest) = pair();
+        let link = Arc::new(link);
         let mut sent = 0;
         while link.try_send(&[7; 1000]) == Sent::Yes {
             sent += 1;
@@ -255,17 +220,5 @@ mod tests {
         };
         tokio::join!(room, drain);
         pump.abort();
-    }
-
-    #[test]
-    fn the_socket_is_removed_with_the_link() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let _guard = runtime.enter();
-        let dir = tempfile::tempdir().unwrap();
-        let listen = dir.path().join("router");
-        Link::bind(&listen, &dir.path().join("guest")).unwrap().remove();
-        assert!(!listen.exists());
-        std::fs::create_dir(&listen).unwrap();
-        assert!(Link::bind(&listen, &dir.path().join("guest")).is_err(), "a directory is not replaced");
     }
 }

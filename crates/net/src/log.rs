@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, MutexGuard};
 
+pub use agentiso_core::NetworkEvent as LogEvent;
 use agentiso_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -17,24 +18,6 @@ use agentiso_policy::egress::Protocol;
 const KEPT: usize = 16_384;
 /// Entries a subscriber may lag behind before it has to read again.
 const LAG: usize = 1_024;
-
-/// What happened.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LogEvent {
-    /// A flow was allowed and opened.
-    Opened,
-    /// A flow ended.
-    Closed,
-    /// Policy or a limit refused a flow or a name.
-    Refused,
-    /// The flow was allowed, but the destination could not be reached.
-    Failed,
-    /// The flow was open and ended because the policy changed or the machine was detached.
-    Cut,
-    /// Refused, and the operator should look at it: the placeholder of a secret was sent where it may not be used.
-    Alert,
-}
 
 /// One entry.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

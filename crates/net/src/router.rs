@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use agentiso_core::{Code, Explain, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use crate::counters::Counters;
 use crate::dns::{Nameservers, Resolver};
@@ -45,10 +46,8 @@ pub struct MachineSpec {
     pub address: Ipv4Addr,
     /// The largest IP packet, 1280 to 65520.
     pub mtu: usize,
-    /// Where the router receives frames. The directory must be closed to other users.
-    pub socket: PathBuf,
-    /// Where the machine receives frames.
-    pub peer: PathBuf,
+    /// Chosen anew whenever a machine is attached, so that the daemon can tell whether its QEMU has the other end.
+    pub card: String,
     /// What the workspace may use of the router.
     #[serde(default)]
     pub limits: Limits,
@@ -68,9 +67,6 @@ pub struct MachineStatus {
 /// Why a request to the router failed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RouterError {
-    /// The workspace is attached with other settings.
-    #[error("workspace {0} is attached with another address or socket")]
-    Attached(WorkspaceId),
     /// Another workspace has the address.
     #[error("the address {0} belongs to another workspace")]
     AddressTaken(Ipv4Addr),
@@ -86,37 +82,30 @@ pub enum RouterError {
     /// The authority or the secrets of a workspace cannot be used.
     #[error(transparent)]
     Proxy(#[from] SetupError),
-    /// The socket for the card cannot be created.
-    #[error("could not create the socket {path}")]
-    Socket {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    /// The descriptor is not the end of a card.
+    #[error("the socket of the card cannot be used")]
+    Socket(#[source] io::Error),
 }
 
 impl Explain for RouterError {
     fn code(&self) -> Code {
         match self {
-            Self::Attached(_) => Code::WorkspaceBusy,
             Self::AddressTaken(_) => Code::Internal,
             Self::AddressOutsidePool(_) | Self::Mtu(_) => Code::InvalidArgument,
             Self::NotAttached(_) => Code::WorkspaceNotRunning,
             Self::Proxy(error) => error.code(),
-            Self::Socket { source, .. } => Code::of_io(source),
+            Self::Socket(source) => Code::of_io(source),
         }
     }
 
     fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Proxy(error) => return error.remedy(),
-            Self::Attached(_) | Self::AddressTaken(_) => "detach the machine first".to_owned(),
+            Self::AddressTaken(_) => "detach the machine first".to_owned(),
             Self::AddressOutsidePool(_) => "choose an address of network.pool".to_owned(),
             Self::Mtu(_) => "choose another MTU".to_owned(),
             Self::NotAttached(_) => "start the workspace, or attach its machine".to_owned(),
-            Self::Socket { .. } => "check that the directory exists and is writable".to_owned(),
+            Self::Socket(_) => "attach the machine again".to_owned(),
         })
     }
 }
@@ -170,6 +159,7 @@ impl Shared {
 
 /// A router with its machines. Dropping it detaches them.
 pub struct Router {
+    instance: String,
     shared: Arc<Shared>,
     specs: RwLock<HashMap<WorkspaceId, MachineSpec>>,
 }
@@ -204,36 +194,30 @@ impl Router {
                 });
             }
         });
-        Self { shared, specs: RwLock::default() }
+        Self { instance: Uuid::new_v4().to_string(), shared, specs: RwLock::default() }
     }
 
-    /// Attaches a machine with its policy. Attaching it again in the same way only sets the policy.
-    pub fn attach(&self, spec: MachineSpec) -> Result<(), RouterError> {
+    /// Attaches a machine with its policy, on one end of a pair of datagram sockets. A machine that is attached already
+    /// gets a new card, and its flows end.
+    pub fn attach(&self, spec: MachineSpec, socket: OwnedFd) -> Result<(), RouterError> {
         let mut specs = write(&self.specs);
-        if let Some(known) = specs.get_mut(&spec.workspace) {
-            let same = MachineSpec { policy: spec.policy.clone(), ..known.clone() };
-            if same != spec {
-                return Err(RouterError::Attached(spec.workspace));
-            }
-            known.policy = spec.policy.clone();
-            drop(specs);
-            write(&self.shared.policies).insert(spec.workspace, Arc::new(spec.policy));
-            self.shared.enforce(&[spec.workspace]);
-            return Ok(());
-        }
         let pool = self.shared.pool;
         let reserved = [pool.gateway(), pool.range().network(), pool.range().broadcast()];
         if !pool.range().contains(&spec.address) || reserved.contains(&spec.address) {
             return Err(RouterError::AddressOutsidePool(spec.address));
         }
-        if specs.values().any(|other| other.address == spec.address) {
+        if specs.values().any(|other| other.address == spec.address && other.workspace != spec.workspace) {
             return Err(RouterError::AddressTaken(spec.address));
         }
         if !(MIN_MTU..=MAX_MTU).contains(&spec.mtu) {
             return Err(RouterError::Mtu(spec.mtu));
         }
-        let link = Link::bind(&spec.socket, &spec.peer)
-            .map_err(|source| RouterError::Socket { path: spec.socket.clone(), source })?;
+        let link = Link::new(socket).map_err(RouterError::Socket)?;
+        if let Some(before) = specs.remove(&spec.workspace)
+            && let Some(machine) = write(&self.shared.machines).remove(&before.address)
+        {
+            machine.stop();
+        }
         let card = Card {
             mac: spec.workspace.mac(),
             address: spec.address,
@@ -248,7 +232,7 @@ impl Router {
         Ok(())
     }
 
-    /// Detaches a machine: its flows end and its socket is removed.
+    /// Detaches a machine: its flows end and its card is closed.
     pub fn detach(&self, workspace: WorkspaceId) -> Result<(), RouterError> {
         let spec = write(&self.specs).remove(&workspace).ok_or(RouterError::NotAttached(workspace))?;
         write(&self.shared.policies).remove(&workspace);
@@ -287,6 +271,21 @@ impl Router {
         machine.ok_or(RouterError::NotAttached(workspace))?.set_proxy(proxy);
         self.shared.enforce(&[workspace]);
         Ok(())
+    }
+
+    /// Identifies this router: another one numbers its log from 0 again.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The addresses of workspaces.
+    pub fn pool(&self) -> Pool {
+        self.shared.pool
+    }
+
+    /// Whether a machine is attached.
+    pub(crate) fn has_machines(&self) -> bool {
+        !read(&self.specs).is_empty()
     }
 
     /// All attached machines.

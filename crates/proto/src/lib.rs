@@ -39,8 +39,8 @@ pub use hello::{HELLO_LEN, Hello, Inherit, VERSION_MAX, VERSION_MIN, WELCOME_LEN
 pub use job::{JOB_INPUT, JOB_OUTPUT, JobInfo, JobRead, JobStream, JobWait};
 pub use link_key::{LINK_KEY_LEN, LINK_KEY_PORT, LinkKeys, VSOCK_PORT, give_link_key};
 pub use message::{
-    Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata, RawPath,
-    Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
+    Card, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, GuestError, Metadata,
+    RawPath, Request, Response, RootDisk, Status, TreeOptions, Usage, User, from_bytes, to_bytes,
 };
 pub use search::{
     Find, FoundEntry, Grep, GrepMatch, GrepSummary, MAX_CONTEXT, MAX_FOUND, MAX_LINE, MAX_PATTERN,

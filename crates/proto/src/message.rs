@@ -3,7 +3,7 @@
 //! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a version,
 //! and `tests/frozen.rs` compares every message with recorded bytes. Later versions only added messages: version 2 the
 //! requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on, version 4 [`Control::Detach`],
-//! version 5 [`Control::ReportInput`]. Everything else is unchanged since version 1.
+//! version 5 [`Control::ReportInput`], version 6 [`Request::SetCard`]. Everything else is unchanged since version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -185,6 +185,34 @@ pub enum Request {
         /// Nanoseconds since the epoch minus the monotonic clock.
         ahead: u64,
     },
+    /// Configures the network card, or takes it down. Connections that used the card before are reset.
+    /// [`Response::Done`].
+    SetCard {
+        /// The card's new configuration; without one it is taken down.
+        card: Option<Card>,
+    },
+}
+
+/// The configuration of the network card. The machine reaches everything through the gateway, its neighbours too.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Card {
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// The machine's IPv4 address.
+    pub address: [u8; 4],
+    /// The router, which need not be in a network of the machine's address.
+    pub gateway: [u8; 4],
+    /// The resolver, for `/etc/resolv.conf`.
+    pub resolver: [u8; 4],
+    /// The largest packet, [`Self::MIN_MTU`] to [`Self::MAX_MTU`].
+    pub mtu: u16,
+}
+
+impl Card {
+    /// The smallest MTU.
+    pub const MIN_MTU: u16 = 1280;
+    /// The largest MTU.
+    pub const MAX_MTU: u16 = 65_520;
 }
 
 /// The identity of a machine. Absent fields stay unchanged.

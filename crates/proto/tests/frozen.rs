@@ -6,10 +6,10 @@
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use agentiso_proto::{
-    Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, Find, FoundEntry,
-    Grep, GrepMatch, GrepSummary, GuestError, Hello, HookOutcome, HookReport, Inherit, JobInfo, JobRead,
-    JobStream, JobWait, Kind, Metadata, Request, Response, RootDisk, Secret, Status, TreeEntry, TreeKind,
-    TreeOptions, Usage, User, Wake, WakeEvent, Welcome, encode, encode_entry, from_bytes, to_bytes,
+    Card, Channel, Configure, Control, DirEntry, ErrorKind, Exec, Exit, ExitStatus, FileKind, Find,
+    FoundEntry, Grep, GrepMatch, GrepSummary, GuestError, Hello, HookOutcome, HookReport, Inherit, JobInfo,
+    JobRead, JobStream, JobWait, Kind, Metadata, Request, Response, RootDisk, Secret, Status, TreeEntry,
+    TreeKind, TreeOptions, Usage, User, Wake, WakeEvent, Welcome, encode, encode_entry, from_bytes, to_bytes,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -198,6 +198,15 @@ fn search_messages_have_these_bytes() {
     frozen(&Request::Grep(grep), "1f 0172 0170 00 01 00 ac02 00 c8 01");
     frozen(&Request::Clock, "20");
     frozen(&Request::SetClock { ahead: 300 }, "21 ac02");
+    frozen(&Request::SetCard { card: None }, "22 00");
+    let card = Card {
+        mac: [2, 3, 4, 5, 6, 7],
+        address: [10, 99, 0, 2],
+        gateway: [10, 99, 0, 1],
+        resolver: [1, 2, 3, 4],
+        mtu: 1500,
+    };
+    frozen(&Request::SetCard { card: Some(card) }, "22 01 020304050607 0a630002 0a630001 01020304 dc0b");
     let entry = FoundEntry { path: path("p"), kind: FileKind::Symlink, size: 1, mode: 2, modified_ns: -3 };
     frozen(&Response::Found(vec![entry]), "0f 01 0170 02 01 02 05");
     frozen(&Response::FindDone { truncated: true }, "10 01");

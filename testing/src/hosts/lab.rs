@@ -10,7 +10,7 @@ use agentiso_core::ports::host::{
 use agentiso_core::ports::link::Link;
 use agentiso_core::ports::records::Records;
 use agentiso_core::progress::{Progress, Silent};
-use agentiso_core::{Code, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, Failure, ImageName, NetworkRules, Resources, WorkspaceId, WorkspaceName};
 
 use crate::links::shell;
 
@@ -39,6 +39,7 @@ impl HostLab {
             pool: false,
             owner: None,
             one_shot: false,
+            network: NetworkRules::default(),
         }
     }
 
@@ -121,7 +122,8 @@ pub(super) fn fork_request(
     name: &str,
     count: u32,
 ) -> ForkRequest {
-    ForkRequest { workspace, source, name: Some(name_of(name)), count, all_or_nothing: true, owner: None }
+    let name = Some(name_of(name));
+    ForkRequest { workspace, source, name, count, all_or_nothing: true, owner: None, network: None }
 }
 
 /// Checks that something was refused with a code.

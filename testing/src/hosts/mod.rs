@@ -6,6 +6,7 @@ mod forks;
 mod lab;
 mod lifecycle;
 mod memory;
+mod network;
 mod snapshots;
 
 pub use comparisons::comparisons;
@@ -14,4 +15,5 @@ pub use forks::forks;
 pub use lab::HostLab;
 pub use lifecycle::lifecycle;
 pub use memory::memory;
+pub use network::network;
 pub use snapshots::snapshots;

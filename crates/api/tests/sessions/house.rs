@@ -94,6 +94,7 @@ impl House {
             lineage: None,
             from_pool: false,
             tier: "cold".to_owned(),
+            network: Default::default(),
         };
         let snapshot = |name: String, disk| Snapshot {
             id: SnapshotId::from_uuid(Uuid::now_v7()),

@@ -8,6 +8,7 @@ mod disk_view;
 mod disks;
 pub mod host;
 pub mod link;
+pub mod network;
 mod policy;
 pub mod records;
 mod rootfs;

@@ -1,7 +1,7 @@
 //! Builders of test states.
 
 use agentiso_core::action::SnapshotKind;
-use agentiso_core::{DiskId, MemoryId, Resources, SessionId, SnapshotId, WorkspaceId};
+use agentiso_core::{DiskId, MemoryId, NetworkState, Resources, SessionId, SnapshotId, WorkspaceId};
 use agentiso_meta::{
     Disk, Lineage, Memory, Meta, MetaError, PoolMachine, Session, SessionKind, Snapshot, Workspace,
     WorkspaceState,
@@ -101,6 +101,7 @@ pub fn workspace(name: &str, disk: DiskId) -> Workspace {
         lineage: None,
         from_pool: false,
         tier: "template".to_owned(),
+        network: NetworkState::default(),
     }
 }
 

@@ -10,6 +10,7 @@ mod idempotency;
 mod invariants;
 mod lookups;
 mod memories;
+mod network;
 mod one_shots;
 mod operations;
 mod pool;

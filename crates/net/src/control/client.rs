@@ -1,11 +1,13 @@
 //! The daemon's side of the control protocol.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Explain, WorkspaceId};
 use tokio::net::UnixStream;
 
+use super::descriptor;
 use super::message::{PolicyChange, Request, Response, VERSION};
 use super::transport::{read, write};
 use crate::egress::ProxySetup;
@@ -67,6 +69,8 @@ impl Explain for ControlError {
 pub struct RouterClient {
     stream: UnixStream,
     pid: u32,
+    instance: String,
+    pool: String,
 }
 
 impl RouterClient {
@@ -75,9 +79,12 @@ impl RouterClient {
         let connected = UnixStream::connect(path).await;
         let stream =
             connected.map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
-        let mut client = Self { stream, pid: 0 };
+        let mut client = Self { stream, pid: 0, instance: String::new(), pool: String::new() };
         match client.request(&Request::Hello { oldest: VERSION, newest: VERSION }).await? {
-            Response::Hello { pid, .. } => client.pid = pid,
+            Response::Hello { pid, instance, pool, .. } => {
+                client.pid = pid;
+                (client.instance, client.pool) = (instance, pool);
+            }
             _ => return Err(ControlError::Unexpected),
         }
         Ok(client)
@@ -88,9 +95,36 @@ impl RouterClient {
         self.pid
     }
 
-    /// Attaches a machine with its policy.
-    pub async fn attach(&mut self, machine: MachineSpec) -> Result<(), ControlError> {
-        self.done(&Request::Attach { machine: Box::new(machine) }).await
+    /// Identifies this run of the router.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The range that the router was started with.
+    pub fn pool(&self) -> &str {
+        &self.pool
+    }
+
+    /// Attaches a machine with its policy; `socket` is the router's end of its card.
+    pub async fn attach(&mut self, machine: MachineSpec, socket: OwnedFd) -> Result<(), ControlError> {
+        let request = Request::Attach { machine: Box::new(machine) };
+        write(&mut self.stream, &request).await.map_err(ControlError::Lost)?;
+        descriptor::send(&self.stream, &socket).await.map_err(ControlError::Lost)?;
+        match self.answer().await? {
+            Response::Done => Ok(()),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// Ends the router at this path, whatever version it is of.
+    pub async fn end(path: &Path) -> Result<(), ControlError> {
+        let connected = UnixStream::connect(path).await;
+        let mut stream =
+            connected.map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
+        write(&mut stream, &Request::Stop).await.map_err(ControlError::Lost)?;
+        // The end of the stream is the end of the router.
+        while read::<Response>(&mut stream).await.map_err(ControlError::Lost)?.is_some() {}
+        Ok(())
     }
 
     /// Detaches a machine.
@@ -144,6 +178,10 @@ impl RouterClient {
 
     async fn request(&mut self, request: &Request) -> Result<Response, ControlError> {
         write(&mut self.stream, request).await.map_err(ControlError::Lost)?;
+        self.answer().await
+    }
+
+    async fn answer(&mut self) -> Result<Response, ControlError> {
         match read(&mut self.stream).await.map_err(ControlError::Lost)? {
             Some(Response::Error { code, message, remedy }) => {
                 Err(ControlError::Refused { code, message, remedy })

@@ -23,7 +23,7 @@ pub enum Request {
         /// The newest version.
         newest: u32,
     },
-    /// Attaches a machine.
+    /// Attaches a machine. The router's end of its card follows as a descriptor.
     Attach {
         /// The machine.
         machine: Box<MachineSpec>,
@@ -59,7 +59,7 @@ pub enum Request {
         /// The number of the first entry.
         from: u64,
     },
-    /// Detaches all machines and ends the router.
+    /// Detaches all machines and ends the router. Also understood as the first message, in every version.
     Stop,
 }
 
@@ -83,6 +83,10 @@ pub enum Response {
         version: u32,
         /// The router's process.
         pid: u32,
+        /// Identifies this run of the router: the next one numbers its log from 0 again.
+        instance: String,
+        /// The addresses of workspaces.
+        pool: String,
     },
     /// The request was carried out.
     Done,
@@ -128,7 +132,7 @@ mod tests {
     #[test]
     fn version_1_requests_are_understood() {
         let machine = format!(
-            r#"{{"workspace":"{WORKSPACE}","address":"10.99.0.2","mtu":1500,"socket":"/run/a","peer":"/run/b","limits":{{"connections":4096,"packets_per_second":200000,"bytes_per_second":1250000000,"queries_per_second":200,"tcp_idle_seconds":7200,"first_bytes_seconds":15,"udp_idle_seconds":60}},"policy":{{"allow_internet":true,"allow_inter_vm":false,"groups":["default"]}}}}"#
+            r#"{{"workspace":"{WORKSPACE}","address":"10.99.0.2","mtu":1500,"card":"c1","limits":{{"connections":4096,"packets_per_second":200000,"bytes_per_second":1250000000,"queries_per_second":200,"tcp_idle_seconds":7200,"first_bytes_seconds":15,"udp_idle_seconds":60}},"policy":{{"allow_internet":true,"allow_inter_vm":false,"groups":["default"]}}}}"#
         );
         let samples = [
             r#"{"request":"hello","oldest":1,"newest":1}"#.to_owned(),
@@ -158,7 +162,7 @@ mod tests {
             r#"{{"sequence":3,"at_ms":1700000000000,"workspace":"{WORKSPACE}","event":"closed","protocol":"tcp","name":"a.example","address":"93.184.216.34","port":443,"rule":"allow_internet: true","bytes_sent":1,"bytes_received":2,"duration_ms":5}}"#
         );
         let samples = [
-            r#"{"response":"hello","version":1,"pid":42}"#.to_owned(),
+            r#"{"response":"hello","version":1,"pid":42,"instance":"i","pool":"10.99.0.0/16"}"#.to_owned(),
             r#"{"response":"done"}"#.to_owned(),
             r#"{"response":"machines","machines":[]}"#.to_owned(),
             format!(r#"{{"response":"log","entries":[{entry}]}}"#),

@@ -1,70 +1,40 @@
 //! The router's side of the control protocol.
 
-use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use agentiso_core::{Code, Failure};
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
+use super::ControlSocket;
+use super::descriptor;
 use super::message::{Request, Response, VERSION};
 use super::transport::{read, write};
 use crate::router::Router;
 
-/// The socket on which a router is controlled. Holding it means being the only router of the installation.
-#[derive(Debug)]
-pub struct ControlSocket {
-    listener: UnixListener,
-    path: PathBuf,
-    _lock: File,
-}
+/// How long a router without machines waits for one.
+const UNUSED: Duration = Duration::from_secs(60);
+/// How often it looks whether it is still needed.
+const LOOK: Duration = Duration::from_secs(5);
 
-impl ControlSocket {
-    /// Creates the socket, in a directory that is closed to other users. Fails with `AddrInUse` if a router has it; a
-    /// socket that a dead router left is replaced.
-    #[expect(clippy::disallowed_methods, reason = "runs once, before the router serves")]
-    pub fn bind(path: &Path) -> io::Result<Self> {
-        let lock = File::options().create(true).append(true).open(path.with_extension("lock"))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => {
-                io::Error::new(io::ErrorKind::AddrInUse, "another router of this installation is running")
-            }
-            other => other.into(),
-        })?;
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        Ok(Self { listener, path: path.to_owned(), _lock: lock })
-    }
-}
-
-impl Drop for ControlSocket {
-    #[expect(clippy::disallowed_methods, reason = "the router is ending")]
-    fn drop(&mut self) {
-        // Best effort: the next router replaces it.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Runs a router until a daemon asks it to stop. Its machines go on while no daemon is connected.
+/// Runs a router until a daemon asks it to stop, until it has had no machine for a minute, or until the installation is
+/// removed. Its machines go on while no daemon is connected.
 pub async fn run_router(socket: ControlSocket, router: Router) -> io::Result<()> {
     allow_many_files();
+    let listener = UnixListener::from_std(socket.listener.try_clone()?)?;
     let router = Arc::new(router);
     let stop = Arc::new(Notify::new());
     let mut clients = JoinSet::new();
+    let mut look = tokio::time::interval(LOOK);
+    let mut used = Instant::now();
     loop {
         tokio::select! {
-            accepted = socket.listener.accept() => {
+            accepted = listener.accept() => {
                 let (stream, _) = accepted?;
                 let (router, stop) = (Arc::clone(&router), Arc::clone(&stop));
                 clients.spawn(async move {
@@ -74,12 +44,19 @@ pub async fn run_router(socket: ControlSocket, router: Router) -> io::Result<()>
                 });
             }
             Some(_) = clients.join_next() => {}
-            () = stop.notified() => {
-                clients.shutdown().await;
-                return Ok(());
+            () = stop.notified() => break,
+            _ = look.tick() => {
+                if router.has_machines() {
+                    used = Instant::now();
+                }
+                if used.elapsed() > UNUSED || socket.is_abandoned()? {
+                    break;
+                }
             }
         }
     }
+    clients.shutdown().await;
+    Ok(())
 }
 
 /// Every flow has a socket; the usual limit is for programs with few.
@@ -97,7 +74,12 @@ async fn serve(mut stream: UnixStream, router: &Router, stop: &Notify) -> io::Re
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let greeting = match read(&mut stream).await? {
-        Some(Request::Hello { oldest, newest }) => greet(oldest, newest),
+        Some(Request::Hello { oldest, newest }) => greet(router, oldest, newest),
+        Some(Request::Stop) => {
+            stop.notify_one();
+            // Nothing is answered: the caller waits for the end.
+            return std::future::pending().await;
+        }
         Some(_) => Err(Failure::new(Code::ProtocolViolation, "the first message must be a greeting")),
         None => return Ok(()),
     };
@@ -111,7 +93,14 @@ async fn serve(mut stream: UnixStream, router: &Router, stop: &Notify) -> io::Re
             return follow(&mut stream, router, from).await;
         }
         let is_stop = request == Request::Stop;
-        let response = carry_out(router, request).unwrap_or_else(refusal);
+        let response = match request {
+            Request::Attach { machine } => {
+                let card = descriptor::receive(&stream).await?;
+                router.attach(*machine, card).map(|()| Response::Done).map_err(Failure::from)
+            }
+            request => carry_out(router, request),
+        };
+        let response = response.unwrap_or_else(refusal);
         write(&mut stream, &response).await?;
         if is_stop {
             stop.notify_one();
@@ -121,9 +110,14 @@ async fn serve(mut stream: UnixStream, router: &Router, stop: &Notify) -> io::Re
     Ok(())
 }
 
-fn greet(oldest: u32, newest: u32) -> Result<Response, Failure> {
+fn greet(router: &Router, oldest: u32, newest: u32) -> Result<Response, Failure> {
     if (oldest..=newest).contains(&VERSION) {
-        return Ok(Response::Hello { version: VERSION, pid: std::process::id() });
+        return Ok(Response::Hello {
+            version: VERSION,
+            pid: std::process::id(),
+            instance: router.instance().to_owned(),
+            pool: router.pool().range().to_string(),
+        });
     }
     let message =
         format!("the router speaks version {VERSION} of the protocol, the client {oldest} to {newest}");
@@ -132,12 +126,11 @@ fn greet(oldest: u32, newest: u32) -> Result<Response, Failure> {
 
 fn carry_out(router: &Router, request: Request) -> Result<Response, Failure> {
     match request {
-        Request::Hello { .. } | Request::Subscribe { .. } => {
+        Request::Hello { .. } | Request::Subscribe { .. } | Request::Attach { .. } => {
             return Err(Failure::new(Code::ProtocolViolation, "not a request at this point"));
         }
         Request::Machines => return Ok(Response::Machines { machines: router.machines() }),
         Request::Log { from, limit } => return Ok(Response::Log { entries: router.log(from, limit) }),
-        Request::Attach { machine } => router.attach(*machine)?,
         Request::Detach { workspace } => router.detach(workspace)?,
         Request::SetPolicies { changes } => {
             router.set_policies(

@@ -95,7 +95,7 @@ impl Machine {
     pub(crate) fn stop(&self) {
         lock(&self.flows).drain().for_each(|(_, flow)| flow.cut());
         lock(&self.tasks).abort_all();
-        self.link.remove();
+        self.link.close();
     }
 
     /// Runs a task until it ends or the machine is detached.

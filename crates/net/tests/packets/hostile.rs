@@ -97,7 +97,7 @@ async fn a_machine_that_cannot_be_attached_is_refused_and_leaves_nothing() {
     let _guest = net.guest(2, NetworkRules::default());
     let good = net.spec(3, NetworkRules::default());
     let refused = |spec: MachineSpec| {
-        let error = net.router.attach(spec).unwrap_err();
+        let error = net.router.attach(spec.clone(), Guest::new(&spec).1).unwrap_err();
         (error.to_string(), agentiso_core::Explain::remedy(&error).unwrap())
     };
     let outside = MachineSpec { address: Ipv4Addr::new(10, 98, 0, 3), ..good.clone() };
@@ -108,17 +108,15 @@ async fn a_machine_that_cannot_be_attached_is_refused_and_leaves_nothing() {
     assert_eq!(refused(taken).0, "the address 10.99.0.2 belongs to another workspace");
     let small = MachineSpec { mtu: 100, ..good.clone() };
     assert_eq!(refused(small).0, "an MTU of 100 is not between 1280 and 65520");
-    let nowhere = MachineSpec { socket: "/nonexistent/socket".into(), ..good.clone() };
-    assert!(refused(nowhere).0.starts_with("could not create the socket"));
-    let moved = MachineSpec { workspace: workspace(2), ..good.clone() };
-    assert!(refused(moved).0.contains("is attached with another address"));
-    assert!(!good.socket.exists());
+    let file = std::fs::File::open("/dev/null").unwrap();
+    let error = net.router.attach(good.clone(), file.into()).unwrap_err();
+    assert_eq!(error.to_string(), "the socket of the card cannot be used");
     assert_eq!(net.router.machines().len(), 1);
 
-    net.router.attach(good.clone()).unwrap();
-    assert!(good.socket.exists());
+    let (guest, card) = Guest::new(&good);
+    net.router.attach(good.clone(), card).unwrap();
     net.router.detach(workspace(3)).unwrap();
-    assert!(!good.socket.exists());
+    assert!(guest.is_unplugged(), "nothing receives its frames");
     let error = net.router.detach(workspace(3)).unwrap_err();
     assert!(error.to_string().contains("is not attached"));
     assert_eq!(agentiso_core::Explain::code(&error), agentiso_core::Code::WorkspaceNotRunning);
@@ -137,7 +135,7 @@ async fn policies_change_together_or_not_at_all() {
     guest.connect(PUBLIC, 80).await.unwrap();
     assert_eq!(net.router.machines()[0].spec.policy, open);
 
-    // Attaching again in the same way sets the policy, as a daemon does that does not know what its predecessor did.
-    net.router.attach(net.spec(2, NetworkRules::default())).unwrap();
+    // Attaching again replaces card and policy.
+    net.router.attach(net.spec(2, NetworkRules::default()), guest.replug()).unwrap();
     assert_eq!(guest.connect(PUBLIC, 80).await, Connected::Refused);
 }

@@ -314,7 +314,7 @@ async fn a_connection_the_router_does_not_know_is_reset() {
     net.router.detach(workspace(2)).unwrap();
     assert_eq!(net.logged(LogEvent::Cut).await.port, 80);
     // The machine goes on, with a new router: as after a restart of the router.
-    net.router.attach(spec).unwrap();
+    net.router.attach(spec, guest.replug()).unwrap();
     guest.tcp(connection).send_slice(b"still there?").unwrap();
     guest.until("the connection is reset", |guest| (!guest.tcp(connection).is_open()).then_some(())).await;
     guest.connect(PUBLIC, 80).await.unwrap();

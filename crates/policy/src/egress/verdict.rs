@@ -15,22 +15,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use agentiso_core::Egress;
-use serde::{Deserialize, Serialize};
+pub use agentiso_core::NetworkProtocol as Protocol;
 
 use super::ranges::embedded_ipv4;
 use super::{ClosedRange, DomainPattern, Policy, resolvers};
-
-/// The transport of a flow.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// An echo request; its port is 0.
-    Icmp,
-}
 
 /// An address outside the workspaces, and what is known of it.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use agentiso_core::ports::host::{
 };
 use agentiso_core::ports::link::Link;
 use agentiso_core::progress::Progress;
-use agentiso_core::{Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Failure, NetworkRules, NetworkState, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_vmm::qemu::process_end;
 use async_trait::async_trait;
 
@@ -59,6 +59,10 @@ impl WorkspaceHost for Workspaces {
 
     async fn grow(&self, id: WorkspaceId, disk_gb: u32) -> Result<WorkspaceView, Failure> {
         Self::grow(self, id, disk_gb).await
+    }
+
+    async fn set_network(&self, id: WorkspaceId, rules: &NetworkRules) -> Result<NetworkState, Failure> {
+        Self::set_network(self, id, rules).await
     }
 
     async fn snapshot(&self, request: &SnapshotRequest) -> Result<Snapshotted, Failure> {

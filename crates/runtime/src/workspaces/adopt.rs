@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 
 use agentiso_blocking::in_place;
-use agentiso_core::{Code, DiskId, Failure, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, NetworkState, WorkspaceName};
 use agentiso_meta::{Disk, Lineage, Memory, MetaError, Snapshot, Tx, Workspace, WorkspaceState};
 use serde::Serialize;
 
@@ -333,6 +333,8 @@ fn insert_workspace(tx: &Tx<'_>, record: &Record) -> Result<WorkspaceName, MetaE
         lineage,
         from_pool: record.from_pool,
         tier: record.tier.clone(),
+        // Rules are not recorded beside the disk: nothing is opened that was not asked for.
+        network: NetworkState::default(),
     })?;
     if !record.labels.is_empty() {
         let mut settings = tx.settings(record.id)?;

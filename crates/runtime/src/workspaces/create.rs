@@ -64,6 +64,7 @@ impl Workspaces {
             lineage: None,
             from_pool: false,
             tier: tier_name(started.tier),
+            network: Default::default(),
         };
         let parent = self.parent_of(disk)?;
         let write_down = |tx: &Tx<'_>| {

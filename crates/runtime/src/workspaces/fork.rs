@@ -181,6 +181,7 @@ fn fork_row(
         lineage: Some(lineage),
         from_pool: false,
         tier: tier_name(revived.tier),
+        network: Default::default(),
     })
 }
 

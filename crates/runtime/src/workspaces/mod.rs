@@ -41,6 +41,7 @@ mod logs;
 mod lost;
 mod machine;
 mod maintain;
+mod network;
 mod open;
 mod ownership;
 mod pool;

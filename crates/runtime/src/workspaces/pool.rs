@@ -120,6 +120,7 @@ impl Workspaces {
             lineage: None,
             from_pool: true,
             tier: tier_name(Tier::Pool),
+            network: Default::default(),
         };
         undertaking.finish(|tx| insert_created(tx, &workspace, request))?;
         self.connections.leave(workspace.id, machine);

@@ -37,6 +37,7 @@ pub(crate) fn view_of(workspace: &Workspace, machine: Option<&MachineState>) -> 
         forked_from,
         pid: machine.map(|machine| machine.record.pid),
         limits: None,
+        network: workspace.network.clone(),
     }
 }
 

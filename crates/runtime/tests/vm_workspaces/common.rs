@@ -106,6 +106,7 @@ impl Home {
             count,
             all_or_nothing: true,
             owner: None,
+            network: None,
         };
         self.workspaces.fork(&request, &silent()).await.unwrap_or_else(|failure| panic!("{failure:?}"))
     }
@@ -195,6 +196,7 @@ pub fn request(name: &str) -> CreateRequest {
         pool: true,
         owner: None,
         one_shot: false,
+        network: Default::default(),
     }
 }
 

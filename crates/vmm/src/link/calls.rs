@@ -1,6 +1,8 @@
 //! Requests with a single answer.
 
-use agentiso_proto::{Configure, DirEntry, HookReport, Metadata, RawPath, Request, Response, Status, Wake};
+use agentiso_proto::{
+    Card, Configure, DirEntry, HookReport, Metadata, RawPath, Request, Response, Status, Wake,
+};
 
 use super::deadline::{ANSWER as ANSWER_WITHIN, within};
 use super::stream::{Event, Shape};
@@ -57,6 +59,12 @@ impl Guest {
             },
             other => Err(guest.mismatch(&other)),
         }
+    }
+
+    /// Configures the network card, or takes it down.
+    pub async fn set_card(&self, card: Option<Card>) -> Result<(), LinkError> {
+        self.needs_version(6).await?;
+        self.done(Request::SetCard { card }).await
     }
 
     /// Metadata of a path; with `follow`, of the target of a symbolic link.

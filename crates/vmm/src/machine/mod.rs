@@ -13,6 +13,7 @@
 //! Dropping a machine kills its process, unless it was released.
 
 mod backing;
+mod card;
 mod devices;
 mod freeze;
 mod launch;

@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agentiso_core::ports::host::{ForkOutcome, ForkRequest, ForkSource, Forked};
-use agentiso_core::{Code, DiskId, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, NetworkState, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Workspace};
+use agentiso_policy::egress::Policy;
 use uuid::Uuid;
 
+use super::network::network_of;
 use super::snapshots::freeze;
 use super::state::{FakeHost, HostCall, StoredDisk, StoredMemory, insert_disk, new_disk, now, state_of};
 use super::workspaces::insert_owned;
@@ -35,6 +37,8 @@ impl FakeHost {
         }
         let _turn = self.turn(request.workspace).await;
         let source = self.workspace(request.workspace)?;
+        let rules = request.network.as_ref().unwrap_or(&source.network.rules);
+        Policy::check(rules)?;
         let names = self.plan(&source, request)?;
         let origin = self.origin(&source, request)?;
         let (mut forks, mut born) = (Vec::new(), Vec::new());
@@ -52,8 +56,9 @@ impl FakeHost {
             if let Some(fresh) = origin.fresh {
                 freeze(tx, &source, fresh)?;
             }
-            for (row, ..) in &born {
+            for (row, ..) in &mut born {
                 insert_disk(tx, row.disk, Some(origin.disk))?;
+                row.network = network_of(tx, rules)?;
                 insert_owned(tx, row, request.owner)?;
             }
             Ok(())
@@ -164,6 +169,7 @@ impl FakeHost {
             lineage: Some(lineage),
             from_pool: false,
             tier: tier.to_owned(),
+            network: NetworkState::default(),
         };
         let disk = StoredDisk { files, gb: origin.resources.disk_gb };
         Ok((row, machine, disk))

@@ -5,6 +5,7 @@ mod changes;
 mod controls;
 mod forks;
 mod images;
+mod network;
 mod port;
 mod restore;
 mod snapshots;

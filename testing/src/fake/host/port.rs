@@ -14,7 +14,9 @@ use agentiso_core::ports::host::{
 };
 use agentiso_core::ports::link::Link;
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{
+    Code, Failure, NetworkRules, NetworkState, Resources, SnapshotId, WorkspaceId, WorkspaceName,
+};
 use async_trait::async_trait;
 
 use super::state::{FakeHost, HostCall, not_running};
@@ -70,6 +72,11 @@ impl WorkspaceHost for FakeHost {
     async fn grow(&self, id: WorkspaceId, disk_gb: u32) -> Result<WorkspaceView, Failure> {
         self.pass(HostCall::Grow).await?;
         self.grow_workspace(id, disk_gb).await
+    }
+
+    async fn set_network(&self, id: WorkspaceId, rules: &NetworkRules) -> Result<NetworkState, Failure> {
+        self.pass(HostCall::SetNetwork).await?;
+        self.change_network(id, rules).await
     }
 
     async fn snapshot(&self, request: &SnapshotRequest) -> Result<Snapshotted, Failure> {

@@ -29,6 +29,7 @@ pub enum HostCall {
     Remove,
     Rename,
     Grow,
+    SetNetwork,
     Snapshot,
     Snapshots,
     RemoveSnapshot,

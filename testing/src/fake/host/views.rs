@@ -54,6 +54,7 @@ impl FakeHost {
             forked_from,
             pid: machine.map(|machine| machine.pid),
             limits: None,
+            network: workspace.network.clone(),
         }
     }
 

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use agentiso_core::ports::host::{CreateRequest, MachineEnded, RemoveRequest, WorkspaceView};
-use agentiso_core::{Code, Failure, Resources, SessionId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, Failure, NetworkState, Resources, SessionId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{MetaError, Tx, Workspace};
+use agentiso_policy::egress::Policy;
 use uuid::Uuid;
 
+use super::network::network_of;
 use super::state::{FakeHost, StoredDisk, insert_disk, new_disk, not_running, now, state_of};
 use crate::fake::machine::locked;
 use crate::fake::memory::{Memory, set_hostname};
@@ -14,6 +16,7 @@ use crate::fake::memory::{Memory, set_hostname};
 impl FakeHost {
     pub(super) async fn create_workspace(&self, request: &CreateRequest) -> Result<WorkspaceView, Failure> {
         request.resources.check(&self.inner.limits)?;
+        Policy::check(&request.network)?;
         if let Some(name) = &request.name {
             self.require_free_name(name)?;
         }
@@ -31,7 +34,7 @@ impl FakeHost {
         let memory = Memory::of_host(name.as_str());
         let machine = self.machine(Arc::clone(&files), memory);
         let disk = new_disk();
-        let workspace = Workspace {
+        let mut workspace = Workspace {
             id,
             name,
             image: request.image.clone(),
@@ -44,9 +47,11 @@ impl FakeHost {
             lineage: None,
             from_pool,
             tier: tier.to_owned(),
+            network: NetworkState::default(),
         };
         let recorded = self.inner.meta.write(|tx| {
             insert_disk(tx, disk, None)?;
+            workspace.network = network_of(tx, &request.network)?;
             insert_owned(tx, &workspace, request.owner)?;
             if request.one_shot { tx.mark_one_shot(id) } else { Ok(()) }
         });

@@ -1,7 +1,9 @@
 //! Requests to the host.
 
 use crate::action::SnapshotKind;
-use crate::{ImageName, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
+use crate::{
+    ImageName, NetworkRules, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName,
+};
 
 /// A workspace to create.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct CreateRequest {
     /// Records, in the transaction that adds the workspace, that it exists for one command:
     /// [`WorkspaceRecords::one_shots`](crate::ports::records::WorkspaceRecords::one_shots) lists it.
     pub one_shot: bool,
+    /// What it may reach.
+    pub network: NetworkRules,
 }
 
 /// A workspace to remove.
@@ -76,6 +80,8 @@ pub struct ForkRequest {
     pub all_or_nothing: bool,
     /// The session the forks belong to from the instant they exist.
     pub owner: Option<SessionId>,
+    /// What the forks may reach. Default: the same as the workspace.
+    pub network: Option<NetworkRules>,
 }
 
 /// Two points to compare.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::action::{Accel, MachineLimits, SnapshotKind, State};
-use crate::{ImageName, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
+use crate::{ImageName, NetworkState, Resources, SnapshotId, SnapshotName, WorkspaceId, WorkspaceName};
 
 /// A workspace.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +41,8 @@ pub struct WorkspaceView {
     /// The limits of its machine, while it runs and has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<MachineLimits>,
+    /// What it may reach, and its address.
+    pub network: NetworkState,
 }
 
 /// Where a fork came from.

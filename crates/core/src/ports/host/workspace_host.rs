@@ -15,7 +15,7 @@ use super::{
 };
 use crate::ports::link::Link;
 use crate::progress::Progress;
-use crate::{Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
+use crate::{Failure, NetworkRules, NetworkState, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 
 /// A host of workspaces. An operation that fails changes nothing. An operation on a workspace that does not
 /// exist fails with `workspace_not_found`.
@@ -54,6 +54,11 @@ pub trait WorkspaceHost: ImageHost {
 
     /// Grows the disk of a running workspace and its file system with it.
     async fn grow(&self, id: WorkspaceId, disk_gb: u32) -> Result<WorkspaceView, Failure>;
+
+    /// Changes what a workspace may reach, at once if it runs. Rules that are wrong are refused with `invalid_argument`,
+    /// and rules that the host cannot carry out with `network_unavailable`; then the old ones stay in force. The rules
+    /// belong to the workspace: they survive stops, starts and restores.
+    async fn set_network(&self, id: WorkspaceId, rules: &NetworkRules) -> Result<NetworkState, Failure>;
 
     /// Takes a snapshot of a workspace, running or stopped; one with memory needs a running one. Fails with
     /// `snapshot_exists` if the name is taken.

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::action::SnapshotKind;
 use crate::{
-    DiskId, Failure, ImageName, MemoryId, Resources, SessionId, SnapshotId, SnapshotName, WorkspaceId,
-    WorkspaceName,
+    DiskId, Failure, ImageName, MemoryId, NetworkState, Resources, SessionId, SnapshotId, SnapshotName,
+    WorkspaceId, WorkspaceName,
 };
 
 /// A workspace.
@@ -40,6 +40,8 @@ pub struct Workspace {
     pub from_pool: bool,
     /// How its machine was started.
     pub tier: String,
+    /// What it may reach, and its address, which no other workspace has.
+    pub network: NetworkState,
 }
 
 /// Whether a workspace runs.

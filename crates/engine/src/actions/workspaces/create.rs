@@ -12,8 +12,8 @@ use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
 use agentiso_core::ports::records::{Claim, Settings};
 use agentiso_core::{
-    Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
-    in_clear,
+    Code, Failure, ImageName, NetworkRules, Resources, Secret, SessionId, WorkspaceId, WorkspaceName,
+    check_labels, in_clear,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -108,7 +108,8 @@ impl Make for WorkspaceCreate {
         let owner = context.caller.session;
         let (cold, pool) = (self.cold, !self.no_pool);
         let one_shot = matches!(lifetime, Lifetime::OneCommand(_));
-        let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot };
+        let network = NetworkRules::default();
+        let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot, network };
         let began = Instant::now();
         let creating = engine.host.create(&request, &context.progress);
         let created = match lifetime {

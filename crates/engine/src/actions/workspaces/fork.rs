@@ -65,6 +65,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         count,
         all_or_nothing: fork.all_or_nothing,
         owner: context.caller.session,
+        network: None,
     };
     let began = Instant::now();
     let outcome = engine.host.fork(&request, &context.progress).await?;

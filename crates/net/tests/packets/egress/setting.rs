@@ -79,13 +79,13 @@ impl Setting {
     }
 
     pub async fn connect(&self, to: Ipv4Addr, port: u16) -> DuplexStream {
-        self.streams.connect(to, port).await.expect("the connection is accepted")
+        self.streams.connect(to, port).await.unwrap()
     }
 
     /// TLS that is decrypted on the way.
     pub async fn intercepted(&self, name: &str, protocols: &[&str]) -> TlsStream<DuplexStream> {
         let stream = self.connect(PUBLIC, 443).await;
-        web::tls(stream, name, self.own_root(), protocols).await.expect("the guest trusts its authority")
+        web::tls(stream, name, self.own_root(), protocols).await.unwrap()
     }
 
     /// A web server with TLS on `PUBLIC`.

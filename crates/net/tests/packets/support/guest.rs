@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::task::Context;
 use std::time::Duration;
 
@@ -45,9 +45,7 @@ pub struct Guest {
 }
 
 struct Wire {
-    receiver: UnixDatagram,
-    sender: UnixDatagram,
-    router: PathBuf,
+    socket: UnixDatagram,
     header: [u8; HEADER],
     mtu: usize,
     incoming: VecDeque<Vec<u8>>,
@@ -55,13 +53,13 @@ struct Wire {
 }
 
 impl Guest {
-    pub fn new(spec: &MachineSpec) -> Self {
+    /// A machine, and the router's end of its card.
+    pub fn new(spec: &MachineSpec) -> (Self, OwnedFd) {
         let mac = spec.workspace.mac();
         let header: Vec<u8> = [&GATEWAY_MAC[..], &mac[..], &[8, 0]].concat();
+        let (socket, router) = card();
         let mut wire = Wire {
-            receiver: UnixDatagram::bind(&spec.peer).unwrap(),
-            sender: UnixDatagram::unbound().unwrap(),
-            router: spec.socket.clone(),
+            socket,
             header: header.try_into().unwrap(),
             mtu: spec.mtu,
             incoming: VecDeque::new(),
@@ -69,14 +67,27 @@ impl Guest {
         };
         let mut interface = Interface::new(Config::new(HardwareAddress::Ip), &mut wire, Instant::now());
         interface.update_ip_addrs(|list| list.push(IpCidr::new(spec.address.into(), 0)).unwrap());
-        Self {
+        let guest = Self {
             address: spec.address,
             mac,
             sockets: SocketSet::new(Vec::new()),
             interface,
             wire,
             next_port: 40_000,
-        }
+        };
+        (guest, router)
+    }
+
+    /// Whether the router has closed the card.
+    pub fn is_unplugged(&self) -> bool {
+        self.wire.socket.try_send(b"x").is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
+    }
+
+    /// Gives the machine a new card, as for a new router. Returns the router's end.
+    pub fn replug(&mut self) -> OwnedFd {
+        let (socket, router) = card();
+        self.wire.socket = socket;
+        router
     }
 
     /// Starts to connect.
@@ -199,7 +210,7 @@ impl Guest {
                 self.transmit();
                 if let Some(found) = found {
                     while !self.wire.outgoing.is_empty() {
-                        self.wire.sender.writable().await.unwrap();
+                        self.wire.socket.writable().await.unwrap();
                         self.wire.flush();
                     }
                     return found;
@@ -208,8 +219,8 @@ impl Guest {
                 let pause = pause.unwrap_or(PATIENCE).max(Duration::from_micros(100));
                 let is_blocked = !self.wire.outgoing.is_empty();
                 tokio::select! {
-                    _ = self.wire.receiver.readable() => {}
-                    _ = self.wire.sender.writable(), if is_blocked => {}
+                    _ = self.wire.socket.readable() => {}
+                    _ = self.wire.socket.writable(), if is_blocked => {}
                     () = tokio::time::sleep(pause), if !is_blocked => {}
                 }
             }
@@ -222,9 +233,9 @@ impl Guest {
 
     /// Whether a frame waits, or the router has room for one that waits.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> bool {
-        let arrived = self.wire.receiver.poll_recv_ready(cx).is_ready() && self.wire.has_frame();
+        let arrived = self.wire.socket.poll_recv_ready(cx).is_ready() && self.wire.has_frame();
         let is_blocked = !self.wire.outgoing.is_empty();
-        let has_room = is_blocked && self.wire.sender.poll_send_ready(cx).is_ready();
+        let has_room = is_blocked && self.wire.socket.poll_send_ready(cx).is_ready();
         arrived || has_room
     }
 
@@ -253,48 +264,39 @@ impl Guest {
         loop {
             self.turn();
             let pause = self.interface.poll_delay(Instant::now(), &self.sockets).map(Duration::from);
-            let _ = tokio::time::timeout(pause.unwrap_or(PATIENCE), self.wire.receiver.readable()).await;
+            let _ = tokio::time::timeout(pause.unwrap_or(PATIENCE), self.wire.socket.readable()).await;
         }
     }
 
     /// Sends a frame as it is.
     pub async fn send_frame(&mut self, frame: &[u8]) {
-        self.wire.connect();
-        self.wire.sender.send(frame).await.unwrap();
+        self.wire.socket.send(frame).await.unwrap();
     }
 
     /// The next frame the router sends, whatever it is.
     pub async fn receive_frame(&mut self) -> Vec<u8> {
         let mut buffer = vec![0; 70_000];
         let length =
-            tokio::time::timeout(PATIENCE, self.wire.receiver.recv(&mut buffer)).await.unwrap().unwrap();
+            tokio::time::timeout(PATIENCE, self.wire.socket.recv(&mut buffer)).await.unwrap().unwrap();
         buffer.truncate(length);
         buffer
     }
 }
 
-impl Wire {
-    fn connect(&mut self) {
-        if self.sender.peer_addr().is_err() {
-            self.sender.connect(&self.router).unwrap();
-        }
-    }
+fn card() -> (UnixDatagram, OwnedFd) {
+    let (guest, router) = UnixDatagram::pair().unwrap();
+    (guest, router.into_std().unwrap().into())
+}
 
+impl Wire {
     /// Sends what the router has room for.
     fn flush(&mut self) {
-        self.connect();
         while let Some(frame) = self.outgoing.front() {
-            match self.sender.try_send(frame) {
+            match self.socket.try_send(frame) {
                 Ok(_) => drop(self.outgoing.pop_front()),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                // The router was replaced: the frame is lost, as on any network.
-                Err(_) => {
-                    self.outgoing.pop_front();
-                    self.sender = UnixDatagram::unbound().unwrap();
-                    if self.sender.connect(&self.router).is_err() {
-                        break;
-                    }
-                }
+                // The router is gone: the frame is lost, as on any network.
+                Err(_) => drop(self.outgoing.pop_front()),
             }
         }
     }
@@ -309,7 +311,7 @@ impl Wire {
     fn fill(&mut self) {
         let mut buffer = vec![0; 70_000];
         while self.incoming.len() < 64 {
-            match self.receiver.try_recv(&mut buffer) {
+            match self.socket.try_recv(&mut buffer) {
                 Ok(length) => self.incoming.push_back(buffer[..length].to_vec()),
                 Err(_) => break,
             }

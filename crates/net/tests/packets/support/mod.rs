@@ -18,7 +18,6 @@ use agentiso_net::dns::Nameservers;
 use agentiso_net::plan::{DEFAULT_POOL, Pool};
 use agentiso_net::{Limits, LogEntry, LogEvent, MachineSpec, Router, Settings};
 use agentiso_policy::egress::Policy;
-use tempfile::TempDir;
 use uuid::Uuid;
 
 pub use guest::{Connected, Guest};
@@ -36,7 +35,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Net {
     pub router: Router,
     pub uplink: Arc<MappedUplink>,
-    dir: TempDir,
 }
 
 impl Net {
@@ -57,7 +55,7 @@ impl Net {
 
     /// A router with an uplink of its own.
     pub fn with_router(router: Router) -> Self {
-        Self { router, uplink: Arc::default(), dir: TempDir::new().unwrap() }
+        Self { router, uplink: Arc::default() }
     }
 
     /// Attaches a machine with the address 10.99.0.`last`.
@@ -69,8 +67,8 @@ impl Net {
         let mut spec = self.spec(last, policy);
         spec.limits = limits;
         spec.mtu = mtu;
-        let guest = Guest::new(&spec);
-        self.router.attach(spec).unwrap();
+        let (guest, card) = Guest::new(&spec);
+        self.router.attach(spec, card).unwrap();
         guest
     }
 
@@ -79,8 +77,7 @@ impl Net {
             workspace: workspace(last),
             address: Ipv4Addr::new(10, 99, 0, last),
             mtu: 1500,
-            socket: self.dir.path().join(format!("{last}.router")),
-            peer: self.dir.path().join(format!("{last}.guest")),
+            card: format!("card-{last}"),
             limits: Limits::default(),
             policy: Policy::check(&policy).unwrap(),
         }

@@ -67,6 +67,7 @@ impl World {
             lineage: None,
             from_pool: false,
             tier: "cold".to_owned(),
+            network: Default::default(),
         };
         let written = self.workspaces.meta.write(|tx| {
             tx.insert_disk(&Disk { id: disk, parent: None, frozen: false, span: 1, workspace: None })?;
