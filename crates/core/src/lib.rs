@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod admission;
+pub mod approval;
 mod capture;
 mod code;
 mod engine_settings;
@@ -28,7 +29,7 @@ pub use engine_settings::{
 };
 pub use failure::{Explain, Failure, chain};
 pub use http_rule::{HttpAction, HttpRule};
-pub use id::{DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
+pub use id::{ApprovalId, DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
 pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};
 pub use network::{Ask, Egress, NetworkEntry, NetworkEvent, NetworkProtocol, NetworkRules, NetworkState};

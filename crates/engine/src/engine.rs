@@ -20,6 +20,7 @@ use agentiso_core::{EngineSettings, Failure, Isolation, WorkspaceId};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Caller;
+use crate::approvals::Approvals;
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
 use crate::live_state::LiveStates;
@@ -45,6 +46,7 @@ pub struct Engine {
     pub(crate) timeline: Timeline,
     pub(crate) events: Events,
     pub(crate) forwards: Forwards,
+    pub(crate) approvals: Approvals,
     pub(crate) sampler: Sampler,
     /// Counters of calls.
     pub metrics: Metrics,
@@ -100,6 +102,7 @@ impl Engine {
             timeline: Timeline::start(Arc::clone(&records)).await?,
             events: Events::new(Arc::clone(&records)),
             forwards: Forwards::new(settings.own_ports.clone()),
+            approvals: Approvals::default(),
             sampler: Sampler::default(),
             metrics: Metrics::new(),
             maintenance: Mutex::default(),

@@ -15,6 +15,7 @@ mod act;
 mod actions;
 mod admission;
 mod adoption;
+mod approvals;
 mod caller;
 mod command;
 mod engine;

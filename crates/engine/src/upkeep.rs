@@ -62,6 +62,7 @@ impl Engine {
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not check for expired and idle workspaces");
                 }
+                engine.end_approvals().await;
                 if look % PRUNE_EVERY == 0 {
                     engine.prune_records().await;
                 }
@@ -223,6 +224,7 @@ impl Engine {
 
     async fn prune_records(&self) {
         timeline::prune(&*self.records).await;
+        self.prune_approvals().await;
         self.rates.forget_idle();
         if let Err(failure) = self.prune_sessions(self.clock.now() - SESSIONS_KEPT).await {
             tracing::warn!(%failure, "could not remove unused sessions");

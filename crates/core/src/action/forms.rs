@@ -95,6 +95,11 @@ form! {
 }
 
 form! {
+    /// A request for approval, by its id or, for the operator, the beginning of its id.
+    ApprovalReference { "type": "string", "pattern": "^[0-9a-fA-F-]{6,36}$", "examples": ["1b4e28ba"] }
+}
+
+form! {
     /// A path from the root.
     AbsolutePath {
         "type": "string", "pattern": r"^/[^\x00]*$", "maxLength": MAX_PATH, "examples": ["/workspace/file.txt"],

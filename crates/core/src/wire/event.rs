@@ -41,6 +41,14 @@ pub enum EventKind {
     Renamed,
     /// It was destroyed.
     Destroyed,
+    /// It raised a request for approval.
+    ApprovalRequested,
+    /// A request of it was granted.
+    ApprovalGranted,
+    /// A request of it was denied, or a grant revoked.
+    ApprovalDenied,
+    /// A request of it expired, or a grant for once is over.
+    ApprovalExpired,
 }
 
 impl EventKind {
@@ -56,6 +64,10 @@ impl EventKind {
             Self::Snapshot => "snapshot",
             Self::Renamed => "renamed",
             Self::Destroyed => "destroyed",
+            Self::ApprovalRequested => "approval_requested",
+            Self::ApprovalGranted => "approval_granted",
+            Self::ApprovalDenied => "approval_denied",
+            Self::ApprovalExpired => "approval_expired",
         }
     }
 }

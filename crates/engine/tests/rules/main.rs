@@ -3,6 +3,7 @@
 
 mod actions;
 mod adoption;
+mod approvals;
 mod commands;
 mod faults;
 mod forwards;
