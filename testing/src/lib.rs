@@ -11,6 +11,7 @@ mod faults;
 pub mod guest;
 mod home;
 pub mod hosts;
+pub mod internet;
 pub mod links;
 mod pace;
 mod seed;

@@ -36,6 +36,11 @@ impl Cidr {
         self.0.contains(&address)
     }
 
+    /// The range.
+    pub fn range(&self) -> Ipv4Net {
+        self.0
+    }
+
     /// The lowest address of the range.
     pub fn first(&self) -> Ipv4Addr {
         self.0.addr()

@@ -7,6 +7,7 @@ mod cidr;
 mod domain;
 mod error;
 mod model;
+pub mod packet;
 mod path;
 mod ranges;
 mod requests;

@@ -353,8 +353,34 @@ fn tighten(mut spec: NetworkRules, step: u8, entry: (String, String)) -> Network
     spec
 }
 
+/// Decides as a packet filter does, in the order that `packet` describes.
+fn filter(policy: &Policy, address: Ipv4Addr, case: &Case) -> bool {
+    let rules = policy.packet_rules();
+    let pinned = policy.pinned(&case.names);
+    let within = |ranges: &[ipnet::Ipv4Net]| ranges.iter().any(|range| range.contains(&address));
+    let (wide, single) = packet::closed();
+    let is_single = rules.single.contains(&address);
+    let is_resolver = packet::RESOLVER_PORTS.contains(&case.port) || within(&packet::resolver_ranges());
+    let refused = within(&packet::never_reachable())
+        || !rules.internet
+        || within(&rules.denied)
+        || ((case.is_host || single.contains(&address)) && !is_single)
+        || (within(&wide) && !within(&rules.opened))
+        || pinned.denied
+        || (is_resolver && !is_single && !pinned.exact)
+        || rules.listed.is_some_and(|listed| !within(&listed) && !pinned.listed);
+    !refused
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_packet_filter_decides_like_the_verdict(spec in spec(), case in case()) {
+        let policy = policy(spec);
+        let IpAddr::V4(address) = case.address else { return Ok(()) };
+        prop_assert_eq!(filter(&policy, address, &case), decide(&policy, &case).allowed);
+    }
 
     #[test]
     fn tightening_never_opens_anything(

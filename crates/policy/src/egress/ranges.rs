@@ -38,8 +38,7 @@ impl ClosedRange {
 
     /// The closed range an address lies in. If there are several, the smallest one counts.
     pub fn of(address: Ipv4Addr) -> Option<(Self, Ipv4Net)> {
-        let all = RANGES.iter().map(|&(kind, base, prefix)| (kind, Ipv4Net::new_assert(base, prefix)));
-        all.filter(|(_, range)| range.contains(&address)).max_by_key(|(_, range)| range.prefix_len())
+        all().filter(|(_, range)| range.contains(&address)).max_by_key(|(_, range)| range.prefix_len())
     }
 }
 
@@ -81,6 +80,11 @@ const RANGES: &[(ClosedRange, Ipv4Addr, u8)] = &[
     (ClosedRange::Multicast, Ipv4Addr::new(224, 0, 0, 0), 4),
     (ClosedRange::Reserved, Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
+
+/// Every closed range.
+pub(super) fn all() -> impl Iterator<Item = (ClosedRange, Ipv4Net)> {
+    RANGES.iter().map(|&(kind, base, prefix)| (kind, Ipv4Net::new_assert(base, prefix)))
+}
 
 /// The IPv4 address that an address leads to, including the IPv6 forms that carry one: mapped, compatible, NAT64
 /// and 6to4.

@@ -17,7 +17,12 @@ pub(super) fn is_resolver_name(name: &str) -> bool {
 
 /// Whether an address is a public resolver's.
 pub(super) fn is_resolver_address(address: Ipv4Addr) -> bool {
-    ADDRESSES.iter().any(|&(base, prefix)| Ipv4Net::new_assert(base, prefix).contains(&address))
+    ranges().any(|range| range.contains(&address))
+}
+
+/// The addresses of public resolvers.
+pub(super) fn ranges() -> impl Iterator<Item = Ipv4Net> {
+    ADDRESSES.iter().map(|&(base, prefix)| Ipv4Net::new_assert(base, prefix))
 }
 
 const NAMES: &[&str] = &[

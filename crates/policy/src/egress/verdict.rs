@@ -295,15 +295,15 @@ impl Policy {
         asked && !named_address && !names.iter().any(named)
     }
 
-    fn has_lists(&self) -> bool {
+    pub(super) fn has_lists(&self) -> bool {
         self.allow_domains.is_some() || self.allow_cidrs.is_some()
     }
 
-    fn denied(&self, name: &str) -> Option<&DomainPattern> {
+    pub(super) fn denied(&self, name: &str) -> Option<&DomainPattern> {
         self.deny_domains.iter().find(|pattern| pattern.matches(name))
     }
 
-    fn listed(&self, name: &str) -> Option<&DomainPattern> {
+    pub(super) fn listed(&self, name: &str) -> Option<&DomainPattern> {
         self.allow_domains.iter().flatten().find(|pattern| pattern.matches(name))
     }
 }

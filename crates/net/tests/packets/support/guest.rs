@@ -42,6 +42,8 @@ pub struct Guest {
     interface: Interface,
     wire: Wire,
     next_port: u16,
+    /// What `offer` listens on.
+    offered: Vec<SocketHandle>,
 }
 
 struct Wire {
@@ -74,6 +76,7 @@ impl Guest {
             interface,
             wire,
             next_port: 40_000,
+            offered: Vec::new(),
         };
         (guest, router)
     }
@@ -263,6 +266,39 @@ impl Guest {
     pub async fn serve(&mut self) {
         loop {
             self.turn();
+            let pause = self.interface.poll_delay(Instant::now(), &self.sockets).map(Duration::from);
+            let _ = tokio::time::timeout(pause.unwrap_or(PATIENCE), self.wire.socket.readable()).await;
+        }
+    }
+
+    /// Serves what another guest tries, for ever: TCP connections end with a greeting, datagrams are echoed.
+    pub async fn offer(&mut self, port: u16, is_datagram: bool) {
+        for old in std::mem::take(&mut self.offered) {
+            self.sockets.remove(old);
+        }
+        let rings = || udp::PacketBuffer::new(vec![udp::PacketMetadata::EMPTY; 4], vec![0; 4000]);
+        let mut echo = udp::Socket::new(rings(), rings());
+        echo.bind((self.address, if is_datagram { port } else { 1 })).unwrap();
+        let echo = self.sockets.add(echo);
+        let listener = (!is_datagram).then(|| self.listen(port));
+        self.offered = [Some(echo), listener].into_iter().flatten().collect();
+        let greeting = format!("hello from {}\n", self.address);
+        loop {
+            self.turn();
+            let socket = self.sockets.get_mut::<udp::Socket>(echo);
+            while let Ok((payload, from)) = socket.recv() {
+                let payload = payload.to_vec();
+                socket.send_slice(&payload, from.endpoint).unwrap();
+            }
+            if let Some(listener) = listener {
+                let socket = self.tcp(listener);
+                if socket.can_recv() && socket.may_send() {
+                    socket.recv(|bytes| (bytes.len(), ())).unwrap();
+                    socket.send_slice(greeting.as_bytes()).unwrap();
+                    socket.close();
+                }
+            }
+            self.transmit();
             let pause = self.interface.poll_delay(Instant::now(), &self.sockets).map(Duration::from);
             let _ = tokio::time::timeout(pause.unwrap_or(PATIENCE), self.wire.socket.readable()).await;
         }

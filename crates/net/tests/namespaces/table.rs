@@ -1,0 +1,117 @@
+//! The table of who may reach what, row by row, with all its workspaces on one router.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use agentiso_core::WorkspaceId;
+use agentiso_net::dns::Nameservers;
+use agentiso_net::plan::{DEFAULT_POOL, Pool};
+use agentiso_net::{HostUplink, LogEntry, LogEvent, Router, Settings};
+use agentiso_testing::internet::Internet;
+use agentiso_testing::internet::places::{CARRIER, HOST, LINK_LOCAL, METADATA, OTHER, PRIVATE, WEB};
+use agentiso_testing::internet::table::{How, Row, TABLE, To, workspaces};
+
+use crate::attempts::{Outcome, attempt, resolve};
+use crate::sockets::on_host;
+use crate::support::*;
+
+#[test]
+fn the_table_holds_for_the_user_space_router() {
+    let internet = Internet::new();
+    let resolv_conf = internet.resolv_conf();
+    on_host(&internet, || async {
+        let pool = Pool::parse(DEFAULT_POOL).unwrap();
+        let settings = Settings { pool, nameservers: Nameservers::Host(resolv_conf) };
+        let net = Net::with_router(Router::new(settings, Arc::new(HostUplink)));
+        let mut guests = BTreeMap::new();
+        for (last, (name, rules)) in (2..).zip(workspaces()) {
+            guests.insert(name, net.guest(last, rules));
+        }
+        let ids: BTreeMap<_, _> =
+            (2..).zip(workspaces()).map(|(last, (name, _))| (name, workspace(last))).collect();
+        for row in TABLE {
+            let sequence = net.router.log(0, usize::MAX).last().map_or(0, |entry| entry.sequence + 1);
+            let outcome = try_row(&mut guests, row).await;
+            let entry = logged(&net, sequence, ids[row.from]).await;
+            let verdict = match entry.event {
+                LogEvent::Opened => "allowed",
+                LogEvent::Refused => "refused",
+                other => panic!("{other:?} is logged for {row:?}: {entry:?}"),
+            };
+            assert_eq!(format!("{verdict}: {}", entry.rule), row.expected, "{row:?}");
+            assert_eq!(outcome == Outcome::Reached, row.is_allowed(), "{row:?} was {outcome:?}");
+        }
+    });
+    check_what_arrived(&internet);
+}
+
+/// Tries one row; the other workspace answers meanwhile.
+async fn try_row(guests: &mut BTreeMap<&'static str, Guest>, row: &Row) -> Outcome {
+    let mut guest = guests.remove(row.from).unwrap();
+    let outcome = match row.to {
+        To::Address(address) => attempt(&mut guest, address, row.how).await,
+        To::Name(name) => match resolve(&mut guest, name).await {
+            Some(address) => attempt(&mut guest, address, row.how).await,
+            None => Outcome::Refused,
+        },
+        To::Workspace(name) => {
+            let other = guests.get_mut(name).unwrap();
+            let address = other.address;
+            let (port, is_datagram) = match row.how {
+                How::Tcp(port) => (port, false),
+                How::Udp(port) => (port, true),
+                How::Ping => (1, true),
+            };
+            tokio::select! {
+                outcome = attempt(&mut guest, address, row.how) => outcome,
+                () = other.offer(port, is_datagram) => unreachable!("it serves for ever"),
+            }
+        }
+    };
+    guests.insert(row.from, guest);
+    outcome
+}
+
+/// The first entry about a workspace's attempt.
+async fn logged(net: &Net, from: u64, workspace: WorkspaceId) -> LogEntry {
+    let (past, mut live) = net.router.subscribe(from);
+    let matches = |entry: &LogEntry| entry.workspace == workspace && entry.event != LogEvent::Closed;
+    let find = async {
+        if let Some(entry) = past.into_iter().find(matches) {
+            return entry;
+        }
+        loop {
+            let entry = live.recv().await.unwrap();
+            if matches(&entry) {
+                return entry;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, find).await.expect("the attempt is logged")
+}
+
+/// The wire and the servers agree with the table.
+fn check_what_arrived(internet: &Internet) {
+    let arrivals = internet.arrivals();
+    let to = |row: &Row| match row.to {
+        To::Address(address) => Some(address),
+        _ => None,
+    };
+    let mut allowed: Vec<Ipv4Addr> = TABLE.iter().filter(|row| row.is_allowed()).filter_map(to).collect();
+    // Reached by its name.
+    allowed.push(OTHER);
+    assert!(arrivals.was_sent(WEB) && arrivals.was_sent(PRIVATE), "what is allowed was on the wire");
+    for row in TABLE.iter().filter(|row| !row.is_allowed()) {
+        if let Some(address) = to(row).filter(|address| !allowed.contains(address)) {
+            assert!(!arrivals.was_sent(address), "a packet of {row:?} was on the wire");
+        }
+    }
+    for closed in [METADATA, CARRIER, LINK_LOCAL] {
+        assert!(!arrivals.was_sent(closed), "{closed}");
+    }
+    assert!(arrivals.packets().iter().all(|seen| seen.port != 853), "DNS over TLS");
+    let reached: Vec<_> =
+        internet.host_arrivals().requests().into_iter().map(|request| request.to.ip()).collect();
+    assert_eq!(reached, [HOST], "the host's services, reached once by the workspace that names the address");
+}
