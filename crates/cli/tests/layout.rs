@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/meta", &["blocking", "core"]),
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
+    ("crates/secrets", &["core"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
     (
         "crates/runtime",

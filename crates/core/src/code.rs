@@ -144,6 +144,8 @@ codes! {
     PathNotAllowed = "path_not_allowed", 403;
     /// The operator does not allow agents to do this.
     NotPermitted = "not_permitted", 403;
+    /// No secret has that name.
+    SecretNotFound = "secret_not_found", 404;
     /// The operator has to approve of this first.
     ApprovalRequired = "approval_required", 403;
     /// There is no request for approval with that id.

@@ -9,6 +9,7 @@ mod capture;
 mod code;
 mod engine_settings;
 mod failure;
+mod http_rule;
 mod id;
 mod label;
 mod name;
@@ -28,6 +29,7 @@ pub use engine_settings::{
     EngineSettings, ImageAccess, Isolation, NetworkSettings, RateLimits, SessionQuota, TransferSettings,
 };
 pub use failure::{Explain, Failure, chain};
+pub use http_rule::{HttpAction, HttpRule};
 pub use id::{ApprovalId, DiskId, MemoryId, SessionId, SnapshotId, WorkspaceId};
 pub use label::{LabelChanges, LabelError, Labels, MAX_LABELS, check_labels};
 pub use name::{ImageName, NameError, SnapshotName, WorkspaceName};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::WorkspaceId;
+use crate::{HttpRule, WorkspaceId};
 
 /// The network rules of a workspace. The default reaches nothing. `agentiso_policy::egress` checks and applies them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -40,6 +40,10 @@ pub struct NetworkRules {
     /// Whether a refused destination raises a request for approval.
     #[serde(skip_serializing_if = "Ask::is_off")]
     pub ask: Ask,
+    /// Rules on requests, in order; the first that matches decides. A host with an `allow` rule refuses what no rule
+    /// matches. Needs `egress: proxy`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub http_rules: Vec<HttpRule>,
 }
 
 impl NetworkRules {
@@ -170,6 +174,8 @@ pub enum NetworkEvent {
     Failed,
     /// It was open and ended because the rules changed or the machine was detached.
     Cut,
+    /// It was refused, and the operator should look at it: the placeholder of a secret was sent where it may not be used.
+    Alert,
 }
 
 /// One entry of the connection log.

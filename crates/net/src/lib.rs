@@ -8,6 +8,7 @@
 pub mod control;
 mod counters;
 pub mod dns;
+pub mod egress;
 pub mod frame;
 pub mod host;
 mod limits;

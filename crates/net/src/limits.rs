@@ -18,6 +18,8 @@ pub struct Limits {
     pub queries_per_second: u64,
     /// A TCP connection on which nothing moves for this long is closed.
     pub tcp_idle_seconds: u64,
+    /// A connection through the egress proxy has to say what it wants within this time.
+    pub first_bytes_seconds: u64,
     /// A UDP flow on which nothing moves for this long is forgotten.
     pub udp_idle_seconds: u64,
 }
@@ -30,6 +32,7 @@ impl Default for Limits {
             bytes_per_second: 1_250_000_000,
             queries_per_second: 200,
             tcp_idle_seconds: 7200,
+            first_bytes_seconds: 15,
             udp_idle_seconds: 60,
         }
     }
@@ -38,6 +41,10 @@ impl Default for Limits {
 impl Limits {
     pub(crate) fn tcp_idle(&self) -> Duration {
         Duration::from_secs(self.tcp_idle_seconds.max(1))
+    }
+
+    pub(crate) fn first_bytes(&self) -> Duration {
+        Duration::from_secs(self.first_bytes_seconds.max(1))
     }
 
     pub(crate) fn udp_idle(&self) -> Duration {

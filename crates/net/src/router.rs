@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::counters::Counters;
 use crate::dns::{Nameservers, Resolver};
+use crate::egress::{Proxy, ProxySetup, Roots, SetupError, Trust};
 use crate::frame::{Card, MAX_MTU, MIN_MTU};
 use crate::limits::Limits;
 use crate::link::Link;
@@ -78,6 +79,9 @@ pub enum RouterError {
     /// The workspace has no card here.
     #[error("workspace {0} is not attached to the router")]
     NotAttached(WorkspaceId),
+    /// The authority or the secrets of a workspace cannot be used.
+    #[error(transparent)]
+    Proxy(#[from] SetupError),
     /// The descriptor is not the end of a card.
     #[error("the socket of the card cannot be used")]
     Socket(#[source] io::Error),
@@ -89,12 +93,14 @@ impl Explain for RouterError {
             Self::AddressTaken(_) => Code::Internal,
             Self::AddressOutsidePool(_) | Self::Mtu(_) => Code::InvalidArgument,
             Self::NotAttached(_) => Code::WorkspaceNotRunning,
+            Self::Proxy(error) => error.code(),
             Self::Socket(source) => Code::of_io(source),
         }
     }
 
     fn remedy(&self) -> Option<String> {
         Some(match self {
+            Self::Proxy(error) => return error.remedy(),
             Self::AddressTaken(_) => "detach the machine first".to_owned(),
             Self::AddressOutsidePool(_) => "choose an address of network.pool".to_owned(),
             Self::Mtu(_) => "choose another MTU".to_owned(),
@@ -111,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) resolver: Resolver,
     pub(crate) log: Log,
     pub(crate) neighbours: Neighbours,
+    pub(crate) trust: Trust,
     machines: RwLock<HashMap<Ipv4Addr, Arc<Machine>>>,
     /// In one map, so that several policies change at the same instant.
     policies: RwLock<HashMap<WorkspaceId, Arc<Policy>>>,
@@ -160,12 +167,18 @@ pub struct Router {
 impl Router {
     /// A router without machines. Must be called in a tokio runtime.
     pub fn new(settings: Settings, uplink: Arc<dyn Uplink>) -> Self {
+        Self::trusting(settings, uplink, Roots::Host)
+    }
+
+    /// A router whose egress proxy trusts servers that these roots certify.
+    pub fn trusting(settings: Settings, uplink: Arc<dyn Uplink>, roots: Roots) -> Self {
         let shared = Arc::new(Shared {
             pool: settings.pool,
             uplink,
             resolver: Resolver::new(settings.nameservers),
             log: Log::new(),
             neighbours: Neighbours::default(),
+            trust: Trust::new(roots),
             machines: RwLock::default(),
             policies: RwLock::default(),
         });
@@ -247,6 +260,16 @@ impl Router {
         drop(policies);
         drop(specs);
         self.shared.enforce(&changed);
+        Ok(())
+    }
+
+    /// Sets the authority and the secrets that the egress proxy uses for a workspace. They hold until it is detached.
+    pub fn set_proxy(&self, workspace: WorkspaceId, setup: &ProxySetup) -> Result<(), RouterError> {
+        let proxy = Proxy::open(workspace, setup)?;
+        let address = read(&self.specs).get(&workspace).map(|spec| spec.address);
+        let machine = address.and_then(|address| self.shared.machine_at(address));
+        machine.ok_or(RouterError::NotAttached(workspace))?.set_proxy(proxy);
+        self.shared.enforce(&[workspace]);
         Ok(())
     }
 

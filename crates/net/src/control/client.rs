@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 use super::descriptor;
 use super::message::{PolicyChange, Request, Response, VERSION};
 use super::transport::{read, write};
+use crate::egress::ProxySetup;
 use crate::log::LogEntry;
 use crate::router::{MachineSpec, MachineStatus};
 
@@ -134,6 +135,11 @@ impl RouterClient {
     /// Sets policies, all at the same instant.
     pub async fn set_policies(&mut self, changes: Vec<PolicyChange>) -> Result<(), ControlError> {
         self.done(&Request::SetPolicies { changes }).await
+    }
+
+    /// Sets the authority and the secrets that the egress proxy uses for a workspace.
+    pub async fn set_proxy(&mut self, workspace: WorkspaceId, proxy: ProxySetup) -> Result<(), ControlError> {
+        self.done(&Request::SetProxy { workspace, proxy: Box::new(proxy) }).await
     }
 
     /// Lists the attached machines.

@@ -137,6 +137,7 @@ fn carry_out(router: &Router, request: Request) -> Result<Response, Failure> {
                 changes.into_iter().map(|change| (change.workspace, change.policy)).collect(),
             )?;
         }
+        Request::SetProxy { workspace, proxy } => router.set_proxy(workspace, &proxy)?,
         Request::Stop => {}
     }
     Ok(Response::Done)

@@ -2,10 +2,12 @@
 
 use std::io;
 
+use agentiso_core::in_clear;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use zeroize::Zeroizing;
 
 /// The largest message: the machines of a large installation with long policies.
 const MAX_MESSAGE: usize = 64 << 20;
@@ -23,7 +25,7 @@ pub(super) async fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Re
             format!("a message of {length} bytes is too large"),
         ));
     }
-    let mut bytes = Vec::new();
+    let mut bytes = Zeroizing::new(Vec::new());
     stream.take(length as u64).read_to_end(&mut bytes).await?;
     if bytes.len() < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -35,11 +37,12 @@ pub(super) async fn read<T: DeserializeOwned>(stream: &mut UnixStream) -> io::Re
 
 /// Writes a message.
 pub(super) async fn write<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()> {
-    let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+    // Only the router reads it, on a socket that no other user can open. Secrets in it are wiped after sending.
+    let bytes = Zeroizing::new(in_clear(|| serde_json::to_vec(message)).map_err(io::Error::other)?);
     let length = u32::try_from(bytes.len()).ok().filter(|&length| length as usize <= MAX_MESSAGE);
     let length =
         length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the message is too large"))?;
-    stream.write_all(&[&length.to_be_bytes(), &bytes[..]].concat()).await
+    stream.write_all(&Zeroizing::new([&length.to_be_bytes(), &bytes[..]].concat())).await
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use super::state::{Machine, Permit};
+use super::state::{Machine, Permit, lock};
 use super::tcp::TcpFlow;
 use super::udp::UdpFlow;
 use crate::counters::Counting;
@@ -52,13 +52,52 @@ impl Flow {
     }
 }
 
+/// How the bytes of a flow are treated.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Handling {
+    /// They are copied. Not through the proxy.
+    Direct,
+    /// The proxy does not know yet what they are.
+    Unknown,
+    /// The proxy copies them, for this host.
+    Passed {
+        /// The host; none if only the address is allowed.
+        name: Option<String>,
+    },
+    /// The proxy looks at each request.
+    Served {
+        /// The host, if it is one for all requests.
+        name: Option<String>,
+    },
+    /// They were requests, and are copied since one of them was allowed to become something else.
+    Upgraded {
+        /// The host of that request.
+        host: String,
+        /// The path of that request.
+        path: String,
+    },
+}
+
+impl Handling {
+    /// The host, as far as the proxy knows it.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Direct | Self::Unknown => None,
+            Self::Passed { name } | Self::Served { name } => name.as_deref(),
+            Self::Upgraded { host, .. } => Some(host),
+        }
+    }
+}
+
 /// What the log says of a flow: one entry when it opens and one when it ends.
-pub(super) struct Record {
+pub(crate) struct Record {
     machine: Weak<Machine>,
     pub(super) protocol: Protocol,
-    pub(super) name: Option<String>,
-    pub(super) address: Ipv4Addr,
-    pub(super) port: u16,
+    /// The name that was resolved to the address last.
+    resolved: Option<String>,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) port: u16,
+    handling: Mutex<Handling>,
     rule: String,
     started: Instant,
     sent: AtomicU64,
@@ -81,7 +120,8 @@ impl Record {
         let record = Self {
             machine: Arc::downgrade(machine),
             protocol: key.protocol,
-            name,
+            resolved: name,
+            handling: Mutex::new(Handling::Direct),
             address: key.to,
             port: key.port,
             rule: rule.to_string(),
@@ -95,6 +135,20 @@ impl Record {
         };
         record.log(LogEvent::Opened);
         Arc::new(record)
+    }
+
+    /// The name that the proxy found in the flow, or the one that was resolved to its address.
+    pub(crate) fn name(&self) -> Option<String> {
+        lock(&self.handling).name().map(str::to_owned).or_else(|| self.resolved.clone())
+    }
+
+    pub(super) fn handling(&self) -> Handling {
+        lock(&self.handling).clone()
+    }
+
+    /// Notes how the proxy treats the flow.
+    pub(crate) fn handled(&self, handling: Handling) {
+        *lock(&self.handling) = handling;
     }
 
     /// Logs the end of the flow. Only the first call counts.
@@ -140,7 +194,7 @@ impl Record {
     fn log(&self, event: LogEvent) {
         let Some(machine) = self.machine.upgrade() else { return };
         let mut entry = machine.entry(event, self.protocol, self.rule.clone());
-        entry.name.clone_from(&self.name);
+        entry.name = self.name();
         entry.address = Some(self.address);
         entry.port = self.port;
         entry.bytes_sent = self.sent.load(Relaxed);

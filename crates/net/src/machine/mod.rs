@@ -22,5 +22,7 @@ mod state;
 mod tcp;
 mod udp;
 
+pub(crate) use flow::{Handling, Record};
 pub(crate) use neighbours::Neighbours;
 pub(crate) use state::Machine;
+pub(crate) use tcp::HostStream;

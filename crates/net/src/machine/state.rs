@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use agentiso_core::WorkspaceId;
-use tokio::task::JoinSet;
+use agentiso_core::{Egress, WorkspaceId};
+use tokio::task::{AbortHandle, JoinSet};
 
-use super::flow::{Flow, FlowKey, Record};
+use super::flow::{Flow, FlowKey, Handling, Record};
 use crate::counters::{Counters, Counting};
 use crate::dns::{Pins, Resolver};
+use crate::egress::{Proxy, Trust, needs_interception};
 use crate::frame::{Card, Dropped, Framer};
 use crate::limits::{Bucket, Limits};
 use crate::link::Link;
@@ -38,6 +39,7 @@ pub(crate) struct Machine {
     pub(super) open: AtomicUsize,
     pub(super) buckets: Mutex<Buckets>,
     pins: Mutex<Pins>,
+    proxy: Mutex<Arc<Proxy>>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -76,6 +78,7 @@ impl Machine {
             open: AtomicUsize::new(0),
             buckets: Mutex::new(buckets),
             pins: Mutex::default(),
+            proxy: Mutex::default(),
             tasks: Mutex::new(JoinSet::new()),
         })
     }
@@ -96,10 +99,10 @@ impl Machine {
     }
 
     /// Runs a task until it ends or the machine is detached.
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        tasks.spawn(task)
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -112,6 +115,19 @@ impl Machine {
 
     pub(crate) fn policy(&self) -> Option<Arc<Policy>> {
         self.shared.policy(self.id)
+    }
+
+    /// The authority and the secrets of the workspace.
+    pub(crate) fn proxy(&self) -> Arc<Proxy> {
+        Arc::clone(&lock(&self.proxy))
+    }
+
+    pub(crate) fn set_proxy(&self, proxy: Proxy) {
+        *lock(&self.proxy) = Arc::new(proxy);
+    }
+
+    pub(crate) fn trust(&self) -> &Trust {
+        &self.shared.trust
     }
 
     pub(crate) fn resolver(&self) -> &Resolver {
@@ -144,7 +160,7 @@ impl Machine {
         (verdict, names.into_iter().next())
     }
 
-    pub(super) fn decide_named(
+    pub(crate) fn decide_named(
         &self,
         to: Ipv4Addr,
         port: u16,
@@ -196,6 +212,27 @@ impl Machine {
         self.append(entry);
     }
 
+    /// Logs a flow through the proxy that is allowed but cannot be used.
+    pub(crate) fn log_failed(&self, name: &str, to: (Ipv4Addr, u16), what: &str) {
+        self.append(self.entry_to(
+            LogEvent::Failed,
+            Some(name.to_owned()),
+            to,
+            format!("egress proxy: {what}"),
+        ));
+    }
+
+    /// Logs a refusal that the operator should look at.
+    pub(crate) fn log_alert(&self, name: &str, to: (Ipv4Addr, u16), rule: &Rule) {
+        Counting::add(&self.counting.refused, 1);
+        self.append(self.entry_to(LogEvent::Alert, Some(name.to_owned()), to, rule.to_string()));
+    }
+
+    fn entry_to(&self, event: LogEvent, name: Option<String>, to: (Ipv4Addr, u16), rule: String) -> LogEntry {
+        let entry = self.entry(event, Protocol::Tcp, rule);
+        LogEntry { name, address: Some(to.0), port: to.1, ..entry }
+    }
+
     pub(super) fn entry(&self, event: LogEvent, protocol: Protocol, rule: String) -> LogEntry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         LogEntry {
@@ -234,10 +271,7 @@ impl Machine {
         let refused: Vec<(FlowKey, Flow)> = {
             let flows = lock(&self.flows);
             let is_refused = |(_, flow): &(&FlowKey, &Flow)| match flow.record() {
-                Some(record) => {
-                    let names: Vec<String> = record.name.iter().cloned().collect();
-                    !self.decide_named(record.address, record.port, record.protocol, &names).allowed
-                }
+                Some(record) => !self.is_still_allowed(record),
                 None => false,
             };
             flows.iter().filter(is_refused).map(|(key, flow)| (*key, flow.clone())).collect()
@@ -245,6 +279,22 @@ impl Machine {
         for (key, flow) in refused {
             flow.cut();
             lock(&self.flows).remove(&key);
+        }
+    }
+
+    fn is_still_allowed(&self, record: &Record) -> bool {
+        let names: Vec<String> = record.name().into_iter().collect();
+        let verdict = self.decide_named(record.address, record.port, record.protocol, &names);
+        let Some(policy) = self.policy().filter(|_| verdict.allowed) else { return false };
+        if policy.egress() == Egress::Direct || record.protocol != Protocol::Tcp {
+            return true;
+        }
+        match record.handling() {
+            Handling::Direct | Handling::Passed { name: None } => matches!(verdict.rule, Rule::AllowCidr(_)),
+            Handling::Passed { name: Some(name) } => !needs_interception(Some(&policy), &self.proxy(), &name),
+            // Decided later, by what holds then.
+            Handling::Unknown | Handling::Served { .. } => true,
+            Handling::Upgraded { host, path } => policy.request_verdict(&host, "GET", &path).allowed,
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
+use agentiso_core::Egress;
 use smoltcp::socket::tcp::State;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
@@ -27,6 +28,7 @@ use super::flow::{Flow, FlowKey, Record};
 use super::stack::Stack;
 use super::state::{Machine, lock};
 use crate::counters::Counting;
+use crate::egress::{Gate, ProxyStream};
 use crate::frame::{Segment, Unreachable};
 use crate::log::LogEvent;
 use agentiso_policy::egress::{Protocol, Rule};
@@ -118,6 +120,10 @@ impl Machine {
             () = record.cut() => return self.send(self.framer.reset(syn)),
         };
         match connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) if self.policy().is_some_and(|policy| policy.egress() == Egress::Proxy) => {
+                let gate = Gate::new(Arc::clone(&self), Arc::clone(&record));
+                self.accept(key, syn, ProxyStream::new(gate, stream), Some(record)).await
+            }
             Ok(stream) => self.accept(key, syn, stream, Some(record)).await,
             Err(error) => {
                 self.forget(key, Some(&record));
@@ -193,7 +199,7 @@ fn ring_size(open: usize) -> usize {
 }
 
 /// The host's side of a connection.
-pub(super) trait HostStream: AsyncRead + AsyncWrite + Unpin {
+pub(crate) trait HostStream: AsyncRead + AsyncWrite + Unpin {
     /// Makes the other side see a reset, rather than an orderly end.
     fn reset(&self);
 }

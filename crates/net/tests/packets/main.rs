@@ -3,6 +3,7 @@
 
 mod control;
 mod datagrams;
+mod egress;
 mod hostile;
 mod neighbours;
 mod reach;

@@ -34,6 +34,7 @@ impl Explain for PolicyError {
             Reason::Everything => "set allow_internet instead".to_owned(),
             Reason::HostBits(meant) => format!("write {meant} for the range"),
             Reason::NeverReachable(_) => "use a port forward to reach a service of the host".to_owned(),
+            Reason::NeedsProxy => "set egress to proxy, or leave http_rules out".to_owned(),
             _ => "correct the entry; the policy was not changed".to_owned(),
         })
     }
@@ -93,4 +94,13 @@ pub enum Reason {
     /// A group name that is empty, too long or has odd characters.
     #[error("is not a group name: use 1 to 63 letters, digits, '-', '_' or '.'")]
     NotAGroup,
+    /// A method that is empty, too long, not in capitals, or a tunnel.
+    #[error("has an entry that is not a method: use capitals, such as GET, and not CONNECT")]
+    NotAMethod,
+    /// A path that no request can have.
+    #[error("has a path that no request can have: write it as /a/b, with no dot segments or percent signs")]
+    NotAPath,
+    /// A rule that only the proxy can apply.
+    #[error("needs egress: proxy")]
+    NeedsProxy,
 }

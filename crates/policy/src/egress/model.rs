@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use agentiso_core::{Ask, Egress, NetworkRules};
+use agentiso_core::{Ask, Egress, HttpRule, NetworkRules};
 use serde::{Deserialize, Serialize};
 
+use super::requests::RequestRule;
 use super::{Cidr, ClosedRange, DomainPattern, PolicyError, Reason};
 
 /// A list may hold this many entries: every flow is compared with all of them.
@@ -27,6 +28,7 @@ pub struct Policy {
     pub(super) deny_cidrs: Vec<Cidr>,
     pub(super) egress: Egress,
     pub(super) ask: Ask,
+    pub(super) http_rules: Vec<RequestRule>,
 }
 
 impl Policy {
@@ -70,6 +72,10 @@ impl Policy {
             deny_cidrs: checked("deny_cidrs", &spec.deny_cidrs, |text| Cidr::parse(text))?,
             egress: spec.egress,
             ask: spec.ask,
+            http_rules: checked("http_rules", &spec.http_rules, |rule| match spec.egress {
+                Egress::Proxy => RequestRule::check(rule),
+                Egress::Direct => Err(Reason::NeedsProxy),
+            })?,
         })
     }
 }
@@ -98,6 +104,7 @@ impl From<Policy> for NetworkRules {
             deny_cidrs: texts(policy.deny_cidrs),
             egress: policy.egress,
             ask: policy.ask,
+            http_rules: policy.http_rules.into_iter().map(HttpRule::from).collect(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use agentiso_core::NetworkRules;
+use agentiso_core::{Egress, NetworkRules};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -250,6 +250,28 @@ fn workspaces_reach_each_other_only_if_both_allow_it_and_share_a_group() {
             policy((*from).clone()).neighbour_verdict(&policy((*to).clone()), address, *port, *protocol);
         assert_eq!(verdict.rule.to_string(), *expected, "row {index}");
         assert_eq!(verdict.allowed, matches!(verdict.rule, Rule::Group(_)), "row {index}");
+    }
+}
+
+#[test]
+fn through_the_proxy_only_tcp_passes_except_to_named_ranges() {
+    let rules = NetworkRules {
+        egress: Egress::Proxy,
+        allow_domains: Some(strings(&["a.example"])),
+        allow_cidrs: Some(strings(&["192.88.1.0/24"])),
+        ..online()
+    };
+    let policy = policy(rules);
+    let verdict = |address: &str, protocol| {
+        let names = strings(&["a.example"]);
+        let destination = Destination { address: address.parse().unwrap(), is_host: false, names: &names };
+        policy.verdict(&Flow { destination, port: 443, protocol })
+    };
+    assert!(verdict(PUBLIC, Protocol::Tcp).allowed);
+    for protocol in [Protocol::Udp, Protocol::Icmp] {
+        let refused = verdict(PUBLIC, protocol);
+        assert_eq!(refused.rule.to_string(), "egress proxy: only TCP passes, except to allow_cidrs");
+        assert!(!refused.allowed && verdict("192.88.1.1", protocol).allowed);
     }
 }
 

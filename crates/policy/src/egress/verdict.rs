@@ -14,6 +14,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+use agentiso_core::Egress;
 pub use agentiso_core::NetworkProtocol as Protocol;
 
 use super::ranges::embedded_ipv4;
@@ -82,6 +83,22 @@ pub enum Rule {
     NoSuchWorkspace,
     /// A limit of the workspace is reached.
     Limit(&'static str),
+    /// A rule of `http_rules`.
+    Request(String),
+    /// No rule of `http_rules` is about the host.
+    NoRequestRules,
+    /// There are `allow` rules for the host, and none matches.
+    RequestNotListed,
+    /// A path that servers could read in different ways.
+    UnclearPath,
+    /// The proxy found a name that was not resolved to the address.
+    OtherName(String),
+    /// The proxy found no name.
+    NoName,
+    /// The proxy passes TLS and HTTP alone.
+    NotHttp(&'static str),
+    /// The placeholder of a secret was sent where the secret may not be used.
+    Placeholder(String),
 }
 
 impl fmt::Display for Rule {
@@ -106,6 +123,16 @@ impl fmt::Display for Rule {
             Self::PortNotAllowed => f.write_str("allowed_ports: not listed"),
             Self::NoSuchWorkspace => f.write_str("no workspace has this address"),
             Self::Limit(limit) => write!(f, "limit: {limit}"),
+            Self::Request(rule) => f.write_str(rule),
+            Self::NoRequestRules => f.write_str("http_rules: none for this host"),
+            Self::RequestNotListed => f.write_str("http_rules: no rule allows this request"),
+            Self::UnclearPath => f.write_str("http_rules: the path can be read in different ways"),
+            Self::OtherName(name) => write!(f, "egress proxy: {name} was not resolved to this address"),
+            Self::NoName => f.write_str("egress proxy: the connection names no host"),
+            Self::NotHttp(what) => write!(f, "egress proxy: {what}"),
+            Self::Placeholder(name) => {
+                write!(f, "secret {name}: its placeholder was sent where it may not be used")
+            }
         }
     }
 }
@@ -132,8 +159,18 @@ impl Verdict {
 }
 
 impl Policy {
-    /// Decides about a flow to an address outside the workspaces.
+    /// Decides about a flow to an address outside the workspaces. With `egress: proxy` only TCP passes, except to
+    /// `allow_cidrs`: the proxy cannot tell which host another protocol is for. What TCP connections say is checked later.
     pub fn verdict(&self, flow: &Flow<'_>) -> Verdict {
+        let verdict = self.address_verdict(flow);
+        let is_unchecked = self.egress == Egress::Proxy && flow.protocol != Protocol::Tcp;
+        if is_unchecked && verdict.allowed && !matches!(verdict.rule, Rule::AllowCidr(_)) {
+            return Verdict::refuse(Rule::NotHttp("only TCP passes, except to allow_cidrs"));
+        }
+        verdict
+    }
+
+    fn address_verdict(&self, flow: &Flow<'_>) -> Verdict {
         let (address, opened) = match self.reachable(&flow.destination) {
             Ok(found) => found,
             Err(rule) => return Verdict::refuse(rule),

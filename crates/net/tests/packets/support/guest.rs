@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::task::Context;
 use std::time::Duration;
 
 use agentiso_net::MachineSpec;
@@ -233,14 +234,28 @@ impl Guest {
         }
     }
 
-    fn turn(&mut self) {
+    /// Whether a frame waits, or the router has room for one that waits.
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> bool {
+        let arrived = self.wire.socket.poll_recv_ready(cx).is_ready() && self.wire.has_frame();
+        let is_blocked = !self.wire.outgoing.is_empty();
+        let has_room = is_blocked && self.wire.socket.poll_send_ready(cx).is_ready();
+        arrived || has_room
+    }
+
+    /// How long nothing has to be done unless a frame arrives.
+    pub fn delay(&mut self) -> Duration {
+        let delay = self.interface.poll_delay(Instant::now(), &self.sockets).map(Duration::from);
+        delay.unwrap_or(PATIENCE).max(Duration::from_micros(100))
+    }
+
+    pub fn turn(&mut self) {
         self.wire.flush();
         self.wire.fill();
         self.interface.poll(Instant::now(), &mut self.wire, &mut self.sockets);
         self.wire.flush();
     }
 
-    fn transmit(&mut self) {
+    pub fn transmit(&mut self) {
         while self.interface.poll_egress(Instant::now(), &mut self.wire, &mut self.sockets)
             != PollResult::None
         {}
@@ -320,6 +335,12 @@ impl Wire {
                 Err(_) => drop(self.outgoing.pop_front()),
             }
         }
+    }
+
+    /// Takes in a frame if there is one, so that the runtime notices when there is none.
+    fn has_frame(&mut self) -> bool {
+        self.fill();
+        !self.incoming.is_empty()
     }
 
     /// Takes in what has arrived.

@@ -4,7 +4,9 @@
 pub mod frames;
 mod guest;
 mod nameserver;
+mod streams;
 mod uplink;
+pub mod web;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use uuid::Uuid;
 
 pub use guest::{Connected, Guest};
 pub use nameserver::{Nameserver, a, cname};
+pub use streams::Streams;
 pub use uplink::MappedUplink;
 
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
@@ -42,6 +45,11 @@ impl Net {
     pub fn with_nameservers(servers: Vec<SocketAddr>) -> Self {
         let uplink = Arc::new(MappedUplink::default());
         let router = Router::new(settings(servers), Arc::clone(&uplink) as _);
+        Self::with_router_and_uplink(router, uplink)
+    }
+
+    /// A router that uses this uplink.
+    pub fn with_router_and_uplink(router: Router, uplink: Arc<MappedUplink>) -> Self {
         Self { uplink, ..Self::with_router(router) }
     }
 

@@ -31,9 +31,15 @@ pub fn cname(name: &str, target: &str) -> Record {
 impl Nameserver {
     /// Serves what each name is answered with.
     pub async fn start(zone: Vec<(&str, Vec<Record>)>) -> Self {
-        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let address = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(address).await.unwrap();
+        // The port that is free for UDP may be in use for TCP.
+        let (udp, tcp, address) = loop {
+            let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let address = udp.local_addr().unwrap();
+            match TcpListener::bind(address).await {
+                Ok(tcp) => break (udp, tcp, address),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse),
+            }
+        };
         let asked = Arc::new(Mutex::new(Vec::new()));
         let zone: Arc<HashMap<String, Vec<Record>>> =
             Arc::new(zone.into_iter().map(|(name, records)| (name.to_owned(), records)).collect());
