@@ -5,6 +5,7 @@
 //! There is no shared segment, and nothing of the host's network is changed.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+pub mod bridge;
 pub mod control;
 mod counters;
 pub mod dns;
