@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
+use agentiso_runtime::network::{is_router, run_router_process};
 use clap::{CommandFactory, Parser};
 use clap_complete::CompleteEnv;
 use tracing_subscriber::EnvFilter;
@@ -27,6 +28,9 @@ const CLEAN_UP: Duration = Duration::from_secs(25);
 
 /// Parses the command line, performs the command, and returns the exit code.
 pub fn main() -> ExitCode {
+    if let Some(ended) = run_as_router() {
+        return ended;
+    }
     // A shell that completes a line asks by an environment variable, not by arguments.
     CompleteEnv::with_factory(Cli::command).complete();
     let words = modern(std::env::args_os().collect());
@@ -86,6 +90,24 @@ async fn dispatch(cli: Cli, output: Output) -> Result<u8, Failure> {
 
 /// `AGENTISO_LOG` chooses what is logged (`info`, `agentiso_vmm=debug`). By default that is nothing but errors, and
 /// what the daemon warns of: it has a log for that, where a command says all it has to say anyway.
+/// The router of the workspaces' network is this program too. The daemon starts it, with words that are no command.
+fn run_as_router() -> Option<ExitCode> {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(OsString::into_string).collect::<Result<_, _>>().ok()?;
+    if !is_router(&words) {
+        return None;
+    }
+    let filter = EnvFilter::new("warn");
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
+    Some(match run_router_process(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            tracing::error!(%failure, "the router could not run");
+            FAILED.into()
+        }
+    })
+}
+
 fn log_to_stderr(cli: &Cli) {
     let run = match &cli.verb {
         Verb::Daemon(DaemonVerb::Run(run)) => Some(run),

@@ -19,7 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
-    ("crates/runtime", &["blocking", "config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
+    (
+        "crates/runtime",
+        &["blocking", "config", "core", "diff", "disks", "images", "meta", "net", "policy", "proto", "vmm"],
+    ),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
     ("crates/engine", &["blocking", "core"]),
     ("crates/api", &["core", "engine"]),

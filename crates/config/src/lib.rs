@@ -6,6 +6,7 @@ mod error;
 mod load;
 mod model;
 pub mod modes;
+mod network;
 pub mod paths;
 mod reference;
 
@@ -16,3 +17,4 @@ pub use model::{
     Accel, Cgroup, Config, Daemon, Defaults, DiskBackend, Disks, Holding, ImageAccess, Isolation, Link, Pool,
     QemuIsolation, RateLimit, Sessions, Templates, Vm,
 };
+pub use network::{Backend as NetworkBackend, Network};

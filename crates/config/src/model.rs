@@ -8,6 +8,8 @@ use agentiso_core::ports::Dataset;
 use agentiso_core::{ImageName, Limits, MIN_MEMORY_MB, NameError, Resources};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::network::Network;
+
 /// Memory in MiB that a QEMU process may use in addition to its guest's memory.
 ///
 /// Measured after a guest had used all its memory and its disk: 25 MiB for QEMU and 5 MiB in the kernel with KVM; 79
@@ -44,6 +46,8 @@ pub struct Config {
     pub rate_limit: RateLimit,
     /// Access of agents to images.
     pub images: Images,
+    /// The network of workspaces.
+    pub network: Network,
 }
 
 /// Access of agents to images.
@@ -440,6 +444,9 @@ impl Config {
                 let reason = format!("{value} is more than limits.{limit_key}, which is {limit}");
                 return Some(Nonsense { section: "defaults", key, limit: Some(limit_key), reason });
             }
+        }
+        if let Some((key, reason)) = self.network.nonsense() {
+            return Some(Nonsense { section: "network", key, limit: None, reason });
         }
         let timeouts = [
             ("boot_timeout_secs", self.vm.boot_timeout_secs),

@@ -225,6 +225,47 @@ pub(super) const SECTIONS: &[Section] = &[
         )],
     },
     Section {
+        name: "network",
+        help: "The network of workspaces. Without rules that allow something, a workspace reaches nothing.",
+        keys: &[
+            key(
+                "backend",
+                "\"auto\"",
+                "\"user\" (a router in user space, which needs no privileges), \"bridge\" (not available yet) or \
+                 \"auto\" (what suits the host).",
+            ),
+            key(
+                "pool",
+                "\"10.99.0.0/16\"",
+                "Private range that the addresses of workspaces are from. The first one is the router's. Addresses that \
+                 the host has a route to are not used.",
+            ),
+            key(
+                "default_allow_internet",
+                "false",
+                "Whether a new workspace may reach the internet unless its creator says otherwise.",
+            ),
+            key(
+                "mtu",
+                "65520",
+                "Largest packet between a workspace and the router, 1280 to 65520. Connections leave the host with the \
+                 host's own packet size.",
+            ),
+            key(
+                "max_connections",
+                "4096",
+                "Connections, UDP flows and pings of one workspace at the same time.",
+            ),
+            key("packets_per_second", "200000", "Packets per second from one workspace; 0: no limit."),
+            key(
+                "bytes_per_second",
+                "1250000000",
+                "Bytes per second to and from one workspace together; 0: no limit.",
+            ),
+            key("dns_queries_per_second", "200", "DNS queries per second from one workspace; 0: no limit."),
+        ],
+    },
+    Section {
         name: "pool",
         help: "Machines that are started in advance, of the default size and of sizes created within the last day. \
                The pool is filled when an agent connects and after a create.",

@@ -20,6 +20,7 @@ use agentiso_vmm::{
 
 use crate::disk_store;
 use crate::in_place_disks::InPlaceDisks;
+use crate::network::RouterProcess;
 use crate::reach::first_closed;
 use agentiso_config::modes;
 use agentiso_config::paths::Paths;
@@ -204,6 +205,14 @@ impl Installation {
         let remedy =
             format!("run: chmod o+x {closed}, or set AGENTISO_HOME to a directory {name:?} can enter");
         Err(Failure::new(Code::PermissionDenied, message).with_remedy(remedy))
+    }
+
+    /// How the router of the workspaces' network is started: as this program, and as the user of machines if this is root.
+    pub(crate) fn router_process(&self) -> Result<Arc<RouterProcess>, Failure> {
+        let program = std::env::current_exe().map_err(|error| self.io("find the own program", error))?;
+        // As root without such a user no machine starts either, which says why.
+        let user = self.shared_user().ok().flatten();
+        Ok(Arc::new(RouterProcess { program, log: self.paths.home.join("network.log"), user }))
     }
 
     /// How guests run here: KVM or emulation. Probed once and cached.

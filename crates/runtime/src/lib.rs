@@ -18,6 +18,7 @@ mod init;
 mod installation;
 mod kernel;
 mod machine_dir;
+pub mod network;
 mod own_disks;
 mod pinned;
 mod reach;

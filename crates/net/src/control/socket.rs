@@ -23,10 +23,11 @@ struct SocketFile(Option<PathBuf>);
 
 impl ControlSocket {
     /// Creates the socket, in a directory that is closed to other users. Fails with `AddrInUse` if a router has it; a
-    /// socket that a dead router left is replaced.
+    /// socket that a dead router left is replaced. The lock is a file of the installation: once it is removed, the router
+    /// ends.
     #[expect(clippy::disallowed_methods, reason = "runs once, before the router serves")]
-    pub fn bind(path: &Path) -> io::Result<Self> {
-        let lock = File::options().create(true).append(true).open(path.with_extension("lock"))?;
+    pub fn bind(path: &Path, lock: &Path) -> io::Result<Self> {
+        let lock = File::options().create(true).append(true).open(lock)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
             rustix::io::Errno::WOULDBLOCK => {
                 io::Error::new(io::ErrorKind::AddrInUse, "another router of this installation is running")

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::support::*;
 
 fn start(path: &Path, uplink: &Arc<MappedUplink>) -> JoinHandle<std::io::Result<()>> {
-    let socket = ControlSocket::bind(path).unwrap();
+    let socket = ControlSocket::bind(path, &path.with_extension("lock")).unwrap();
     let router = Router::new(settings(Vec::new()), Arc::clone(uplink) as _);
     tokio::spawn(run_router(socket, router))
 }
@@ -115,13 +115,13 @@ async fn there_is_one_router_and_a_dead_ones_socket_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("net.sock");
     std::fs::write(&path, "left behind").unwrap();
-    let socket = ControlSocket::bind(&path).unwrap();
-    let error = ControlSocket::bind(&path).unwrap_err();
+    let socket = ControlSocket::bind(&path, &path.with_extension("lock")).unwrap();
+    let error = ControlSocket::bind(&path, &path.with_extension("lock")).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     drop(socket);
-    ControlSocket::bind(&path).unwrap();
+    ControlSocket::bind(&path, &path.with_extension("lock")).unwrap();
 }
 
 #[tokio::test]

@@ -2,5 +2,6 @@
 
 mod archives;
 mod images;
+mod network;
 mod settings;
 mod workspaces;

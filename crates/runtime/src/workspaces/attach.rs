@@ -115,6 +115,9 @@ impl Workspaces {
     pub(crate) fn note_end(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
         let reason = self.reason_of_end(workspace);
         self.connections.forget(workspace.id);
+        if workspace.network.address.is_some() {
+            Arc::clone(&self.net).detach_soon(workspace.id);
+        }
         // Remove the directory before the row that refers to it.
         let dir = self.installation.paths.workspaces_dir();
         state

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{DiskId, Failure, SessionId, WorkspaceId, WorkspaceName};
+use agentiso_core::{DiskId, Failure, NetworkState, SessionId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{MetaError, Tx, Workspace, WorkspaceState};
+use agentiso_policy::egress::Policy;
 use agentiso_vmm::Machine;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -25,6 +26,7 @@ impl Workspaces {
         progress: &Arc<dyn Progress>,
     ) -> Result<WorkspaceView, Failure> {
         request.resources.check(&self.installation.config.limits)?;
+        Policy::check(&request.network)?;
         let id = WorkspaceId::from_uuid(Uuid::now_v7());
         if let Some(name) = &request.name {
             self.require_free_name(name)?;
@@ -42,7 +44,10 @@ impl Workspaces {
         let disk = DiskId::from_uuid(Uuid::now_v7());
         let dir_name = MachineDirName::new(id);
         let intent = Intent { disks: vec![disk], machine_dirs: vec![dir_name], ..Intent::default() };
-        let undertaking = self.undertake("create", Some(id), intent)?;
+        let addresses = usize::from(!request.network.is_off());
+        let (undertaking, addresses) =
+            self.undertake_with_addresses("create", Some(id), intent, addresses)?;
+        let network = NetworkState { rules: request.network.clone(), address: addresses.first().copied() };
         let pending = self.pending_start(dir_name, disk, StartDisk::Fresh, &with.host)?;
         let started = self.installation.start_in(&with, &pending, request.cold, progress).await?;
         let identity = Identity { id, hostname: name.to_string() };
@@ -50,7 +55,9 @@ impl Workspaces {
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        let machine = self.lasting(&started.machine, dir_name, with.restore_key())?;
+        let wired = self.wire(id, &started.machine, &network).await?;
+        let mut machine = self.lasting(&started.machine, dir_name, with.restore_key())?;
+        machine.card = wired.as_ref().map(|wired| wired.card.clone());
         let workspace = Workspace {
             id,
             name,
@@ -64,7 +71,7 @@ impl Workspaces {
             lineage: None,
             from_pool: false,
             tier: tier_name(started.tier),
-            network: Default::default(),
+            network,
         };
         let parent = self.parent_of(disk)?;
         let write_down = |tx: &Tx<'_>| {
@@ -76,6 +83,9 @@ impl Workspaces {
         } else {
             // A faster start may have failed before, and left what it pinned.
             undertaking.finish_in_part(write_down)?;
+        }
+        if let Some(wired) = wired {
+            wired.keep();
         }
         self.connections.leave(id, started.machine);
         Ok(view_of(&workspace, Some(&machine)))
@@ -112,7 +122,7 @@ impl Workspaces {
         dir: MachineDirName,
         restore_key: String,
     ) -> Result<MachineState, Failure> {
-        Ok(MachineState { record: machine.record()?, dir, restore_key })
+        Ok(MachineState { record: machine.record()?, dir, restore_key, card: None })
     }
 }
 

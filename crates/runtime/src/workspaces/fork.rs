@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure, Resources, SnapshotId, WorkspaceId, WorkspaceName};
+use agentiso_core::{Code, DiskId, Failure, NetworkState, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
+use agentiso_policy::egress::Policy;
+use agentiso_vmm::Machine;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -16,6 +18,7 @@ use super::restore::Revived;
 use super::undertaking::Undertaking;
 use super::views::view_of;
 use super::{ForkOutcome, ForkRequest, ForkSource, Forked, Workspaces};
+use crate::network::Wired;
 
 /// The most forks one call makes.
 pub(crate) const MOST: u32 = 100;
@@ -27,6 +30,10 @@ pub(super) struct Child {
     pub name: WorkspaceName,
     pub disk: DiskId,
     pub dir: MachineDirName,
+    /// What it may reach.
+    pub network: NetworkState,
+    /// Whether its memory or disk may have been in a network.
+    pub remembers_network: bool,
 }
 
 impl Workspaces {
@@ -41,6 +48,7 @@ impl Workspaces {
             return Err(Failure::new(Code::InvalidArgument, message));
         }
         let (source, lock) = self.lock(request.workspace).await?;
+        Policy::check(request.network.as_ref().unwrap_or(&source.network.rules))?;
         let children = self.plan(&source, request)?;
         // A stopped source must not be started in the meantime.
         let _lock = lock.clone();
@@ -63,9 +71,13 @@ impl Workspaces {
     fn plan(&self, source: &Workspace, request: &ForkRequest) -> Result<Vec<Child>, Failure> {
         let taken = self.meta.read(|read| read.workspaces())?;
         let is_taken = |name: &WorkspaceName| taken.iter().any(|workspace| workspace.name == *name);
+        let remembers_network = source.network.address.is_some() || request.source != ForkSource::Now;
         let child = |name| {
             let id = WorkspaceId::from_uuid(Uuid::now_v7());
-            Child { id, name, disk: DiskId::from_uuid(Uuid::now_v7()), dir: MachineDirName::new(id) }
+            let rules = request.network.as_ref().unwrap_or(&source.network.rules).clone();
+            let network = NetworkState { rules, address: None };
+            let disk = DiskId::from_uuid(Uuid::now_v7());
+            Child { id, name, disk, dir: MachineDirName::new(id), network, remembers_network }
         };
         if let (Some(name), 1) = (&request.name, request.count) {
             self.require_free_name(name)?;
@@ -92,6 +104,35 @@ impl Workspaces {
             switch,
             ..Intent::default()
         }
+    }
+
+    /// Records the intent of a fork, and gives the children their addresses.
+    pub(super) fn undertake_fork(
+        &self,
+        source: WorkspaceId,
+        intent: Intent,
+        children: &mut [Child],
+    ) -> Result<Undertaking<'_>, Failure> {
+        let needy = children.iter_mut().filter(|child| !child.network.rules.is_off());
+        let needy: Vec<&mut Child> = needy.collect();
+        let (undertaking, addresses) =
+            self.undertake_with_addresses("fork", Some(source), intent, needy.len())?;
+        for (child, address) in needy.into_iter().zip(addresses) {
+            child.network.address = Some(address);
+        }
+        Ok(undertaking)
+    }
+
+    /// Gives a child its network, or takes the card down that it remembers from its source.
+    pub(super) async fn wire_child(
+        &self,
+        child: &Child,
+        machine: &Machine,
+    ) -> Result<Option<Wired>, Failure> {
+        if child.network.address.is_none() && child.remembers_network {
+            self.take_card_down(machine).await?;
+        }
+        self.wire(child.id, machine, &child.network).await
     }
 
     /// Waits for all children and adds those that started to the database, in one transaction.
@@ -142,6 +183,9 @@ impl Workspaces {
         }
         for ((child, revived), (row, _)) in born.into_iter().zip(&rows) {
             let view = view_of(row, Some(&revived.state));
+            if let Some(wired) = revived.wired {
+                wired.keep();
+            }
             self.connections.leave(row.id, revived.machine);
             forks.push(Forked { name: child.name, result: Ok((view, revived.hooks)) });
         }
@@ -181,7 +225,7 @@ fn fork_row(
         lineage: Some(lineage),
         from_pool: false,
         tier: tier_name(revived.tier),
-        network: Default::default(),
+        network: child.network.clone(),
     })
 }
 

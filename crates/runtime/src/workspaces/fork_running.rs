@@ -25,14 +25,14 @@ impl Workspaces {
         &self,
         attached: &Attached,
         request: &ForkRequest,
-        children: Vec<Child>,
+        mut children: Vec<Child>,
     ) -> Result<ForkOutcome, Failure> {
         let _disks = self.use_disks()?;
         let (source, state) = (&attached.workspace, &attached.state);
         let fresh = DiskId::from_uuid(Uuid::now_v7());
         let switch = self.switch(source, fresh);
         let intent = Self::fork_intent(&children, Some(fresh), switch);
-        let undertaking = self.undertake("fork", Some(source.id), intent)?;
+        let undertaking = self.undertake_fork(source.id, intent, &mut children)?;
         let host = self.installation.host()?;
         let (restore_key, hardware) = (state.restore_key.clone(), state.record.hardware);
         let base = Self::base_name(&state.record.memory);
@@ -112,7 +112,9 @@ impl Workspaces {
         };
         let identity = Identity { id: child.id, hostname: child.name.to_string() };
         let hooks = identity.give_to(&machine, OnWake::Fork).await?;
-        let state = self.lasting(&machine, child.dir, restore_key)?;
-        Ok(Revived { machine, state, tier, hooks })
+        let wired = self.wire_child(child, &machine).await?;
+        let mut state = self.lasting(&machine, child.dir, restore_key)?;
+        state.card = wired.as_ref().map(|wired| wired.card.clone());
+        Ok(Revived { machine, state, tier, hooks, wired })
     }
 }

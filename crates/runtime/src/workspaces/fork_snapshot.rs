@@ -22,14 +22,14 @@ impl Workspaces {
         snapshot: &Snapshot,
         disk_only: bool,
         request: &ForkRequest,
-        children: Vec<Child>,
+        mut children: Vec<Child>,
         progress: &Arc<dyn Progress>,
     ) -> Result<ForkOutcome, Failure> {
         let memory = if disk_only { None } else { self.memory_to_restore(snapshot)? };
         let _disks = self.use_disks()?;
         let source = &self.as_of(source, snapshot.disk)?;
         let intent = Self::fork_intent(&children, None, None);
-        let undertaking = self.undertake("fork", Some(source.id), intent)?;
+        let undertaking = self.undertake_fork(source.id, intent, &mut children)?;
         let Some((memory, about)) = memory else {
             let from = (snapshot.disk, Some(snapshot.id));
             return self.fork_disk(source, from, request, undertaking, children, progress).await;
@@ -55,13 +55,13 @@ impl Workspaces {
         &self,
         source: &Workspace,
         request: &ForkRequest,
-        children: Vec<Child>,
+        mut children: Vec<Child>,
         progress: &Arc<dyn Progress>,
     ) -> Result<ForkOutcome, Failure> {
         let _disks = self.use_disks()?;
         let fresh = DiskId::from_uuid(Uuid::now_v7());
         let intent = Self::fork_intent(&children, Some(fresh), self.switch(source, fresh));
-        let undertaking = self.undertake("fork", Some(source.id), intent)?;
+        let undertaking = self.undertake_fork(source.id, intent, &mut children)?;
         let frozen = self.freeze_stopped(source, &undertaking, fresh)?;
         self.fork_disk(source, (frozen, None), request, undertaking, children, progress).await
     }
@@ -84,7 +84,15 @@ impl Workspaces {
             births.spawn(async move {
                 let identity = Identity { id: child.id, hostname: child.name.to_string() };
                 let (dir, disk, on) = (child.dir, child.disk, OnWake::ForkDisk);
-                let born = workspaces.revive_from_disk(&source, &identity, dir, disk, on, &progress).await;
+                let revived = workspaces.revive_from_disk(&source, &identity, dir, disk, on, &progress).await;
+                let born = match revived {
+                    Ok(mut revived) => workspaces.wire_child(&child, &revived.machine).await.map(|wired| {
+                        revived.state.card = wired.as_ref().map(|wired| wired.card.clone());
+                        revived.wired = wired;
+                        revived
+                    }),
+                    failed => failed,
+                };
                 (child, born)
             });
         }

@@ -1,5 +1,7 @@
 //! The intent of an undertaking: what it will create, recorded before it does.
 
+use std::net::Ipv4Addr;
+
 use agentiso_core::{Code, DiskId, Failure, MemoryId, WorkspaceId};
 use agentiso_meta::Operation;
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,9 @@ pub(crate) struct Intent {
     /// Directories of machines it starts.
     #[serde(default, rename = "berths", skip_serializing_if = "Vec::is_empty")]
     pub machine_dirs: Vec<MachineDirName>,
+    /// Addresses it gives to workspaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Ipv4Addr>,
     /// The disk that a machine is switched to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Switch>,

@@ -32,7 +32,7 @@ impl Workspaces {
         let _disks = self.use_disks()?;
         let dir_name = MachineDirName::new(workspace.id);
         let intent = Intent { machine_dirs: vec![dir_name], ..Intent::default() };
-        let undertaking = self.undertake("start", Some(workspace.id), intent)?;
+        let (undertaking, network) = self.network_at_start("start", &workspace, intent)?;
         let pending = self.pending_start(dir_name, workspace.disk, StartDisk::Existing, &with.host)?;
         let started = self.installation.start_in(&with, &pending, false, progress).await?;
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
@@ -40,13 +40,19 @@ impl Workspaces {
         if let Some(bytes) = started.disk_bytes {
             started.machine.announce_disk_size(bytes).await?;
         }
-        let state = self.lasting(&started.machine, dir_name, with.restore_key())?;
+        let wired = self.wire(workspace.id, &started.machine, &network).await?;
+        let mut state = self.lasting(&started.machine, dir_name, with.restore_key())?;
+        state.card = wired.as_ref().map(|wired| wired.card.clone());
         let value = state.to_value()?;
         let workspace = undertaking.finish(|tx| {
             tx.set_running(workspace.id, &value)?;
+            tx.set_network(workspace.id, &network)?;
             tx.set_tier(workspace.id, &tier_name(started.tier))?;
             tx.workspace(workspace.id)
         })?;
+        if let Some(wired) = wired {
+            wired.keep();
+        }
         self.connections.leave(workspace.id, started.machine);
         Ok(view_of(&workspace, Some(&state)))
     }
@@ -98,6 +104,9 @@ impl Workspaces {
     /// Removes the directory and cgroup of a machine that has ended.
     pub(crate) fn clear_up(&self, workspace: &Workspace, state: &MachineState) -> Result<(), Failure> {
         self.connections.forget(workspace.id);
+        if workspace.network.address.is_some() {
+            Arc::clone(&self.net).detach_soon(workspace.id);
+        }
         let dir = self.installation.paths.workspaces_dir();
         let removed = state.dir.remove(&dir);
         removed.map_err(|error| self.installation.io("remove a machine's directory", error))?;

@@ -24,6 +24,9 @@ pub(crate) struct MachineState {
     pub dir: MachineDirName,
     /// The key that a host must have to restore its memory.
     pub restore_key: String,
+    /// Which card it has on the router, if it has a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<String>,
 }
 
 impl MachineState {

@@ -42,6 +42,7 @@ mod lost;
 mod machine;
 mod maintain;
 mod network;
+mod network_upkeep;
 mod open;
 mod ownership;
 mod pool;

@@ -11,11 +11,13 @@ use super::abandoned::Abandoned;
 use super::connections::Connections;
 use super::lock::WorkspaceLock;
 use super::machine::MachineState;
+use super::network_upkeep::Upkeep;
 use super::pool_upkeep::PoolRest;
 use super::shapes::Demand;
 use super::turns::Turns;
 use crate::Installation;
 use crate::disk_store::DisksInUse;
+use crate::network::{Net, RouterLauncher};
 
 /// How long an operation waits for another one on the same workspace.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,17 +32,21 @@ pub struct Workspaces {
     pub(super) turns: Turns,
     pub(super) demand: Demand,
     pub(super) pool_rest: PoolRest,
+    pub(crate) net: Arc<Net>,
+    /// Only where the network is kept up: in a daemon.
+    pub(super) _upkeep: Option<Arc<Upkeep>>,
 }
 
 impl Workspaces {
     /// Opens them and recovers from processes that were killed. Machines are disconnected after each operation.
     pub async fn open(installation: &Installation) -> Result<Self, Failure> {
-        Self::open_with(installation, Connections::none()).await
+        Self::open_with(installation, Connections::none(), installation.router_process()?).await
     }
 
     /// Opens them for a daemon: connections to machines are kept open.
     pub async fn open_to_stay(installation: &Installation) -> Result<Self, Failure> {
-        let workspaces = Self::open_with(installation, Connections::all()).await?;
+        let launcher = installation.router_process()?;
+        let workspaces = Self::open_with(installation, Connections::all(), launcher).await?;
         installation.sweep_disks();
         installation.keep_reserve();
         if !workspaces.meta.read(|read| read.pool())?.is_empty() {
@@ -49,10 +55,23 @@ impl Workspaces {
             // The configuration may have changed since, so let the maintenance check them.
             workspaces.leave_for_later()?;
         }
-        Ok(workspaces)
+        Ok(workspaces.keeping_network())
     }
 
-    async fn open_with(installation: &Installation, connections: Connections) -> Result<Self, Failure> {
+    /// Opens them with another way to start the router of their network.
+    pub async fn open_with_router(
+        installation: &Installation,
+        launcher: Arc<dyn RouterLauncher>,
+    ) -> Result<Self, Failure> {
+        let workspaces = Self::open_with(installation, Connections::all(), launcher).await?;
+        Ok(workspaces.keeping_network())
+    }
+
+    async fn open_with(
+        installation: &Installation,
+        connections: Connections,
+        launcher: Arc<dyn RouterLauncher>,
+    ) -> Result<Self, Failure> {
         let meta = in_place(|| {
             installation.open_disks()?;
             Ok::<_, Failure>(Meta::open(&installation.paths.state_file())?)
@@ -62,7 +81,9 @@ impl Workspaces {
         let turns = Turns::of_host();
         let (demand, pool_rest) = (Demand::default(), PoolRest::default());
         let installation = installation.clone();
-        let workspaces = Self { installation, meta, connections, abandoned, turns, demand, pool_rest };
+        let net = Arc::new(Net::new(&installation.paths, &installation.config.network, launcher)?);
+        let workspaces =
+            Self { installation, meta, connections, abandoned, turns, demand, pool_rest, net, _upkeep: None };
         // Before anything is removed: a database that does not match the disks does not know all of them.
         in_place(|| workspaces.match_files())?;
         workspaces.recover().await?;

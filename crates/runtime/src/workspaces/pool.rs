@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use agentiso_core::progress::Progress;
-use agentiso_core::{Code, DiskId, Failure, ImageName, Resources, WorkspaceId, WorkspaceName};
+use agentiso_core::{
+    Code, DiskId, Failure, ImageName, NetworkRules, NetworkState, Resources, WorkspaceId, WorkspaceName,
+};
 use agentiso_images::store::Image;
 use agentiso_meta::{MetaError, OperationId, PoolMachine, Workspace, WorkspaceState};
 use agentiso_proto::Exec;
@@ -62,9 +64,9 @@ impl Workspaces {
         self.remember_shape(request);
         let shape = self.shape_key(with);
         for _ in 0..TRIES {
-            let Some((ready, undertaking)) = self.claim(&shape)? else { break };
+            let Some((ready, undertaking, network)) = self.claim(&shape, &request.network)? else { break };
             let name = request.name.clone().map_or_else(|| made_up_name(ready.id), Ok)?;
-            match self.wake_claimed(&ready, name, request, image, undertaking).await {
+            match self.wake_claimed(&ready, name, request, image, (undertaking, network)).await {
                 Ok(view) => return Ok(Some(view)),
                 Err(failure) if failure.code() == Code::WorkspaceExists => return Err(failure),
                 Err(failure) => {
@@ -79,20 +81,34 @@ impl Workspaces {
         Ok(None)
     }
 
-    fn claim(&self, shape: &str) -> Result<Option<(PoolMachine, Undertaking<'_>)>, Failure> {
+    /// Takes a machine out of the pool, and reserves an address for it if its rules need one.
+    fn claim(
+        &self,
+        shape: &str,
+        rules: &NetworkRules,
+    ) -> Result<Option<(PoolMachine, Undertaking<'_>, NetworkState)>, Failure> {
+        let addresses = self.free_addresses(usize::from(!rules.is_off()))?;
         let claimed = self.meta.write(|tx| {
-            let Some(ready) = tx.claim(shape)? else { return Ok(None) };
+            let addresses = match addresses(tx)? {
+                Ok(addresses) => addresses,
+                Err(failure) => return Ok(Err(failure)),
+            };
+            let Some(ready) = tx.claim(shape)? else { return Ok(Ok(None)) };
             let dir = MachineState::from_value(&ready.machine).map(|machine| machine.dir);
             let intent = Intent {
                 disks: vec![ready.disk],
                 machine_dirs: dir.into_iter().collect(),
+                addresses,
                 ..Intent::default()
             };
             let value = serde_json::to_value(&intent).unwrap_or_default();
             let operation: OperationId = tx.begin("claim", Some(ready.id), &value)?;
-            Ok::<_, MetaError>(Some((ready, operation, intent)))
-        })?;
-        Ok(claimed.map(|(ready, operation, intent)| (ready, self.resume_undertaking(operation, intent))))
+            Ok::<_, MetaError>(Ok(Some((ready, operation, intent))))
+        })??;
+        Ok(claimed.map(|(ready, operation, intent)| {
+            let network = NetworkState { rules: rules.clone(), address: intent.addresses.first().copied() };
+            (ready, self.resume_undertaking(operation, intent), network)
+        }))
     }
 
     async fn wake_claimed(
@@ -101,12 +117,14 @@ impl Workspaces {
         name: WorkspaceName,
         request: &CreateRequest,
         image: &Image,
-        undertaking: Undertaking<'_>,
+        (undertaking, network): (Undertaking<'_>, NetworkState),
     ) -> Result<WorkspaceView, Failure> {
-        let state = MachineState::from_value(&ready.machine)?;
+        let mut state = MachineState::from_value(&ready.machine)?;
         let machine = self.reconnect(&state).await?;
         let identity = Identity { id: ready.id, hostname: name.to_string() };
         identity.give_to(&machine, OnWake::Start).await?;
+        let wired = self.wire(ready.id, &machine, &network).await?;
+        state.card = wired.as_ref().map(|wired| wired.card.clone());
         let workspace = Workspace {
             id: ready.id,
             name,
@@ -114,15 +132,18 @@ impl Workspaces {
             image_identity: image_identity(image),
             resources: ready.resources,
             created: now(),
-            state: WorkspaceState::Running { machine: ready.machine.clone() },
+            state: WorkspaceState::Running { machine: state.to_value()? },
             disk: ready.disk,
             position: None,
             lineage: None,
             from_pool: true,
             tier: tier_name(Tier::Pool),
-            network: Default::default(),
+            network,
         };
         undertaking.finish(|tx| insert_created(tx, &workspace, request))?;
+        if let Some(wired) = wired {
+            wired.keep();
+        }
         self.connections.leave(workspace.id, machine);
         Ok(view_of(&workspace, Some(&state)))
     }

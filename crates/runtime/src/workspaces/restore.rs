@@ -31,6 +31,7 @@ use super::snapshot::MemoryAbout;
 use super::undertaking::Undertaking;
 use super::views::view_of;
 use super::{Restored, Workspaces};
+use crate::network::Wired;
 use crate::start::{Identity, OnWake, PendingStart, StartDisk, Tier};
 
 /// A machine that was restored or started for a restore or a fork.
@@ -39,6 +40,8 @@ pub(crate) struct Revived {
     pub state: MachineState,
     pub tier: Tier,
     pub hooks: Vec<HookReport>,
+    /// Its place on the network, if it was attached already.
+    pub wired: Option<Wired>,
 }
 
 /// What a workspace is restored to.
@@ -125,11 +128,17 @@ impl Workspaces {
         let Beside { undertaking, revived, after, away } = beside;
         let view = view_of(&after, revived.as_ref().map(|revived| &revived.state));
         let hooks = match revived {
-            Some(Revived { machine, hooks, .. }) => {
+            Some(Revived { machine, hooks, state, .. }) => {
+                self.wire_restored(&workspace, &machine, state).await;
                 self.connections.leave(workspace.id, machine);
                 hooks
             }
-            None => Vec::new(),
+            None => {
+                if workspace.network.address.is_some() {
+                    self.net.detach(workspace.id).await?;
+                }
+                Vec::new()
+            }
         };
         if let Some(present) = present {
             let dir = self.installation.paths.workspaces_dir();
@@ -204,7 +213,7 @@ impl Workspaces {
             let machine = restored.map_err(|error| not_restored(&to.snapshot.name, error))?;
             let hooks = identity.give_to(&machine, OnWake::Restore).await?;
             let state = self.lasting(&machine, dir_name, about.restore_key.clone())?;
-            return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks }));
+            return Ok(Some(Revived { machine, state, tier: Tier::Snapshot, hooks, wired: None }));
         }
         let Some(present) = present else { return Ok(None) };
         present.stand_still().await?;
@@ -232,7 +241,7 @@ impl Workspaces {
             started.machine.announce_disk_size(bytes).await?;
         }
         let state = self.lasting(&started.machine, dir_name, with.restore_key())?;
-        Ok(Revived { machine: started.machine, state, tier: started.tier, hooks })
+        Ok(Revived { machine: started.machine, state, tier: started.tier, hooks, wired: None })
     }
 
     /// The memory of a snapshot, if it has one. Fails if this host cannot restore it.

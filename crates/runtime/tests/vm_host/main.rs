@@ -38,6 +38,12 @@ async fn forks_are_distinct_and_independent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rules_about_the_network_stay_with_their_workspace() {
+    let place = Place::new().await;
+    hosts::network(&place.lab).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn points_are_compared() {
     let place = Place::new().await;
     hosts::comparisons(&place.lab).await;

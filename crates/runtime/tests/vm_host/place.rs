@@ -4,13 +4,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentiso_config::paths::Paths;
+use agentiso_net::control::{ControlSocket, run_router};
+use agentiso_net::dns::Nameservers;
+use agentiso_net::plan::Pool;
+use agentiso_net::{HostUplink, Router, Settings};
 use agentiso_runtime::Installation;
+use agentiso_runtime::network::RouterLauncher;
 use agentiso_runtime::workspaces::Workspaces;
 use agentiso_testing::TestHome;
 use agentiso_testing::hosts::HostLab;
 
 /// Where a workspace keeps its files.
 const KEPT: [&str; 3] = ["disks", "memory", "workspaces"];
+
+/// Runs the router in the process of the test: a test has no command that is one.
+struct InProcess;
+
+impl RouterLauncher for InProcess {
+    fn launch(&self, socket: ControlSocket, pool: &Pool) -> std::io::Result<()> {
+        let settings = Settings { pool: *pool, nameservers: Nameservers::Fixed(Vec::new()) };
+        tokio::spawn(run_router(socket, Router::new(settings, Arc::new(HostUplink))));
+        Ok(())
+    }
+}
 
 /// An installation. Dropping it ends all its machines.
 pub struct Place {
@@ -28,7 +44,7 @@ impl Place {
             config_named: true,
         };
         let installation = Installation::open(paths).unwrap();
-        let workspaces = Workspaces::open_to_stay(&installation).await.unwrap();
+        let workspaces = Workspaces::open_with_router(&installation, Arc::new(InProcess)).await.unwrap();
         let dir = home.path().to_owned();
         let lab = HostLab {
             records: Arc::clone(workspaces.meta()) as _,
