@@ -32,9 +32,9 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Sets everything up, without workspaces. `directory` is the installation's, for one empty file. Must be called in a
-    /// tokio runtime, in the host's network namespace; it waits for the kernel and for programs.
-    pub fn new(settings: Settings, directory: PathBuf) -> Result<Self, BridgeError> {
+    /// Sets everything up, without workspaces. Must be called in a tokio runtime, in the host's network namespace; it
+    /// waits for the kernel and for programs.
+    pub fn new(settings: Settings) -> Result<Self, BridgeError> {
         let namespace = Namespace::new().map_err(BridgeError::at("make a network namespace"))?;
         let shared = Arc::new(Shared::new(settings.pool, namespace, Resolver::new(settings.nameservers)));
         shared.links(prepare).map_err(BridgeError::at("prepare the network namespace"))?;
@@ -46,9 +46,7 @@ impl Bridge {
         let mut tasks = JoinSet::new();
         events::start(&shared, &mut tasks).map_err(BridgeError::at("read the kernel's reports"))?;
         resolver::start(&shared, &mut tasks).map_err(BridgeError::at("start the resolver"))?;
-        let uplink = place(directory)
-            .and_then(|place| Uplink::start(&shared, place))
-            .map_err(BridgeError::at("start the uplink"))?;
+        let uplink = Uplink::start(&shared).map_err(BridgeError::at("start the uplink"))?;
         watch::start(&shared, &mut tasks);
         Ok(Self { instance: Uuid::new_v4().to_string(), uplink, _tasks: tasks, shared })
     }
@@ -138,12 +136,4 @@ fn set(name: &str, value: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
-}
-
-/// The file that the namespace is mounted on, where only the uplink sees it.
-#[expect(clippy::disallowed_methods, reason = "runs once, before the router serves")]
-fn place(directory: PathBuf) -> io::Result<PathBuf> {
-    let place = directory.join("namespace");
-    std::fs::OpenOptions::new().create(true).append(true).open(&place)?;
-    Ok(place)
 }

@@ -20,6 +20,7 @@ mod namespace;
 mod netlink;
 mod nft;
 mod pasta;
+mod requirements;
 mod resolver;
 mod rules;
 mod state;
@@ -28,3 +29,4 @@ mod watch;
 
 pub use backend::Bridge;
 pub use error::BridgeError;
+pub use requirements::{Missing, check, missing};

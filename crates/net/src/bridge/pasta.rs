@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,6 +19,8 @@ pub(super) const PROGRAM: &str = "pasta";
 /// The addresses of the link to the host's network: documentation addresses, which no guest can reach.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const PEER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Where the namespace is mounted for it.
+const PLACE: &str = "/mnt/namespace";
 /// How long it may take until its link is there, and until it is started again.
 const START: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -35,14 +37,12 @@ pub(super) struct Uplink {
 
 impl Uplink {
     /// Starts `pasta` and its supervisor. A host without a network has no uplink until it has one.
-    ///
-    /// `place` is an empty file: the namespace is mounted on it where only `pasta` sees it.
-    pub(super) fn start(shared: &Arc<Shared>, place: PathBuf) -> io::Result<Self> {
+    pub(super) fn start(shared: &Arc<Shared>) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let child = Arc::new(Mutex::new(None));
         let (weak, stopped, running) = (Arc::downgrade(shared), Arc::clone(&stop), Arc::clone(&child));
         // The thread lives as long as the router: `pasta` ends with the thread that started it.
-        let supervise = move || supervise(&weak, &place, &stopped, &running);
+        let supervise = move || supervise(&weak, &stopped, &running);
         let thread = thread::Builder::new().name("uplink".to_owned()).spawn(supervise)?;
         Ok(Self { stop, child, thread: Some(thread) })
     }
@@ -68,11 +68,11 @@ impl Drop for Uplink {
 }
 
 #[expect(clippy::disallowed_methods, reason = "runs in a thread of its own")]
-fn supervise(shared: &Weak<Shared>, place: &Path, stop: &AtomicBool, running: &Mutex<Option<u32>>) {
+fn supervise(shared: &Weak<Shared>, stop: &AtomicBool, running: &Mutex<Option<u32>>) {
     let mut pause = PAUSE;
     while !stop.load(Relaxed) {
         let Some(namespace) = shared.upgrade().map(|shared| shared.namespace.path()) else { return };
-        match spawn(&namespace, place) {
+        match spawn(&namespace) {
             Ok(mut child) => {
                 *running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.id());
                 match configure(shared, &mut child) {
@@ -95,12 +95,15 @@ fn supervise(shared: &Weak<Shared>, place: &Path, stop: &AtomicBool, running: &M
 }
 
 #[expect(clippy::disallowed_methods, reason = "runs in a thread of its own")]
-fn spawn(namespace: &Path, place: &Path) -> io::Result<Child> {
+fn spawn(namespace: &Path) -> io::Result<Child> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "sh", "-c"]);
-    // Opening the namespace needs rights that `pasta` has given up by then; opening a file does not.
-    command.arg("mount --bind \"$0\" \"$1\" && shift && exec \"$@\"").arg(namespace).arg(place);
-    command.args([PROGRAM, "--foreground", "--quiet", "--netns-only", "--netns"]).arg(place);
+    // `pasta` has given up the right to open the namespace of another process by the time it does, so the namespace
+    // is mounted on a file, which only this process sees.
+    command
+        .arg(format!("mount -t tmpfs none /mnt && : >{PLACE} && mount --bind \"$0\" {PLACE} && exec \"$@\""));
+    command.arg(namespace);
+    command.args([PROGRAM, "--foreground", "--quiet", "--netns-only", "--netns", PLACE]);
     command.args(["--runas", "0", "--ns-ifname", UPLINK, "--ipv4-only", "--no-map-gw"]);
     command.args(["--address", &ADDRESS.to_string(), "--netmask", "24", "--gateway", &PEER.to_string()]);
     // No port leads in, and none of the namespace leads to the host's loopback.

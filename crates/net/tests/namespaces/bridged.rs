@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use agentiso_core::NetworkRules;
@@ -18,10 +18,10 @@ use agentiso_policy::egress::Policy;
 use crate::support::*;
 
 /// A bridge, once its uplink is there.
-pub fn start_bridge(resolv_conf: PathBuf, directory: &Path) -> Bridge {
+pub fn start_bridge(resolv_conf: PathBuf) -> Bridge {
     let pool = Pool::parse(DEFAULT_POOL).unwrap();
     let settings = Settings { pool, nameservers: Nameservers::Host(resolv_conf) };
-    let bridge = Bridge::new(settings, directory.to_owned()).unwrap();
+    let bridge = Bridge::new(settings).unwrap();
     wait_until("the uplink has a route", || {
         inside(&bridge, "ip route show table 100").contains("default via")
     });
