@@ -35,7 +35,7 @@ pub struct Network {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {
-    /// What suits the host.
+    /// What needs nothing of the host: the router in user space.
     #[default]
     Auto,
     /// A router in user space, which needs no privileges.

@@ -231,8 +231,9 @@ pub(super) const SECTIONS: &[Section] = &[
             key(
                 "backend",
                 "\"auto\"",
-                "\"user\" (a router in user space, which needs no privileges), \"bridge\" (not available yet) or \
-                 \"auto\" (what suits the host).",
+                "\"user\" (a router in user space, which needs no privileges), \"bridge\" (TAP devices \
+                 and nftables in a network namespace, which needs root, nftables and passt) or \"auto\" (the same as \
+                 \"user\").",
             ),
             key(
                 "pool",

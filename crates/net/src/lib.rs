@@ -5,6 +5,8 @@
 //! There is no shared segment, and nothing of the host's network is changed.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod backend;
+pub mod bridge;
 pub mod control;
 mod counters;
 pub mod dns;
@@ -19,6 +21,7 @@ pub mod plan;
 mod router;
 mod uplink;
 
+pub use backend::Backend;
 pub use counters::Counters;
 pub use limits::Limits;
 pub use log::{LogEntry, LogEvent};

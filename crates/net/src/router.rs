@@ -85,6 +85,9 @@ pub enum RouterError {
     /// The descriptor is not the end of a card.
     #[error("the socket of the card cannot be used")]
     Socket(#[source] io::Error),
+    /// The bridge could not be changed.
+    #[error(transparent)]
+    Bridge(#[from] crate::bridge::BridgeError),
 }
 
 impl Explain for RouterError {
@@ -95,6 +98,7 @@ impl Explain for RouterError {
             Self::NotAttached(_) => Code::WorkspaceNotRunning,
             Self::Proxy(error) => error.code(),
             Self::Socket(source) => Code::of_io(source),
+            Self::Bridge(error) => error.code(),
         }
     }
 
@@ -106,6 +110,7 @@ impl Explain for RouterError {
             Self::Mtu(_) => "choose another MTU".to_owned(),
             Self::NotAttached(_) => "start the workspace, or attach its machine".to_owned(),
             Self::Socket(_) => "attach the machine again".to_owned(),
+            Self::Bridge(error) => return error.remedy(),
         })
     }
 }
@@ -201,17 +206,7 @@ impl Router {
     /// gets a new card, and its flows end.
     pub fn attach(&self, spec: MachineSpec, socket: OwnedFd) -> Result<(), RouterError> {
         let mut specs = write(&self.specs);
-        let pool = self.shared.pool;
-        let reserved = [pool.gateway(), pool.range().network(), pool.range().broadcast()];
-        if !pool.range().contains(&spec.address) || reserved.contains(&spec.address) {
-            return Err(RouterError::AddressOutsidePool(spec.address));
-        }
-        if specs.values().any(|other| other.address == spec.address && other.workspace != spec.workspace) {
-            return Err(RouterError::AddressTaken(spec.address));
-        }
-        if !(MIN_MTU..=MAX_MTU).contains(&spec.mtu) {
-            return Err(RouterError::Mtu(spec.mtu));
-        }
+        check(&self.shared.pool, &spec, specs.values())?;
         let link = Link::new(socket).map_err(RouterError::Socket)?;
         if let Some(before) = specs.remove(&spec.workspace)
             && let Some(machine) = write(&self.shared.machines).remove(&before.address)
@@ -309,6 +304,25 @@ impl Router {
     pub fn subscribe(&self, from: u64) -> (Vec<LogEntry>, broadcast::Receiver<LogEntry>) {
         self.shared.log.subscribe(from)
     }
+}
+
+/// Checks a machine before it is attached beside others.
+pub(crate) fn check<'a>(
+    pool: &Pool,
+    spec: &MachineSpec,
+    mut others: impl Iterator<Item = &'a MachineSpec>,
+) -> Result<(), RouterError> {
+    let reserved = [pool.gateway(), pool.range().network(), pool.range().broadcast()];
+    if !pool.range().contains(&spec.address) || reserved.contains(&spec.address) {
+        return Err(RouterError::AddressOutsidePool(spec.address));
+    }
+    if others.any(|other| other.address == spec.address && other.workspace != spec.workspace) {
+        return Err(RouterError::AddressTaken(spec.address));
+    }
+    if !(MIN_MTU..=MAX_MTU).contains(&spec.mtu) {
+        return Err(RouterError::Mtu(spec.mtu));
+    }
+    Ok(())
 }
 
 impl Drop for Router {

@@ -25,8 +25,9 @@ pub use error::VmError;
 pub use hardware::{Accel, Hardware, LinkKind};
 pub use isolation::{Access, Isolation, NotIsolated, Shown};
 pub use machine::{
-    DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine, MachineRecord, Prepared, RestoreFrom,
-    SaveFailure, SaveRequest, SavedState, Standby, Standstill, TakeMemory, TakenMemory, root_disk,
+    DeviceState, DiskFreeze, Fill, GuestKernel, Host, Launch, Machine, MachineRecord, Plug, Prepared,
+    RestoreFrom, SaveFailure, SaveRequest, SavedState, Standby, Standstill, TakeMemory, TakenMemory,
+    root_disk,
 };
 pub use probe::{Acceleration, LinkChoice, choose_link, last_known, missing_device, probe};
 pub use qmp::{Event, Qmp, QmpError};

@@ -71,6 +71,7 @@ pub struct RouterClient {
     pid: u32,
     instance: String,
     pool: String,
+    backend: String,
 }
 
 impl RouterClient {
@@ -79,11 +80,12 @@ impl RouterClient {
         let connected = UnixStream::connect(path).await;
         let stream =
             connected.map_err(|source| ControlError::Unreachable { path: path.to_owned(), source })?;
-        let mut client = Self { stream, pid: 0, instance: String::new(), pool: String::new() };
+        let (instance, pool, backend) = Default::default();
+        let mut client = Self { stream, pid: 0, instance, pool, backend };
         match client.request(&Request::Hello { oldest: VERSION, newest: VERSION }).await? {
-            Response::Hello { pid, instance, pool, .. } => {
+            Response::Hello { pid, instance, pool, backend, .. } => {
                 client.pid = pid;
-                (client.instance, client.pool) = (instance, pool);
+                (client.instance, client.pool, client.backend) = (instance, pool, backend);
             }
             _ => return Err(ControlError::Unexpected),
         }
@@ -105,13 +107,24 @@ impl RouterClient {
         &self.pool
     }
 
-    /// Attaches a machine with its policy; `socket` is the router's end of its card.
-    pub async fn attach(&mut self, machine: MachineSpec, socket: OwnedFd) -> Result<(), ControlError> {
+    /// The router's back end: `user` or `bridge`.
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
+
+    /// Attaches a machine with its policy; `socket` is the router's end of its card. A router with TAP devices returns
+    /// the file of one, for QEMU, and closes the socket.
+    pub async fn attach(
+        &mut self,
+        machine: MachineSpec,
+        socket: OwnedFd,
+    ) -> Result<Option<OwnedFd>, ControlError> {
         let request = Request::Attach { machine: Box::new(machine) };
         write(&mut self.stream, &request).await.map_err(ControlError::Lost)?;
         descriptor::send(&self.stream, &socket).await.map_err(ControlError::Lost)?;
         match self.answer().await? {
-            Response::Done => Ok(()),
+            Response::Done => Ok(None),
+            Response::Device => descriptor::receive(&self.stream).await.map(Some).map_err(ControlError::Lost),
             _ => Err(ControlError::Unexpected),
         }
     }

@@ -87,7 +87,11 @@ pub enum Response {
         instance: String,
         /// The addresses of workspaces.
         pool: String,
+        /// The back end: `user` or `bridge`.
+        backend: String,
     },
+    /// The machine is attached, and has a TAP device instead of the card that was sent. Its file follows as a descriptor.
+    Device,
     /// The request was carried out.
     Done,
     /// The attached machines.
@@ -162,7 +166,8 @@ mod tests {
             r#"{{"sequence":3,"at_ms":1700000000000,"workspace":"{WORKSPACE}","event":"closed","protocol":"tcp","name":"a.example","address":"93.184.216.34","port":443,"rule":"allow_internet: true","bytes_sent":1,"bytes_received":2,"duration_ms":5}}"#
         );
         let samples = [
-            r#"{"response":"hello","version":1,"pid":42,"instance":"i","pool":"10.99.0.0/16"}"#.to_owned(),
+            r#"{"response":"hello","version":1,"pid":42,"instance":"i","pool":"10.99.0.0/16","backend":"user"}"#.to_owned(),
+            r#"{"response":"device"}"#.to_owned(),
             r#"{"response":"done"}"#.to_owned(),
             r#"{"response":"machines","machines":[]}"#.to_owned(),
             format!(r#"{{"response":"log","entries":[{entry}]}}"#),

@@ -15,7 +15,7 @@ use super::ControlSocket;
 use super::descriptor;
 use super::message::{Request, Response, VERSION};
 use super::transport::{read, write};
-use crate::router::Router;
+use crate::backend::Backend;
 
 /// How long a router without machines waits for one.
 const UNUSED: Duration = Duration::from_secs(60);
@@ -24,10 +24,10 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// Runs a router until a daemon asks it to stop, until it has had no machine for a minute, or until the installation is
 /// removed. Its machines go on while no daemon is connected.
-pub async fn run_router(socket: ControlSocket, router: Router) -> io::Result<()> {
+pub async fn run_router(socket: ControlSocket, router: impl Into<Backend>) -> io::Result<()> {
     allow_many_files();
     let listener = UnixListener::from_std(socket.listener.try_clone()?)?;
-    let router = Arc::new(router);
+    let router = Arc::new(router.into());
     let stop = Arc::new(Notify::new());
     let mut clients = JoinSet::new();
     let mut look = tokio::time::interval(LOOK);
@@ -68,7 +68,7 @@ fn allow_many_files() {
     }
 }
 
-async fn serve(mut stream: UnixStream, router: &Router, stop: &Notify) -> io::Result<()> {
+async fn serve(mut stream: UnixStream, router: &Arc<Backend>, stop: &Notify) -> io::Result<()> {
     let user = stream.peer_cred()?.uid();
     if user != 0 && user != rustix::process::geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
@@ -96,9 +96,15 @@ async fn serve(mut stream: UnixStream, router: &Router, stop: &Notify) -> io::Re
         let response = match request {
             Request::Attach { machine } => {
                 let card = descriptor::receive(&stream).await?;
-                router.attach(*machine, card).map(|()| Response::Done).map_err(Failure::from)
+                let attached = aside(router, move |router| router.attach(*machine, card)).await?;
+                if let Ok(Some(device)) = attached {
+                    write(&mut stream, &Response::Device).await?;
+                    descriptor::send(&stream, &device).await?;
+                    continue;
+                }
+                attached.map(|_| Response::Done).map_err(Failure::from)
             }
-            request => carry_out(router, request),
+            request => aside(router, move |router| carry_out(router, request)).await?,
         };
         let response = response.unwrap_or_else(refusal);
         write(&mut stream, &response).await?;
@@ -110,13 +116,14 @@ async fn serve(mut stream: UnixStream, router: &Router, stop: &Notify) -> io::Re
     Ok(())
 }
 
-fn greet(router: &Router, oldest: u32, newest: u32) -> Result<Response, Failure> {
+fn greet(router: &Backend, oldest: u32, newest: u32) -> Result<Response, Failure> {
     if (oldest..=newest).contains(&VERSION) {
         return Ok(Response::Hello {
             version: VERSION,
             pid: std::process::id(),
             instance: router.instance().to_owned(),
             pool: router.pool().range().to_string(),
+            backend: router.name().to_owned(),
         });
     }
     let message =
@@ -124,7 +131,19 @@ fn greet(router: &Router, oldest: u32, newest: u32) -> Result<Response, Failure>
     Err(Failure::new(Code::Unsupported, message).with_remedy("stop the router, then start it again"))
 }
 
-fn carry_out(router: &Router, request: Request) -> Result<Response, Failure> {
+/// Does something with the back end, in a thread that may wait if it has to.
+async fn aside<T: Send + 'static>(
+    router: &Arc<Backend>,
+    change: impl FnOnce(&Backend) -> T + Send + 'static,
+) -> io::Result<T> {
+    if !router.waits() {
+        return Ok(change(router));
+    }
+    let router = Arc::clone(router);
+    tokio::task::spawn_blocking(move || change(&router)).await.map_err(io::Error::other)
+}
+
+fn carry_out(router: &Backend, request: Request) -> Result<Response, Failure> {
     match request {
         Request::Hello { .. } | Request::Subscribe { .. } | Request::Attach { .. } => {
             return Err(Failure::new(Code::ProtocolViolation, "not a request at this point"));
@@ -152,7 +171,7 @@ fn refusal(failure: Failure) -> Response {
 }
 
 /// Sends the log and everything that is added to it, until the subscriber is gone.
-async fn follow(stream: &mut UnixStream, router: &Router, from: u64) -> io::Result<()> {
+async fn follow(stream: &mut UnixStream, router: &Backend, from: u64) -> io::Result<()> {
     let (past, mut live) = router.subscribe(from);
     for entry in past {
         write(stream, &Response::Entry { entry }).await?;

@@ -2,16 +2,15 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{DNSClass, RData, Record, RecordType};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::cache::Lookup;
-use super::names;
-use crate::machine::Machine;
-use agentiso_policy::egress::{Destination, Policy, Protocol, Rule};
+use super::{Asker, names};
+use agentiso_policy::egress::{Destination, Policy, Rule};
 
 /// Names in a row that point to another name.
 const MAX_ALIASES: usize = 8;
@@ -36,24 +35,24 @@ pub fn parse_query(bytes: &[u8]) -> Option<(Message, Query)> {
 }
 
 /// Answers a query that came in a datagram. If the answer does not fit into one, the guest is told to use TCP.
-pub(crate) async fn answer_datagram(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Vec<u8>> {
-    let answer = answer(machine, bytes).await?;
+pub(crate) async fn answer_datagram(asker: &impl Asker, bytes: &[u8]) -> Option<Vec<u8>> {
+    let answer = answer(asker, bytes).await?;
     let offered =
         answer.edns.as_ref().map_or(MIN_DATAGRAM, Edns::max_payload).clamp(MIN_DATAGRAM, MAX_DATAGRAM);
-    let limit = usize::from(offered).min(machine.card.mtu - 28);
+    let limit = usize::from(offered).min(asker.mtu() - 28);
     let bytes = answer.to_vec().ok()?;
     if bytes.len() <= limit { Some(bytes) } else { answer.truncate().to_vec().ok() }
 }
 
 /// Answers the queries of a TCP connection, one after the other.
-pub(crate) async fn serve_stream(machine: Arc<Machine>, mut stream: DuplexStream) {
+pub(crate) async fn serve_stream(asker: Arc<impl Asker>, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     while let Ok(Ok(length)) = tokio::time::timeout(STREAM_IDLE, stream.read_u16()).await {
         let mut query = vec![0; usize::from(length)];
         let read = tokio::time::timeout(STREAM_IDLE, stream.read_exact(&mut query)).await;
-        if !matches!(read, Ok(Ok(_))) || !machine.take_query() {
+        if !matches!(read, Ok(Ok(_))) || !asker.take_query() {
             return;
         }
-        let Some(answer) = answer(&machine, &query).await.and_then(|answer| answer.to_vec().ok()) else {
+        let Some(answer) = answer(&*asker, &query).await.and_then(|answer| answer.to_vec().ok()) else {
             return;
         };
         let Ok(length) = u16::try_from(answer.len()) else { return };
@@ -64,10 +63,10 @@ pub(crate) async fn serve_stream(machine: Arc<Machine>, mut stream: DuplexStream
 }
 
 /// Answers a query. A message that is not a query has no answer.
-async fn answer(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Message> {
+async fn answer(asker: &impl Asker, bytes: &[u8]) -> Option<Message> {
     let (request, query) = parse_query(bytes)?;
-    machine.count_query();
-    let (code, answers) = match resolve(machine, &query).await {
+    asker.count_query();
+    let (code, answers) = match resolve(asker, &query).await {
         Ok(answers) => (ResponseCode::NoError, answers),
         Err(code) => (code, Vec::new()),
     };
@@ -85,26 +84,26 @@ async fn answer(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Message> {
     Some(response)
 }
 
-async fn resolve(machine: &Arc<Machine>, query: &Query) -> Result<Vec<Record>, ResponseCode> {
+async fn resolve(asker: &impl Asker, query: &Query) -> Result<Vec<Record>, ResponseCode> {
     let name = names::text(query.name()).ok_or(ResponseCode::Refused)?;
-    let policy = machine.policy().ok_or(ResponseCode::Refused)?;
+    let policy = asker.policy().ok_or(ResponseCode::Refused)?;
     let verdict = policy.name_verdict(&name);
     if !verdict.allowed {
-        return Err(refuse(machine, name, &verdict.rule));
+        return Err(refuse(asker, name, &verdict.rule));
     }
     match query.query_type() {
         _ if query.query_class() != DNSClass::IN => Err(ResponseCode::NotImp),
         // IPv6 is off. Service bindings carry addresses and keys that would get around the policy.
         RecordType::AAAA | RecordType::HTTPS | RecordType::SVCB => Ok(Vec::new()),
         RecordType::ANY | RecordType::AXFR | RecordType::IXFR | RecordType::ZERO => Err(ResponseCode::NotImp),
-        RecordType::PTR => resolve_address(machine, &policy, name).await,
-        kind => follow(machine, &policy, name, kind, query).await,
+        RecordType::PTR => resolve_address(asker, &policy, name).await,
+        kind => follow(asker, &policy, name, kind, query).await,
     }
 }
 
 /// Asks the host's resolvers; a name that does not exist, and a resolver that fails, end the query.
-async fn lookup(machine: &Machine, name: &str, kind: RecordType) -> Result<Arc<Lookup>, ResponseCode> {
-    match machine.resolver().lookup(name, kind).await {
+async fn lookup(asker: &impl Asker, name: &str, kind: RecordType) -> Result<Arc<Lookup>, ResponseCode> {
+    match asker.resolver().lookup(name, kind).await {
         Ok(lookup) if lookup.code == ResponseCode::NoError => Ok(lookup),
         Ok(lookup) => Err(lookup.code),
         Err(error) => {
@@ -115,30 +114,30 @@ async fn lookup(machine: &Machine, name: &str, kind: RecordType) -> Result<Arc<L
 }
 
 /// Logs a refused name.
-fn refuse(machine: &Machine, name: String, rule: &Rule) -> ResponseCode {
-    machine.log_refused(Protocol::Udp, Some(name), None, rule);
+fn refuse(asker: &impl Asker, name: String, rule: &Rule) -> ResponseCode {
+    asker.refuse_name(name, rule);
     ResponseCode::Refused
 }
 
 /// The name of an address: only of addresses that can be reached, because the host's resolver also knows private ones.
 async fn resolve_address(
-    machine: &Machine,
+    asker: &impl Asker,
     policy: &Policy,
     name: String,
 ) -> Result<Vec<Record>, ResponseCode> {
     let Some(address) = names::reverse_address(&name) else {
         return Err(ResponseCode::NXDomain);
     };
-    if let Some(rule) = closed(machine, policy, address) {
-        return Err(refuse(machine, name, &rule));
+    if let Some(rule) = closed(asker, policy, address) {
+        return Err(refuse(asker, name, &rule));
     }
-    let found = lookup(machine, &name, RecordType::PTR).await?;
+    let found = lookup(asker, &name, RecordType::PTR).await?;
     Ok(found.answers.iter().filter(|record| record.record_type() == RecordType::PTR).cloned().collect())
 }
 
 /// Resolves a name, following aliases, and pins the addresses.
 async fn follow(
-    machine: &Arc<Machine>,
+    asker: &impl Asker,
     policy: &Policy,
     name: String,
     kind: RecordType,
@@ -147,7 +146,7 @@ async fn follow(
     let mut found = Vec::new();
     let mut current = query.name().clone();
     let mut current_text = name.clone();
-    let mut answer = lookup(machine, &name, kind).await?;
+    let mut answer = lookup(asker, &name, kind).await?;
     for _ in 0..=MAX_ALIASES {
         let of_current = |record: &&Record| record.name.eq_ignore_root(&current);
         let wanted: Vec<Record> = answer
@@ -164,20 +163,20 @@ async fn follow(
         match alias {
             None if wanted.is_empty() && current_text != name && !answers_for(&answer.answers, &current) => {
                 // The resolver gave the alias alone.
-                let next = lookup(machine, &current_text, kind).await?;
+                let next = lookup(asker, &current_text, kind).await?;
                 if !answers_for(&next.answers, &current) {
                     return Ok(found);
                 }
                 answer = next;
             }
             None => {
-                found.extend(allowed(machine, policy, &name, wanted)?);
+                found.extend(allowed(asker, policy, &name, wanted).await?);
                 return Ok(found);
             }
             Some((record, target)) => {
                 let text = names::text(&target).ok_or(ResponseCode::Refused)?;
                 if let Rule::DenyDomain(pattern) = policy.name_verdict(&text).rule {
-                    return Err(refuse(machine, name, &Rule::DenyDomain(pattern)));
+                    return Err(refuse(asker, name, &Rule::DenyDomain(pattern)));
                 }
                 found.push(record);
                 (current, current_text) = (target, text);
@@ -192,38 +191,41 @@ fn answers_for(answers: &[Record], name: &hickory_proto::rr::Name) -> bool {
 }
 
 /// Drops closed addresses from an answer and pins the others. If none is left, the name is refused.
-fn allowed(
-    machine: &Machine,
+async fn allowed(
+    asker: &impl Asker,
     policy: &Policy,
     name: &str,
     records: Vec<Record>,
 ) -> Result<Vec<Record>, ResponseCode> {
     let mut open = Vec::new();
+    let mut pinned = Vec::new();
     let mut refused_by = None;
     for record in records {
         let RData::A(address) = &record.data else {
             open.push(record);
             continue;
         };
-        match closed(machine, policy, address.0) {
+        match closed(asker, policy, address.0) {
             Some(rule) => refused_by = Some(rule),
             None => {
-                let lifetime = Duration::from_secs(record.ttl.into());
-                machine.pins().pin(address.0, name, lifetime, Instant::now());
+                pinned.push((address.0, Duration::from_secs(record.ttl.into())));
                 open.push(record);
             }
         }
     }
+    if !pinned.is_empty() {
+        asker.pin(name, pinned).await;
+    }
     match refused_by {
-        Some(rule) if open.is_empty() => Err(refuse(machine, name.to_owned(), &rule)),
+        Some(rule) if open.is_empty() => Err(refuse(asker, name.to_owned(), &rule)),
         _ => Ok(open),
     }
 }
 
 /// Why an address must not be in an answer.
-fn closed(machine: &Machine, policy: &Policy, address: Ipv4Addr) -> Option<Rule> {
-    let is_host = machine.is_own_address(address);
+fn closed(asker: &impl Asker, policy: &Policy, address: Ipv4Addr) -> Option<Rule> {
+    let is_host = asker.is_own_address(address);
     let verdict = policy.answer_verdict(&Destination { address: address.into(), is_host, names: &[] });
-    let in_pool = machine.is_in_pool(address);
+    let in_pool = asker.is_in_pool(address);
     if in_pool { Some(Rule::NoSuchWorkspace) } else { (!verdict.allowed).then_some(verdict.rule) }
 }

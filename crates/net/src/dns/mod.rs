@@ -5,6 +5,7 @@
 //! this workspace, which is what `allow_domains` goes by when the guest connects. IPv6 is off, so AAAA is answered empty.
 
 mod answer;
+mod asker;
 mod cache;
 mod names;
 mod pins;
@@ -12,6 +13,7 @@ mod upstream;
 
 pub use answer::parse_query;
 pub(crate) use answer::{answer_datagram, serve_stream};
+pub(crate) use asker::Asker;
 pub(crate) use pins::Pins;
 pub use upstream::Nameservers;
 pub(crate) use upstream::Resolver;

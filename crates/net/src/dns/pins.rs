@@ -37,6 +37,17 @@ impl Pins {
         names.filter(|(_, expires)| *expires > now).map(|(name, _)| name.clone()).collect()
     }
 
+    /// Every address with its names, the last one first, and how long the last of them is valid.
+    pub(crate) fn list(&self, now: Instant) -> Vec<(Ipv4Addr, Vec<String>, Duration)> {
+        let entry = |(address, names): (&Ipv4Addr, &Vec<(String, Instant)>)| {
+            let valid: Vec<_> = names.iter().filter(|(_, expires)| *expires > now).collect();
+            let last = valid.iter().map(|(_, expires)| *expires).max()?;
+            let names = valid.iter().map(|(name, _)| name.clone()).collect();
+            Some((*address, names, last.saturating_duration_since(now)))
+        };
+        self.by_address.iter().filter_map(entry).collect()
+    }
+
     fn make_room(&mut self, now: Instant) {
         self.by_address.retain(|_, names| names.iter().any(|(_, expires)| *expires > now));
         if self.by_address.len() >= MAX_ADDRESSES {

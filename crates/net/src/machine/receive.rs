@@ -104,7 +104,7 @@ impl Machine {
         let (machine, query) = (Arc::clone(self), payload.to_vec());
         self.spawn(async move {
             let _permit = permit;
-            if let Some(answer) = crate::dns::answer_datagram(&machine, &query).await {
+            if let Some(answer) = crate::dns::answer_datagram(&*machine, &query).await {
                 machine.send(machine.framer.udp(machine.card.gateway, 53, source, &answer));
             }
         });

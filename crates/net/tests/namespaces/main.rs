@@ -7,6 +7,7 @@
 )]
 
 mod attempts;
+mod bridged;
 mod sockets;
 #[path = "../packets/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]

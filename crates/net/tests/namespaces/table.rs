@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use agentiso_core::WorkspaceId;
+use agentiso_net::bridge::Bridge;
 use agentiso_net::dns::Nameservers;
 use agentiso_net::plan::{DEFAULT_POOL, Pool};
 use agentiso_net::{HostUplink, LogEntry, LogEvent, Router, Settings};
@@ -12,9 +13,44 @@ use agentiso_testing::internet::Internet;
 use agentiso_testing::internet::places::{CARRIER, HOST, LINK_LOCAL, METADATA, OTHER, PRIVATE, WEB};
 use agentiso_testing::internet::table::{How, Row, TABLE, To, workspaces};
 
+use tokio::sync::broadcast;
+
 use crate::attempts::{Outcome, attempt, resolve};
+use crate::bridged::{start_bridge, tap_guest};
 use crate::sockets::on_host;
 use crate::support::*;
+
+/// A back end, as the table sees it.
+trait Network {
+    fn read(&self, from: u64) -> (Vec<LogEntry>, broadcast::Receiver<LogEntry>);
+}
+
+impl Network for Router {
+    fn read(&self, from: u64) -> (Vec<LogEntry>, broadcast::Receiver<LogEntry>) {
+        self.subscribe(from)
+    }
+}
+
+impl Network for Bridge {
+    fn read(&self, from: u64) -> (Vec<LogEntry>, broadcast::Receiver<LogEntry>) {
+        self.subscribe(from)
+    }
+}
+
+#[test]
+fn the_table_holds_for_the_bridge() {
+    let internet = Internet::new();
+    let resolv_conf = internet.resolv_conf();
+    on_host(&internet, || async {
+        let bridge = start_bridge(resolv_conf);
+        let mut guests = BTreeMap::new();
+        for (last, (name, rules)) in (2..).zip(workspaces()) {
+            guests.insert(name, tap_guest(&bridge, last, rules));
+        }
+        check_rows(&bridge, &mut guests).await;
+    });
+    check_what_arrived(&internet);
+}
 
 #[test]
 fn the_table_holds_for_the_user_space_router() {
@@ -28,22 +64,27 @@ fn the_table_holds_for_the_user_space_router() {
         for (last, (name, rules)) in (2..).zip(workspaces()) {
             guests.insert(name, net.guest(last, rules));
         }
-        let ids: BTreeMap<_, _> =
-            (2..).zip(workspaces()).map(|(last, (name, _))| (name, workspace(last))).collect();
-        for row in TABLE {
-            let sequence = net.router.log(0, usize::MAX).last().map_or(0, |entry| entry.sequence + 1);
-            let outcome = try_row(&mut guests, row).await;
-            let entry = logged(&net, sequence, ids[row.from]).await;
-            let verdict = match entry.event {
-                LogEvent::Opened => "allowed",
-                LogEvent::Refused => "refused",
-                other => panic!("{other:?} is logged for {row:?}: {entry:?}"),
-            };
-            assert_eq!(format!("{verdict}: {}", entry.rule), row.expected, "{row:?}");
-            assert_eq!(outcome == Outcome::Reached, row.is_allowed(), "{row:?} was {outcome:?}");
-        }
+        check_rows(&net.router, &mut guests).await;
     });
     check_what_arrived(&internet);
+}
+
+/// Checks every row by trying it and by reading the log.
+async fn check_rows(network: &impl Network, guests: &mut BTreeMap<&'static str, Guest>) {
+    let ids: BTreeMap<_, _> =
+        (2..).zip(workspaces()).map(|(last, (name, _))| (name, workspace(last))).collect();
+    for row in TABLE {
+        let sequence = network.read(0).0.last().map_or(0, |entry| entry.sequence + 1);
+        let outcome = try_row(guests, row).await;
+        let entry = logged(network, sequence, ids[row.from]).await;
+        let verdict = match entry.event {
+            LogEvent::Opened => "allowed",
+            LogEvent::Refused => "refused",
+            other => panic!("{other:?} is logged for {row:?}: {entry:?}"),
+        };
+        assert_eq!(format!("{verdict}: {}", entry.rule), row.expected, "{row:?}");
+        assert_eq!(outcome == Outcome::Reached, row.is_allowed(), "{row:?} was {outcome:?}");
+    }
 }
 
 /// Tries one row; the other workspace answers meanwhile.
@@ -74,8 +115,8 @@ async fn try_row(guests: &mut BTreeMap<&'static str, Guest>, row: &Row) -> Outco
 }
 
 /// The first entry about a workspace's attempt.
-async fn logged(net: &Net, from: u64, workspace: WorkspaceId) -> LogEntry {
-    let (past, mut live) = net.router.subscribe(from);
+async fn logged(network: &impl Network, from: u64, workspace: WorkspaceId) -> LogEntry {
+    let (past, mut live) = network.read(from);
     let matches = |entry: &LogEntry| entry.workspace == workspace && entry.event != LogEvent::Closed;
     let find = async {
         if let Some(entry) = past.into_iter().find(matches) {

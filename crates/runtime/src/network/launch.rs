@@ -11,23 +11,45 @@ use std::sync::Arc;
 
 use agentiso_blocking::in_place;
 use agentiso_core::{Code, Failure};
+use agentiso_net::bridge::Bridge;
 use agentiso_net::control::{ControlSocket, run_router};
 use agentiso_net::dns::Nameservers;
 use agentiso_net::plan::Pool;
-use agentiso_net::{HostUplink, Router, Settings};
+use agentiso_net::{Backend, HostUplink, Router, Settings};
 use agentiso_vmm::qemu::Credentials;
 
 /// The hidden command that is the router.
 const COMMAND: &str = "network-router";
 /// The host's resolvers.
 const RESOLVERS: &str = "/etc/resolv.conf";
+/// Where the programs are that the bridge needs.
+const PROGRAMS: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// A log of a router that is longer is begun anew.
 const LONG_LOG: u64 = 8 << 20;
 
 /// Starts routers.
 pub trait RouterLauncher: Send + Sync {
     /// Starts a router that serves this socket. It has to outlive the caller.
-    fn launch(&self, socket: ControlSocket, pool: &Pool) -> io::Result<()>;
+    fn launch(&self, socket: ControlSocket, kind: RouterKind, pool: &Pool) -> io::Result<()>;
+}
+
+/// Which back end a router has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RouterKind {
+    /// A router in user space.
+    User,
+    /// A bridge in a network namespace.
+    Bridge,
+}
+
+impl RouterKind {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Bridge => "bridge",
+        }
+    }
 }
 
 /// Starts the router as a process of its own: this program, with a hidden command.
@@ -42,21 +64,24 @@ pub struct RouterProcess {
 }
 
 impl RouterLauncher for RouterProcess {
-    fn launch(&self, socket: ControlSocket, pool: &Pool) -> io::Result<()> {
-        in_place(|| self.spawn(socket, pool))
+    fn launch(&self, socket: ControlSocket, kind: RouterKind, pool: &Pool) -> io::Result<()> {
+        in_place(|| self.spawn(socket, kind, pool))
     }
 }
 
 impl RouterProcess {
     #[expect(clippy::disallowed_methods, reason = "called through `in_place`")]
-    fn spawn(&self, socket: ControlSocket, pool: &Pool) -> io::Result<()> {
+    fn spawn(&self, socket: ControlSocket, kind: RouterKind, pool: &Pool) -> io::Result<()> {
         let (listener, lock) = socket.into_descriptors();
         let inherited = [listener.as_raw_fd(), lock.as_raw_fd()];
         let mut command = Command::new(&self.program);
-        command.arg(COMMAND).arg(pool.range().to_string()).args(inherited.map(|fd| fd.to_string()));
-        command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .args([COMMAND, kind.name(), &pool.range().to_string()])
+            .args(inherited.map(|fd| fd.to_string()));
+        command.env_clear().env("PATH", PROGRAMS).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(self.open_log()?);
-        if let Some(user) = &self.user {
+        // The bridge needs root.
+        if let Some(user) = self.user.as_ref().filter(|_| kind == RouterKind::User) {
             command.uid(user.uid).gid(user.gid);
         }
         // SAFETY: only system calls that are safe between fork and exec, on descriptors that are open in the child too.
@@ -101,7 +126,7 @@ pub fn is_router(arguments: &[String]) -> bool {
 /// Runs the router in this process, with the arguments that [`RouterProcess`] gives.
 pub fn run_router_process(arguments: &[String]) -> Result<(), Failure> {
     match arguments {
-        [_, pool, listener, lock] => serve(pool, listener, lock),
+        [_, kind, pool, listener, lock] => serve(kind, pool, listener, lock),
         _ => Err(not_by_hand()),
     }
 }
@@ -110,7 +135,7 @@ fn not_by_hand() -> Failure {
     Failure::new(Code::InvalidArgument, "this command is started by the daemon only")
 }
 
-fn serve(pool: &str, listener: &str, lock: &str) -> Result<(), Failure> {
+fn serve(kind: &str, pool: &str, listener: &str, lock: &str) -> Result<(), Failure> {
     let pool = Pool::parse(pool)?;
     let failed = |error: io::Error| Failure::new(Code::of_io(&error), format!("the router ended: {error}"));
     let socket = ControlSocket::from_descriptors(inherited(listener)?, inherited(lock)?).map_err(failed)?;
@@ -120,7 +145,12 @@ fn serve(pool: &str, listener: &str, lock: &str) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(failed)?.block_on(async {
         let settings = Settings { pool, nameservers: Nameservers::Host(Path::new(RESOLVERS).to_owned()) };
-        run_router(socket, Router::new(settings, Arc::new(HostUplink))).await.map_err(failed)
+        let backend = if kind == RouterKind::Bridge.name() {
+            Backend::from(tokio::task::block_in_place(|| Bridge::new(settings))?)
+        } else {
+            Backend::from(Router::new(settings, Arc::new(HostUplink)))
+        };
+        run_router(socket, backend).await.map_err(failed)
     })
 }
 

@@ -12,6 +12,6 @@ mod launch;
 mod router;
 mod wired;
 
-pub use launch::{RouterLauncher, RouterProcess, is_router, run_router_process};
+pub use launch::{RouterKind, RouterLauncher, RouterProcess, is_router, run_router_process};
 pub(crate) use router::Net;
 pub(crate) use wired::Wired;

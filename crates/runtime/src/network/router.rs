@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,11 +19,12 @@ use agentiso_net::plan::Pool;
 use agentiso_net::{Limits, MachineSpec, MachineStatus, host};
 use agentiso_policy::egress::Policy;
 use agentiso_proto::Card;
+use agentiso_vmm::Plug;
 use ipnet::Ipv4Net;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::sync::{Notify, watch};
 
-use super::{RouterLauncher, Wired};
+use super::{RouterKind, RouterLauncher, Wired};
 
 const SOCKET: &str = "network.sock";
 const LOCK: &str = "network.lock";
@@ -39,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Net {
     run_dir: PathBuf,
     lock: PathBuf,
-    backend: NetworkBackend,
+    kind: RouterKind,
     pub(crate) pool: Pool,
     mtu: u16,
     limits: Limits,
@@ -72,7 +73,10 @@ impl Net {
         Ok(Self {
             run_dir: paths.run_dir.clone(),
             lock: paths.home.join(LOCK),
-            backend: config.backend,
+            kind: match config.backend {
+                NetworkBackend::Auto | NetworkBackend::User => RouterKind::User,
+                NetworkBackend::Bridge => RouterKind::Bridge,
+            },
             pool,
             mtu: config.mtu,
             limits: Limits {
@@ -93,10 +97,8 @@ impl Net {
 
     /// Fails if this host cannot give workspaces a network. Nothing is started.
     pub fn check(&self) -> Result<(), Failure> {
-        if self.backend == NetworkBackend::Bridge {
-            let message = "the network back end \"bridge\" is not available in this version";
-            return Err(Failure::new(Code::NetworkUnavailable, message)
-                .with_remedy("set network.backend to \"user\" or \"auto\" in the configuration"));
+        if self.kind == RouterKind::Bridge {
+            in_place(agentiso_net::bridge::check)?;
         }
         Ok(self.pool.check(&self.routes()?)?)
     }
@@ -138,7 +140,7 @@ impl Net {
         self: &Arc<Self>,
         workspace: WorkspaceId,
         network: &NetworkState,
-    ) -> Result<Option<(Wired, OwnedFd)>, Failure> {
+    ) -> Result<Option<(Wired, Plug)>, Failure> {
         let Some(address) = network.address else { return Ok(None) };
         let card = uuid::Uuid::new_v4().to_string();
         let spec = self.spec(workspace, address, &network.rules, card.clone())?;
@@ -146,12 +148,12 @@ impl Net {
         let pair = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
         let (ours, machines) = pair.map_err(|error| lost(&io::Error::from(error)))?;
         let mut is_again = false;
-        loop {
+        let device = loop {
             let ours = ours.try_clone().map_err(|error| lost(&error))?;
             let mut client = self.connected().await?;
             let Some(router) = client.as_mut() else { return Err(lost(&"it ended")) };
             match router.attach(spec.clone(), ours).await {
-                Ok(()) => break,
+                Ok(device) => break device,
                 Err(ControlError::Lost(_)) if !is_again => *client = None,
                 // A machine that ended a moment ago may still be there.
                 Err(ControlError::Refused { code: Code::Internal, .. }) if !is_again => {
@@ -160,9 +162,9 @@ impl Net {
                 Err(error) => return Err(error.into()),
             }
             is_again = true;
-        }
+        };
         self.changed.notify_one();
-        Ok(Some((wired, machines)))
+        Ok(Some((wired, device.map_or(Plug::Datagrams(machines), Plug::Tap))))
     }
 
     /// Detaches whoever has the address of a workspace, unless it is being attached itself.
@@ -264,7 +266,7 @@ impl Net {
     async fn find(&self) -> Result<Option<RouterClient>, Failure> {
         let Some(socket) = self.socket_path(false)? else { return Ok(None) };
         match RouterClient::connect(&socket.path).await {
-            Ok(client) if client.pool() == self.pool.range().to_string() => Ok(Some(client)),
+            Ok(client) if self.is_as_configured(&client) => Ok(Some(client)),
             Ok(_) | Err(ControlError::Refused { code: Code::Unsupported, .. }) => {
                 RouterClient::end(&socket.path).await?;
                 Ok(None)
@@ -274,13 +276,17 @@ impl Net {
         }
     }
 
+    fn is_as_configured(&self, client: &RouterClient) -> bool {
+        client.pool() == self.pool.range().to_string() && client.backend() == self.kind.name()
+    }
+
     async fn start(&self) -> Result<RouterClient, Failure> {
         self.check()?;
         let Some(socket) = self.socket_path(true)? else { return Err(lost(&"its directory is missing")) };
         for _ in 0..TRIES {
             match in_place(|| ControlSocket::bind(&socket.path, &self.lock)) {
                 Ok(control) => {
-                    self.launcher.launch(control, &self.pool).map_err(|error| lost(&error))?;
+                    self.launcher.launch(control, self.kind, &self.pool).map_err(|error| lost(&error))?;
                     return Ok(RouterClient::connect(&socket.path).await?);
                 }
                 // Another process starts one, or the last one is ending.

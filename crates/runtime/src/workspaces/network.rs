@@ -97,8 +97,8 @@ impl Workspaces {
             Ok::<_, Failure>(machine.during("configuring its network card", CARD_LIMIT, set).await?)
         };
         let (attached, ()) = tokio::try_join!(self.net.attach(id, network), configured)?;
-        let Some((wired, socket)) = attached else { return Ok(None) };
-        machine.plug_card(socket).await?;
+        let Some((wired, plug)) = attached else { return Ok(None) };
+        machine.plug_card(plug).await?;
         Ok(Some(wired))
     }
 

@@ -9,7 +9,7 @@ use agentiso_net::dns::Nameservers;
 use agentiso_net::plan::Pool;
 use agentiso_net::{HostUplink, Router, Settings};
 use agentiso_runtime::Installation;
-use agentiso_runtime::network::RouterLauncher;
+use agentiso_runtime::network::{RouterKind, RouterLauncher};
 use agentiso_runtime::workspaces::Workspaces;
 use agentiso_testing::TestHome;
 use agentiso_testing::hosts::HostLab;
@@ -21,7 +21,7 @@ const KEPT: [&str; 3] = ["disks", "memory", "workspaces"];
 struct InProcess;
 
 impl RouterLauncher for InProcess {
-    fn launch(&self, socket: ControlSocket, pool: &Pool) -> std::io::Result<()> {
+    fn launch(&self, socket: ControlSocket, _kind: RouterKind, pool: &Pool) -> std::io::Result<()> {
         let settings = Settings { pool: *pool, nameservers: Nameservers::Fixed(Vec::new()) };
         tokio::spawn(run_router(socket, Router::new(settings, Arc::new(HostUplink))));
         Ok(())

@@ -1,8 +1,8 @@
 //! The other end of the machine's network card.
 //!
 //! The card is on a hub of its own in every machine, because the devices are part of a memory image. A machine without a
-//! network has nothing else on the hub. To connect it, QEMU gets one end of a pair of datagram sockets, which is put on
-//! the hub while the machine runs; QEMU itself can open no socket.
+//! network has nothing else on the hub. To connect it, QEMU gets one end of a pair of datagram sockets, or the file of a
+//! TAP device, which is put on the hub while the machine runs; QEMU itself can open neither.
 
 use std::os::fd::OwnedFd;
 
@@ -18,16 +18,31 @@ const DESCRIPTOR: &str = "uplink-socket";
 /// The hub of the card.
 const HUB: u32 = 0;
 
+/// What a card is connected to.
+#[derive(Debug)]
+pub enum Plug {
+    /// One end of a pair of datagram sockets, with a frame in each datagram.
+    Datagrams(OwnedFd),
+    /// The file of a TAP device.
+    Tap(OwnedFd),
+}
+
 impl Machine {
-    /// Connects the card to a socket. A former one is disconnected first.
-    pub async fn plug_card(&self, socket: OwnedFd) -> Result<(), VmError> {
+    /// Connects the card. What it was connected to before is disconnected first.
+    pub async fn plug_card(&self, plug: Plug) -> Result<(), VmError> {
         // Commands are carried out in order, so one answer at the end tells whether all was done. Without a former socket
         // there is nothing to remove, which is not an error.
         drop(self.qmp.send("netdev_del", json!({ "id": PORT })));
         drop(self.qmp.send("netdev_del", json!({ "id": SOCKET })));
-        let given = self.qmp.send_descriptor(DESCRIPTOR, socket);
-        let local = json!({ "type": "fd", "str": DESCRIPTOR });
-        let added = self.qmp.send("netdev_add", json!({ "type": "dgram", "id": SOCKET, "local": local }));
+        let (descriptor, device) = match plug {
+            Plug::Datagrams(socket) => {
+                let local = json!({ "type": "fd", "str": DESCRIPTOR });
+                (socket, json!({ "type": "dgram", "id": SOCKET, "local": local }))
+            }
+            Plug::Tap(file) => (file, json!({ "type": "tap", "id": SOCKET, "fd": DESCRIPTOR })),
+        };
+        let given = self.qmp.send_descriptor(DESCRIPTOR, descriptor);
+        let added = self.qmp.send("netdev_add", device);
         let port = json!({ "type": "hubport", "id": PORT, "hubid": HUB, "netdev": SOCKET });
         let placed = self.qmp.send("netdev_add", port);
         given.answer().await?;

@@ -23,6 +23,7 @@ mod save;
 mod standby;
 mod started;
 
+pub use card::Plug;
 pub use launch::{GuestKernel, Host, Launch, root_disk};
 pub use record::MachineRecord;
 pub use running::{Machine, Standstill};

@@ -34,3 +34,9 @@ pub fn udp(source: u16, port: u16, payload: &[u8]) -> Vec<u8> {
 pub fn arp(operation: u8, mac: [u8; 6], address: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     [&[0, 1, 8, 0, 6, 4, 0, operation][..], &mac, &address.octets(), &[0; 6], &target.octets()].concat()
 }
+
+/// The first segment of a connection. Its checksum is that of no addresses: only filters look at it.
+pub fn syn(source: u16, port: u16) -> Vec<u8> {
+    let ports = [source.to_be_bytes(), port.to_be_bytes()].concat();
+    [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]].concat()
+}
