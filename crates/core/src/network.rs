@@ -250,6 +250,7 @@ impl NetworkEvent {
             Self::Refused => "refused",
             Self::Failed => "failed",
             Self::Cut => "cut",
+            Self::Alert => "alert",
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::os::fd::OwnedFd;
 
-use agentiso_core::WorkspaceId;
+use agentiso_core::{Egress, WorkspaceId};
 use agentiso_policy::egress::Policy;
 use tokio::sync::broadcast;
 
 use crate::bridge::Bridge;
+use crate::egress::ProxySetup;
 use crate::log::LogEntry;
 use crate::plan::Pool;
 use crate::router::{MachineSpec, MachineStatus, Router, RouterError};
@@ -50,7 +51,10 @@ impl Backend {
     pub(crate) fn attach(&self, spec: MachineSpec, card: OwnedFd) -> Result<Option<OwnedFd>, RouterError> {
         match self {
             Self::User(router) => router.attach(spec, card).map(|()| None),
-            Self::Bridge(bridge) => bridge.attach(spec).map(Some),
+            Self::Bridge(bridge) => {
+                require_direct(&spec.policy)?;
+                bridge.attach(spec).map(Some)
+            }
         }
     }
 
@@ -64,7 +68,17 @@ impl Backend {
     pub(crate) fn set_policies(&self, changes: Vec<(WorkspaceId, Policy)>) -> Result<(), RouterError> {
         match self {
             Self::User(router) => router.set_policies(changes),
-            Self::Bridge(bridge) => bridge.set_policies(changes),
+            Self::Bridge(bridge) => {
+                changes.iter().try_for_each(|(_, policy)| require_direct(policy))?;
+                bridge.set_policies(changes)
+            }
+        }
+    }
+
+    pub(crate) fn set_proxy(&self, workspace: WorkspaceId, setup: &ProxySetup) -> Result<(), RouterError> {
+        match self {
+            Self::User(router) => router.set_proxy(workspace, setup),
+            Self::Bridge(_) => Err(RouterError::NoProxy),
         }
     }
 
@@ -109,4 +123,9 @@ impl Backend {
             Self::Bridge(bridge) => bridge.subscribe(from),
         }
     }
+}
+
+/// The bridge's packet filter cannot look into connections, so rules that need the proxy are refused.
+fn require_direct(policy: &Policy) -> Result<(), RouterError> {
+    if policy.egress() == Egress::Proxy { Err(RouterError::NoProxy) } else { Ok(()) }
 }

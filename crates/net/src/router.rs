@@ -82,6 +82,9 @@ pub enum RouterError {
     /// The authority or the secrets of a workspace cannot be used.
     #[error(transparent)]
     Proxy(#[from] SetupError),
+    /// Only the router in user space has an egress proxy.
+    #[error("the back end bridge has no egress proxy")]
+    NoProxy,
     /// The descriptor is not the end of a card.
     #[error("the socket of the card cannot be used")]
     Socket(#[source] io::Error),
@@ -97,6 +100,7 @@ impl Explain for RouterError {
             Self::AddressOutsidePool(_) | Self::Mtu(_) => Code::InvalidArgument,
             Self::NotAttached(_) => Code::WorkspaceNotRunning,
             Self::Proxy(error) => error.code(),
+            Self::NoProxy => Code::Unsupported,
             Self::Socket(source) => Code::of_io(source),
             Self::Bridge(error) => error.code(),
         }
@@ -105,6 +109,9 @@ impl Explain for RouterError {
     fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Proxy(error) => return error.remedy(),
+            Self::NoProxy => {
+                "leave out egress, http_rules and secrets, or set network.backend = \"user\"".to_owned()
+            }
             Self::AddressTaken(_) => "detach the machine first".to_owned(),
             Self::AddressOutsidePool(_) => "choose an address of network.pool".to_owned(),
             Self::Mtu(_) => "choose another MTU".to_owned(),
