@@ -87,10 +87,15 @@ async fn answer(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Message> {
 
 async fn resolve(machine: &Arc<Machine>, query: &Query) -> Result<Vec<Record>, ResponseCode> {
     let name = names::text(query.name()).ok_or(ResponseCode::Refused)?;
-    let policy = machine.policy().ok_or(ResponseCode::Refused)?;
+    let mut policy = machine.policy().ok_or(ResponseCode::Refused)?;
     let verdict = policy.name_verdict(&name);
     if !verdict.allowed {
-        return Err(refuse(machine, name, &verdict.rule));
+        let refused = refuse(machine, name.clone(), &verdict.rule);
+        let is_allowed = || machine.policy().is_some_and(|policy| policy.name_verdict(&name).allowed);
+        if !machine.waits_for_answers() || !machine.wait_for_answer(is_allowed).await {
+            return Err(refused);
+        }
+        policy = machine.policy().ok_or(ResponseCode::Refused)?;
     }
     match query.query_type() {
         _ if query.query_class() != DNSClass::IN => Err(ResponseCode::NotImp),

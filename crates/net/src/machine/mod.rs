@@ -13,6 +13,7 @@
 //! guest too. Each flow is a task of its own. Memory is bounded: a flow's buffers have a fixed size, and the number of
 //! flows is limited. Detaching a machine ends all its tasks.
 
+mod asking;
 mod echo;
 mod flow;
 mod neighbours;
