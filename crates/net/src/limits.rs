@@ -22,6 +22,8 @@ pub struct Limits {
     pub first_bytes_seconds: u64,
     /// A UDP flow on which nothing moves for this long is forgotten.
     pub udp_idle_seconds: u64,
+    /// A refused connection or name waits this long for an answer, if the rules say that it waits.
+    pub ask_seconds: u64,
 }
 
 impl Default for Limits {
@@ -34,6 +36,7 @@ impl Default for Limits {
             tcp_idle_seconds: 7200,
             first_bytes_seconds: 15,
             udp_idle_seconds: 60,
+            ask_seconds: 30,
         }
     }
 }
@@ -45,6 +48,10 @@ impl Limits {
 
     pub(crate) fn first_bytes(&self) -> Duration {
         Duration::from_secs(self.first_bytes_seconds.max(1))
+    }
+
+    pub(crate) fn ask_limit(&self) -> Duration {
+        Duration::from_secs(self.ask_seconds)
     }
 
     pub(crate) fn udp_idle(&self) -> Duration {

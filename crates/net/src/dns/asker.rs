@@ -26,6 +26,8 @@ pub(crate) trait Asker: Send + Sync {
     fn count_query(&self);
     /// Logs a refused name.
     fn refuse_name(&self, name: String, rule: &Rule);
+    /// Waits until a refused name is allowed, if the rules say that it waits. Tells whether it is.
+    fn wait_until_allowed(&self, name: &str) -> impl Future<Output = bool> + Send;
     /// Pins addresses to a name for their lifetimes. The answer is sent after this.
     fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) -> impl Future<Output = ()> + Send;
 }

@@ -41,6 +41,11 @@ impl Asker for Machine {
         self.log_refused(Protocol::Udp, Some(name), None, rule);
     }
 
+    async fn wait_until_allowed(&self, name: &str) -> bool {
+        let is_allowed = || self.policy().is_some_and(|policy| policy.name_verdict(name).allowed);
+        self.waits_for_answers() && self.wait_for_answer(is_allowed).await
+    }
+
     async fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) {
         let (mut pins, now) = (self.pins(), Instant::now());
         for (address, lifetime) in found {
