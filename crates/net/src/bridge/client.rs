@@ -132,7 +132,7 @@ impl Asker for Client {
     }
 
     /// The packet filter refuses at once, so a name that waits would only delay that.
-    async fn wait_until_allowed(&self, _: &str) -> bool {
+    async fn wait_until_allowed(&self, _: &str, _: &Rule) -> bool {
         false
     }
 

@@ -90,7 +90,7 @@ async fn resolve(asker: &impl Asker, query: &Query) -> Result<Vec<Record>, Respo
     let verdict = policy.name_verdict(&name);
     if !verdict.allowed {
         let refused = refuse(asker, name.clone(), &verdict.rule);
-        if !asker.wait_until_allowed(&name).await {
+        if !asker.wait_until_allowed(&name, &verdict.rule).await {
             return Err(refused);
         }
         policy = asker.policy().ok_or(ResponseCode::Refused)?;

@@ -27,7 +27,7 @@ pub(crate) trait Asker: Send + Sync {
     /// Logs a refused name.
     fn refuse_name(&self, name: String, rule: &Rule);
     /// Waits until a refused name is allowed, if the rules say that it waits. Tells whether it is.
-    fn wait_until_allowed(&self, name: &str) -> impl Future<Output = bool> + Send;
+    fn wait_until_allowed(&self, name: &str, rule: &Rule) -> impl Future<Output = bool> + Send;
     /// Pins addresses to a name for their lifetimes. The answer is sent after this.
     fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) -> impl Future<Output = ()> + Send;
 }

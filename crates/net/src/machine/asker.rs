@@ -41,9 +41,10 @@ impl Asker for Machine {
         self.log_refused(Protocol::Udp, Some(name), None, rule);
     }
 
-    async fn wait_until_allowed(&self, name: &str) -> bool {
+    async fn wait_until_allowed(&self, name: &str, rule: &Rule) -> bool {
+        let Ok(_place) = self.waiting.try_acquire() else { return false };
         let is_allowed = || self.policy().is_some_and(|policy| policy.name_verdict(name).allowed);
-        self.waits_for_answers() && self.wait_for_answer(is_allowed).await
+        self.waits_for_answer_to(rule) && self.wait_for_answer(is_allowed).await
     }
 
     async fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) {

@@ -12,8 +12,12 @@ use super::flow::{Flow, FlowKey};
 use super::state::{Machine, lock};
 
 impl Machine {
-    /// Whether what the policy refuses has to wait for an answer.
-    pub(crate) fn waits_for_answers(&self) -> bool {
+    /// Whether what a rule refuses has to wait for an answer. Only what is in no list can be asked for.
+    pub(crate) fn waits_for_answer_to(&self, rule: &Rule) -> bool {
+        matches!(rule, Rule::NotListed | Rule::OtherResolver) && self.asks()
+    }
+
+    fn asks(&self) -> bool {
         self.policy().is_some_and(|policy| policy.ask() == Ask::Wait)
     }
 
@@ -27,7 +31,7 @@ impl Machine {
                 if is_allowed() {
                     return true;
                 }
-                if !self.waits_for_answers() || changes.changed().await.is_err() {
+                if !self.asks() || changes.changed().await.is_err() {
                     return false;
                 }
             }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use agentiso_core::{Egress, WorkspaceId};
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::flow::{Flow, FlowKey, Handling, Record};
@@ -25,6 +26,9 @@ use agentiso_policy::egress::{self as policy, Destination, Policy, Protocol, Rul
 const LOG_RATE: u64 = 100;
 const LOG_BURST: u64 = 500;
 
+/// The most queries of a machine that wait for an answer to a request for approval.
+const MAX_WAITING: usize = 16;
+
 /// An attached machine.
 pub(crate) struct Machine {
     pub(crate) id: WorkspaceId,
@@ -40,6 +44,8 @@ pub(crate) struct Machine {
     pub(super) buckets: Mutex<Buckets>,
     pins: Mutex<Pins>,
     proxy: Mutex<Arc<Proxy>>,
+    /// Limits the queries that wait for an answer to a request for approval.
+    pub(super) waiting: Semaphore,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -79,6 +85,7 @@ impl Machine {
             buckets: Mutex::new(buckets),
             pins: Mutex::default(),
             proxy: Mutex::default(),
+            waiting: Semaphore::new(MAX_WAITING),
             tasks: Mutex::new(JoinSet::new()),
         })
     }

@@ -84,7 +84,7 @@ impl Machine {
             (Rule::GatewayResolver, None)
         } else {
             let (verdict, name) = self.decide(key.to, key.port, Protocol::Tcp);
-            if !verdict.allowed && self.waits_for_answers() {
+            if !verdict.allowed && self.waits_for_answer_to(&verdict.rule) {
                 return self.hold_tcp(key, name, &verdict.rule, syn);
             }
             if !verdict.allowed {
