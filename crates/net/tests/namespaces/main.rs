@@ -8,6 +8,8 @@
 
 mod attempts;
 mod bridged;
+mod hostile;
+mod repair;
 mod sockets;
 #[path = "../packets/support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the other tests use the rest")]

@@ -26,6 +26,11 @@ pub fn ip(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Corrects the checksum of an IP packet that was changed.
+pub fn fix_checksum(packet: &mut [u8]) {
+    Ipv4Packet::new_unchecked(packet).fill_checksum();
+}
+
 pub fn udp(source: u16, port: u16, payload: &[u8]) -> Vec<u8> {
     let length = (8 + payload.len()) as u16;
     [&source.to_be_bytes()[..], &port.to_be_bytes(), &length.to_be_bytes(), &[0, 0], payload].concat()

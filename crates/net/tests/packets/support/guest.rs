@@ -309,6 +309,11 @@ impl Guest {
         self.wire.socket.send(frame).await.unwrap();
     }
 
+    /// Whether no frame has arrived.
+    pub fn is_silent(&mut self) -> bool {
+        self.wire.incoming.is_empty() && self.wire.socket.try_recv(&mut [0; 2000]).is_err()
+    }
+
     /// The next frame the router sends, whatever it is.
     pub async fn receive_frame(&mut self) -> Vec<u8> {
         let mut buffer = vec![0; 70_000];
