@@ -137,8 +137,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Changes with every change of policies.
-
     pub(crate) fn policy(&self, workspace: WorkspaceId) -> Option<Arc<Policy>> {
         read(&self.policies).get(&workspace).cloned()
     }
