@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::action::values::values;
 use crate::{HttpRule, WorkspaceId};
 
 /// The network rules of a workspace. The default reaches nothing. `agentiso_policy::egress` checks and applies them.
@@ -102,15 +103,20 @@ impl NetworkRules {
     }
 }
 
-/// How connections leave a workspace.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Egress {
-    /// To the address that the rules allow.
-    #[default]
-    Direct,
-    /// Through the egress proxy, which also checks the name in each TLS or HTTP connection, and inserts secrets.
-    Proxy,
+values! {
+    /// How connections leave a workspace.
+    Egress {
+        /// To the address that the rules allow.
+        Direct = "direct",
+        /// Through the egress proxy, which also checks the name in each TLS or HTTP connection, and inserts secrets.
+        Proxy = "proxy",
+    }
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self::Direct
+    }
 }
 
 impl Egress {
@@ -119,17 +125,22 @@ impl Egress {
     }
 }
 
-/// What happens when a destination is refused.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ask {
-    /// It is refused.
-    #[default]
-    Off,
-    /// It is refused at once, and a request for approval is raised.
-    Refuse,
-    /// A request for approval is raised, and the connection waits for the answer up to a limit.
-    Wait,
+values! {
+    /// What happens when a destination is refused.
+    Ask {
+        /// It is refused.
+        Off = "off",
+        /// It is refused at once, and a request for approval is raised.
+        Refuse = "refuse",
+        /// A request for approval is raised, and a query for the name waits for the answer up to a limit.
+        Wait = "wait",
+    }
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Self::Off
+    }
 }
 
 impl Ask {
@@ -148,34 +159,35 @@ pub struct NetworkState {
     pub address: Option<Ipv4Addr>,
 }
 
-/// The transport of a connection.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkProtocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// An echo request; its port is 0.
-    Icmp,
+values! {
+    /// The transport of a connection.
+    NetworkProtocol {
+        /// TCP.
+        Tcp = "tcp",
+        /// UDP.
+        Udp = "udp",
+        /// An echo request; its port is 0.
+        Icmp = "icmp",
+    }
 }
 
-/// What happened to a connection.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NetworkEvent {
-    /// It was allowed and opened.
-    Opened,
-    /// It ended.
-    Closed,
-    /// The rules or a limit refused it, or a name.
-    Refused,
-    /// It was allowed, but the destination could not be reached.
-    Failed,
-    /// It was open and ended because the rules changed or the machine was detached.
-    Cut,
-    /// It was refused, and the operator should look at it: the placeholder of a secret was sent where it may not be used.
-    Alert,
+values! {
+    /// What happened to a connection.
+    NetworkEvent {
+        /// It was allowed and opened.
+        Opened = "opened",
+        /// It ended.
+        Closed = "closed",
+        /// The rules or a limit refused it, or a name.
+        Refused = "refused",
+        /// It was allowed, but the destination could not be reached.
+        Failed = "failed",
+        /// It was open and ended because the rules changed or the machine was detached.
+        Cut = "cut",
+        /// It was refused, and the operator should look at it: the placeholder of a secret was sent where it may not be
+        /// used.
+        Alert = "alert",
+    }
 }
 
 /// One entry of the connection log.
@@ -238,30 +250,5 @@ impl NetworkEntry {
             self.port,
             self.rule
         )
-    }
-}
-
-impl NetworkEvent {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Opened => "opened",
-            Self::Closed => "closed",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Cut => "cut",
-            Self::Alert => "alert",
-        }
-    }
-}
-
-impl NetworkProtocol {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Icmp => "icmp",
-        }
     }
 }

@@ -244,7 +244,8 @@ impl Engine {
         let answerable = matches!(request.state, ApprovalState::Open | ApprovalState::Granted);
         ApprovalBrief {
             request_id: request.id.to_string(),
-            asked: request.asked.clone(),
+            kind: request.asked.kind(),
+            asked: json!(request.asked),
             summary: request.asked.to_string(),
             reason: request.reason.clone(),
             workspace_id: request.workspace.to_string(),

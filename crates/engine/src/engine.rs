@@ -28,7 +28,7 @@ use crate::forwards::Forwards;
 use crate::idempotency::PendingKeys;
 use crate::live_state::LiveStates;
 use crate::metrics::Metrics;
-use crate::network::Refusals;
+use crate::network::{Refusals, Summaries};
 use crate::quota::Quotas;
 use crate::rates::Rates;
 use crate::sessions::Activity;
@@ -55,6 +55,7 @@ pub struct Engine {
     pub(crate) forwards: Forwards,
     pub(crate) approvals: Approvals,
     pub(crate) refusals: Refusals,
+    pub(crate) summaries: Summaries,
     pub(crate) sampler: Sampler,
     /// Counters of calls.
     pub metrics: Metrics,
@@ -107,6 +108,7 @@ impl Engine {
             forwards: Forwards::new(settings.own_ports.clone()),
             approvals: Approvals::default(),
             refusals: Refusals::default(),
+            summaries: Summaries::default(),
             sampler: Sampler::default(),
             metrics: Metrics::new(),
             maintenance: Mutex::default(),

@@ -197,7 +197,7 @@ const INBOX: Bundle = Bundle {
     description: "Requests for approval: what a workspace may do only if somebody allows it, such as reaching a refused \
                   destination. list shows those of this session's workspaces; with request_id and wait_secs it waits \
                   for the answer. grant (once, workspace, always) and deny answer requests of other sessions, for \
-                  sessions that the operator named as approver; never one's own.",
+                  sessions that the operator named (approver); never one's own.",
     words: &[("list", as_is("inbox_list")), ("grant", as_is("inbox_grant")), ("deny", as_is("inbox_deny"))],
     otherwise: None,
 };

@@ -102,7 +102,7 @@ pub struct WorkspaceCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub disk_gb: Option<u32>,
-    /// Allow the internet. Default: from the configuration, usually false.
+    /// Allow the internet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_internet: Option<bool>,
     /// Further network rules, as for network_policy.
@@ -186,8 +186,7 @@ action! { WorkspaceCreate -> WorkspaceCreated {
     rate: Create,
     flags: [long_running],
     description: "Creates an isolated Linux virtual machine and starts it. Other calls take the returned \
-                  workspace_id or the name. It keeps running and using memory until it is stopped or destroyed. No \
-                  internet unless allowed.",
+                  workspace_id or the name. It keeps running and using memory until it is stopped or destroyed.",
 }}
 
 /// Declares an action whose only parameter is a workspace.

@@ -6,6 +6,8 @@ mod log;
 mod packages;
 mod refusals;
 mod rules;
+mod summary;
 
 pub(crate) use advice::is_about_network;
 pub(crate) use refusals::Refusals;
+pub(crate) use summary::Summaries;

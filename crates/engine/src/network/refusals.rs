@@ -1,4 +1,4 @@
-//! Follows the network log, tells of refusals, and raises requests for those that workspaces ask about.
+//! Follows the network log: counts what workspaces do, tells of refusals, and raises requests for those that workspaces ask about.
 //!
 //! A hostile guest decides how much there is to read, so everything is bounded: the same destination of a workspace is
 //! handled once a minute, and a workspace has a budget of destinations per minute.
@@ -105,9 +105,10 @@ impl Engine {
         Ok(self.network.log(&filter).await?.last().map_or(0, |entry| entry.sequence))
     }
 
-    async fn handle_refusals(self: &Arc<Self>, after: u64) -> Result<u64, Failure> {
+    async fn handle_entries(self: &Arc<Self>, after: u64) -> Result<u64, Failure> {
         let filter = NetworkLogFilter { workspace: None, after: Some(after), limit: BATCH };
         let entries = self.network.log(&filter).await?;
+        entries.iter().for_each(|entry| self.summaries.add(entry));
         for entry in entries.iter().filter(|entry| entry.event == NetworkEvent::Refused) {
             match self.handle_refusal(entry).await {
                 Ok(()) => {}
@@ -151,5 +152,5 @@ async fn follow(engine: &Weak<Engine>, position: Option<u64>) -> Option<Result<u
     if let Err(failure) = network.logged_after(position).await {
         return Some(Err(failure));
     }
-    Some(engine.upgrade()?.handle_refusals(position).await)
+    Some(engine.upgrade()?.handle_entries(position).await)
 }

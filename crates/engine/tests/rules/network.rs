@@ -299,3 +299,31 @@ async fn a_command_that_was_refused_a_host_says_which_call_would_allow_it() {
     let ran = world.ok(&user(), "exec", run).await;
     assert!(ran["hint"].as_str().unwrap().contains(call), "{ran}");
 }
+
+#[tokio::test]
+async fn the_timeline_has_a_summary_of_what_a_workspace_did_on_the_network() {
+    let world = World::new().await;
+    let web = world.create(&user(), "web").await;
+    for name in ["a.example", "b.example"] {
+        world.network.append(entry(web, NetworkEvent::Opened, name, "allow_internet: true"));
+    }
+    let mut closed = entry(web, NetworkEvent::Closed, "a.example", "allow_internet: true");
+    (closed.bytes_sent, closed.bytes_received) = (10, 20);
+    world.network.append(closed);
+    world.network.append(entry(web, NetworkEvent::Refused, "c.example", NOT_LISTED));
+    let summary = async |world: &World| {
+        let events = world.timeline().await;
+        events.into_iter().find(|event| event["action"] == "network_summary")
+    };
+    while summary(&world).await.is_none() {
+        world.look().await;
+        tokio::task::yield_now().await;
+    }
+    let summary = summary(&world).await.unwrap();
+    assert_eq!(summary["changed"], "2 connections, 1 refused, 0 failed");
+    assert_eq!(
+        (&summary["detail"]["bytes_sent"], &summary["detail"]["bytes_received"]),
+        (&json!(10), &json!(20))
+    );
+    assert_eq!(summary["detail"]["destinations"], json!(["a.example", "b.example", "c.example"]));
+}
