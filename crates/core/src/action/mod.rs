@@ -17,6 +17,7 @@ mod images;
 mod inbox;
 mod network;
 mod search;
+mod secrets;
 mod session;
 mod settings;
 mod snapshots;
@@ -39,6 +40,7 @@ pub use images::*;
 pub use inbox::*;
 pub use network::*;
 pub use search::*;
+pub use secrets::*;
 pub use session::*;
 pub use settings::*;
 pub use snapshots::*;
@@ -99,6 +101,10 @@ macro_rules! for_each_action {
             PortForwardRemove,
             PortForwardList,
             NetworkPolicy,
+            SecretSet,
+            SecretList,
+            SecretRemove,
+            SecretGrant,
             InboxList,
             InboxGrant,
             InboxDeny,

@@ -162,6 +162,10 @@ fn cases(world: &World) -> Vec<Case> {
         Case { again: &[Code::ImageNotFound], ..case("image_remove", json!({ "name": "spare" })) },
         case("timeline", one(json!({}))),
         case("session_list", json!({})),
+        case("secret_set", json!({ "name": "TOKEN", "value": "v", "hosts": ["a.example"] })),
+        case("secret_list", json!({})),
+        Case { removes: true, ..case("secret_remove", json!({ "name": "TOKEN" })) },
+        case("secret_grant", one(json!({ "secrets": [] }))),
         case("server_status", json!({})),
     ]
 }

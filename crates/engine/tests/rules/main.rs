@@ -13,6 +13,7 @@ mod lifecycle;
 mod ownership;
 mod quotas;
 mod rates;
+mod secrets;
 mod sessions;
 mod timeline;
 mod upkeep;

@@ -3,5 +3,6 @@
 mod archives;
 mod images;
 mod network;
+mod secrets;
 mod settings;
 mod workspaces;
