@@ -207,7 +207,8 @@ impl Stage {
     fn caller(&self, case: &Case) -> Caller {
         match case.action {
             "workspace_export" | "workspace_import" | "image_import" | "file_transfer" | "inbox_grant"
-            | "inbox_deny" | "inbox_approver" => user(),
+            | "inbox_deny" | "inbox_approver" | "secret_set" | "secret_list" | "secret_remove"
+            | "secret_grant" => user(),
             _ => self.owner.clone(),
         }
     }
