@@ -22,7 +22,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/vmm", &["blocking", "core", "proto"]),
     (
         "crates/runtime",
-        &["blocking", "config", "core", "diff", "disks", "images", "meta", "net", "policy", "proto", "vmm"],
+        &[
+            "blocking", "config", "core", "diff", "disks", "images", "meta", "net", "policy", "proto",
+            "secrets", "vmm",
+        ],
     ),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
     ("crates/engine", &["blocking", "core", "policy"]),

@@ -102,6 +102,11 @@ impl Paths {
         self.home.join("images")
     }
 
+    /// The operator's secrets and their key.
+    pub fn secrets_dir(&self) -> PathBuf {
+        self.home.join("secrets")
+    }
+
     /// The guest kernel and its initramfs.
     pub fn kernel_dir(&self) -> PathBuf {
         self.home.join("kernel")

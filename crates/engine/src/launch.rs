@@ -92,7 +92,10 @@ impl Context {
         let id = self.workspace()?.id;
         let live = self.engine.live.of(id);
         let own = self.engine.env_of(id, Some(guest)).await?.names();
-        let defaults = self.image_defaults().await?;
+        let mut defaults = self.image_defaults().await?;
+        // Behind those of the image, whose place they take.
+        let given = self.engine.host.guest_variables(id).await?;
+        defaults.env.extend(given.into_iter().map(|(name, value)| format!("{name}={value}")));
         let mut shell = match command.uses_shell() {
             true => live.shell(guest).await?,
             false => Shell::Sh,

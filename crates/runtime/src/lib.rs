@@ -24,6 +24,7 @@ mod pinned;
 mod reach;
 mod reserve;
 mod start;
+mod trust;
 pub mod workspaces;
 mod zpool;
 

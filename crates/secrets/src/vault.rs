@@ -69,6 +69,14 @@ impl Vault {
         })
     }
 
+    /// The workspaces that may use a secret.
+    pub fn users(&self, name: &str) -> Result<Vec<WorkspaceId>, VaultError> {
+        self.look(|contents| {
+            let uses = contents.workspaces.iter().filter(|(_, one)| one.placeholders.contains_key(name));
+            uses.map(|(id, _)| *id).collect()
+        })
+    }
+
     /// Sets which secrets a workspace may use. A secret that it could use already keeps its placeholder.
     pub fn grant(&self, id: WorkspaceId, names: &[String]) -> Result<(), VaultError> {
         self.change(|contents| {
@@ -106,6 +114,16 @@ impl Vault {
     pub fn keep_authority(&self, id: WorkspaceId, authority: Authority) -> Result<Authority, VaultError> {
         self.change(|contents| {
             Ok(contents.workspaces.entry(id).or_default().authority.get_or_insert(authority).clone())
+        })
+    }
+
+    /// Forgets the authority of a workspace that no longer needs one.
+    pub fn drop_authority(&self, id: WorkspaceId) -> Result<(), VaultError> {
+        self.change(|contents| {
+            if let Some(workspace) = contents.workspaces.get_mut(&id) {
+                workspace.authority = None;
+            }
+            Ok(())
         })
     }
 
@@ -306,5 +324,7 @@ mod tests {
         assert_eq!(vault.authority(workspace(1)).unwrap(), None);
         vault.keep_authority(workspace(1), authority("first")).unwrap();
         assert_eq!(vault.keep_authority(workspace(1), authority("second")).unwrap(), authority("first"));
+        vault.drop_authority(workspace(1)).unwrap();
+        assert_eq!(vault.authority(workspace(1)).unwrap(), None);
     }
 }

@@ -29,6 +29,7 @@ mod read;
 mod recover;
 mod rename;
 mod run;
+mod secret;
 mod serve;
 mod sessions;
 mod shell;
@@ -109,6 +110,9 @@ verbs::verbs! {
     Label(args::Label) => client(label::label),
     /// Set, remove and list the environment variables of a workspace
     Env(args::Env) => client(env::env),
+    /// Store secrets that workspaces use without seeing them
+    #[command(subcommand)]
+    Secret(secret::SecretVerb) => client(secret::secret),
     /// Forward ports of 127.0.0.1 to ports of a workspace
     #[command(subcommand)]
     Forward(args::ForwardVerb) => client(forward::forward),

@@ -41,6 +41,14 @@ pub const MAX_DESCRIPTION: usize = 1024;
 pub const MAX_VARIABLE_NAME: usize = 255;
 /// The most variables of a workspace.
 pub const MAX_VARIABLES: usize = 256;
+/// The longest value of a secret.
+pub const MAX_SECRET_VALUE: usize = 16_384;
+/// The most hosts of a secret.
+pub const MAX_SECRET_HOSTS: usize = 64;
+/// The most headers of a secret.
+pub const MAX_SECRET_HEADERS: usize = 16;
+/// The most secrets that one workspace may use.
+pub const MAX_WORKSPACE_SECRETS: usize = 64;
 /// The longest URL of a repository.
 pub const MAX_URL: usize = 2048;
 /// The longest name of a branch, tag or remote.
@@ -232,6 +240,41 @@ form! {
         "maxProperties": MAX_VARIABLES,
         "examples": [{"API_KEY": "value"}],
         "writeOnly": true,
+    }
+}
+
+form! {
+    /// The name of a secret, which is also the name of a variable.
+    SecretName {
+        "type": "string",
+        "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+        "not": { "pattern": "^(PATH|IFS|ENV|BASH_ENV|LD_.*)$" },
+        "maxLength": MAX_VARIABLE_NAME,
+        "examples": ["API_TOKEN"],
+    }
+}
+
+form! {
+    /// Hosts: names, or `*.` and a name.
+    HostPatterns {
+        "type": "array",
+        "items": {
+            "type": "string",
+            "pattern": r"^(\*\.)?[a-z][a-z0-9-]{0,61}(\.[a-z][a-z0-9-]{0,61}){1,3}$",
+        },
+        "minItems": 1,
+        "maxItems": MAX_SECRET_HOSTS,
+        "examples": [["api.example.com"]],
+    }
+}
+
+form! {
+    /// Names of headers.
+    HeaderNames {
+        "type": "array",
+        "items": { "type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$" },
+        "maxItems": MAX_SECRET_HEADERS,
+        "examples": [["authorization"]],
     }
 }
 

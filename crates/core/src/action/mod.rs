@@ -17,6 +17,7 @@ mod images;
 mod inbox;
 mod network;
 mod search;
+mod secrets;
 mod session;
 mod settings;
 mod snapshots;
@@ -41,6 +42,7 @@ pub use images::*;
 pub use inbox::*;
 pub use network::*;
 pub use search::*;
+pub use secrets::*;
 pub use session::*;
 pub use settings::*;
 pub use snapshots::*;
@@ -102,6 +104,10 @@ macro_rules! for_each_action {
             PortForwardList,
             NetworkPolicy,
             NetworkLog,
+            SecretSet,
+            SecretList,
+            SecretRemove,
+            SecretGrant,
             InboxList,
             InboxGrant,
             InboxDeny,

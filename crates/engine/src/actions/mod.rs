@@ -6,6 +6,7 @@ mod git;
 mod images;
 mod inbox;
 mod network;
+mod secrets;
 mod sessions;
 mod workspaces;
 

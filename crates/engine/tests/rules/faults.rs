@@ -166,6 +166,10 @@ fn cases(world: &World) -> Vec<Case> {
         Case { again: &[Code::ImageNotFound], ..case("image_remove", json!({ "name": "spare" })) },
         case("timeline", one(json!({}))),
         case("session_list", json!({})),
+        case("secret_set", json!({ "name": "TOKEN", "value": "v", "hosts": ["a.example"] })),
+        case("secret_list", json!({})),
+        Case { removes: true, ..case("secret_remove", json!({ "name": "TOKEN" })) },
+        case("secret_grant", one(json!({ "secrets": [] }))),
         case("server_status", json!({})),
     ]
 }
@@ -207,7 +211,8 @@ impl Stage {
     fn caller(&self, case: &Case) -> Caller {
         match case.action {
             "workspace_export" | "workspace_import" | "image_import" | "file_transfer" | "inbox_grant"
-            | "inbox_deny" | "inbox_approver" => user(),
+            | "inbox_deny" | "inbox_approver" | "secret_set" | "secret_list" | "secret_remove"
+            | "secret_grant" => user(),
             _ => self.owner.clone(),
         }
     }

@@ -15,6 +15,7 @@ mod network_asking;
 mod ownership;
 mod quotas;
 mod rates;
+mod secrets;
 mod sessions;
 mod timeline;
 mod upkeep;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use agentiso_core::{Secret, WorkspaceId};
+use agentiso_core::{Code, Explain, Secret, WorkspaceId};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -30,6 +30,16 @@ const MAX_LEAVES: usize = 256;
 #[derive(Debug, thiserror::Error)]
 #[error("could not make a certificate: {0}")]
 pub struct AuthorityError(String);
+
+impl Explain for AuthorityError {
+    fn code(&self) -> Code {
+        Code::Internal
+    }
+
+    fn remedy(&self) -> Option<String> {
+        None
+    }
+}
 
 impl From<rcgen::Error> for AuthorityError {
     fn from(error: rcgen::Error) -> Self {

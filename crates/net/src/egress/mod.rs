@@ -27,7 +27,7 @@ mod upstream;
 
 pub use authority::{AuthorityError, create_authority};
 pub use hello::{ClientHello, Hello, parse_client_hello};
-pub use setup::{AuthorityKey, GrantedSecret, ProxySetup, SetupError};
+pub use setup::{AuthorityKey, GrantedSecret, ProxySetup, SetupError, check_secret};
 pub use sniff::{MAX_FIRST, Sniffed, sniff};
 pub use upstream::Roots;
 

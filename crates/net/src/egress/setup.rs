@@ -136,6 +136,11 @@ impl Proxy {
     }
 }
 
+/// Checks a secret before it is kept.
+pub fn check_secret(secret: &GrantedSecret) -> Result<(), SetupError> {
+    check(secret).map(|_| ())
+}
+
 fn check(secret: &GrantedSecret) -> Result<Granted, SetupError> {
     let wrong = |what: &str| SetupError::Secret { name: secret.name.clone(), what: what.to_owned() };
     let length = secret.placeholder.len();

@@ -4,6 +4,7 @@ mod archives;
 mod images;
 mod network;
 mod packages;
+mod secrets;
 mod settings;
 mod workspaces;
 

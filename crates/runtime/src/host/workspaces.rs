@@ -50,7 +50,13 @@ impl WorkspaceHost for Workspaces {
     }
 
     async fn remove(&self, request: &RemoveRequest) -> Result<(), Failure> {
-        Self::remove(self, request).await
+        Self::remove(self, request).await?;
+        // What is left of a workspace that is gone can be used by nobody, and is forgotten with the next change.
+        let id = request.workspace;
+        if let Err(failure) = self.in_vault(move |vault| vault.forget(id)).await {
+            tracing::warn!(%failure, workspace = %id, "could not forget the secrets of a removed workspace");
+        }
+        Ok(())
     }
 
     async fn rename(&self, id: WorkspaceId, name: &WorkspaceName) -> Result<WorkspaceView, Failure> {

@@ -15,6 +15,7 @@ use agentiso_config::paths::Paths;
 use agentiso_config::{Network, NetworkBackend};
 use agentiso_core::{Code, Failure, NetworkRules, NetworkState, WorkspaceId};
 use agentiso_net::control::{ControlError, ControlSocket, PolicyChange, RouterClient};
+use agentiso_net::egress::ProxySetup;
 use agentiso_net::plan::Pool;
 use agentiso_net::{Limits, MachineSpec, MachineStatus, host};
 use agentiso_policy::egress::Policy;
@@ -217,6 +218,21 @@ impl Net {
             Err(ControlError::Lost(_)) => {
                 *client = None;
                 Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives the proxy the authority and the secrets of a workspace. One that is not attached gets them when it is.
+    pub async fn set_proxy(&self, workspace: WorkspaceId, setup: ProxySetup) -> Result<(), Failure> {
+        let mut client = self.connected().await?;
+        let Some(router) = client.as_mut() else { return Ok(()) };
+        match router.set_proxy(workspace, setup).await {
+            Ok(()) | Err(ControlError::Refused { code: Code::WorkspaceNotRunning, .. }) => Ok(()),
+            // Another router gets them when the machine is attached to it.
+            Err(ControlError::Lost(_)) => {
+                *client = None;
+                Ok(())
             }
             Err(error) => Err(error.into()),
         }

@@ -49,6 +49,7 @@ mod ownership;
 mod pool;
 pub(crate) mod pool_budget;
 mod pool_upkeep;
+mod proxy;
 mod record;
 mod recover;
 mod remove;

@@ -98,6 +98,7 @@ impl Workspaces {
         };
         let (attached, ()) = tokio::try_join!(self.net.attach(id, network), configured)?;
         let Some((wired, plug)) = attached else { return Ok(None) };
+        self.prepare_proxy(id, machine, &network.rules).await?;
         machine.plug_card(plug).await?;
         Ok(Some(wired))
     }
@@ -126,7 +127,11 @@ impl Workspaces {
             (None, true) => self.record_network(id, NetworkState { rules: rules.clone(), address: None }),
             (None, false) => self.turn_on(&workspace, rules).await,
             (Some(_), true) => self.turn_off(&workspace, rules).await,
-            (Some(address), false) => self.change_rules(&workspace, rules, address).await,
+            (Some(address), false) => {
+                let network = self.change_rules(&workspace, rules, address).await?;
+                self.refresh_proxy(&Workspace { network: network.clone(), ..workspace }).await?;
+                Ok(network)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentiso_blocking::in_place;
 use agentiso_core::{Code, Failure, WorkspaceId};
 use agentiso_meta::{Meta, Workspace};
+use agentiso_secrets::Vault;
 
 use super::abandoned::Abandoned;
 use super::connections::Connections;
@@ -35,6 +36,7 @@ pub struct Workspaces {
     pub(crate) net: Arc<Net>,
     /// Only where the network is kept up: in a daemon.
     pub(super) _upkeep: Option<Arc<Upkeep>>,
+    pub(crate) vault: Arc<Vault>,
 }
 
 impl Workspaces {
@@ -84,8 +86,19 @@ impl Workspaces {
         let (demand, pool_rest) = (Demand::default(), PoolRest::default());
         let installation = installation.clone();
         let net = Arc::new(Net::new(&installation.paths, &installation.config.network, launcher)?);
-        let workspaces =
-            Self { installation, meta, connections, abandoned, turns, demand, pool_rest, net, _upkeep: None };
+        let vault = Arc::new(Vault::at(installation.paths.secrets_dir()));
+        let workspaces = Self {
+            installation,
+            meta,
+            connections,
+            abandoned,
+            turns,
+            demand,
+            pool_rest,
+            net,
+            _upkeep: None,
+            vault,
+        };
         // Before anything is removed: a database that does not match the disks does not know all of them.
         in_place(|| workspaces.match_files())?;
         workspaces.recover().await?;

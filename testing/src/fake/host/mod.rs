@@ -8,6 +8,7 @@ mod images;
 mod network;
 mod port;
 mod restore;
+mod secrets;
 mod snapshots;
 mod state;
 mod views;

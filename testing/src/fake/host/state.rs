@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::secrets::FakeSecrets;
 use crate::fake::faults::Faults;
 use crate::fake::machine::{Disk, Machine, Shared, locked};
 use crate::fake::memory::Memory;
@@ -30,6 +31,12 @@ pub enum HostCall {
     Rename,
     Grow,
     SetNetwork,
+    SetSecret,
+    Secrets,
+    RemoveSecret,
+    GrantSecrets,
+    GrantedSecrets,
+    GuestVariables,
     Snapshot,
     Snapshots,
     RemoveSnapshot,
@@ -76,6 +83,7 @@ pub(super) struct Inner {
     pub memories: Mutex<HashMap<MemoryId, StoredMemory>>,
     pub images: Mutex<BTreeMap<ImageName, StoredImage>>,
     pub pool: Mutex<PoolState>,
+    pub secrets: Mutex<FakeSecrets>,
     pub expected_creates: AtomicUsize,
     turns: Mutex<HashMap<WorkspaceId, Arc<tokio::sync::Mutex<()>>>>,
     next_pid: AtomicU32,
@@ -121,6 +129,7 @@ impl FakeHost {
             memories: Mutex::default(),
             images: Mutex::default(),
             pool: Mutex::default(),
+            secrets: Mutex::default(),
             expected_creates: AtomicUsize::default(),
             turns: Mutex::default(),
             next_pid: AtomicU32::new(FIRST_PID),

@@ -15,6 +15,7 @@ mod changes;
 mod images;
 mod outcomes;
 mod requests;
+mod secrets;
 mod views;
 mod workspace_host;
 
@@ -28,5 +29,6 @@ pub use outcomes::{
 pub use requests::{
     CompareRequest, CreateRequest, ForkRequest, ForkSource, Point, RemoveRequest, SnapshotRequest,
 };
+pub use secrets::{NewSecret, SecretHost, SecretView};
 pub use views::{ForkedFrom, SnapshotView, WorkspaceView};
 pub use workspace_host::WorkspaceHost;

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 
 use super::{
     Changes, CompareRequest, CreateRequest, Exported, ForkOutcome, ForkRequest, ImageHost, Logs,
-    MachineEnded, PoolState, RemoveRequest, Restored, SnapshotRequest, SnapshotView, Snapshotted, TextDiff,
-    WorkspaceView,
+    MachineEnded, PoolState, RemoveRequest, Restored, SecretHost, SnapshotRequest, SnapshotView, Snapshotted,
+    TextDiff, WorkspaceView,
 };
 use crate::ports::link::Link;
 use crate::progress::Progress;
@@ -20,7 +20,7 @@ use crate::{Failure, NetworkRules, NetworkState, Resources, SnapshotId, Workspac
 /// A host of workspaces. An operation that fails changes nothing. An operation on a workspace that does not
 /// exist fails with `workspace_not_found`.
 #[async_trait]
-pub trait WorkspaceHost: ImageHost {
+pub trait WorkspaceHost: ImageHost + SecretHost {
     /// All workspaces, oldest first.
     async fn list(&self) -> Result<Vec<WorkspaceView>, Failure>;
 
