@@ -16,6 +16,8 @@ use crate::{
 };
 
 const MARK: &str = "# agentiso";
+/// The address of the own name without a network.
+const LOOPBACK: &str = "127.0.1.1";
 const MAX_FILE: usize = 1024 * 1024;
 
 /// Writes the files for a card, or restores them without one.
@@ -80,20 +82,24 @@ fn failed(what: &str, error: &std::io::Error) -> GuestError {
     refused(what, rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
 }
 
-/// The hosts file with the machine's name at its address, before the line that has the name on the loopback interface.
-/// Without an address, without such a line.
+/// The hosts file with the machine's name at its address instead of on the loopback interface, and without an address the
+/// other way round. Other lines stay.
 fn with_address(hosts: &[u8], address: Option<Ipv4Addr>, hostname: &str) -> Vec<u8> {
-    let own = address.map(|address| format!("{address} {hostname} {MARK}\n"));
+    let is_ours = |line: &&[u8]| line.trim_ascii_end().ends_with(MARK.as_bytes());
+    let is_loopback = |line: &&[u8]| line.starts_with(LOOPBACK.as_bytes());
     let mut lines: Vec<&[u8]> = hosts.split_inclusive(|&byte| byte == b'\n').collect();
-    lines.retain(|line| !line.trim_ascii_end().ends_with(MARK.as_bytes()));
-    let Some(own) = own else { return lines.concat() };
-    let place = lines.iter().position(|line| line.starts_with(b"127.0.1.1")).unwrap_or(lines.len());
-    let mut out = lines[..place].concat();
+    if address.is_none() && !lines.iter().any(is_ours) {
+        return hosts.to_vec();
+    }
+    lines.retain(|line| !is_ours(line) && !is_loopback(line));
+    let mut out = lines.concat();
     if !out.is_empty() && !out.ends_with(b"\n") {
         out.push(b'\n');
     }
-    out.extend_from_slice(own.as_bytes());
-    out.extend(lines[place..].concat());
+    out.extend(match address {
+        Some(address) => format!("{address} {hostname} {MARK}\n").into_bytes(),
+        None => format!("{LOOPBACK} {hostname}\n").into_bytes(),
+    });
     out
 }
 
@@ -142,14 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn the_own_name_has_the_address_first_and_other_lines_stay() {
+    fn the_own_name_has_the_address_and_other_lines_stay() {
         let before: &[u8] = b"127.0.0.1 localhost\n10.0.0.1 other\n127.0.1.1 one\n";
         let address = |last| Some(Ipv4Addr::new(10, 99, 0, last));
         let on = with_address(before, address(2), "one");
-        assert_eq!(on, b"127.0.0.1 localhost\n10.0.0.1 other\n10.99.0.2 one # agentiso\n127.0.1.1 one\n");
+        assert_eq!(on, b"127.0.0.1 localhost\n10.0.0.1 other\n10.99.0.2 one # agentiso\n");
         let moved = with_address(&on, address(3), "two");
-        assert!(moved.windows(15).any(|part| part == b"\n10.99.0.3 two "), "{moved:?}");
-        assert_eq!(with_address(&moved, None, "two"), before);
+        assert_eq!(moved, b"127.0.0.1 localhost\n10.0.0.1 other\n10.99.0.3 two # agentiso\n");
+        assert_eq!(with_address(&moved, None, "one"), before);
+        assert_eq!(with_address(before, None, "one"), before);
         assert_eq!(with_address(b"x", address(2), "one"), b"x\n10.99.0.2 one # agentiso\n");
+        assert_eq!(with_address(b"x", None, "one"), b"x");
     }
 }

@@ -20,6 +20,8 @@ pub struct Limits {
     pub tcp_idle_seconds: u64,
     /// A UDP flow on which nothing moves for this long is forgotten.
     pub udp_idle_seconds: u64,
+    /// A refused connection or name waits this long for an answer, if the rules say that it waits.
+    pub ask_seconds: u64,
 }
 
 impl Default for Limits {
@@ -31,6 +33,7 @@ impl Default for Limits {
             queries_per_second: 200,
             tcp_idle_seconds: 7200,
             udp_idle_seconds: 60,
+            ask_seconds: 30,
         }
     }
 }
@@ -38,6 +41,10 @@ impl Default for Limits {
 impl Limits {
     pub(crate) fn tcp_idle(&self) -> Duration {
         Duration::from_secs(self.tcp_idle_seconds.max(1))
+    }
+
+    pub(crate) fn ask_limit(&self) -> Duration {
+        Duration::from_secs(self.ask_seconds)
     }
 
     pub(crate) fn udp_idle(&self) -> Duration {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use agentiso_core::{Code, Explain, WorkspaceId};
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
 use crate::counters::Counters;
@@ -119,6 +119,7 @@ pub(crate) struct Shared {
     machines: RwLock<HashMap<Ipv4Addr, Arc<Machine>>>,
     /// In one map, so that several policies change at the same instant.
     policies: RwLock<HashMap<WorkspaceId, Arc<Policy>>>,
+    changes: watch::Sender<()>,
 }
 
 impl Shared {
@@ -146,8 +147,14 @@ impl Shared {
         }
     }
 
+    /// Tells whenever a policy has changed.
+    pub(crate) fn policy_changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
     /// Ends every flow of these workspaces that is no longer allowed.
     fn enforce(&self, changed: &[WorkspaceId]) {
+        self.changes.send_replace(());
         let machines: Vec<_> = read(&self.machines).values().cloned().collect();
         machines.iter().filter(|machine| changed.contains(&machine.id)).for_each(|machine| machine.enforce());
         self.neighbours
@@ -173,6 +180,7 @@ impl Router {
             neighbours: Neighbours::default(),
             machines: RwLock::default(),
             policies: RwLock::default(),
+            changes: watch::Sender::new(()),
         });
         let weak = Arc::downgrade(&shared);
         tokio::spawn(async move {

@@ -208,7 +208,7 @@ impl Installation {
     }
 
     /// How the router of the workspaces' network is started: as this program, and as the user of machines if this is root.
-    pub(crate) fn router_process(&self) -> Result<Arc<RouterProcess>, Failure> {
+    pub fn router_process(&self) -> Result<Arc<RouterProcess>, Failure> {
         let program = std::env::current_exe().map_err(|error| self.io("find the own program", error))?;
         // As root without such a user no machine starts either, which says why.
         let user = self.shared_user().ok().flatten();

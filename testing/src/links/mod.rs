@@ -12,7 +12,8 @@ mod words;
 
 use agentiso_core::ports::link::WorkspaceLink;
 
-pub(crate) use words::{shell, shell_words};
+pub use words::shell;
+pub(crate) use words::shell_words;
 
 /// Runs a link through everything that is promised of all of them. `echo_server` is a command line that serves a port.
 ///

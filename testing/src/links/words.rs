@@ -27,7 +27,7 @@ pub(super) fn line(line: &str) -> Exec {
 }
 
 /// What a command line prints, which must succeed.
-pub(crate) async fn shell(link: &dyn WorkspaceLink, text: &str) -> String {
+pub async fn shell(link: &dyn WorkspaceLink, text: &str) -> String {
     let ran = run(link, line(text)).await.expect("a command that starts");
     assert_eq!(ran.exit.status, ExitStatus::Code(0), "{text}: {}", ran.stderr);
     ran.stdout

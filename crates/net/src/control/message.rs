@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn version_1_requests_are_understood() {
         let machine = format!(
-            r#"{{"workspace":"{WORKSPACE}","address":"10.99.0.2","mtu":1500,"card":"c1","limits":{{"connections":4096,"packets_per_second":200000,"bytes_per_second":1250000000,"queries_per_second":200,"tcp_idle_seconds":7200,"udp_idle_seconds":60}},"policy":{{"allow_internet":true,"allow_inter_vm":false,"groups":["default"]}}}}"#
+            r#"{{"workspace":"{WORKSPACE}","address":"10.99.0.2","mtu":1500,"card":"c1","limits":{{"connections":4096,"packets_per_second":200000,"bytes_per_second":1250000000,"queries_per_second":200,"tcp_idle_seconds":7200,"udp_idle_seconds":60,"ask_seconds":30}},"policy":{{"allow_internet":true,"allow_inter_vm":false,"groups":["default"]}}}}"#
         );
         let samples = [
             r#"{"request":"hello","oldest":1,"newest":1}"#.to_owned(),

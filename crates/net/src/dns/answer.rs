@@ -86,10 +86,15 @@ async fn answer(asker: &impl Asker, bytes: &[u8]) -> Option<Message> {
 
 async fn resolve(asker: &impl Asker, query: &Query) -> Result<Vec<Record>, ResponseCode> {
     let name = names::text(query.name()).ok_or(ResponseCode::Refused)?;
-    let policy = asker.policy().ok_or(ResponseCode::Refused)?;
+    let mut policy = asker.policy().ok_or(ResponseCode::Refused)?;
     let verdict = policy.name_verdict(&name);
     if !verdict.allowed {
-        return Err(refuse(asker, name, &verdict.rule));
+        let refused = refuse(asker, name.clone(), &verdict.rule);
+        let is_allowed = || asker.policy().is_some_and(|policy| policy.name_verdict(&name).allowed);
+        if !asker.wait_for_answer(is_allowed).await {
+            return Err(refused);
+        }
+        policy = asker.policy().ok_or(ResponseCode::Refused)?;
     }
     match query.query_type() {
         _ if query.query_class() != DNSClass::IN => Err(ResponseCode::NotImp),

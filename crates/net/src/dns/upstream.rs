@@ -31,7 +31,8 @@ pub enum Nameservers {
 }
 
 impl Nameservers {
-    fn list(&self) -> io::Result<Vec<SocketAddr>> {
+    /// The resolvers that would be asked now.
+    pub fn list(&self) -> io::Result<Vec<SocketAddr>> {
         match self {
             Self::Fixed(list) => Ok(list.clone()),
             Self::Host(path) => read_servers(path),

@@ -41,6 +41,10 @@ impl Asker for Machine {
         self.log_refused(Protocol::Udp, Some(name), None, rule);
     }
 
+    async fn wait_for_answer(&self, is_allowed: impl Fn() -> bool + Send + Sync) -> bool {
+        self.waits_for_answers() && Self::wait_for_answer(self, is_allowed).await
+    }
+
     async fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) {
         let (mut pins, now) = (self.pins(), Instant::now());
         for (address, lifetime) in found {

@@ -29,6 +29,8 @@ pub(super) struct FlowKey {
 pub(super) enum Flow {
     /// The outgoing connection is not there yet; the guest's segments are ignored.
     Connecting(Arc<Record>),
+    /// It was refused and waits for an answer; the guest's segments are ignored.
+    Held,
     Tcp(Arc<TcpFlow>),
     /// UDP, or pings.
     Datagrams(Arc<UdpFlow>),
@@ -38,6 +40,7 @@ impl Flow {
     /// The record of a flow that leaves the router. Connections to the gateway itself have none.
     pub(super) fn record(&self) -> Option<&Arc<Record>> {
         match self {
+            Self::Held => None,
             Self::Connecting(record) => Some(record),
             Self::Tcp(flow) => flow.record.as_ref(),
             Self::Datagrams(flow) => Some(&flow.record),

@@ -14,6 +14,7 @@
 //! flows is limited. Detaching a machine ends all its tasks.
 
 mod asker;
+mod asking;
 mod echo;
 mod flow;
 mod neighbours;

@@ -76,12 +76,15 @@ impl Machine {
         }
     }
 
-    fn open_tcp(self: &Arc<Self>, key: FlowKey, syn: &[u8]) {
+    pub(super) fn open_tcp(self: &Arc<Self>, key: FlowKey, syn: &[u8]) {
         let for_resolver = key.to == self.card.gateway && key.port == 53;
         let (rule, name) = if for_resolver {
             (Rule::GatewayResolver, None)
         } else {
             let (verdict, name) = self.decide(key.to, key.port, Protocol::Tcp);
+            if !verdict.allowed && self.waits_for_answers() {
+                return self.hold_tcp(key, name, &verdict.rule, syn);
+            }
             if !verdict.allowed {
                 return self.refuse_tcp(key, name, &verdict.rule, syn);
             }
@@ -106,7 +109,7 @@ impl Machine {
         }
     }
 
-    fn refuse_tcp(&self, key: FlowKey, name: Option<String>, rule: &Rule, syn: &[u8]) {
+    pub(super) fn refuse_tcp(&self, key: FlowKey, name: Option<String>, rule: &Rule, syn: &[u8]) {
         self.log_refused(Protocol::Tcp, name, Some((key.to, key.port)), rule);
         self.send(self.framer.reset(syn));
     }

@@ -1,6 +1,7 @@
 //! The router on real packets.
 #![expect(clippy::unwrap_used, reason = "a network that cannot be set up fails the test")]
 
+mod asking;
 mod control;
 mod datagrams;
 mod hostile;

@@ -2,6 +2,7 @@
 
 mod data;
 mod host;
+mod network;
 mod report;
 mod run;
 

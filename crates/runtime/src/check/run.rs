@@ -4,7 +4,7 @@ use agentiso_blocking::in_place;
 use agentiso_config::paths::Paths;
 use agentiso_core::Code;
 
-use super::{Finding, Report, Standing, data, host};
+use super::{Finding, Report, Standing, data, host, network};
 use crate::Installation;
 
 /// Checks everything that machines need. Prepares and downloads nothing; only the acceleration probe starts a machine.
@@ -40,6 +40,9 @@ async fn look(installation: &Installation, findings: &mut Vec<Finding>) {
     }
     in_place(|| {
         findings.push(host::limits(installation));
+    });
+    findings.extend(network::network(installation).await);
+    in_place(|| {
         findings.push(data::disks(installation));
         findings.push(data::images(installation));
         findings.push(data::templates(installation));
