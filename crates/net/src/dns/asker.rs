@@ -27,7 +27,10 @@ pub(crate) trait Asker: Send + Sync {
     /// Logs a refused name.
     fn refuse_name(&self, name: String, rule: &Rule);
     /// Waits until somebody has allowed what was refused, if the policy says so. Returns whether it is allowed now.
-    fn wait_for_answer(&self, is_allowed: impl Fn() -> bool + Send + Sync) -> impl Future<Output = bool> + Send;
+    fn wait_for_answer(
+        &self,
+        is_allowed: impl Fn() -> bool + Send + Sync,
+    ) -> impl Future<Output = bool> + Send;
     /// Pins addresses to a name for their lifetimes. The answer is sent after this.
     fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) -> impl Future<Output = ()> + Send;
 }
