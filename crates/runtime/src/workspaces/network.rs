@@ -256,11 +256,17 @@ impl Workspaces {
             Err(failure) if failure.code() == Code::WorkspaceNotFound => return Ok(()),
             locked => locked?,
         };
-        if workspace.network.address.is_none() {
-            return Ok(());
+        let Some(address) = workspace.network.address else { return Ok(()) };
+        let mut network = workspace.network.clone();
+        let mut undertaking = None;
+        if !self.net.is_usable(address, &self.net.routes()?) {
+            let (begun, addresses) =
+                self.undertake_with_addresses("network", Some(id), Intent::default(), 1)?;
+            network.address = addresses.first().copied();
+            undertaking = Some(begun);
         }
         let Some((state, machine)) = self.reach(&workspace).await? else { return Ok(()) };
-        let done = self.plug_in(id, &machine, &workspace.network, state, None).await;
+        let done = self.plug_in(id, &machine, &network, state, undertaking).await;
         self.connections.leave(id, machine);
         done
     }
