@@ -1,11 +1,12 @@
 //! One workspace on the bridge: its policy, the names it resolved, and what it did.
 
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use agentiso_core::WorkspaceId;
+use agentiso_core::{Ask, WorkspaceId};
 use agentiso_policy::egress::{Destination, Flow, Policy, Protocol, Rule, Verdict};
+use tokio::sync::watch;
 
 use super::rules::Pin;
 use super::state::Shared;
@@ -21,7 +22,8 @@ pub(super) struct Client {
     pub(super) id: WorkspaceId,
     mtu: usize,
     pub(super) counting: Counting,
-    policy: RwLock<Arc<Policy>>,
+    policy: watch::Sender<Arc<Policy>>,
+    ask_limit: Duration,
     pins: Mutex<Pins>,
     queries: Mutex<Bucket>,
     resolver: Arc<Resolver>,
@@ -35,7 +37,8 @@ impl Client {
             id: spec.workspace,
             mtu: spec.mtu,
             counting: Counting::default(),
-            policy: RwLock::new(Arc::new(spec.policy.clone())),
+            policy: watch::Sender::new(Arc::new(spec.policy.clone())),
+            ask_limit: spec.limits.ask_limit(),
             pins: Mutex::default(),
             queries: Mutex::new(Bucket::new(rate, rate, Instant::now())),
             resolver,
@@ -44,11 +47,11 @@ impl Client {
     }
 
     pub(super) fn current_policy(&self) -> Arc<Policy> {
-        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.policy.borrow())
     }
 
     pub(super) fn set_policy(&self, policy: &Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy.clone());
+        self.policy.send_replace(Arc::new(policy.clone()));
     }
 
     /// What the names resolved so far mean for a policy: addresses that are open, and those whose names are denied.
@@ -131,9 +134,23 @@ impl Asker for Client {
         shared.log.append(entry);
     }
 
-    /// The packet filter refuses at once, so a name that waits would only delay that.
-    async fn wait_until_allowed(&self, _: &str, _: &Rule) -> bool {
-        false
+    async fn wait_until_allowed(&self, name: &str, rule: &Rule) -> bool {
+        if !rule.can_be_asked_for() {
+            return false;
+        }
+        let mut changes = self.policy.subscribe();
+        let answered = async {
+            loop {
+                let (is_allowed, waits) = {
+                    let policy = changes.borrow_and_update();
+                    (policy.name_verdict(name).allowed, policy.ask() == Ask::Wait)
+                };
+                if is_allowed || !waits || changes.changed().await.is_err() {
+                    return is_allowed;
+                }
+            }
+        };
+        tokio::time::timeout(self.ask_limit, answered).await.unwrap_or(false)
     }
 
     async fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) {

@@ -81,7 +81,10 @@ impl Links {
         let message = Message::new(NEW_LINK, CREATE | EXCLUSIVE, &link_header(0, UP, UP))
             .with(3, &text(name))
             .with(1, &mac)
-            .with_nested(18, |info| info.with(1, b"bridge"));
+            .with_nested(18, |info| {
+                // Without multicast snooping: the bridge itself has nothing to say to guests.
+                info.with(1, b"bridge").with_nested(2, |data| data.with(23, &[0]))
+            });
         self.0.request(message)?;
         self.add_address(name, address, 32)
     }

@@ -12,9 +12,9 @@ use super::flow::{Flow, FlowKey};
 use super::state::{Machine, lock};
 
 impl Machine {
-    /// Whether what a rule refuses has to wait for an answer. Only what is in no list can be asked for.
+    /// Whether what a rule refuses has to wait for an answer.
     pub(crate) fn waits_for_answer_to(&self, rule: &Rule) -> bool {
-        matches!(rule, Rule::NotListed | Rule::OtherResolver) && self.asks()
+        rule.can_be_asked_for() && self.asks()
     }
 
     fn asks(&self) -> bool {

@@ -18,13 +18,12 @@ use agentiso_policy::egress::Policy;
 use crate::support::*;
 
 /// A bridge, once its uplink is there.
-pub fn start_bridge(resolv_conf: PathBuf) -> Bridge {
+pub async fn start_bridge(resolv_conf: PathBuf) -> Bridge {
     let pool = Pool::parse(DEFAULT_POOL).unwrap();
     let settings = Settings { pool, nameservers: Nameservers::Host(resolv_conf) };
     let bridge = Bridge::new(settings).unwrap();
-    wait_until("the uplink has a route", || {
-        inside(&bridge, "ip route show table 100").contains("default via")
-    });
+    let has_route = || inside(&bridge, "ip route show table 100").contains("default via");
+    wait_until("the uplink has a route", has_route).await;
     bridge
 }
 
@@ -59,11 +58,11 @@ pub fn inside(bridge: &Bridge, line: &str) -> String {
 }
 
 /// Waits for something that the bridge does by itself.
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !holds() {
         assert!(std::time::Instant::now() < deadline, "it did not happen that {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -42,7 +42,7 @@ fn the_table_holds_for_the_bridge() {
     let internet = Internet::new();
     let resolv_conf = internet.resolv_conf();
     on_host(&internet, || async {
-        let bridge = start_bridge(resolv_conf);
+        let bridge = start_bridge(resolv_conf).await;
         let mut guests = BTreeMap::new();
         for (last, (name, rules)) in (2..).zip(workspaces()) {
             guests.insert(name, tap_guest(&bridge, last, rules));

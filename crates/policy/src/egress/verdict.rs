@@ -101,6 +101,13 @@ pub enum Rule {
     Placeholder(String),
 }
 
+impl Rule {
+    /// Whether approval can be asked for what it refused: only for what is in no list.
+    pub fn can_be_asked_for(&self) -> bool {
+        matches!(self, Self::NotListed | Self::OtherResolver)
+    }
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

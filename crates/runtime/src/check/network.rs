@@ -25,9 +25,10 @@ pub(super) async fn network(installation: &Installation) -> Vec<Finding> {
         Err(failure) => return vec![limited("network", &failure)],
     };
     let mut findings = vec![match net.check() {
-        Ok(()) => Finding::ok("network", format!("user-space router, addresses from {}", net.pool.range())),
+        Ok(()) => Finding::ok("network", format!("{}, addresses from {}", net.describe(), net.pool.range())),
         Err(failure) => limited("network", &failure),
     }];
+    findings.extend(net.more_missing().iter().map(|failure| limited("network", failure)));
     findings.push(resolvers());
     findings.push(pings(group));
     findings.push(match net.machines().await {

@@ -104,6 +104,23 @@ impl Net {
         Ok(self.pool.check(&self.routes()?)?)
     }
 
+    /// What else this host lacks, beyond the first thing that `check` reports.
+    pub fn more_missing(&self) -> Vec<Failure> {
+        let missing = match self.kind {
+            RouterKind::User => Vec::new(),
+            RouterKind::Bridge => in_place(agentiso_net::bridge::missing),
+        };
+        missing.into_iter().skip(1).map(Failure::from).collect()
+    }
+
+    /// The back end, for people.
+    pub fn describe(&self) -> &'static str {
+        match self.kind {
+            RouterKind::User => "user-space router",
+            RouterKind::Bridge => "bridge in a network namespace",
+        }
+    }
+
     /// The host's routes, without the default route.
     pub fn routes(&self) -> Result<Vec<Ipv4Net>, Failure> {
         host::routes(Path::new(ROUTES)).map_err(|error| {

@@ -309,9 +309,10 @@ impl Guest {
         self.wire.socket.send(frame).await.unwrap();
     }
 
-    /// Whether no frame has arrived.
-    pub fn is_silent(&mut self) -> bool {
-        self.wire.incoming.is_empty() && self.wire.socket.try_recv(&mut [0; 2000]).is_err()
+    /// The frames that have arrived.
+    pub fn arrived(&mut self) -> Vec<Vec<u8>> {
+        self.wire.fill();
+        self.wire.incoming.drain(..).collect()
     }
 
     /// The next frame the router sends, whatever it is.
