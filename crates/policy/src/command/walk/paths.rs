@@ -8,6 +8,9 @@ use super::state::{UNKNOWN, Walk};
 /// Where an unset variable before a path would lead: `$NOTHING/etc/passwd`.
 const SENSITIVE: &[&str] = &["/etc", "/root", "/home", "/proc", "/sys", "/var", "/dev", "/boot"];
 
+/// How many paths of a command are kept for rules; there are as many arguments at most.
+const MAX_PATHS: usize = 4096;
+
 impl Walk<'_> {
     /// Judges a path that is read or, if `writes`, written.
     pub(super) fn judge_path(&mut self, path: &str, writes: bool, judged: &mut Judged) {
@@ -19,7 +22,12 @@ impl Walk<'_> {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{}{rest}", self.scope.home()),
             _ => normalise(&self.state.cwd, path),
         };
-        match self.scope.place(&normalise("/", &resolved)) {
+        let resolved = normalise("/", &resolved);
+        let place = self.scope.place(&resolved);
+        if self.paths_count && judged.paths.len() < MAX_PATHS {
+            judged.paths.push(resolved.replace(UNKNOWN, "…"));
+        }
+        match place {
             Place::Socket => judged.add(Categories::NETWORKED, format!("{path} is a network connection")),
             _ if !self.paths_count => {}
             Place::Outside => {

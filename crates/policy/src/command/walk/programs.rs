@@ -5,7 +5,6 @@ use super::super::shell::Excess;
 use super::super::tools::{Found, Kind, Options, find};
 use super::call::Call;
 use super::judged::Judged;
-use super::simple::shown;
 use super::state::{Arg, Output, Streams, UNKNOWN, Walk};
 
 impl Walk<'_> {
@@ -42,7 +41,7 @@ impl Walk<'_> {
                 Output::default()
             }
         };
-        self.record(judged.step(&shown(args)));
+        self.record(judged.program_step(name, args));
         Ok(output)
     }
 

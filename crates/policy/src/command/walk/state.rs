@@ -16,8 +16,8 @@ const MAX_STEPS: u32 = 20_000;
 /// How many bytes one line may make the walk parse again, through `eval`, `sh -c` and the like.
 const MAX_REPARSED: usize = 512 * 1024;
 
-/// How many steps are kept for the explanation.
-const MAX_SHOWN: usize = 200;
+/// How many steps one line may have: rules look at every one of them.
+const MAX_KEPT: usize = 2000;
 
 /// An argument after expansion.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -147,11 +147,10 @@ impl<'s> Walk<'s> {
 
     fn finish(mut self, result: Result<(), Excess>) -> (Categories, Vec<Step>) {
         if let Err(excess) = result {
-            self.record(Step {
-                command: "the whole line".to_owned(),
-                categories: Categories::EVERY_RISK,
-                reasons: vec![format!("the line is not read, as {excess}")],
-            });
+            let mut judged = Judged::default();
+            judged.add(Categories::EVERY_RISK, format!("the line is not read to its end, as {excess}"));
+            self.found.add(Categories::EVERY_RISK);
+            self.steps.push(judged.step("the whole line"));
         }
         (self.found, self.steps)
     }
@@ -222,9 +221,9 @@ impl<'s> Walk<'s> {
             step.categories = step.categories.without(Categories::HOST_ESCAPE_RISK);
         }
         self.found.add(step.categories);
-        let adds_risk = !step.categories.is_read_only();
-        if self.steps.len() < MAX_SHOWN || (adds_risk && self.steps.len() < 2 * MAX_SHOWN) {
-            self.steps.push(step);
+        match self.steps.len() < MAX_KEPT {
+            true => self.steps.push(step),
+            false => self.left = 0,
         }
     }
 }
