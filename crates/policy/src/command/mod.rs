@@ -15,8 +15,8 @@ mod walk;
 pub use category::{Categories, Category};
 pub use classify::{Classified, Command, classify};
 pub use rules::{
-    Action, CommandPolicies, Decision, ExplainedStep, Layer, MAX_FILE_BYTES, MAX_RULES, PolicyExplanation, PolicyFile,
-    PolicyProblem, PolicyProblems, PolicyRule, SettledCategory, decide, explain, parse_policy,
+    Action, CommandPolicies, Decision, ExplainedStep, Layer, MAX_FILE_BYTES, MAX_RULES, PolicyExplanation,
+    PolicyFile, PolicyProblem, PolicyProblems, PolicyRule, SettledCategory, decide, explain, parse_policy,
 };
 pub use scope::Scope;
 pub use shell::{MAX_DEPTH, MAX_LENGTH};

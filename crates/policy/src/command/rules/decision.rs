@@ -40,12 +40,18 @@ pub fn decide(policies: &CommandPolicies, command: &Classified) -> Decision {
         Some(reason) => reason.to_owned(),
         None => reason_for(strictest),
     });
-    Decision { action: strictest.action, categories: command.categories, reason, rule: strictest.rule.clone() }
+    Decision {
+        action: strictest.action,
+        categories: command.categories,
+        reason,
+        rule: strictest.rule.clone(),
+    }
 }
 
 /// Settles every category of every step.
 pub(super) fn settle<'a>(policies: &'a CommandPolicies, command: &'a Classified) -> Vec<Settled<'a>> {
-    let pairs = command.steps.iter().flat_map(|step| step.categories.iter().map(move |category| (step, category)));
+    let pairs =
+        command.steps.iter().flat_map(|step| step.categories.iter().map(move |category| (step, category)));
     let settled = pairs.map(|(step, category)| {
         let (action, rule, reason) = policies.settle(step, category);
         Settled { step, category, action, rule, reason }

@@ -96,7 +96,10 @@ impl PolicyRule {
     pub(super) fn decides(&self, step: &Step, category: Category) -> bool {
         let of_category = self.categories.is_empty() || self.categories.contains(&category);
         let of_program = self.programs.is_empty()
-            || step.program.as_deref().is_some_and(|name| self.programs.iter().any(|glob| glob.matches(name)));
+            || step
+                .program
+                .as_deref()
+                .is_some_and(|name| self.programs.iter().any(|glob| glob.matches(name)));
         let of_args = self.args.iter().all(|glob| step.args.iter().any(|arg| glob.matches(arg)));
         let of_path = self.paths.is_empty()
             || step.paths.iter().any(|path| self.paths.iter().any(|glob| glob.matches(path)));

@@ -92,12 +92,19 @@ impl Reader<'_> {
         let mut found: Vec<PolicyRule> = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
             let DeValue::Table(table) = rule.get_ref() else {
-                self.report(rule.span().start, "a rule is a table: write [[rule]] before it".to_owned(), None);
+                self.report(
+                    rule.span().start,
+                    "a rule is a table: write [[rule]] before it".to_owned(),
+                    None,
+                );
                 continue;
             };
             let Some(rule) = self.rule(table, &rule.span(), index + 1) else { continue };
             if found.iter().any(|other| other.name == rule.name) {
-                let at = table.iter().find(|(key, _)| key.get_ref() == "name").map_or(0, |(key, _)| key.span().start);
+                let at = table
+                    .iter()
+                    .find(|(key, _)| key.get_ref() == "name")
+                    .map_or(0, |(key, _)| key.span().start);
                 self.report(at, format!("another rule is called {:?} too", rule.name), None);
             }
             found.push(rule);
@@ -137,7 +144,8 @@ impl Reader<'_> {
                 "args" => rule.args = self.globs(key, value, false),
                 "path" => {
                     rule.paths = self.globs(key, value, true);
-                    let relative = self.strings(key, value).iter().any(|(path, _)| !path.starts_with(['/', '*']));
+                    let relative =
+                        self.strings(key, value).iter().any(|(path, _)| !path.starts_with(['/', '*']));
                     if relative {
                         self.expected(key, "an absolute path, or a pattern that begins with **");
                     }
@@ -203,7 +211,11 @@ impl Reader<'_> {
                 for entry in list.iter() {
                     match entry.get_ref() {
                         DeValue::String(text) => strings.push((text.to_string(), entry.span().start)),
-                        _ => self.report(entry.span().start, format!("{}: expected a string", key.get_ref()), None),
+                        _ => self.report(
+                            entry.span().start,
+                            format!("{}: expected a string", key.get_ref()),
+                            None,
+                        ),
                     }
                 }
                 strings
@@ -298,8 +310,14 @@ mod tests {
     fn syntax_errors_and_wrong_shapes_are_reported() {
         assert!(problems("[defaults\n")[0].starts_with("1: "));
         assert_eq!(problems("rules = 1\n"), ["1: unknown key \"rules\"; did you mean \"rule\"?"]);
-        assert_eq!(problems("rule = 1\n"), ["1: rule: expected a list of tables: write [[rule]] before each rule"]);
-        assert_eq!(problems("[[rule]]\naction=\"deny\"\nprogram=[]\n"), ["3: program: expected a list of 1 to 100 strings"]);
+        assert_eq!(
+            problems("rule = 1\n"),
+            ["1: rule: expected a list of tables: write [[rule]] before each rule"]
+        );
+        assert_eq!(
+            problems("[[rule]]\naction=\"deny\"\nprogram=[]\n"),
+            ["3: program: expected a list of 1 to 100 strings"]
+        );
         let twice = "[[rule]]\nname=\"a\"\naction=\"deny\"\n[[rule]]\nname=\"a\"\naction=\"deny\"\n";
         assert_eq!(problems(twice), ["5: another rule is called \"a\" too"]);
         let many = "[[rule]]\naction=\"deny\"\n".repeat(MAX_RULES + 1);

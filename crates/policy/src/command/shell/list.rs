@@ -47,8 +47,10 @@ impl Parser<'_> {
     /// Reads commands up to a closing parenthesis, `;;`, the end, or one of the reserved words in `until`.
     pub(super) fn list(&mut self, until: &[&str]) -> Result<List, Excess> {
         let mut list = List::new();
+        let mut separators = 0;
         loop {
-            self.skip_separators();
+            self.skip_separators(separators);
+            separators = 1;
             if self.is_at_end() || self.peek() == b')' || (self.starts_with(";;") && !until.is_empty()) {
                 return Ok(list);
             }
@@ -71,18 +73,23 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips everything that may stand between two commands.
-    fn skip_separators(&mut self) {
+    /// Skips everything that may stand between two commands: at most so many operators, and newlines.
+    fn skip_separators(&mut self, mut permitted: u32) {
         loop {
             self.skip_lines();
             match self.peek() {
                 b';' if self.starts_with(";;") => return,
                 b';' => self.at += 1,
                 b'&' if self.starts_with("&>") => return,
+                b'&' if self.starts_with("&&") => self.at += 2,
                 b'&' => self.at += 1,
                 b'|' if self.starts_with("||") => self.at += 2,
                 _ => return,
             }
+            if permitted == 0 {
+                self.damaged = true;
+            }
+            permitted = permitted.saturating_sub(1);
         }
     }
 

@@ -9,8 +9,8 @@ use super::model::{Entry, FlagRule, Kind};
 pub struct Options<'a> {
     /// Effects of all flags.
     pub adds: Categories,
-    /// Whether a flag makes the command harmless.
-    pub harmless: bool,
+    /// What flags such as `--dry-run` leave of the row's effects.
+    pub leaves: Option<Categories>,
     /// Flags with values: first spelling of the rule, kind, value.
     pub values: Vec<(&'a str, Kind, String)>,
     /// Flags that are in the table, by their first spelling.
@@ -21,10 +21,28 @@ pub struct Options<'a> {
     pub positional: Vec<usize>,
 }
 
-impl Options<'_> {
+impl<'a> Options<'a> {
     /// Whether a flag was given, by the first spelling in the table.
     pub fn has(&self, first_spelling: &str) -> bool {
         self.known.contains(&first_spelling)
+    }
+
+    /// Whether a flag makes the command read-only.
+    pub fn is_harmless(&self) -> bool {
+        self.leaves.is_some_and(Categories::is_read_only)
+    }
+
+    /// Adds what was found in the arguments behind.
+    pub fn append(&mut self, behind: Self) {
+        self.adds.add(behind.adds);
+        self.leaves = match (self.leaves, behind.leaves) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or(other),
+        };
+        self.values.extend(behind.values);
+        self.known.extend(behind.known);
+        self.unknown.extend(behind.unknown);
+        self.positional.extend(behind.positional);
     }
 
     /// The value of a flag, by the first spelling in the table.
@@ -43,6 +61,9 @@ pub fn options<'a>(entries: &[&'a Entry], args: &'a [Arg], until_positional: boo
         let arg = &args[at];
         let text = arg.text.as_str();
         at += 1;
+        if text == "--" && entries.iter().any(|entry| entry.past_dashes) {
+            continue;
+        }
         if text == "--" {
             found.positional.extend(at..args.len());
             break;
@@ -71,7 +92,9 @@ pub fn options<'a>(entries: &[&'a Entry], args: &'a [Arg], until_positional: boo
                 found.adds.add(rule.adds);
                 found.known.push(&rule.names[0]);
                 // What might be absent proves nothing.
-                found.harmless |= rule.harmless && is_exact && !arg.optional;
+                if let Some(left) = rule.leaves.filter(|_| is_exact && !arg.optional) {
+                    found.leaves = Some(found.leaves.unwrap_or_default().and(left));
+                }
                 if let Some(kind) = rule.value {
                     next(found, rule, attached, kind);
                 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Effects are `ro`, `mut`, `del`, `net`, `esc` and `tty`. `-f:EFFECT` adds an effect, `-f=KIND` takes a value,
-//! `-f=KIND:EFFECT` does both, and `-f:!` makes the command read-only. `#` begins a comment.
+//! `-f=KIND:EFFECT` does both, `-f:!` makes the command read-only, and `-f:!EFFECT` leaves only that effect. `past` makes
+//! flags behind `--` count, and `bare` makes the program read-only without arguments. `#` begins a comment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -79,6 +80,10 @@ fn row(line: &str) -> Option<(Vec<String>, Entry)> {
             entry.handler = Some(handler(name)?);
         } else if word == "dashes" {
             entry.long_dashes = true;
+        } else if word == "past" {
+            entry.past_dashes = true;
+        } else if word == "bare" {
+            entry.bare_is_harmless = true;
         } else {
             entry.flags.push(flag(word)?);
         }
@@ -100,12 +105,13 @@ fn flag(word: &str) -> Option<FlagRule> {
     if !are_flags {
         return None;
     }
-    let harmless = effect == Some("!");
-    let adds = match effect {
-        None | Some("!") => Categories::READ_ONLY,
-        Some(effect) => effects(effect)?,
+    let (adds, leaves) = match effect.map(|effect| (effect, effect.strip_prefix('!'))) {
+        None => (Categories::READ_ONLY, None),
+        Some((_, Some(""))) => (Categories::READ_ONLY, Some(Categories::READ_ONLY)),
+        Some((_, Some(left))) => (Categories::READ_ONLY, Some(effects(left)?)),
+        Some((effect, None)) => (effects(effect)?, None),
     };
-    Some(FlagRule { names, value, adds, harmless })
+    Some(FlagRule { names, value, adds, leaves })
 }
 
 fn effects(text: &str) -> Option<Categories> {
@@ -127,6 +133,7 @@ fn kind(name: &str) -> Option<Kind> {
         "text" => Kind::Text,
         "read" => Kind::Read,
         "write" => Kind::Write,
+        "out" => Kind::Output,
         "cd" => Kind::Directory,
         "sh" => Kind::Shell,
         "code" => Kind::Code,

@@ -42,6 +42,12 @@ pub fn find(program: &str, args: &[Arg]) -> Option<Found> {
         return Some(Found { tool, subcommand: None, consumed: 0, is_strange: false });
     }
     let index_of = |name: &str| tool.subcommands.iter().position(|(known, _)| known == name);
+    // Some have flags that work like subcommands: `dotnet --info`.
+    if let Some(index) =
+        args.first().filter(|arg| arg.text.starts_with('-')).and_then(|arg| index_of(&arg.text))
+    {
+        return Some(Found { tool, subcommand: Some(index), consumed: 1, is_strange: false });
+    }
     let global = options(&[&tool.entry], args, true);
     let words: Vec<(usize, &str)> = global
         .positional

@@ -24,6 +24,10 @@ pub struct Entry {
     pub handler: Option<Handler>,
     /// Single-dash words are whole flags, as with `find` and `java`.
     pub long_dashes: bool,
+    /// Flags behind `--` count as well, as with `cargo fmt -- --check`.
+    pub past_dashes: bool,
+    /// Without arguments the program only prints something.
+    pub bare_is_harmless: bool,
 }
 
 /// One or several spellings of a flag.
@@ -35,8 +39,8 @@ pub struct FlagRule {
     pub value: Option<Kind>,
     /// Effects it adds.
     pub adds: Categories,
-    /// Whether it makes the command read-only.
-    pub harmless: bool,
+    /// The effects that it leaves of the row's own: none if the command then only shows something.
+    pub leaves: Option<Categories>,
 }
 
 /// What an argument or the value of a flag is.
@@ -46,8 +50,10 @@ pub enum Kind {
     Text,
     /// A path that is read, if it looks like one.
     Read,
-    /// A path that is written.
+    /// A path of a program that writes.
     Write,
+    /// A file that is written; writing to most devices changes nothing.
+    Output,
     /// The directory in which the rest happens.
     Directory,
     /// A shell command line.

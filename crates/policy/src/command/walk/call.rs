@@ -26,19 +26,25 @@ impl<'c> Call<'c> {
 
     /// The arguments by their role; positional arguments behind the subcommand.
     pub(super) fn options(&self) -> Options<'c> {
-        let mut options = options(&self.entries(), self.args, false);
-        let consumed = self.found.consumed;
-        options.positional.retain(|index| *index >= consumed);
-        options
+        self.sorted(false)
     }
 
     /// The same, but everything behind the first positional argument is positional.
     pub(super) fn options_first(&self) -> Options<'c> {
-        let mut options = options(&self.entries(), &self.args[self.found.consumed..], true);
-        for index in &mut options.positional {
-            *index += self.found.consumed;
+        self.sorted(true)
+    }
+
+    /// Flags before the subcommand are those of the program.
+    fn sorted(&self, until_positional: bool) -> Options<'c> {
+        let (before, behind) = self.args.split_at(self.found.consumed.min(self.args.len()));
+        let mut all = options(&[&self.found.tool.entry], before, false);
+        all.positional.clear();
+        let mut behind = options(&self.entries(), behind, until_positional);
+        for index in &mut behind.positional {
+            *index += before.len();
         }
-        options
+        all.append(behind);
+        all
     }
 
     pub(super) fn text(&self, index: usize) -> &'c str {

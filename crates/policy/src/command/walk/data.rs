@@ -11,7 +11,7 @@ impl Walk<'_> {
     /// A client of a database: statements in flags, arguments or standard input.
     pub(super) fn database(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options();
-        if options.harmless {
+        if options.is_harmless() {
             judged.add(Categories::READ_ONLY, format!("{} prints its version", call.name));
             return Ok(());
         }
@@ -22,14 +22,22 @@ impl Walk<'_> {
             .values
             .iter()
             .any(|(name, kind, _)| *kind == super::super::tools::Kind::Sql || *name == "-f");
+        // `redis-cli GET key` is one statement.
+        let mut statement = String::new();
         for (number, index) in options.positional.iter().enumerate() {
             let kind = kinds
                 .get(number.min(kinds.len().saturating_sub(1)))
                 .copied()
                 .unwrap_or(super::super::tools::Kind::Text);
-            has_statement |= kind == super::super::tools::Kind::Sql && !call.args[*index].optional;
-            self.judge_kind(kind, call.text(*index), judged)?;
+            if kind == super::super::tools::Kind::Sql {
+                has_statement |= !call.args[*index].optional;
+                statement.push(' ');
+                statement.push_str(call.text(*index));
+            } else {
+                self.judge_kind(kind, call.text(*index), judged)?;
+            }
         }
+        self.sql(&statement, judged)?;
         if options.has("-f") {
             judged.add(Categories::MUTATING, "runs a file of statements, which is not read");
         }
@@ -155,6 +163,19 @@ impl Walk<'_> {
                         | "\\COPY"
                         | "\\W"
                 );
+            let queries = [
+                "FIND",
+                "FINDONE",
+                "COUNT",
+                "COUNTDOCUMENTS",
+                "AGGREGATE",
+                "STATS",
+                "GETCOLLECTIONNAMES",
+                "DISTINCT",
+            ];
+            let reads = reads
+                || first.starts_with("DB.")
+                    && queries.iter().any(|word| statement.contains(&format!(".{word}(")));
             let is_set = first == "SET" && !statement.contains('=') && !has("TO");
             let writes = [
                 "INSERT", "UPDATE", "CREATE", "ALTER", "INTO", "REPLACE", "GRANT", "ATTACH", "SETVAL",

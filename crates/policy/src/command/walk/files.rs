@@ -142,12 +142,16 @@ impl Walk<'_> {
     /// `rsync`, `scp` and others: networked if one side is another host.
     pub(super) fn remote(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options();
-        if options.harmless {
+        if options.is_harmless() {
             judged.add(Categories::READ_ONLY, "only shows what it would do");
         } else {
             judged.add(call.found.entry().effect.and(options.adds), format!("{} copies files", call.name));
         }
         self.values(&options, judged)?;
+        if let Some(line) = options.value("-e").filter(|line| !line.starts_with("ssh")).map(str::to_owned) {
+            judged.add(Categories::MUTATING, "runs another command for the connection");
+            self.subshell(|walk| walk.text(&line, Streams::default()))?;
+        }
         let count = options.positional.len();
         let mut is_remote = false;
         for (number, index) in options.positional.iter().enumerate() {

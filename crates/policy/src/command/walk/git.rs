@@ -33,7 +33,7 @@ impl Walk<'_> {
         self.values(&options, judged)?;
         self.arguments(call, &options, judged)?;
         self.state.cwd = before;
-        if options.harmless {
+        if options.is_harmless() {
             return Ok(());
         }
         let words = call.positional(&options);
@@ -55,14 +55,12 @@ impl Walk<'_> {
                     judged.add(Categories::HOST_ESCAPE_RISK, "changes settings outside the workspace");
                 }
             }
-            "restore" if options.has("--staged") && !options.has("-W") => {}
+            "restore" if options.has("-S") && !options.has("-W") => {}
             "restore" => judged.add(Categories::DESTRUCTIVE, "overwrites files of the work tree"),
             "rm" if !options.has("--cached") => judged.add(Categories::DESTRUCTIVE, "deletes files"),
-            "bisect" | "submodule" => {
-                if let Some(start) = words.iter().position(|word| matches!(*word, "run" | "foreach")) {
-                    let line = words[start + 1..].join(" ");
-                    self.subshell(|walk| walk.text(&line, Streams::default()))?;
-                }
+            "bisect/run" | "submodule/foreach" => {
+                let line = words.join(" ");
+                self.subshell(|walk| walk.text(&line, Streams::default()))?;
             }
             "merge" | "pull" | "revert" | "cherry-pick" if options.has("-e") => {
                 judged.add(Categories::INTERACTIVE, "opens an editor");
@@ -92,7 +90,7 @@ impl Walk<'_> {
                 );
                 let line = value.strip_prefix('!').unwrap_or(value).to_owned();
                 let runs = !is_alias || value.starts_with('!');
-                if runs && !line.is_empty() {
+                if runs && !line.is_empty() && !line.starts_with("ssh") {
                     self.subshell(|walk| walk.text(&line, Streams { captured: true, ..Streams::default() }))?;
                 }
             }

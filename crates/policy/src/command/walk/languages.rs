@@ -11,7 +11,7 @@ use super::state::{Arg, Input, Walk};
 impl Walk<'_> {
     pub(super) fn interpreter(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options_first();
-        if options.harmless {
+        if options.is_harmless() {
             judged.add(Categories::READ_ONLY, format!("{} prints its version or checks syntax", call.name));
             for index in &options.positional {
                 self.judge_argument(call.text(*index), false, judged);
@@ -41,6 +41,15 @@ impl Walk<'_> {
                 }
                 Some(script) => {
                     judged.add(Categories::MUTATING, format!("runs {script}, which is not read"));
+                    let name = script.rsplit('/').next().unwrap_or_default();
+                    if matches!(name, "manage.py" | "artisan" | "rails") {
+                        let mut command = vec![Arg::known(name)];
+                        command.extend(rest.clone().skip(1).map(|index| call.args[*index].clone()));
+                        self.deeper(|walk| walk.program(&command, call.streams))?;
+                    }
+                }
+                None if options.adds.has(super::super::Category::Networked) => {
+                    judged.add(Categories::MUTATING, "serves code of the project");
                 }
                 None => self.interpreter_input(call, judged)?,
             }

@@ -10,7 +10,7 @@ impl Walk<'_> {
     /// Transfers of URLs. The rows say which flags write files or send data.
     pub(super) fn curl(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options();
-        if options.harmless {
+        if options.is_harmless() {
             judged.add(Categories::READ_ONLY, format!("{} prints its help or version", call.name));
             return Ok(());
         }
@@ -44,6 +44,11 @@ impl Walk<'_> {
                     self.judge_written(value, judged);
                 }
                 _ if value.starts_with('@') => self.judge_path(&value[1..], false, judged),
+                // `-F name=@file`.
+                _ if value.contains("=@") || value.contains("=<") => {
+                    let file = value.split_once(['@', '<']).map_or("", |(_, file)| file);
+                    self.judge_path(file.split(';').next().unwrap_or_default(), false, judged);
+                }
                 _ => self.judge_kind(*kind, value, judged)?,
             }
         }
@@ -59,7 +64,7 @@ impl Walk<'_> {
     /// A command on another host: its paths are not those of this host.
     pub(super) fn ssh(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options_first();
-        if options.harmless {
+        if options.is_harmless() {
             judged.add(Categories::READ_ONLY, "prints its version or settings");
             return Ok(());
         }

@@ -60,7 +60,7 @@ impl Walk<'_> {
                 Ok(Output::default())
             }
             Node::Test { words, redirects } => {
-                self.words_only(words)?;
+                self.condition(words)?;
                 self.group_streams(redirects, streams)?;
                 Ok(Output::default())
             }
@@ -72,6 +72,24 @@ impl Walk<'_> {
         for word in words {
             self.fields(word)?;
         }
+        Ok(())
+    }
+
+    /// `[[ -f path ]]` looks at the path.
+    fn condition(&mut self, words: &[Word]) -> Result<(), Excess> {
+        let mut judged = Judged::default();
+        let mut asks = false;
+        for word in words {
+            for arg in self.fields(word)? {
+                if asks {
+                    self.judge_path(&arg.text, false, &mut judged);
+                }
+                asks = arg.text.len() == 2
+                    && arg.text.starts_with('-')
+                    && !matches!(arg.text.as_str(), "-z" | "-n" | "-v" | "-o" | "-a");
+            }
+        }
+        self.record(judged.step("condition"));
         Ok(())
     }
 

@@ -96,7 +96,14 @@ impl Walk<'_> {
     /// A program whose output is not followed, and that may be code in disguise.
     pub(super) fn decode(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<Output, Excess> {
         self.by_table(call, judged)?;
-        Ok(Output { text: None, hidden: true })
+        let options = call.options();
+        let text = match &call.streams.input {
+            Input::Text(text) if call.name == "xxd" && options.has("-r") && options.has("-p") => {
+                from_hex(text)
+            }
+            _ => None,
+        };
+        Ok(Output { hidden: text.is_none(), text })
     }
 
     pub(super) fn reverse(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<Output, Excess> {
@@ -204,6 +211,20 @@ fn unescaped(text: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).replace(UNKNOWN, "")
+}
+
+/// Decoded hexadecimal digits, if they are text.
+fn from_hex(text: &str) -> Option<String> {
+    let digits: Vec<u32> = text
+        .chars()
+        .filter(|letter| !letter.is_whitespace())
+        .map(|digit| digit.to_digit(16))
+        .collect::<Option<_>>()?;
+    let bytes = digits
+        .chunks(2)
+        .map(|pair| u8::try_from(pair[0] * 16 + pair.get(1)?).ok())
+        .collect::<Option<Vec<u8>>>()?;
+    String::from_utf8(bytes).ok().filter(|text| !text.contains(UNKNOWN))
 }
 
 /// Decoded base64, if it is text.

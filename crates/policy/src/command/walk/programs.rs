@@ -29,10 +29,9 @@ impl Walk<'_> {
         }
         let rest = &args[1..];
         let found = if name.is_empty() { None } else { find(name, rest) };
-        // Scripts of the workspace may have the name of a known program.
-        let is_local = first.text.starts_with("./") || first.text.starts_with("../");
+        let is_local = self.is_project_script(&first.text);
         let output = match found {
-            Some(found) if !(is_local && found.entry().handler.is_none() && !is_wrapper_script(name)) => {
+            Some(found) if !is_local => {
                 let call = Call { name, args: rest, found: &found, streams };
                 self.known(&call, &mut judged)?
             }
@@ -43,6 +42,18 @@ impl Walk<'_> {
         };
         self.record(judged.program_step(name, args));
         Ok(output)
+    }
+
+    /// Whether a path leads to a script of the workspace that only has the name of a known program. Directories called
+    /// `bin` hold the programs of environments, such as `.venv/bin/pip` and `node_modules/.bin/tsc`.
+    fn is_project_script(&self, path: &str) -> bool {
+        let Some((directory, name)) = path.rsplit_once('/') else { return false };
+        let place = self.scope.place(&super::super::scope::normalise(&self.state.cwd, path));
+        let is_own =
+            matches!(place, super::super::scope::Place::Workspace | super::super::scope::Place::Scratch);
+        let is_environment = matches!(directory.rsplit('/').next(), Some("bin" | ".bin" | "Scripts"));
+        let is_wrapper = matches!(name, "gradlew" | "mvnw" | "configure" | "manage.py" | "artisan");
+        is_own && !is_environment && !is_wrapper && !self.scope.is_machine()
     }
 
     /// A program that is in the tables.
@@ -80,8 +91,9 @@ impl Walk<'_> {
             Some("*") => format!("{} with this subcommand", call.name),
             Some(subcommand) => format!("{} {}", call.name, subcommand.replace('/', " ")),
         };
-        if options.harmless {
-            judged.add(Categories::READ_ONLY, format!("{what} only shows what it would do"));
+        let is_bare = call.args.is_empty() && entry.bare_is_harmless;
+        if let Some(left) = options.leaves.or(is_bare.then_some(Categories::READ_ONLY)) {
+            judged.add(left, format!("{what} with these flags is {left}"));
             return;
         }
         judged.add(entry.effect.and(options.adds), format!("{what} is {}", entry.effect.and(options.adds)));
@@ -138,8 +150,10 @@ impl Walk<'_> {
             Kind::Write => {
                 self.judge_argument(text, true, judged);
             }
+            Kind::Output => self.judge_written(text, judged),
             Kind::Directory => {
-                self.judge_path(text, false, judged);
+                let writes = judged.categories.has(super::super::Category::Mutating);
+                self.judge_path(text, writes, judged);
                 self.enter(text);
             }
             Kind::Shell => {
@@ -199,11 +213,6 @@ impl Walk<'_> {
         };
         self.state.cwd = super::super::scope::normalise(&self.state.cwd, &next);
     }
-}
-
-/// Scripts such as `./gradlew` that stand for a known program.
-fn is_wrapper_script(name: &str) -> bool {
-    matches!(name, "gradlew" | "mvnw" | "configure")
 }
 
 /// `--help` and `--version` of programs that are in the tables, unless they would run something else with them.

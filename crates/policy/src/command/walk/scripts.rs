@@ -30,7 +30,7 @@ impl Walk<'_> {
         self.effects(call, &options, judged);
         let before = self.state.cwd.clone();
         self.values(&options, judged)?;
-        if options.harmless {
+        if options.is_harmless() {
             self.state.cwd = before;
             return Ok(());
         }
@@ -48,7 +48,9 @@ impl Walk<'_> {
                 continue;
             }
             target(word, judged);
-            if word == "install" && !is_staged {
+            let is_make =
+                matches!(call.name, "make" | "gmake" | "bmake" | "ninja" | "samu" | "scons" | "waf");
+            if word == "install" && is_make && !is_staged {
                 judged.add(Categories::HOST_ESCAPE_RISK, "install usually writes to /usr/local");
             }
         }
@@ -60,7 +62,7 @@ impl Walk<'_> {
     pub(super) fn scripts(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options_first();
         self.effects(call, &options, judged);
-        if options.harmless {
+        if options.is_harmless() {
             return Ok(());
         }
         self.values(&options, judged)?;
@@ -118,8 +120,8 @@ impl Walk<'_> {
     pub(super) fn cloud(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options();
         let entry = call.found.entry();
-        if options.harmless {
-            judged.add(Categories::NETWORKED, format!("{} only shows what it would do", call.name));
+        if let Some(left) = options.leaves {
+            judged.add(left, format!("{} only shows what it would do", call.name));
             return Ok(());
         }
         judged.add(entry.effect.and(options.adds), format!("{} talks to a service", call.name));
@@ -132,7 +134,7 @@ impl Walk<'_> {
             }
         }
         if call.found.subcommand.is_some() && call.found.subcommand() != Some("*") {
-            return Ok(());
+            return self.arguments(call, &options, judged);
         }
         let words: Vec<&str> = call.positional(&options);
         let verbs: Vec<&str> = words.iter().take(5).copied().collect();

@@ -30,7 +30,7 @@ impl Walk<'_> {
             certain.next().filter(|index| !options.has("-s") && !is_stream(call.text(**index)))
         {
             self.judge_path(call.text(*script), false, judged);
-            if options.harmless {
+            if options.is_harmless() {
                 judged.add(Categories::READ_ONLY, "only checks the syntax of a script");
             } else {
                 judged.add(Categories::MUTATING, "runs a script, which is not read");

@@ -75,6 +75,11 @@ impl Walk<'_> {
             // `bash <(…)` reads it as a file.
             streams.input = output.into_input();
         }
+        if judged.categories.has(super::super::Category::Networked)
+            && args.first().is_some_and(|_| runs_arguments(&args))
+        {
+            judged.add(Categories::HOST_ESCAPE_RISK, "gives a connection to a shell");
+        }
         let writes = simple.redirects.iter().find(|redirect| {
             redirect.kind == RedirectKind::Write && matches!(redirect.descriptor, None | Some(1))
         });
@@ -129,7 +134,7 @@ impl Walk<'_> {
             if !harmless {
                 judged.add(Categories::MUTATING, format!("{name} makes programs load other code"));
             }
-        } else if COMMANDS.contains(&name) {
+        } else if COMMANDS.contains(&name) && !value.starts_with("ssh") {
             self.subshell(|walk| walk.text(value, Streams { captured: true, ..Streams::default() }))?;
         } else if name == "PATH" {
             // Programs of the workspace come before those of the system.

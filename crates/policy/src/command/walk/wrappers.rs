@@ -16,13 +16,24 @@ impl Walk<'_> {
     ) -> Result<Output, Excess> {
         let options = call.options_first();
         judged
-            .add(call.found.entry().effect.and(options.adds), format!("{} runs another command", call.name));
+            .add(options.leaves.unwrap_or(call.found.entry().effect).and(options.adds), format!("{} runs another command", call.name));
         let before = self.state.clone();
         self.values(&options, judged)?;
         let mut rest: Vec<Arg> = options.positional.iter().map(|index| call.args[*index].clone()).collect();
         for arg in rest.drain(..skipped.min(rest.len())) {
             // `chroot DIR`, `flock FILE`: paths; `timeout 5`: not.
             self.judge_argument(&arg.text, false, judged);
+        }
+        if call.name == "command" && options.has("-v") {
+            return Ok(rest
+                .first()
+                .map_or_else(Output::default, |program| Output::known(program.text.clone())));
+        }
+        if rest.first().is_some_and(|arg| arg.text == "-c") && matches!(call.name, "flock" | "su" | "runuser")
+        {
+            // These take flags behind their first argument.
+            let line = rest.get(1).map(|arg| arg.text.clone()).unwrap_or_default();
+            return self.subshell(|walk| walk.text(&line, call.streams.clone()));
         }
         let is_env = matches!(call.name, "env" | "sudo" | "doas" | "exec" | "command");
         while is_env && rest.first().is_some_and(|arg| is_setting(&arg.text)) {
