@@ -23,6 +23,7 @@ mod kernel;
 mod label;
 mod logs;
 mod man;
+mod policy;
 mod read;
 mod recover;
 mod rename;
@@ -124,6 +125,9 @@ verbs::verbs! {
     /// Start, stop and inspect the background daemon
     #[command(subcommand)]
     Daemon(args::DaemonVerb) => client(daemon::daemon),
+    /// Explain what the command policy decides, and check policy files
+    #[command(subcommand)]
+    Policy(policy::PolicyVerb) => client(policy::policy),
     /// Prepare kernel, image, template and configuration; safe to repeat
     Init(args::Init) => local(init::init),
     /// Show everything agentiso needs, found or not, with reasons and fixes
