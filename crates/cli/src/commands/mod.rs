@@ -25,6 +25,7 @@ mod label;
 mod logs;
 mod man;
 mod net;
+mod policy;
 mod read;
 mod recover;
 mod rename;
@@ -135,6 +136,9 @@ verbs::verbs! {
     /// Start, stop and inspect the background daemon
     #[command(subcommand)]
     Daemon(args::DaemonVerb) => client(daemon::daemon),
+    /// Explain what the command policy decides, and check policy files
+    #[command(subcommand)]
+    Policy(policy::PolicyVerb) => client(policy::policy),
     /// Prepare a kernel, an image, a template and the configuration; can be repeated
     Init(args::Init) => local(init::init),
     /// Check whether this host has everything agentiso needs, and show fixes

@@ -1,0 +1,132 @@
+//! Interpreters of other languages.
+
+use super::super::Categories;
+use super::super::shell::Excess;
+use super::super::tools::{Kind, find};
+use super::call::Call;
+use super::judged::Judged;
+use super::simple::hidden_code;
+use super::state::{Arg, Input, Walk};
+
+impl Walk<'_> {
+    pub(super) fn interpreter(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        let options = call.options_first();
+        if options.is_harmless() {
+            judged.add(Categories::READ_ONLY, format!("{} prints its version or checks syntax", call.name));
+            for index in &options.positional {
+                self.judge_argument(call.text(*index), false, judged);
+            }
+            return Ok(());
+        }
+        judged.add(options.adds, format!("{} with these flags", call.name));
+        let mut has_code = false;
+        for (name, kind, value) in &options.values {
+            if *kind == Kind::Code {
+                has_code = true;
+                judged.add(Categories::MUTATING, format!("runs code given to {name}"));
+            }
+            if *name == "-m" && call.name.starts_with(['p', 'P']) {
+                let module = value.clone();
+                return self.module(call, &module, &options.positional, judged);
+            }
+            self.judge_kind(*kind, value, judged)?;
+        }
+        let mut rest = options.positional.iter();
+        if !has_code {
+            let script = rest.clone().find(|index| !call.args[**index].optional);
+            match script.map(|index| call.text(*index)) {
+                Some(script) if matches!(script, "-" | "/dev/stdin") || script.starts_with("/dev/fd/") => {
+                    rest.next();
+                    self.interpreter_input(call, judged)?;
+                }
+                Some(script) => {
+                    judged.add(Categories::MUTATING, format!("runs {script}, which is not read"));
+                    let name = script.rsplit('/').next().unwrap_or_default();
+                    if matches!(name, "manage.py" | "artisan" | "rails") {
+                        let mut command = vec![Arg::known(name)];
+                        command.extend(rest.clone().skip(1).map(|index| call.args[*index].clone()));
+                        self.deeper(|walk| walk.program(&command, call.streams))?;
+                    }
+                }
+                None if options.adds.has(super::super::Category::Networked) => {
+                    judged.add(Categories::MUTATING, "serves code of the project");
+                }
+                None => self.interpreter_input(call, judged)?,
+            }
+        }
+        self.script_arguments(call, rest.as_slice(), judged);
+        Ok(())
+    }
+
+    fn script_arguments(&mut self, call: &Call<'_>, indices: &[usize], judged: &mut Judged) {
+        for index in indices {
+            if self.judge_argument(call.text(*index), false, judged) {
+                judged.add(Categories::NETWORKED, "a URL is given to a script");
+            }
+        }
+    }
+
+    /// An interpreter that reads its code from standard input.
+    fn interpreter_input(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        match &call.streams.input {
+            Input::Text(text) => {
+                judged.add(Categories::MUTATING, "runs its input as code");
+                let text = text.clone();
+                self.code(&text, judged)?;
+            }
+            Input::Unknown { hidden } => {
+                judged.add(Categories::MUTATING, "runs its input as code");
+                if *hidden {
+                    judged.add(hidden_code(), "runs code that comes out of a decoder");
+                }
+            }
+            Input::Terminal => {
+                let effect = Categories::INTERACTIVE.and(Categories::MUTATING);
+                judged.add(effect, format!("{} without a script wants a terminal", call.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// `python -m MODULE`.
+    fn module(
+        &mut self,
+        call: &Call<'_>,
+        module: &str,
+        rest: &[usize],
+        judged: &mut Judged,
+    ) -> Result<(), Excess> {
+        let args: Vec<Arg> = rest.iter().map(|index| call.args[*index].clone()).collect();
+        let effect = match module {
+            "json.tool" | "this" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast" | "calendar"
+            | "sysconfig" => {
+                let count = args.iter().filter(|arg| !arg.text.starts_with('-')).count();
+                if module == "json.tool" && count > 1 { Categories::MUTATING } else { Categories::READ_ONLY }
+            }
+            "http.server" | "SimpleHTTPServer" | "ensurepip" | "smtpd" | "ftplib" | "telnetlib" => {
+                Categories::NETWORKED.and(Categories::MUTATING)
+            }
+            "pdb" | "idlelib" | "code" => Categories::INTERACTIVE.and(Categories::MUTATING),
+            "zipfile" | "tarfile"
+                if args
+                    .first()
+                    .is_some_and(|arg| matches!(arg.text.as_str(), "-l" | "-t" | "--list" | "--test")) =>
+            {
+                Categories::READ_ONLY
+            }
+            known => {
+                let program = known.split('.').next().unwrap_or(known);
+                if find(program, &args).is_some() && !matches!(program, "test" | "time" | "site" | "code") {
+                    let mut command = vec![Arg::known(program)];
+                    command.extend(args);
+                    self.deeper(|walk| walk.program(&command, call.streams))?;
+                    return Ok(());
+                }
+                Categories::MUTATING
+            }
+        };
+        judged.add(effect, format!("runs the module {module}"));
+        self.script_arguments(call, rest, judged);
+        Ok(())
+    }
+}
