@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/meta", &["blocking", "core"]),
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
+    ("crates/store", &["core"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
     ("crates/runtime", &["blocking", "config", "core", "diff", "disks", "images", "meta", "proto", "vmm"]),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
