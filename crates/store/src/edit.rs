@@ -96,8 +96,8 @@ fn load(
     if open.contains_key(path) {
         return Ok(());
     }
-    if !open.contains_key(&TreePath::root()) {
-        open.insert(TreePath::root(), directory(session, root)?);
+    if let std::collections::btree_map::Entry::Vacant(slot) = open.entry(TreePath::root()) {
+        slot.insert(directory(session, root)?);
     }
     let mut at = TreePath::root();
     for name in path.components() {

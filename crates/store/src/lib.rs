@@ -26,7 +26,9 @@ mod content;
 mod diff;
 mod edit;
 mod error;
+mod exchange;
 mod export;
+mod fsck;
 mod gc;
 mod id;
 mod import;
@@ -40,6 +42,7 @@ mod pack;
 mod path;
 mod pins;
 mod session;
+mod stats;
 mod steps;
 mod store;
 mod tree;
@@ -51,7 +54,12 @@ pub use diff::{
 };
 pub use edit::{Edit, edit};
 pub use error::StoreError;
+pub use exchange::{
+    Commit, GitExported, GitImported, TarLimits, TarRead, export_git, import_git, import_git_line, read_tar,
+    write_tar,
+};
 pub use export::{MaterialiseOptions, Materialised, Reuse, Sharing, materialise, remove_abandoned};
+pub use fsck::{Affected, Damage, FsckReport, Repaired, check, repair};
 pub use gc::{GcOptions, GcReport, collect, tidy};
 pub use id::{ObjectId, ObjectKind, TreeId};
 pub use import::{ImportOptions, ImportReport, Imported, Notice, Reason, StatCache, import_directory};
@@ -64,6 +72,7 @@ pub use object::{Attributes, Directory, DirectoryObject, Page, PageRef, Recipe, 
 pub use pack::{Footer, IndexEntry, RecordHeader};
 pub use path::{TreePath, is_valid_name};
 pub use session::Session;
+pub use stats::{KindStats, Stats};
 pub use steps::{Step, Steps};
 pub use store::{Objects, Options, Store};
 pub use tree::{Visit, directory, directory_meta, lookup, walk};

@@ -27,6 +27,8 @@ pub struct Session {
     lease: Lease,
     /// The packs when the session began; they stay open.
     packs: Arc<PackSet>,
+    /// Objects whose copies in the store are not good.
+    distrusted: HashSet<ObjectId>,
     state: Mutex<State>,
 }
 
@@ -45,7 +47,12 @@ impl Session {
     pub(crate) fn new(store: Store) -> Result<Self, StoreError> {
         let lease = Lease::new(&store)?;
         let packs = store.refresh()?;
-        Ok(Self { store, lease, packs, state: Mutex::default() })
+        Ok(Self { store, lease, packs, distrusted: HashSet::new(), state: Mutex::default() })
+    }
+
+    /// Stores these objects again, although the store has copies of them.
+    pub(crate) fn distrusting(self, distrusted: HashSet<ObjectId>) -> Self {
+        Self { distrusted, ..self }
     }
 
     /// The store that is written to.
@@ -69,6 +76,9 @@ impl Session {
             if state.pending.contains_key(id) || state.hits.contains_key(id) {
                 return true;
             }
+        }
+        if self.distrusted.contains(id) {
+            return false;
         }
         let Some((pack, _)) = self.packs.find(id) else { return false };
         self.state().hits.insert(*id, pack.clone());

@@ -197,7 +197,7 @@ impl Store {
 
 impl Objects for Store {
     fn object(&self, kind: ObjectKind, id: &ObjectId) -> Result<Vec<u8>, StoreError> {
-        if let Ok(Some(bytes)) = self.read_from(&*self.packs(), kind, id) {
+        if let Ok(Some(bytes)) = self.read_from(&self.packs(), kind, id) {
             return Ok(bytes);
         }
         // Another process may have published or replaced packs.

@@ -7,7 +7,7 @@ use crate::id::TreeId;
 use crate::node::{Content, Meta, Node, NodeKind};
 use crate::path::TreePath;
 use crate::store::Objects;
-use crate::tree::{Visit, directory_meta, lookup, walk};
+use crate::tree::{Visit, directory, directory_meta, lookup, walk};
 
 /// What happened to a path.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -115,6 +115,15 @@ pub fn changes(
     for delta in deltas {
         match delta {
             Delta::Changed { path, before, after } => {
+                // What was in a directory that became something else is gone, and the other way round.
+                for (node, is_created) in [(&before, false), (&after, true)] {
+                    if let Node::Directory(tree) = node {
+                        let entries = directory(objects, *tree)?.entries;
+                        all.extend(
+                            entries.into_iter().map(|entry| (path.join(&entry.name), entry.node, is_created)),
+                        );
+                    }
+                }
                 let (before, after) = (info(objects, &before)?, info(objects, &after)?);
                 single.push(Side::both(path, before, after));
             }

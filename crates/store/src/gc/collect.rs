@@ -103,8 +103,7 @@ fn run(
             mark_leased(&mut live, store, root)?;
         }
     }
-    let (doomed, objects) = wasteful(packs, &live, options)?;
-    let mut replacement = Replacement::new(store, doomed);
+    let mut replacement = Replacement::new(store, wasteful(packs, &live, options)?);
     let mut copied = replacement.copy(|id| live.contains(id))?;
     replacement.flush()?;
     let commit = store.commit_lock(true)?;
@@ -118,9 +117,9 @@ fn run(
     }
     copied += replacement.copy(|id| live.contains(id))?;
     let damaged = std::mem::take(&mut replacement.damaged);
-    let before = size_of(&*store.refresh()?);
-    let (removed_packs, _) = replacement.finish(&commit)?;
-    let after = size_of(&*store.packs());
+    let before = size_of(store.refresh()?.as_ref());
+    let (removed_packs, objects) = replacement.finish(&commit)?;
+    let after = size_of(&store.packs());
     Ok(GcReport {
         live_objects: live.len() as u64,
         removed_objects: objects.saturating_sub(copied),
@@ -143,8 +142,8 @@ fn size_of(packs: &PackSet) -> u64 {
     packs.packs.iter().map(|pack| pack.len()).sum()
 }
 
-/// The packs to replace, and the number of their objects.
-fn wasteful(packs: &PackSet, live: &Live, options: GcOptions) -> Result<(Vec<Arc<Pack>>, u64), StoreError> {
+/// The packs to replace.
+fn wasteful(packs: &PackSet, live: &Live, options: GcOptions) -> Result<Vec<Arc<Pack>>, StoreError> {
     let mut doomed = Vec::new();
     let mut small = Vec::new();
     for pack in &packs.packs {
@@ -160,6 +159,5 @@ fn wasteful(packs: &PackSet, live: &Live, options: GcOptions) -> Result<(Vec<Arc
     if small.len() > 1 {
         doomed.extend(small);
     }
-    let objects = doomed.iter().map(|pack| pack.count()).sum();
-    Ok((doomed, objects))
+    Ok(doomed)
 }

@@ -19,5 +19,3 @@ mod tidy;
 
 pub use collect::{GcOptions, GcReport, collect};
 pub use tidy::tidy;
-
-pub(crate) use replace::Replacement;

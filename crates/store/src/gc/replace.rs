@@ -95,8 +95,8 @@ impl<'s> Replacement<'s> {
         self.writer.as_mut().map_or(Ok(()), PackWriter::sync)
     }
 
-    /// Publishes the new packs and removes the old ones; returns the number and size of those. Needs the commit lock,
-    /// exclusively.
+    /// Publishes the new packs and removes the old ones; returns the number of those and of their objects. Needs the
+    /// commit lock, exclusively.
     pub(crate) fn finish(mut self, _commit: &Lock) -> Result<(u64, u64), StoreError> {
         self.seal()?;
         for packed in &self.sealed {
@@ -106,13 +106,13 @@ impl<'s> Replacement<'s> {
         if !self.sealed.is_empty() {
             self.store.sync_packs()?;
         }
-        let mut bytes = 0;
+        let mut objects = 0;
         for pack in &self.doomed {
             self.store.step(Step::RemovePack)?;
             fs::remove_file(pack.path()).map_err(StoreError::io("remove", pack.path()))?;
-            bytes += pack.len();
+            objects += pack.count();
         }
         self.store.refresh()?;
-        Ok((self.doomed.len() as u64, bytes))
+        Ok((self.doomed.len() as u64, objects))
     }
 }

@@ -110,10 +110,18 @@ struct Batch {
     range: Range<usize>,
 }
 
+struct ReadNode {
+    directory: usize,
+    /// Position in the directory.
+    position: usize,
+    node: Node,
+    /// Device and inode, if it has more names.
+    inode: Option<(u64, u64)>,
+}
+
 #[derive(Default)]
 struct Results {
-    /// Directory, position in it, what it is, and its device and inode if it has more names.
-    nodes: Vec<(usize, usize, Node, Option<(u64, u64)>)>,
+    nodes: Vec<ReadNode>,
     records: Vec<(u64, u64, Record)>,
     report: ImportReport,
 }
@@ -194,7 +202,7 @@ fn read_batch(
                     results.records.push((stat.st_dev, stat.st_ino, record));
                 }
                 let inode = is_linked.then_some((stat.st_dev, stat.st_ino));
-                results.nodes.push((batch.directory, position, node, inode));
+                results.nodes.push(ReadNode { directory: batch.directory, position, node, inode });
             }
             Err(Failure::Host(_, Errno::ACCESS | Errno::PERM)) if context.options.skip_unreadable => {
                 results.report.note(path(), Reason::Unreadable);
@@ -248,7 +256,7 @@ fn build(
         for (device, inode, record) in results.records {
             cache.insert(device, inode, record);
         }
-        for (directory, position, node, inode) in results.nodes {
+        for ReadNode { directory, position, node, inode } in results.nodes {
             let (Some(index), Some(listed)) = (directories.get(directory), listed.get(directory)) else {
                 continue;
             };

@@ -27,7 +27,7 @@ thread_local! {
 /// What became of an entry.
 pub(super) enum Outcome {
     /// It is in the tree; the file may have changed while it was read.
-    Kept { node: Node, stat: Stat, is_reused: bool, is_unstable: bool },
+    Kept { node: Node, stat: Box<Stat>, is_reused: bool, is_unstable: bool },
     /// It is not.
     Left(Reason),
 }
@@ -78,7 +78,7 @@ fn once(
         Err(Errno::NOENT) => return Ok(Once::Done(Outcome::Left(Reason::Vanished))),
         Err(error) => return Err(Failure::Host("read", error)),
     };
-    let kept = |node| Outcome::Kept { node, stat, is_reused: false, is_unstable: false };
+    let kept = |node| Outcome::Kept { node, stat: Box::new(stat), is_reused: false, is_unstable: false };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => regular(session, directory, name, &stat, cache),
         FileType::Symlink => match readlinkat(directory, name, Vec::new()) {
@@ -110,7 +110,12 @@ fn regular(
     {
         let file = File { meta: meta_of(stat), size: stat.st_size as u64, content, link: None };
         let node = Node::File(file);
-        return Ok(Once::Done(Outcome::Kept { node, stat: *stat, is_reused: true, is_unstable: false }));
+        return Ok(Once::Done(Outcome::Kept {
+            node,
+            stat: Box::new(*stat),
+            is_reused: true,
+            is_unstable: false,
+        }));
     }
     // Not blocking: the file may be replaced by a pipe before it is opened.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -130,7 +135,7 @@ fn regular(
     let after = fstat(&fd).map_err(|error| Failure::Host("read", error))?;
     let is_unstable = !is_same(&before, &after);
     let node = Node::File(File { meta, size, content, link: None });
-    let outcome = Outcome::Kept { node, stat: before, is_reused: false, is_unstable };
+    let outcome = Outcome::Kept { node, stat: Box::new(before), is_reused: false, is_unstable };
     Ok(if is_unstable { Once::Changed(Some(outcome)) } else { Once::Done(outcome) })
 }
 

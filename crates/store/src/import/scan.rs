@@ -72,8 +72,8 @@ fn list(
     let found = attributes::read(&fd).map_err(context.failed("read the attributes of", &path))?;
     let meta = Meta { attributes: put_attributes(context.session, &found)?, ..meta_of(&stat) };
     let mut others = Vec::new();
-    let mut directory = Dir::read_from(&fd).map_err(context.failed("read", &path))?;
-    while let Some(entry) = directory.next() {
+    let directory = Dir::read_from(&fd).map_err(context.failed("read", &path))?;
+    for entry in directory {
         let entry = entry.map_err(context.failed("read", &path))?;
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") {

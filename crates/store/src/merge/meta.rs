@@ -15,18 +15,16 @@ pub(super) fn three_way<T: PartialEq + Clone>(base: Option<&T>, ours: &T, theirs
 
 /// Merges metadata; says whether our side was kept somewhere against theirs.
 pub(super) fn merge_meta(base: Option<&Meta>, ours: &Meta, theirs: &Meta) -> (Meta, bool) {
-    let mut is_conflict = false;
-    let mut field = |value: Option<Meta>| {
-        is_conflict |= value.is_none();
-        value.unwrap_or(*ours)
-    };
-    let pick = |of: fn(&Meta) -> Meta| three_way(base.map(of).as_ref(), &of(ours), &of(theirs));
-    let empty = Meta::default;
-    let mode = field(pick(|meta| Meta { mode: meta.mode, ..Meta::default() })).mode;
-    let owner = field(pick(|meta| Meta { uid: meta.uid, gid: meta.gid, ..Meta::default() }));
-    let attributes = field(pick(|meta| Meta { attributes: meta.attributes, ..Meta::default() })).attributes;
+    let mode = three_way(base.map(|meta| &meta.mode), &ours.mode, &theirs.mode);
+    let owner_of = |meta: &Meta| (meta.uid, meta.gid);
+    let owner = three_way(base.map(owner_of).as_ref(), &owner_of(ours), &owner_of(theirs));
+    let attributes = three_way(base.map(|meta| &meta.attributes), &ours.attributes, &theirs.attributes);
+    let is_conflict = mode.is_none() || owner.is_none() || attributes.is_none();
+    let (uid, gid) = owner.unwrap_or(owner_of(ours));
     let mtime = merge_time(base.map(|meta| meta.mtime), ours.mtime, theirs.mtime);
-    (Meta { mode, uid: owner.uid, gid: owner.gid, attributes, mtime, ..empty() }, is_conflict)
+    let mode = mode.unwrap_or(ours.mode);
+    let attributes = attributes.unwrap_or(ours.attributes);
+    (Meta { mode, uid, gid, mtime, attributes }, is_conflict)
 }
 
 /// The time of the side that changed, or the later one.

@@ -119,10 +119,6 @@ impl PackWriter {
         self.written + self.buffer.len() as u64
     }
 
-    pub(crate) fn objects(&self) -> &[IndexEntry] {
-        &self.entries
-    }
-
     /// Appends a record made by [`encode_object`].
     pub(crate) fn append(&mut self, header: RecordHeader, record: &[u8]) -> Result<IndexEntry, StoreError> {
         let entry = IndexEntry { header, offset: self.len() };

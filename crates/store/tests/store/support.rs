@@ -97,7 +97,7 @@ pub fn texts(store: &dyn agentiso_store::Objects, tree: TreeId) -> BTreeMap<Stri
     let mut found = BTreeMap::new();
     agentiso_store::walk(store, tree, |path, visit| {
         if let agentiso_store::Visit::Other(Node::File(file)) = visit {
-            let bytes = agentiso_store::read_content(store, file.content, file.size, 1 << 20)?;
+            let bytes = agentiso_store::read_content(store, file.content, file.size, 4 << 20)?;
             found.insert(path.to_string(), String::from_utf8_lossy(&bytes).into_owned());
         }
         Ok(())
