@@ -62,7 +62,9 @@ pub use export::{MaterialiseOptions, Materialised, Reuse, Sharing, materialise, 
 pub use fsck::{Affected, Damage, FsckReport, Repaired, check, repair};
 pub use gc::{GcOptions, GcReport, collect, tidy};
 pub use id::{ObjectId, ObjectKind, TreeId};
-pub use import::{ImportOptions, ImportReport, Imported, Notice, Reason, StatCache, import_directory};
+pub use import::{
+    ImportOptions, ImportReport, Imported, Notice, Reason, StatCache, import_directory, import_layer,
+};
 pub use lease::{Lease, Root};
 pub use merge::{
     Conflict, ConflictKind, MergeOptions, Merged, Sides, TextMerge, TextStyle, merge, merge_text,

@@ -16,6 +16,8 @@ use crate::steps::{Step, Steps};
 
 const FORMAT: &str = "agentiso store ";
 const VERSION: u64 = 1;
+/// How often packs are listed again because one was removed meanwhile.
+const ATTEMPTS: usize = 100;
 const DIRECTORIES: [&str; 5] = ["locks", "packs", "tmp", "leases", "pins"];
 
 /// How a store is opened.
@@ -126,6 +128,18 @@ impl Store {
 
     /// Lists the packs again and opens the new ones.
     pub(crate) fn refresh(&self) -> Result<Arc<PackSet>, StoreError> {
+        // A pack that is removed between the listing and its opening has its objects in one that was published before,
+        // which the next listing shows.
+        for _ in 1..ATTEMPTS {
+            match self.list() {
+                Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+                result => return result,
+            }
+        }
+        self.list()
+    }
+
+    fn list(&self) -> Result<Arc<PackSet>, StoreError> {
         let directory = self.0.root.join("packs");
         let open: HashMap<_, _> =
             self.packs().packs.iter().map(|pack| (pack.name().to_owned(), pack.clone())).collect();
@@ -142,11 +156,6 @@ impl Store {
             }
             match Pack::open(&path) {
                 Ok(pack) => set.packs.push(Arc::new(pack)),
-                // Removed between the listing and now: its objects are in a pack that was published before, which the
-                // next listing shows.
-                Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                    return self.refresh();
-                }
                 Err(error @ StoreError::Damaged { .. }) => set.damaged.push((path, error)),
                 Err(error) => return Err(error),
             }

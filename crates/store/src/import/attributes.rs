@@ -7,9 +7,10 @@ use rustix::io::Errno;
 
 use crate::object::Attributes;
 
-/// The attributes that belong to a file and not to the host: those of users, capabilities and access control lists.
+/// The attributes that belong to a file and not to the host: those of users, capabilities and access control lists. Not
+/// those by which overlays describe their layers.
 pub(crate) fn is_kept(name: &[u8]) -> bool {
-    name.starts_with(b"user.")
+    (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."))
         || matches!(name, b"security.capability" | b"system.posix_acl_access" | b"system.posix_acl_default")
 }
 
@@ -36,6 +37,33 @@ pub(super) fn read(fd: impl AsFd) -> Result<Attributes, Errno> {
         };
     }
     Ok(attributes)
+}
+
+/// What an overlay says about a directory of its upper layer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct OverlayMarks {
+    /// The directory hides what is below it in the lower layers.
+    pub(super) is_opaque: bool,
+    /// The directory was renamed and continues another one.
+    pub(super) is_redirected: bool,
+}
+
+/// Reads the marks that an overlay of root, or of a user, has made.
+pub(super) fn overlay_marks(fd: impl AsFd) -> Result<OverlayMarks, Errno> {
+    let has = |names: [&[u8]; 2], wanted: Option<&[u8]>| -> Result<bool, Errno> {
+        for name in names {
+            match value(&fd, name) {
+                Ok(value) if wanted.is_none_or(|wanted| wanted == value) => return Ok(true),
+                Ok(_) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    };
+    Ok(OverlayMarks {
+        is_opaque: has([b"user.overlay.opaque", b"trusted.overlay.opaque"], Some(b"y"))?,
+        is_redirected: has([b"user.overlay.redirect", b"trusted.overlay.redirect"], None)?,
+    })
 }
 
 fn list(fd: impl AsFd) -> Result<Vec<u8>, Errno> {

@@ -63,10 +63,35 @@ pub(super) struct Context<'i> {
     /// Device and inode of the store, which is never imported into itself.
     pub(super) store: (u64, u64),
     pub(super) options: &'i ImportOptions<'i>,
+    /// The directory is the upper layer of an overlay.
+    pub(super) is_layer: bool,
     now: i64,
 }
 
-impl Context<'_> {
+impl<'i> Context<'i> {
+    pub(super) fn open(
+        session: &'i Session,
+        host: &'i Path,
+        options: &'i ImportOptions<'i>,
+        is_layer: bool,
+    ) -> Result<Self, StoreError> {
+        let root: OwnedFd = HostFile::open(host).map_err(StoreError::io("open", host))?.into();
+        let root_stat = fstat(&root).map_err(StoreError::os("read", host))?;
+        let store_path = session.store().root();
+        let store = stat(store_path).map_err(StoreError::os("read", store_path))?;
+        let clock = clock_gettime(ClockId::RealtimeCoarse);
+        Ok(Self {
+            session,
+            host,
+            root,
+            device: root_stat.st_dev,
+            store: (store.st_dev, store.st_ino),
+            options,
+            is_layer,
+            now: clock.tv_sec.saturating_mul(1_000_000_000).saturating_add(clock.tv_nsec),
+        })
+    }
+
     pub(super) fn failed(&self, what: &'static str, path: &TreePath) -> impl FnOnce(Errno) -> StoreError {
         let path = host_path(self.host, path);
         move |error| StoreError::Io { what, path, source: error.into() }
@@ -84,24 +109,19 @@ pub fn import_directory(
     host: &Path,
     options: &ImportOptions<'_>,
 ) -> Result<Imported, StoreError> {
-    let root: OwnedFd = HostFile::open(host).map_err(StoreError::io("open", host))?.into();
-    let root_stat = fstat(&root).map_err(StoreError::os("read", host))?;
-    let store_path = session.store().root();
-    let store = stat(store_path).map_err(StoreError::os("read", store_path))?;
-    let clock = clock_gettime(ClockId::RealtimeCoarse);
-    let context = Context {
-        session,
-        host,
-        root,
-        device: root_stat.st_dev,
-        store: (store.st_dev, store.st_ino),
-        options,
-        now: clock.tv_sec.saturating_mul(1_000_000_000).saturating_add(clock.tv_nsec),
-    };
-    let mut report = ImportReport::default();
-    let listed = scan(&context, &mut report)?;
-    let batches = read_all(&context, &listed)?;
+    let context = Context::open(session, host, options, false)?;
+    let (listed, batches, report) = collect(&context)?;
     build(&context, listed, batches, report)
+}
+
+/// Lists and reads everything.
+pub(super) fn collect(
+    context: &Context<'_>,
+) -> Result<(Vec<Listed>, Vec<Results>, ImportReport), StoreError> {
+    let mut report = ImportReport::default();
+    let listed = scan(context, &mut report)?;
+    let batches = read_all(context, &listed)?;
+    Ok((listed, batches, report))
 }
 
 /// A part of the entries of a directory.
@@ -110,20 +130,22 @@ struct Batch {
     range: Range<usize>,
 }
 
-struct ReadNode {
-    directory: usize,
+pub(super) struct ReadNode {
+    pub(super) directory: usize,
     /// Position in the directory.
-    position: usize,
-    node: Node,
+    pub(super) position: usize,
+    pub(super) node: Node,
     /// Device and inode, if it has more names.
-    inode: Option<(u64, u64)>,
+    pub(super) inode: Option<(u64, u64)>,
 }
 
 #[derive(Default)]
-struct Results {
-    nodes: Vec<ReadNode>,
-    records: Vec<(u64, u64, Record)>,
-    report: ImportReport,
+pub(super) struct Results {
+    pub(super) nodes: Vec<ReadNode>,
+    /// Marks of deleted files: the directory and the position in it.
+    pub(super) whiteouts: Vec<(usize, usize)>,
+    pub(super) records: Vec<(u64, u64, Record)>,
+    pub(super) report: ImportReport,
 }
 
 fn read_all(context: &Context<'_>, listed: &[Listed]) -> Result<Vec<Results>, StoreError> {
@@ -187,6 +209,9 @@ fn read_batch(
         let outcome = read::entry(context.session, fd.as_fd(), name, context.options.cache);
         let path = || listed.path.join(name);
         match outcome {
+            Ok(Outcome::Left(Reason::Whiteout)) if context.is_layer => {
+                results.whiteouts.push((batch.directory, position));
+            }
             Ok(Outcome::Left(reason)) => results.report.note(path(), reason),
             Ok(Outcome::Kept { node, stat, is_reused, is_unstable }) => {
                 if is_unstable {

@@ -10,6 +10,7 @@ mod attributes;
 mod beneath;
 mod cache;
 mod directory;
+mod layer;
 mod links;
 mod read;
 mod report;
@@ -17,6 +18,7 @@ mod scan;
 
 pub use cache::StatCache;
 pub use directory::{ImportOptions, Imported, import_directory};
+pub use layer::import_layer;
 pub use report::{ImportReport, Notice, Reason};
 
 pub(crate) use attributes::is_kept as is_kept_attribute;

@@ -94,6 +94,7 @@ fn once(
         FileType::Socket => Ok(Once::Done(Outcome::Left(Reason::Socket))),
         // A directory took the place of what was listed.
         FileType::Directory => Ok(Once::Done(Outcome::Left(Reason::Vanished))),
+        FileType::CharacterDevice if stat.st_rdev == 0 => Ok(Once::Done(Outcome::Left(Reason::Whiteout))),
         _ => Ok(Once::Done(Outcome::Left(Reason::Device))),
     }
 }

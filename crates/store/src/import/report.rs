@@ -12,6 +12,8 @@ pub enum Reason {
     Socket,
     /// A device: a tree does not keep it.
     Device,
+    /// The mark by which an overlay hides a file of a lower layer. [`crate::import_layer`] understands it.
+    Whiteout,
     /// It existed when its directory was listed, and not any more when it was read.
     Vanished,
     /// It changed each time it was read. The tree has what was read last, or nothing if no attempt came to an end.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
 
-use super::attributes;
+use super::attributes::{self, OverlayMarks};
 use super::beneath::open_beneath;
 use super::directory::{Context, host_path};
 use super::read::{meta_of, put_attributes};
@@ -22,6 +22,8 @@ pub(super) struct Listed {
     pub(super) parent: usize,
     pub(super) meta: Meta,
     pub(super) stat: Stat,
+    /// What an overlay says about it, if a layer is imported.
+    pub(super) marks: OverlayMarks,
     /// Everything but directories, with the type that the listing gave.
     pub(super) others: Vec<Box<[u8]>>,
 }
@@ -94,7 +96,12 @@ fn list(
         }
     }
     others.sort_unstable();
-    Ok(Listed { path, parent, meta, stat, others })
+    let marks = if context.is_layer {
+        attributes::overlay_marks(&fd).map_err(context.failed("read the attributes of", &path))?
+    } else {
+        OverlayMarks::default()
+    };
+    Ok(Listed { path, parent, meta, stat, marks, others })
 }
 
 fn is_directory(fd: impl AsFd, name: &[u8], file_type: FileType) -> bool {

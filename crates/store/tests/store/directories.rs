@@ -113,31 +113,70 @@ fn the_store_is_not_imported_into_itself() {
     assert_eq!(texts(&place.store, imported.tree).into_keys().collect::<Vec<_>>(), ["/file"]);
 }
 
+/// The bytes of a cache with one file, as an import long after its last change would have written them.
+fn cache_of(file: &Path, content: Content) -> StatCache {
+    let stat = fs::metadata(file).unwrap();
+    let Content::Blob(id) = content else { panic!("{content:?}") };
+    let nanos = |seconds: i64, nanos: i64| (seconds * 1_000_000_000 + nanos).to_le_bytes();
+    let bytes = [
+        &b"AiSSTAT1"[..],
+        &stat.dev().to_le_bytes(),
+        &1_u64.to_le_bytes(),
+        &stat.ino().to_le_bytes(),
+        &stat.len().to_le_bytes(),
+        &nanos(stat.mtime(), stat.mtime_nsec()),
+        &nanos(stat.ctime(), stat.ctime_nsec()),
+        &[1],
+        id.as_bytes(),
+    ]
+    .concat();
+    let cache = StatCache::decode(&bytes).unwrap();
+    assert_eq!(cache.encode(), bytes);
+    cache
+}
+
 #[test]
-fn a_second_import_reads_only_what_changed() {
+fn a_file_with_the_same_inode_size_and_times_is_not_read_again() {
     let place = Place::new();
-    fill(&place.path("in"), 3, 10);
-    let old = fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
-    for directory in 0..3 {
-        for file in 0..10 {
-            let file = fs::File::open(place.path(&format!("in/dir-{directory}/file-{file}"))).unwrap();
-            file.set_times(old).unwrap();
-        }
-    }
-    // The change time cannot be set, and a file that was changed just now is read again.
+    write(&place.path("in/known"), "text A");
+    write(&place.path("in/new"), "text C");
+    // Another content than the file has, so that the result tells whether it was read.
+    let (other, _lease) = place.tree(&[("b", "text B")]);
+    let Some(Node::File(b)) = lookup(&place.store, other, &path("b")).unwrap() else { panic!() };
+    let cache = cache_of(&place.path("in/known"), b.content);
+    let options = ImportOptions { cache: Some(&cache), ..ImportOptions::default() };
+    let (imported, _lease) = place.import_with("in", &options);
+    assert_eq!((imported.report.files, imported.report.reused), (2, 1));
+    let found = texts(&place.store, imported.tree);
+    assert_eq!((found["/known"].as_str(), found["/new"].as_str()), ("text B", "text C"));
+    // Any change of the file makes it be read.
+    fs::set_permissions(place.path("in/known"), fs::Permissions::from_mode(0o600)).unwrap();
+    let (imported, _lease) = place.import_with("in", &options);
+    assert_eq!(imported.report.reused, 0);
+    assert_eq!(texts(&place.store, imported.tree)["/known"], "text A");
+}
+
+#[test]
+fn a_remembered_content_that_is_gone_is_read_again() {
+    let place = Place::new();
+    write(&place.path("in/file"), "text");
+    let missing = Content::Blob(agentiso_store::ObjectId::from_bytes([7; 32]));
+    let cache = cache_of(&place.path("in/file"), missing);
+    let options = ImportOptions { cache: Some(&cache), ..ImportOptions::default() };
+    let (imported, _lease) = place.import_with("in", &options);
+    assert_eq!(imported.report.reused, 0);
+    assert_eq!(texts(&place.store, imported.tree)["/file"], "text");
+}
+
+#[test]
+fn a_file_changed_just_now_is_not_remembered() {
+    let place = Place::new();
+    fill(&place.path("in"), 1, 3);
     let (first, _lease) = place.import("in");
     assert!(first.cache.is_empty());
-    let stored = {
-        let session = place.store.begin().unwrap();
-        let stored = first.cache.store(&session).unwrap();
-        let _lease = session.commit(&[agentiso_store::Root::Content(stored.1)]).unwrap();
-        stored
-    };
-    assert_eq!(StatCache::load(&place.store, stored.0, stored.1).unwrap(), first.cache);
-    let (second, _lease) =
-        place.import_with("in", &ImportOptions { cache: Some(&first.cache), ..ImportOptions::default() });
-    assert_eq!(second.report.reused, 0);
-    assert_eq!(second.tree, first.tree);
+    let session = place.store.begin().unwrap();
+    let (size, content) = first.cache.store(&session).unwrap();
+    assert_eq!(StatCache::load(&session, size, content).unwrap(), first.cache);
 }
 
 #[test]

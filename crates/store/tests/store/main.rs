@@ -11,6 +11,7 @@ mod git;
 mod hostile;
 mod kills;
 mod laws;
+mod layers;
 mod merging;
 mod races;
 mod space;

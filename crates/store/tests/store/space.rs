@@ -71,7 +71,7 @@ fn an_operation_that_runs_out_of_space_at_any_step_changes_nothing() {
 }
 
 /// Runs a test of this file in a mount namespace of its own, after a shell command that prepares it.
-fn in_namespace(prepare: &str, place: &Place, test: &str) {
+pub fn in_namespace(prepare: &str, place: &Place, test: &str) {
     let script = format!("{prepare}; exec \"$0\" --exact {test} --ignored --quiet");
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-e", "-c", &script])
@@ -84,7 +84,7 @@ fn in_namespace(prepare: &str, place: &Place, test: &str) {
     assert!(output.status.success(), "{text}");
 }
 
-fn inherited() -> std::path::PathBuf {
+pub fn inherited() -> std::path::PathBuf {
     std::env::var_os("STORE_TEST_PLACE").unwrap().into()
 }
 
