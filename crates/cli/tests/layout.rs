@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
     ("crates/secrets", &["core"]),
+    ("crates/store", &["core"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
     (
         "crates/runtime",
