@@ -15,8 +15,10 @@ impl Walk<'_> {
         judged: &mut Judged,
     ) -> Result<Output, Excess> {
         let options = call.options_first();
-        judged
-            .add(options.leaves.unwrap_or(call.found.entry().effect).and(options.adds), format!("{} runs another command", call.name));
+        judged.add(
+            options.leaves.unwrap_or(call.found.entry().effect).and(options.adds),
+            format!("{} runs another command", call.name),
+        );
         let before = self.state.clone();
         self.values(&options, judged)?;
         let mut rest: Vec<Arg> = options.positional.iter().map(|index| call.args[*index].clone()).collect();
