@@ -105,17 +105,13 @@ impl NetworkRules {
 
 values! {
     /// How connections leave a workspace.
+    #[derive(Default)]
     Egress {
         /// To the address that the rules allow.
+        #[default]
         Direct = "direct",
         /// Through the egress proxy, which also checks the name in each TLS or HTTP connection, and inserts secrets.
         Proxy = "proxy",
-    }
-}
-
-impl Default for Egress {
-    fn default() -> Self {
-        Self::Direct
     }
 }
 
@@ -127,19 +123,15 @@ impl Egress {
 
 values! {
     /// What happens when a destination is refused.
+    #[derive(Default)]
     Ask {
         /// It is refused.
+        #[default]
         Off = "off",
         /// It is refused at once, and a request for approval is raised.
         Refuse = "refuse",
         /// A request for approval is raised, and a query for the name waits for the answer up to a limit.
         Wait = "wait",
-    }
-}
-
-impl Default for Ask {
-    fn default() -> Self {
-        Self::Off
     }
 }
 
