@@ -42,7 +42,7 @@ impl Summaries {
         let summary = all.entry(entry.workspace).or_default();
         match entry.event {
             NetworkEvent::Opened => summary.opened += 1,
-            NetworkEvent::Refused => summary.refused += 1,
+            NetworkEvent::Refused | NetworkEvent::Alert => summary.refused += 1,
             NetworkEvent::Failed => summary.failed += 1,
             NetworkEvent::Closed | NetworkEvent::Cut => {}
         }
