@@ -14,6 +14,7 @@ pub mod forms;
 mod git;
 mod grant;
 mod images;
+mod inbox;
 mod network;
 mod search;
 mod session;
@@ -22,7 +23,7 @@ mod snapshots;
 mod stats;
 mod subject;
 mod transfer;
-mod values;
+pub(crate) mod values;
 mod workspace;
 
 pub use about::{About, Action, Body, Effect, Listed, Method, Outcome, Rate, Route, ToolSet};
@@ -35,6 +36,7 @@ pub use fork::*;
 pub use git::*;
 pub use grant::*;
 pub use images::*;
+pub use inbox::*;
 pub use network::*;
 pub use search::*;
 pub use session::*;
@@ -97,6 +99,11 @@ macro_rules! for_each_action {
             PortForwardRemove,
             PortForwardList,
             NetworkPolicy,
+            NetworkLog,
+            InboxList,
+            InboxGrant,
+            InboxDeny,
+            InboxApprover,
             GitClone,
             GitStatus,
             GitCommit,

@@ -105,7 +105,7 @@ fn a_migrated_database_of_format_1_keeps_its_rows_and_has_all_features() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 10));
+    assert_eq!((rows(&path), format_of(&path)), (before, 11));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
@@ -129,7 +129,7 @@ fn snapshots_of_suspended_workspaces_get_a_kind_and_free_their_names_for_users()
     let (_dir, path) = database(FORMAT_7);
     let meta = Meta::open(&path).unwrap();
     meta.verify().unwrap();
-    assert_eq!(format_of(&path), 10);
+    assert_eq!(format_of(&path), 11);
     let source = meta.read(|state| state.find_workspace("source")).unwrap();
     let snapshots = meta.read(|state| state.snapshots(source.id)).unwrap();
     let found: Vec<_> = snapshots.iter().map(|one| (one.kind, one.name.as_str())).collect();
@@ -324,7 +324,7 @@ fn a_database_of_a_newer_format_is_not_changed() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 10, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 11, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }

@@ -92,7 +92,7 @@ async fn resolve(machine: &Arc<Machine>, query: &Query) -> Result<Vec<Record>, R
     if !verdict.allowed {
         let refused = refuse(machine, name.clone(), &verdict.rule);
         let is_allowed = || machine.policy().is_some_and(|policy| policy.name_verdict(&name).allowed);
-        if !machine.waits_for_answers() || !machine.wait_for_answer(is_allowed).await {
+        if !machine.waits_for_answer(&verdict.rule) || !machine.wait_for_answer(is_allowed).await {
             return Err(refused);
         }
         policy = machine.policy().ok_or(ResponseCode::Refused)?;
