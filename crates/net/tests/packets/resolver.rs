@@ -10,7 +10,7 @@ use hickory_proto::rr::{Name, RData, RecordType};
 
 use crate::support::*;
 
-pub fn query(name: &str, kind: RecordType) -> Vec<u8> {
+fn query(name: &str, kind: RecordType) -> Vec<u8> {
     let mut message = Message::new(4711, MessageType::Query, OpCode::Query);
     message.metadata.recursion_desired = true;
     message.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
