@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
-    ("crates/engine", &["blocking", "core"]),
+    ("crates/engine", &["blocking", "core", "policy"]),
     ("crates/api", &["core", "engine"]),
     ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "runtime"]),
     ("guest", &["proto"]),

@@ -154,7 +154,7 @@ codes! {
     ApprovalClosed = "approval_closed", 409;
     /// The port is in use, reserved or not allowed.
     PortUnavailable = "port_unavailable", 409;
-    /// Workspaces have no network.
+    /// Workspaces cannot be given a network here.
     NetworkUnavailable = "network_unavailable", 400;
     /// Git refused or failed.
     GitFailed = "git_failed", 422;

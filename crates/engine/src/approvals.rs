@@ -154,6 +154,7 @@ impl Engine {
         let request = self.request_called(approver, reference).await?;
         let owner = self.owner_if_any(request.workspace).await?;
         may_answer(approver, &request, owner).map_err(|refusal| refused(refusal, reference))?;
+        self.carry_out(&request, answer).await?;
         let now = self.clock.now();
         let until = match answer {
             Answer::Grant(GrantScope::Once) => Some(now + ONCE),
@@ -173,19 +174,20 @@ impl Engine {
         Ok(self.approval_brief(&answered, approver, owner))
     }
 
-    /// Ends requests, grants and denials whose time is over.
-    pub(crate) async fn end_approvals(&self) {
-        match self.records.end_approvals(self.clock.now()).await {
-            Ok(ended) => {
-                for request in &ended {
-                    self.tell_of(EventKind::ApprovalExpired, request).await;
-                }
-                if !ended.is_empty() {
-                    self.approvals.note();
-                }
-            }
-            Err(failure) => tracing::warn!(%failure, "could not end requests for approval"),
+    /// Ends requests, grants and denials whose time is over. If what a grant opened cannot be closed, it is tried again.
+    pub(crate) async fn end_approvals(self: &Arc<Self>) -> Result<(), Failure> {
+        let _turn = self.approvals.answering.lock().await;
+        let now = self.clock.now();
+        let due = self.records.due_approvals(now).await?;
+        if due.is_empty() {
+            return Ok(());
         }
+        self.close_overdue(&due).await?;
+        for request in self.records.end_approvals(now).await? {
+            self.tell_of(EventKind::ApprovalExpired, &request).await;
+        }
+        self.approvals.note();
+        Ok(())
     }
 
     pub(crate) async fn prune_approvals(&self) {
@@ -242,7 +244,8 @@ impl Engine {
         let answerable = matches!(request.state, ApprovalState::Open | ApprovalState::Granted);
         ApprovalBrief {
             request_id: request.id.to_string(),
-            asked: request.asked.clone(),
+            kind: request.asked.kind(),
+            asked: json!(request.asked),
             summary: request.asked.to_string(),
             reason: request.reason.clone(),
             workspace_id: request.workspace.to_string(),

@@ -27,6 +27,7 @@ mod launch;
 mod live_state;
 mod long_command;
 mod metrics;
+mod network;
 mod not_started;
 mod one_shot;
 mod output;

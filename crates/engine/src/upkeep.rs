@@ -19,6 +19,8 @@ use crate::{Caller, Engine, timeline};
 const EVERY: Duration = Duration::from_secs(5);
 /// How many checks there are between two removals of old records.
 const PRUNE_EVERY: u64 = 120;
+/// How many checks there are between two summaries of what workspaces did on the network.
+const SUMMARISE_EVERY: u64 = 12;
 /// How long a session that owns nothing is kept.
 const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long idempotency keys are kept.
@@ -62,7 +64,14 @@ impl Engine {
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not check for expired and idle workspaces");
                 }
-                engine.end_approvals().await;
+                if let Err(failure) = engine.end_approvals().await {
+                    tracing::warn!(%failure, "could not end requests for approval whose time is over");
+                }
+                if look % SUMMARISE_EVERY == 0
+                    && let Err(failure) = engine.summarise_network().await
+                {
+                    tracing::warn!(%failure, "could not write what workspaces did on the network");
+                }
                 if look % PRUNE_EVERY == 0 {
                     engine.prune_records().await;
                 }

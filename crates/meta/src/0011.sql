@@ -19,6 +19,7 @@ CREATE TABLE approvals (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX approvals_by_digest ON approvals (digest);
 CREATE INDEX approvals_by_state ON approvals (state, created);
+CREATE INDEX approvals_by_end ON approvals (until) WHERE until IS NOT NULL;
 -- No two equal requests of a workspace wait at the same time.
 CREATE UNIQUE INDEX approvals_open ON approvals (workspace, digest) WHERE state = 'open';
 CREATE TRIGGER approvals_of_workspace AFTER DELETE ON workspaces BEGIN

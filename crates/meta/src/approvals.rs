@@ -26,6 +26,11 @@ impl Read<'_> {
         self.all(sql, (state.map(ApprovalState::as_str), limit), read)
     }
 
+    /// Returns the requests whose state ends by then, oldest first.
+    pub fn due_approvals(&self, at: Timestamp) -> Result<Vec<Approval>, MetaError> {
+        self.all("SELECT * FROM approvals WHERE until <= ?1 ORDER BY created, id", [Stored(at)], read)
+    }
+
     /// Returns the sessions that may answer requests of others.
     pub fn approvers(&self) -> Result<Vec<SessionId>, MetaError> {
         self.all("SELECT session FROM approvers ORDER BY session", [], |row| get(row, "session"))
@@ -60,7 +65,7 @@ impl Tx<'_> {
         limits: OpenLimits,
     ) -> Result<Result<Raised, Failure>, MetaError> {
         let now = request.created;
-        self.end_approvals(now)?;
+        self.expire_open_approvals(now)?;
         let standing = self.standing(&request.digest, now)?;
         let ours = |one: &&Approval| one.workspace == request.workspace;
         let granted = |one: &&Approval| {
@@ -119,7 +124,7 @@ impl Tx<'_> {
 
     /// Answers a request.
     fn answer_approval(&self, answer: NewAnswer) -> Result<Result<Approval, Failure>, MetaError> {
-        self.end_approvals(answer.at)?;
+        self.expire_open_approvals(answer.at)?;
         let Some(request) = self.approval(answer.id)? else { return Ok(Err(unknown(answer.id))) };
         let (state, scope) = match transition(request.state, request.scope, answer.answer) {
             Transition::To(state, scope) => (state, scope),
@@ -163,10 +168,16 @@ impl Tx<'_> {
         Ok(Some(used))
     }
 
+    /// Ends open requests that nobody answered in time. Grants are not ended here: what they opened has to be closed first.
+    fn expire_open_approvals(&self, at: Timestamp) -> Result<(), MetaError> {
+        let sql = "UPDATE approvals SET state = 'expired', until = NULL WHERE state = 'open' AND until <= ?1";
+        self.execute(sql, [Stored(at)])?;
+        Ok(())
+    }
+
     fn end_approvals(&self, at: Timestamp) -> Result<Vec<Approval>, MetaError> {
-        let due = self.all("SELECT * FROM approvals WHERE until <= ?1", [Stored(at)], read)?;
         let mut ended = Vec::new();
-        for request in due {
+        for request in self.due_approvals(at)? {
             let state = match (request.state, &request.asked) {
                 (ApprovalState::Granted, Asked::Network { .. }) => ApprovalState::Used,
                 (ApprovalState::Open | ApprovalState::Granted, _) => ApprovalState::Expired,
@@ -231,13 +242,12 @@ impl ApprovalRecords for Meta {
         self.change(move |tx| tx.use_grant(workspace, &digest, at)).await
     }
 
+    async fn due_approvals(&self, at: Timestamp) -> Result<Vec<Approval>, Failure> {
+        self.ask(move |read| read.due_approvals(at)).await
+    }
+
     async fn end_approvals(&self, at: Timestamp) -> Result<Vec<Approval>, Failure> {
-        let sql = "SELECT 1 FROM approvals WHERE until <= ?1 LIMIT 1";
-        let due = self.ask(move |read| read.one(sql, [Stored(at)], |row| row.get::<_, i64>(0))).await?;
-        match due {
-            Some(_) => self.change(move |tx| tx.end_approvals(at)).await,
-            None => Ok(Vec::new()),
-        }
+        self.change(move |tx| tx.end_approvals(at)).await
     }
 
     async fn prune_approvals(&self, keep_newest: u32) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use agentiso_core::{Code, Explain, WorkspaceId};
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
 use crate::counters::Counters;
@@ -121,9 +121,16 @@ pub(crate) struct Shared {
     machines: RwLock<HashMap<Ipv4Addr, Arc<Machine>>>,
     /// In one map, so that several policies change at the same instant.
     policies: RwLock<HashMap<WorkspaceId, Arc<Policy>>>,
+    /// Changes with every change of policies.
+    changes: watch::Sender<u64>,
 }
 
 impl Shared {
+    /// Changes with every change of policies.
+    pub(crate) fn policy_changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     pub(crate) fn policy(&self, workspace: WorkspaceId) -> Option<Arc<Policy>> {
         read(&self.policies).get(&workspace).cloned()
     }
@@ -181,6 +188,7 @@ impl Router {
             trust: Trust::new(roots),
             machines: RwLock::default(),
             policies: RwLock::default(),
+            changes: watch::Sender::new(0),
         });
         let weak = Arc::downgrade(&shared);
         tokio::spawn(async move {
@@ -260,6 +268,7 @@ impl Router {
         drop(policies);
         drop(specs);
         self.shared.enforce(&changed);
+        self.shared.changes.send_modify(|count| *count = count.wrapping_add(1));
         Ok(())
     }
 

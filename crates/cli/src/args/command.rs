@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use super::Size;
 use super::quantity::seconds;
 use super::values::workspaces;
+use super::{NetworkFlags, Size};
 
 /// What the exit code of such a verb means.
 macro_rules! exit_codes {
@@ -31,6 +31,9 @@ pub struct Run {
     /// The machine.
     #[command(flatten)]
     pub size: Size,
+    /// What it may reach.
+    #[command(flatten)]
+    pub network: Box<NetworkFlags>,
     /// The command and how it runs.
     #[command(flatten)]
     pub command: Command,

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Size;
 use super::quantity::{PortPair, gibibytes, mebibytes, ports, seconds, seconds_or_zero};
 use super::values::{Names, key_value, snapshots, workspaces};
+use super::{NetworkFlags, Size};
 
 /// A workspace and nothing else.
 #[derive(Args, Debug)]
@@ -96,6 +96,7 @@ pub struct Resume {
                         agentiso create --name web\n  \
                         agentiso create --name big --vcpus 4 --memory 4G --disk 40G\n  \
                         agentiso create --label team=blue --ttl 1h --idle-stop 10m\n  \
+                        agentiso create --name build --net packages\n  \
                         agentiso create --name app --env STAGE=test --forward 8080:80 -- python3 --version"
 )]
 pub struct Create {
@@ -105,6 +106,9 @@ pub struct Create {
     /// The machine.
     #[command(flatten)]
     pub size: Size,
+    /// What it may reach.
+    #[command(flatten)]
+    pub network: Box<NetworkFlags>,
     /// Starts a machine even if the pool has one ready
     #[arg(long)]
     pub no_pool: bool,
@@ -305,6 +309,9 @@ pub struct Fork {
     /// Boots the fork from the snapshot's disk, without its memory
     #[arg(long, requires = "snapshot")]
     pub disk_only: bool,
+    /// What the forks may reach, if not the same as the workspace.
+    #[command(flatten)]
+    pub network: Box<NetworkFlags>,
 }
 
 /// Flags of `grant`.

@@ -16,6 +16,7 @@ mod forward;
 mod grant;
 mod grow;
 mod image;
+mod inbox;
 mod init;
 mod interrupt;
 mod jobs;
@@ -23,6 +24,7 @@ mod kernel;
 mod label;
 mod logs;
 mod man;
+mod net;
 mod read;
 mod recover;
 mod rename;
@@ -114,6 +116,11 @@ verbs::verbs! {
     /// Forward ports of 127.0.0.1 to ports of a workspace
     #[command(subcommand)]
     Forward(args::ForwardVerb) => client(forward::forward),
+    /// Change and show what workspaces may reach, and what they reached
+    #[command(subcommand)]
+    Net(args::NetVerb) => client(net::net),
+    /// List and answer requests for approval
+    Inbox(args::Inbox) => client(inbox::inbox),
     /// Show what a workspace's machine printed on its console
     Logs(args::Logs) => client(logs::logs),
     /// Show live resource usage of running workspaces

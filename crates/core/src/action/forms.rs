@@ -70,6 +70,10 @@ pub const MAX_LOG_LINES: u32 = 10_000;
 pub const MAX_EVENTS: u32 = 1000;
 /// The most forks of one call.
 pub const MAX_FORKS: u32 = 100;
+/// The most entries of a list of network rules.
+pub const MAX_RULES: u64 = 1024;
+/// The most entries of the network log in one result.
+pub const MAX_NETWORK_ENTRIES: u32 = 1000;
 /// The lowest port of the host that may be forwarded.
 pub const MIN_HOST_PORT: u16 = 1024;
 /// The highest number of a signal.
@@ -105,6 +109,34 @@ form! {
 form! {
     /// A request for approval, by its id or, for the operator, the beginning of its id.
     ApprovalReference { "type": "string", "pattern": "^[0-9a-fA-F-]{6,36}$", "examples": ["1b4e28ba"] }
+}
+
+form! {
+    /// A domain name, or `*.` and a name for everything below it.
+    DomainPatternText {
+        "type": "string",
+        "pattern": r"^(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*$",
+        "not": { "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+$" },
+        "maxLength": 253,
+        "examples": ["*.example.com"],
+    }
+}
+
+form! {
+    /// An IPv4 address or range.
+    AddressRange {
+        "type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]{1,2})?$", "examples": ["10.1.0.0/16"],
+    }
+}
+
+form! {
+    /// A group of workspaces.
+    GroupName { "type": "string", "pattern": "^[A-Za-z0-9._-]{1,63}$", "examples": ["blue"] }
+}
+
+form! {
+    /// A preset of the configuration.
+    PresetName { "type": "string", "pattern": "^[A-Za-z0-9._-]{1,63}$", "examples": ["packages"] }
 }
 
 form! {
@@ -233,6 +265,39 @@ form! {
         "minItems": 1,
         "maxItems": MAX_SECRET_HOSTS,
         "examples": [["api.example.com"]],
+    }
+}
+
+form! {
+    /// A host: a name, or `*.` and a name.
+    HostPattern {
+        "type": "string",
+        "pattern": r"^(\*\.)?[a-z][a-z0-9-]{0,61}(\.[a-z][a-z0-9-]{0,61}){1,3}$",
+        "examples": ["api.example.com"],
+    }
+}
+
+form! {
+    /// Methods of requests.
+    HttpMethods {
+        "type": "array",
+        "items": { "type": "string", "pattern": "^[A-Z]{1,32}$", "not": { "pattern": "^CONNECT$" } },
+        "maxItems": 32,
+        "examples": [["GET"]],
+    }
+}
+
+form! {
+    /// Patterns of paths.
+    HttpPaths {
+        "type": "array",
+        "items": {
+            "type": "string",
+            "pattern": "^/([A-Za-z0-9_~*-][A-Za-z0-9_~.*-]*(/[A-Za-z0-9_~*-][A-Za-z0-9_~.*-]*)*/?)?$",
+            "maxLength": 1024,
+        },
+        "maxItems": 256,
+        "examples": [["/v1"]],
     }
 }
 

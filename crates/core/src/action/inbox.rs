@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
 use super::forms::{ApprovalReference, MAX_WAIT_SECS};
-use crate::approval::{ApprovalState, Asked, GrantScope};
+use crate::approval::{ApprovalKind, ApprovalState, GrantScope};
 
 /// Lists requests for approval.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -49,8 +49,10 @@ pub struct InboxListed {
 pub struct ApprovalBrief {
     /// Its id.
     pub request_id: String,
-    /// What is asked for.
-    pub asked: Asked,
+    /// What it is about.
+    pub kind: ApprovalKind,
+    /// Exactly what is asked for.
+    pub asked: serde_json::Value,
     /// The same in words.
     pub summary: String,
     /// Why it needs approval.

@@ -101,6 +101,7 @@ macro_rules! for_each_action {
             PortForwardRemove,
             PortForwardList,
             NetworkPolicy,
+            NetworkLog,
             SecretSet,
             SecretList,
             SecretRemove,

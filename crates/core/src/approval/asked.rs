@@ -3,8 +3,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::action::values::values;
 
@@ -24,7 +23,7 @@ values! {
 }
 
 /// Exactly what is asked for. Two requests of a workspace are the same if these values are equal.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Asked {
     /// To reach a destination on every port.
@@ -52,14 +51,31 @@ pub enum Asked {
     },
 }
 
-/// A destination: a name, or an address that no name was resolved to.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// A destination: a name, or an address that no name was resolved to. In JSON it is a text.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum NetworkDestination {
     /// A domain name in lower case, without a final dot.
     Name(String),
     /// An address.
     Address(Ipv4Addr),
+}
+
+impl From<String> for NetworkDestination {
+    fn from(text: String) -> Self {
+        text.parse().map_or(Self::Name(text), Self::Address)
+    }
+}
+
+impl Serialize for NetworkDestination {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkDestination {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
 }
 
 impl fmt::Display for NetworkDestination {

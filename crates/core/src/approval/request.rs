@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::Asked;
+use super::{Asked, NetworkDestination};
 use crate::action::values::values;
 use crate::{ApprovalId, SessionId, WorkspaceId, WorkspaceName};
 
@@ -67,6 +67,25 @@ pub struct Approval {
     pub scope: Option<GrantScope>,
     /// Who answered: `None` for nobody and for the operator.
     pub answered_by: Option<SessionId>,
+}
+
+impl Approval {
+    /// Whether it is a grant that holds for all workspaces that ask.
+    pub fn is_for_all(&self) -> bool {
+        self.state == ApprovalState::Granted && self.scope == Some(GrantScope::Always)
+    }
+
+    /// The destination it opened for a limited time, if it did.
+    pub fn open_for_now(&self) -> Option<&NetworkDestination> {
+        match &self.asked {
+            Asked::Network { destination }
+                if self.state == ApprovalState::Granted && self.scope == Some(GrantScope::Once) =>
+            {
+                Some(destination)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// An answer to a request.

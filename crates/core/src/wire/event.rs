@@ -41,6 +41,10 @@ pub enum EventKind {
     Renamed,
     /// It was destroyed.
     Destroyed,
+    /// It was refused a destination on the network. Sent once a minute at most for the same destination.
+    NetworkRefused,
+    /// Its network rules changed.
+    NetworkChanged,
     /// It raised a request for approval.
     ApprovalRequested,
     /// A request of it was granted.
@@ -64,6 +68,8 @@ impl EventKind {
             Self::Snapshot => "snapshot",
             Self::Renamed => "renamed",
             Self::Destroyed => "destroyed",
+            Self::NetworkRefused => "network_refused",
+            Self::NetworkChanged => "network_changed",
             Self::ApprovalRequested => "approval_requested",
             Self::ApprovalGranted => "approval_granted",
             Self::ApprovalDenied => "approval_denied",

@@ -52,7 +52,7 @@ async fn a_request_says_what_is_asked_by_whom_and_the_operator_answers_it() {
 
     let [request]: [_; 1] = listed(&world, &user(), json!({})).await.try_into().unwrap();
     assert_eq!(request["request_id"], id.as_str());
-    assert_eq!(request["asked"], json!({ "kind": "network", "destination": { "name": "a.example" } }));
+    assert_eq!(request["asked"], json!({ "kind": "network", "destination": "a.example" }));
     assert_eq!(request["summary"], "connect to a.example");
     assert_eq!((&request["workspace_name"], &request["client"]), (&json!("web"), &json!("agent")));
     assert_eq!(request["session_id"], agent.session.unwrap().to_string());

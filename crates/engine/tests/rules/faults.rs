@@ -134,7 +134,11 @@ fn cases(world: &World) -> Vec<Case> {
         case("port_forward_add", one(json!({ "guest_port": 8 }))),
         Case { before: forward, ..case("port_forward_remove", one(json!({ "guest_port": 7 }))) },
         Case { before: forward, ..case("port_forward_list", one(json!({}))) },
-        case("network_policy", one(json!({}))),
+        case(
+            "network_policy",
+            one(json!({ "allow_internet": true, "allow_domains": ["a.example"], "ask": "refuse" })),
+        ),
+        case("network_log", one(json!({}))),
         case("inbox_list", json!({ "all": true })),
         case("inbox_grant", json!({ "request_id": "REQUEST" })),
         case("inbox_deny", json!({ "request_id": "REQUEST" })),

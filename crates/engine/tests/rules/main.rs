@@ -10,6 +10,8 @@ mod forwards;
 mod idempotency;
 mod images;
 mod lifecycle;
+mod network;
+mod network_asking;
 mod ownership;
 mod quotas;
 mod rates;

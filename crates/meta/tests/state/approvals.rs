@@ -110,8 +110,8 @@ async fn a_stored_request_can_be_read_for_ever() {
     let web = state.add("web");
     let sql = format!(
         "INSERT INTO approvals (id, workspace, workspace_name, asked_by, client, asked, digest, reason, created, until, state, scope, answered_by) VALUES
-         ('01900000-0000-4000-8000-000000000001', '{0}', 'web', NULL, 'agentiso', '{{\"kind\":\"network\",\"destination\":{{\"name\":\"a.example\"}}}}', zeroblob(32), 'r', 1, NULL, 'granted', 'always', NULL),
-         ('01900000-0000-4000-8000-000000000002', '{0}', 'web', NULL, 'agentiso', '{{\"kind\":\"network\",\"destination\":{{\"address\":\"192.0.2.1\"}}}}', zeroblob(32), 'r', 2, 5, 'denied', NULL, NULL),
+         ('01900000-0000-4000-8000-000000000001', '{0}', 'web', NULL, 'agentiso', '{{\"kind\":\"network\",\"destination\":\"a.example\"}}', zeroblob(32), 'r', 1, NULL, 'granted', 'always', NULL),
+         ('01900000-0000-4000-8000-000000000002', '{0}', 'web', NULL, 'agentiso', '{{\"kind\":\"network\",\"destination\":\"192.0.2.1\"}}', zeroblob(32), 'r', 2, 5, 'denied', NULL, NULL),
          ('01900000-0000-4000-8000-000000000003', '{0}', 'web', NULL, 'agentiso', '{{\"kind\":\"command\",\"argv\":[\"ls\"],\"user\":\"root\"}}', zeroblob(32), 'r', 3, 6, 'open', NULL, NULL),
          ('01900000-0000-4000-8000-000000000004', '{0}', 'web', NULL, 'agentiso', '{{\"kind\":\"file_change\",\"path\":\"/a\",\"content_digest\":\"00\"}}', zeroblob(32), 'r', 4, NULL, 'used', 'once', NULL);",
         web.id

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agentiso_core::Ask;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{DNSClass, RData, Record, RecordType};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -87,10 +88,14 @@ async fn answer(machine: &Arc<Machine>, bytes: &[u8]) -> Option<Message> {
 
 async fn resolve(machine: &Arc<Machine>, query: &Query) -> Result<Vec<Record>, ResponseCode> {
     let name = names::text(query.name()).ok_or(ResponseCode::Refused)?;
-    let policy = machine.policy().ok_or(ResponseCode::Refused)?;
+    let mut policy = machine.policy().ok_or(ResponseCode::Refused)?;
     let verdict = policy.name_verdict(&name);
     if !verdict.allowed {
-        return Err(refuse(machine, name, &verdict.rule));
+        let refused = refuse(machine, name.clone(), &verdict.rule);
+        policy = match policy.ask() == Ask::Wait && verdict.rule == Rule::NotListed {
+            true => machine.wait_for_name(&name).await.ok_or(refused)?,
+            false => return Err(refused),
+        };
     }
     match query.query_type() {
         _ if query.query_class() != DNSClass::IN => Err(ResponseCode::NotImp),

@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use agentiso_core::{Egress, WorkspaceId};
+use agentiso_core::{Ask, Egress, WorkspaceId};
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::flow::{Flow, FlowKey, Handling, Record};
@@ -25,6 +26,11 @@ use agentiso_policy::egress::{self as policy, Destination, Policy, Protocol, Rul
 const LOG_RATE: u64 = 100;
 const LOG_BURST: u64 = 500;
 
+/// How long a query waits for an answer to a request for approval: as long as common resolvers ask again.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+/// The most queries of a machine that wait for such an answer.
+const MAX_WAITING: usize = 16;
+
 /// An attached machine.
 pub(crate) struct Machine {
     pub(crate) id: WorkspaceId,
@@ -40,6 +46,8 @@ pub(crate) struct Machine {
     pub(super) buckets: Mutex<Buckets>,
     pins: Mutex<Pins>,
     proxy: Mutex<Arc<Proxy>>,
+    /// Limits the queries that wait for an answer to a request for approval.
+    waiting: Semaphore,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -79,6 +87,7 @@ impl Machine {
             buckets: Mutex::new(buckets),
             pins: Mutex::default(),
             proxy: Mutex::default(),
+            waiting: Semaphore::new(MAX_WAITING),
             tasks: Mutex::new(JoinSet::new()),
         })
     }
@@ -128,6 +137,25 @@ impl Machine {
 
     pub(crate) fn trust(&self) -> &Trust {
         &self.shared.trust
+    }
+
+    /// Waits until the policy allows a name, if it asks for that. Returns the policy that does.
+    pub(crate) async fn wait_for_name(&self, name: &str) -> Option<Arc<Policy>> {
+        let _place = self.waiting.try_acquire().ok()?;
+        let mut changes = self.shared.policy_changes();
+        let allowed = async {
+            loop {
+                let policy = self.policy()?;
+                if policy.name_verdict(name).allowed {
+                    return Some(policy);
+                }
+                if policy.ask() != Ask::Wait {
+                    return None;
+                }
+                changes.changed().await.ok()?;
+            }
+        };
+        tokio::time::timeout(ASK_LIMIT, allowed).await.ok()?
     }
 
     pub(crate) fn resolver(&self) -> &Resolver {

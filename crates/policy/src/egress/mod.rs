@@ -13,6 +13,7 @@ mod ranges;
 mod requests;
 mod resolvers;
 mod verdict;
+mod widening;
 
 #[cfg(test)]
 mod properties;
@@ -24,3 +25,4 @@ pub use model::Policy;
 pub use path::PathPattern;
 pub use ranges::ClosedRange;
 pub use verdict::{Destination, Flow, Protocol, Rule, Verdict};
+pub use widening::widens;

@@ -3,6 +3,9 @@
 mod archives;
 mod images;
 mod network;
+mod packages;
 mod secrets;
 mod settings;
 mod workspaces;
+
+pub use packages::HostPackages;

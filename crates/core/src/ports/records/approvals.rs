@@ -59,8 +59,11 @@ pub trait ApprovalRecords: Send + Sync {
         at: Timestamp,
     ) -> Result<Option<Approval>, Failure>;
 
+    /// The requests whose state ends by now, oldest first.
+    async fn due_approvals(&self, at: Timestamp) -> Result<Vec<Approval>, Failure>;
+
     /// Ends what has lasted long enough: open requests, grants for once, and denials, which are forgotten. Returns the
-    /// requests that have another state now.
+    /// requests that have another state now. What a grant opened has to be closed before.
     async fn end_approvals(&self, at: Timestamp) -> Result<Vec<Approval>, Failure>;
 
     /// Forgets all requests that are over but the newest.

@@ -12,8 +12,8 @@ use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
 use agentiso_core::ports::records::{Claim, Settings};
 use agentiso_core::{
-    Code, Failure, ImageName, NetworkRules, Resources, Secret, SessionId, WorkspaceId, WorkspaceName,
-    check_labels, in_clear,
+    Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
+    in_clear,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -84,7 +84,6 @@ pub(crate) trait Make {
 impl Make for WorkspaceCreate {
     async fn make(self, context: &Context, lifetime: Lifetime<'_>) -> Result<WorkspaceCreated, Failure> {
         let engine = &context.engine;
-        refuse_internet(self.allow_internet)?;
         let defaults = engine.settings.default_resources;
         let resources = Resources {
             vcpus: self.vcpus.unwrap_or(defaults.vcpus),
@@ -98,6 +97,8 @@ impl Make for WorkspaceCreate {
             None => engine.settings.default_image.parse()?,
         };
         let name = self.name.as_deref().map(str::parse).transpose()?;
+        let mut network = self.network.clone().unwrap_or_default();
+        network.allow_internet = self.allow_internet.or(network.allow_internet);
         let ttl = self.ttl_secs.map(checked_secs).transpose()?;
         let initial = InitialSettings {
             expires_at: ttl.map(|ttl| engine.clock.now() + ttl),
@@ -108,7 +109,8 @@ impl Make for WorkspaceCreate {
         let owner = context.caller.session;
         let (cold, pool) = (self.cold, !self.no_pool);
         let one_shot = matches!(lifetime, Lifetime::OneCommand(_));
-        let network = NetworkRules::default();
+        let new = engine.rules_after(&context.caller, &engine.default_rules(), &network, None).await?;
+        let network = new.rules.clone();
         let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot, network };
         let began = Instant::now();
         let creating = engine.host.create(&request, &context.progress);
@@ -126,7 +128,11 @@ impl Make for WorkspaceCreate {
             made => made?,
         };
         let expires_at = initial.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
-        if let Err(failure) = engine.settle(context.caller.session, &view, initial).await {
+        let settled = match engine.settle(context.caller.session, &view, initial).await {
+            Ok(_) => engine.add_packages_of(view.id, new).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = settled {
             // Its caller does not learn of it, so it must not stay.
             let remove = RemoveRequest { workspace: view.id, force: true };
             engine.host.remove(&remove).await?;
@@ -138,7 +144,7 @@ impl Make for WorkspaceCreate {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),
             state: view.state,
-            ip: None,
+            ip: view.network.address.map(|address| address.to_string()),
             boot_time_ms: took_ms(began),
             from_pool: view.from_pool,
             tier: if view.from_pool { Tier::Pool } else { tier(&view.tier) },
@@ -317,17 +323,6 @@ impl Perform for WorkspaceDestroy {
     fn changed(_: &WorkspaceDestroyed) -> Option<String> {
         Some("destroyed".to_owned())
     }
-}
-
-/// Refuses to allow internet access, because workspaces have no network.
-pub(in crate::actions) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
-    if asked != Some(true) {
-        return Ok(());
-    }
-    Err(Failure::new(Code::NetworkUnavailable, "workspaces have no network, so internet cannot be allowed")
-        .with_remedy(
-            "leave allow_internet out; bring files in with file_transfer, reach ports with port_forward",
-        ))
 }
 
 /// A duration within the limits.

@@ -149,7 +149,7 @@ pub(super) fn state_now(
         workspace_id: workspace.id.to_string(),
         name: workspace.name.to_string(),
         state,
-        ip: None,
+        ip: workspace.network.address.map(|address| address.to_string()),
         took_ms: took_ms(began),
         note,
     }
