@@ -5,18 +5,24 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::action::forms::{HostPattern, HttpMethods, HttpPaths};
+use crate::action::values::values;
+
 /// A rule on the requests to a host.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpRule {
     /// The host: `api.example.com`, or `*.example.com` for every name below it.
+    #[schemars(with = "HostPattern")]
     pub host: String,
     /// Methods, such as `GET`. Default: every method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "HttpMethods")]
     pub methods: Vec<String>,
     /// Paths: `/v1` matches `/v1` and everything below it, `*` any part of one segment, `**` anything. Default: every
     /// path.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "HttpPaths")]
     pub paths: Vec<String>,
     /// What happens to a request that matches.
     pub action: HttpAction,
@@ -40,12 +46,12 @@ impl fmt::Display for HttpRule {
     }
 }
 
-/// What happens to a request that a rule matches.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HttpAction {
-    /// It passes.
-    Allow,
-    /// It is refused.
-    Deny,
+values! {
+    /// What happens to a request that a rule matches.
+    HttpAction {
+        /// It passes.
+        Allow = "allow",
+        /// It is refused.
+        Deny = "deny",
+    }
 }

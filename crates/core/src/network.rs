@@ -93,6 +93,7 @@ impl NetworkRules {
         }
         if self.egress == Egress::Proxy {
             words.push("through the egress proxy".to_owned());
+            words.extend(self.http_rules.iter().map(ToString::to_string));
         }
         match self.ask {
             Ask::Off => {}

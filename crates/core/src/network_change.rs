@@ -71,6 +71,11 @@ macro_rules! with_network_changes {
             /// `proxy`: through the egress proxy, which checks names in TLS and HTTP and inserts secrets.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub egress: Option<crate::Egress>,
+            /// Rules on requests, in order; the first that matches decides, and a host with an `allow` rule refuses what
+            /// none matches. Sets egress to `proxy`.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            #[schemars(length(max = crate::action::forms::MAX_RULES))]
+            pub http_rules: Option<Vec<crate::HttpRule>>,
             /// `refuse`: a refused destination raises a request for approval; `wait`: the connection also waits for the
             /// answer. Without allow_internet, starts with an empty allow_domains.
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +123,10 @@ impl NetworkChange {
         set(&mut new.groups, self.groups.as_ref());
         set_list(&mut new.allowed_ports, self.allowed_ports.as_ref());
         set(&mut new.egress, self.egress.as_ref());
+        set(&mut new.http_rules, self.http_rules.as_ref());
+        if !new.http_rules.is_empty() && self.egress.is_none() {
+            new.egress = Egress::Proxy;
+        }
         set(&mut new.ask, self.ask.as_ref());
         if self.ask.is_some_and(|ask| ask != Ask::Off) && !new.allow_internet && self.allow_internet.is_none()
         {
@@ -147,6 +156,7 @@ impl NetworkPreset {
             allow_cidrs: None,
             deny_cidrs: Vec::new(),
             egress: Egress::Direct,
+            http_rules: Vec::new(),
             ask: Ask::Off,
             ..rules.clone()
         };

@@ -92,6 +92,7 @@ impl NetworkFlags {
                 EgressFlag::Direct => Egress::Direct,
                 EgressFlag::Proxy => Egress::Proxy,
             }),
+            http_rules: None,
             ask: self.ask.map(|ask| match ask {
                 AskFlag::Off => Ask::Off,
                 AskFlag::Refuse => Ask::Refuse,

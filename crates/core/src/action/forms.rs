@@ -269,6 +269,39 @@ form! {
 }
 
 form! {
+    /// A host: a name, or `*.` and a name.
+    HostPattern {
+        "type": "string",
+        "pattern": r"^(\*\.)?[a-z][a-z0-9-]{0,61}(\.[a-z][a-z0-9-]{0,61}){1,3}$",
+        "examples": ["api.example.com"],
+    }
+}
+
+form! {
+    /// Methods of requests.
+    HttpMethods {
+        "type": "array",
+        "items": { "type": "string", "pattern": "^[A-Z]{1,32}$", "not": { "pattern": "^CONNECT$" } },
+        "maxItems": 32,
+        "examples": [["GET"]],
+    }
+}
+
+form! {
+    /// Patterns of paths.
+    HttpPaths {
+        "type": "array",
+        "items": {
+            "type": "string",
+            "pattern": "^/([A-Za-z0-9_~*-][A-Za-z0-9_~.*-]*(/[A-Za-z0-9_~*-][A-Za-z0-9_~.*-]*)*/?)?$",
+            "maxLength": 1024,
+        },
+        "maxItems": 256,
+        "examples": [["/v1"]],
+    }
+}
+
+form! {
     /// Names of headers.
     HeaderNames {
         "type": "array",

@@ -166,6 +166,7 @@ impl NetworkPolicy {
             groups,
             allowed_ports,
             egress,
+            http_rules,
             ask,
         } = change;
         Self {
@@ -180,6 +181,7 @@ impl NetworkPolicy {
             groups,
             allowed_ports,
             egress,
+            http_rules,
             ask,
         }
     }
@@ -197,6 +199,7 @@ impl NetworkPolicy {
             groups: self.groups,
             allowed_ports: self.allowed_ports,
             egress: self.egress,
+            http_rules: self.http_rules,
             ask: self.ask,
         }
     }

@@ -14,7 +14,7 @@ impl PathPattern {
         if text.is_empty() {
             return Err(Reason::Empty);
         }
-        if !text.starts_with('/') || text.len() > MAX_PATTERN || text.contains("***") {
+        if !text.starts_with('/') || text.len() > MAX_PATTERN {
             return Err(Reason::NotAPath);
         }
         match Path::parse(text) {
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn patterns_that_can_never_match_are_refused() {
-        for text in ["v1", "/a/../b", "/%61", "/a b", "/a***", "/a?b"] {
+        for text in ["v1", "/a/../b", "/%61", "/a b", "/a?b"] {
             assert_eq!(PathPattern::parse(text), Err(Reason::NotAPath), "{text}");
         }
         assert_eq!(PathPattern::parse(""), Err(Reason::Empty));

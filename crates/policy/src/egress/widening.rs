@@ -24,6 +24,8 @@ fn internet_widens(old: &Policy, new: &Policy) -> bool {
         || adds(old.allow_cidrs.as_deref(), new.allow_cidrs.as_deref())
         || adds(Some(&new.deny_domains), Some(&old.deny_domains))
         || adds(Some(&new.deny_cidrs), Some(&old.deny_cidrs))
+        // Rules on requests only take away, so adding them where there were none opens nothing.
+        || (!old.http_rules.is_empty() && old.http_rules != new.http_rules)
         || (old.egress == Egress::Proxy && new.egress == Egress::Direct)
 }
 
