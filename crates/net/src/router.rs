@@ -81,6 +81,9 @@ pub enum RouterError {
     /// The descriptor is not the end of a card.
     #[error("the socket of the card cannot be used")]
     Socket(#[source] io::Error),
+    /// The back end has no egress proxy.
+    #[error("the network back end \"bridge\" has no egress proxy")]
+    NoProxy,
     /// The bridge could not be changed.
     #[error(transparent)]
     Bridge(#[from] crate::bridge::BridgeError),
@@ -93,6 +96,7 @@ impl Explain for RouterError {
             Self::AddressOutsidePool(_) | Self::Mtu(_) => Code::InvalidArgument,
             Self::NotAttached(_) => Code::WorkspaceNotRunning,
             Self::Socket(source) => Code::of_io(source),
+            Self::NoProxy => Code::Unsupported,
             Self::Bridge(error) => error.code(),
         }
     }
@@ -104,6 +108,7 @@ impl Explain for RouterError {
             Self::Mtu(_) => "choose another MTU".to_owned(),
             Self::NotAttached(_) => "start the workspace, or attach its machine".to_owned(),
             Self::Socket(_) => "attach the machine again".to_owned(),
+            Self::NoProxy => "use egress = \"direct\", or set network.backend = \"user\"".to_owned(),
             Self::Bridge(error) => return error.remedy(),
         })
     }
