@@ -134,6 +134,11 @@ need_product_packages() {
   need mke2fs e2fsprogs
   need mmdebstrap mmdebstrap
   [ -e /etc/ssl/certs/ca-certificates.crt ] || missing_packages+=(ca-certificates)
+  # The network back end "bridge" is for those who ask for it.
+  if [ "${AGENTISO_NETWORK_BACKEND:-}" = bridge ]; then
+    need nft nftables
+    need pasta passt
+  fi
   # An ordinary user builds images in a user namespace with a range of ids.
   [ "$(id -u)" -eq 0 ] || need newuidmap uidmap
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use agentiso_core::{Egress, WorkspaceId};
+use agentiso_core::WorkspaceId;
 use agentiso_policy::egress::Policy;
 use tokio::sync::broadcast;
 
@@ -51,10 +51,7 @@ impl Backend {
     pub(crate) fn attach(&self, spec: MachineSpec, card: OwnedFd) -> Result<Option<OwnedFd>, RouterError> {
         match self {
             Self::User(router) => router.attach(spec, card).map(|()| None),
-            Self::Bridge(bridge) => {
-                require_direct(&spec.policy)?;
-                bridge.attach(spec).map(Some)
-            }
+            Self::Bridge(bridge) => bridge.attach(spec).map(Some),
         }
     }
 
@@ -68,10 +65,7 @@ impl Backend {
     pub(crate) fn set_policies(&self, changes: Vec<(WorkspaceId, Policy)>) -> Result<(), RouterError> {
         match self {
             Self::User(router) => router.set_policies(changes),
-            Self::Bridge(bridge) => {
-                changes.iter().try_for_each(|(_, policy)| require_direct(policy))?;
-                bridge.set_policies(changes)
-            }
+            Self::Bridge(bridge) => bridge.set_policies(changes),
         }
     }
 
@@ -123,9 +117,4 @@ impl Backend {
             Self::Bridge(bridge) => bridge.subscribe(from),
         }
     }
-}
-
-/// The bridge's packet filter cannot look into connections, so rules that need the proxy are refused.
-fn require_direct(policy: &Policy) -> Result<(), RouterError> {
-    if policy.egress() == Egress::Proxy { Err(RouterError::NoProxy) } else { Ok(()) }
 }

@@ -82,12 +82,12 @@ pub enum RouterError {
     /// The authority or the secrets of a workspace cannot be used.
     #[error(transparent)]
     Proxy(#[from] SetupError),
-    /// Only the router in user space has an egress proxy.
-    #[error("the back end bridge has no egress proxy")]
-    NoProxy,
     /// The descriptor is not the end of a card.
     #[error("the socket of the card cannot be used")]
     Socket(#[source] io::Error),
+    /// The back end has no egress proxy.
+    #[error("the network back end \"bridge\" has no egress proxy")]
+    NoProxy,
     /// The bridge could not be changed.
     #[error(transparent)]
     Bridge(#[from] crate::bridge::BridgeError),
@@ -100,8 +100,8 @@ impl Explain for RouterError {
             Self::AddressOutsidePool(_) | Self::Mtu(_) => Code::InvalidArgument,
             Self::NotAttached(_) => Code::WorkspaceNotRunning,
             Self::Proxy(error) => error.code(),
-            Self::NoProxy => Code::Unsupported,
             Self::Socket(source) => Code::of_io(source),
+            Self::NoProxy => Code::Unsupported,
             Self::Bridge(error) => error.code(),
         }
     }
@@ -109,14 +109,12 @@ impl Explain for RouterError {
     fn remedy(&self) -> Option<String> {
         Some(match self {
             Self::Proxy(error) => return error.remedy(),
-            Self::NoProxy => {
-                "leave out egress, http_rules and secrets, or set network.backend = \"user\"".to_owned()
-            }
             Self::AddressTaken(_) => "detach the machine first".to_owned(),
             Self::AddressOutsidePool(_) => "choose an address of network.pool".to_owned(),
             Self::Mtu(_) => "choose another MTU".to_owned(),
             Self::NotAttached(_) => "start the workspace, or attach its machine".to_owned(),
             Self::Socket(_) => "attach the machine again".to_owned(),
+            Self::NoProxy => "use egress = \"direct\", or set network.backend = \"user\"".to_owned(),
             Self::Bridge(error) => return error.remedy(),
         })
     }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be made fails the test")]
 
 mod place;
+mod table;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -13,6 +14,8 @@ use agentiso_testing::internet::places::{HOST, OTHER, WEB};
 
 use crate::place::Place;
 
+/// The configuration of the other back end.
+const BRIDGE: &str = "[network]\nbackend = \"bridge\"\n";
 /// A port of the public server that the test serves itself.
 const OWN_PORT: u16 = 9000;
 
@@ -37,7 +40,16 @@ fn fetch(host: &str) -> String {
 
 #[test]
 fn a_workspace_reaches_what_its_rules_allow_and_its_fork_is_somebody_else() {
-    Place::run(async |place| {
+    lives("");
+}
+
+#[test]
+fn a_workspace_on_the_bridge_lives_like_one_on_the_router_in_user_space() {
+    lives(BRIDGE);
+}
+
+fn lives(config: &str) {
+    Place::run_with(config, async |place| {
         let id = place.create("one", NetworkRules::default()).await;
         nothing_is_up_without_rules(place, id).await;
         rules_apply_at_once(place, id).await;

@@ -30,10 +30,11 @@ pub struct Place {
 
 impl Place {
     /// Runs a test in the namespace of the host, whose resolver is that of the test internet.
-    pub fn run(body: impl AsyncFnOnce(&mut Self) + Send) {
+    pub fn run_with(config: &str, body: impl AsyncFnOnce(&mut Self) + Send) {
         let internet = Internet::new();
         let host = internet.host().clone();
         let (internet, home) = (std::sync::Mutex::new(Some(internet)), TestHome::new());
+        home.configure(config);
         host.enter(|| {
             let internet = internet.lock().unwrap().take().unwrap();
             // SAFETY: only this thread and those it starts get other mounts, and none of them shares files by path with

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use agentiso_core::WorkspaceId;
+use agentiso_core::{Egress, WorkspaceId};
 use agentiso_policy::egress::{Policy, Protocol, Rule, Verdict};
 
 use super::client::Client;
@@ -126,6 +126,7 @@ impl Shared {
     pub(super) fn attach(self: &Arc<Self>, spec: MachineSpec) -> Result<OwnedFd, RouterError> {
         let mut state = self.state();
         check(&self.pool, &spec, state.attached.values().map(|attached| &attached.spec))?;
+        check_policy(&spec.policy)?;
         if state.attached.contains_key(&spec.workspace) {
             self.remove(&mut state, spec.workspace)?;
         }
@@ -182,6 +183,7 @@ impl Shared {
         let (mut groups, mut members) = (state.groups.clone(), state.members.clone());
         let mut text = String::new();
         for (workspace, policy) in &changes {
+            check_policy(policy)?;
             let attached = state.attached.get(workspace).ok_or(RouterError::NotAttached(*workspace))?;
             members = regroup(&mut groups, &members, attached.spec.address, policy, &mut text);
             text.push_str(&policy_text(&groups, attached, policy));
@@ -287,6 +289,11 @@ impl Shared {
             .map(|attached| (attached.spec.clone(), Arc::clone(&attached.client)))
             .collect()
     }
+}
+
+/// Refuses what the filter cannot do: without the proxy, names in connections would not be checked.
+fn check_policy(policy: &Policy) -> Result<(), RouterError> {
+    if policy.egress() == Egress::Proxy { Err(RouterError::NoProxy) } else { Ok(()) }
 }
 
 fn policy_text(groups: &BTreeMap<String, u32>, attached: &Attached, policy: &Policy) -> String {

@@ -121,6 +121,11 @@ fn a_hundred_workspaces_are_attached_changed_and_gone_without_a_trace() {
         }
         println!("a policy change among 100 workspaces takes {:?}", start.elapsed() / 10);
         assert_eq!(rules(&bridge), before, "the last change restored the first state");
+        let proxied = NetworkRules { egress: agentiso_core::Egress::Proxy, ..online() };
+        let refused =
+            bridge.set_policies(vec![(workspace(50), Policy::check(&proxied).unwrap())]).unwrap_err();
+        assert!(refused.to_string().contains("no egress proxy"), "{refused}");
+        assert_eq!(rules(&bridge), before, "nothing was changed");
         bridge.detach(workspace(50)).unwrap();
         assert!(!inside(&bridge, "nft list ruleset").contains("w0a630032"));
         let (namespace, uplink) = (bridge.namespace(), bridge.uplink_process().unwrap());

@@ -1,7 +1,10 @@
 //! The table of who may reach what, row by row, with all its workspaces on one router.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use agentiso_core::WorkspaceId;
@@ -56,17 +59,44 @@ fn the_table_holds_for_the_bridge() {
 fn the_table_holds_for_the_user_space_router() {
     let internet = Internet::new();
     let resolv_conf = internet.resolv_conf();
-    on_host(&internet, || async {
-        let pool = Pool::parse(DEFAULT_POOL).unwrap();
-        let settings = Settings { pool, nameservers: Nameservers::Host(resolv_conf) };
-        let net = Net::with_router(Router::new(settings, Arc::new(HostUplink)));
-        let mut guests = BTreeMap::new();
-        for (last, (name, rules)) in (2..).zip(workspaces()) {
-            guests.insert(name, net.guest(last, rules));
-        }
-        check_rows(&net.router, &mut guests).await;
-    });
+    on_host(&internet, || check_router(resolv_conf));
     check_what_arrived(&internet);
+}
+
+/// The test starts itself again, as a user who may do nothing in particular.
+#[test]
+fn the_table_holds_for_a_router_of_an_ordinary_user() {
+    const NOBODY: u32 = 65534;
+    if std::env::var_os("AGENTISO_TEST_AS_USER").is_some() {
+        assert_eq!(rustix::process::geteuid().as_raw(), NOBODY);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(check_router("/etc/resolv.conf".into()));
+    }
+    let internet = Internet::new();
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("test");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    for path in [directory.path(), internet.resolv_conf().parent().unwrap()] {
+        std::fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = internet.command(NOBODY, &program);
+    command.args(["--exact", "table::the_table_holds_for_a_router_of_an_ordinary_user", "--nocapture"]);
+    let output = command.env("AGENTISO_TEST_AS_USER", "1").env("TMPDIR", "/tmp").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{said}");
+    check_what_arrived(&internet);
+}
+
+async fn check_router(resolv_conf: PathBuf) {
+    let pool = Pool::parse(DEFAULT_POOL).unwrap();
+    let settings = Settings { pool, nameservers: Nameservers::Host(resolv_conf) };
+    let net = Net::with_router(Router::new(settings, Arc::new(HostUplink)));
+    let mut guests = BTreeMap::new();
+    for (last, (name, rules)) in (2..).zip(workspaces()) {
+        guests.insert(name, net.guest(last, rules));
+    }
+    check_rows(&net.router, &mut guests).await;
 }
 
 /// Checks every row by trying it and by reading the log.
