@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use agentiso_store::{ImportOptions, Imported, Options, Reason, Root, Step, Steps, Store, import_directory};
+use agentiso_store::{
+    ImportOptions, Imported, MaterialiseOptions, Options, Reason, Root, Step, Steps, Store, import_directory,
+    materialise,
+};
 
 use crate::support::*;
 
@@ -149,4 +152,59 @@ fn a_file_that_changes_each_time_is_reported_and_consistent_with_its_size() {
         assert_eq!(reasons(&imported), [("/log".to_owned(), Reason::Unstable)]);
         assert!(log_of(&store, &imported).len() >= size);
     }
+}
+
+/// Exchanges a directory and a link to the outside as fast as possible while the tree is imported again and again.
+#[test]
+fn a_directory_that_is_exchanged_all_the_time_never_leads_outside() {
+    let place = Place::new();
+    secret(&place);
+    symlink(place.path("outside"), place.path("in/decoy")).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (a, b) = (place.path("in/dir"), place.path("in/decoy"));
+            while !is_done.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(rustix::fs::CWD, &a, rustix::fs::CWD, &b, flags).unwrap();
+            }
+        });
+        let session = place.store.begin().unwrap();
+        for _ in 0..200 {
+            let imported = import_directory(&session, &place.path("in"), &ImportOptions::default()).unwrap();
+            let found = texts(&session, imported.tree);
+            assert!(!found.values().any(|text| text == "secret"), "{found:?}");
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn an_export_does_not_write_through_a_link() {
+    let place = Place::new();
+    fill(&place.path("in"), 3, 3);
+    fs::create_dir(place.path("outside")).unwrap();
+    let (imported, _lease) = place.import("in");
+    let (dir, outside) = (place.dir.path().to_owned(), place.path("outside"));
+    let count = AtomicUsize::new(0);
+    let steps = Steps::new(move |step| {
+        // After the three directories were made, before the first file.
+        if step == Step::CreateEntry && count.fetch_add(1, Ordering::Relaxed) == 3 {
+            let partial = fs::read_dir(&dir)?.map(|entry| entry.unwrap().path());
+            let partial =
+                partial.into_iter().find(|path| path.to_string_lossy().contains(".partial-")).unwrap();
+            for name in ["dir-0", "dir-1", "dir-2"] {
+                fs::rename(partial.join(name), partial.join(format!("moved-{name}")))?;
+                symlink(&outside, partial.join(name))?;
+            }
+        }
+        Ok(())
+    });
+    let store = Store::open(place.store.root(), Options { steps }).unwrap();
+    let options = MaterialiseOptions { threads: 1, ..MaterialiseOptions::default() };
+    let result = materialise(&store, imported.tree, &place.path("out"), &options);
+    assert!(result.is_err(), "{result:?}");
+    assert_eq!(fs::read_dir(place.path("outside")).unwrap().count(), 0);
+    assert!(!place.path("out").exists());
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 3, "store, in, outside");
 }
