@@ -43,7 +43,7 @@ fn main() {
     let (elapsed, _) = timed(|| import(&store, &at("source"), Some(&cache)));
     println!("import again, unchanged     {elapsed:?}");
 
-    let (elapsed, (other, other_lease)) = timed(|| touch(&store, tree));
+    let (elapsed, (other, other_lease)) = timed(|| touch(&store, tree, 7));
     println!("edit of 10 files, committed {elapsed:?}");
     let (elapsed, found) = best(20, || changes(&store, tree, other, &ChangeOptions::default()).unwrap());
     assert_eq!(found.total, 10);
@@ -54,11 +54,13 @@ fn main() {
     });
     assert_eq!(found.total, 10);
     println!("diff, store newly opened    {elapsed:?}");
-    let (elapsed, _) = best(20, || {
+    let (ours, ours_lease) = touch(&store, tree, 9);
+    let (elapsed, merged) = best(20, || {
         let session = store.begin().unwrap();
-        merge(&session, Sides { base: tree, ours: tree, theirs: other }, &MergeOptions::default()).unwrap()
+        merge(&session, Sides { base: tree, ours, theirs: other }, &MergeOptions::default()).unwrap()
     });
-    println!("merge of 10 files           {elapsed:?} (best of 20)");
+    assert_eq!(merged.conflicts, []);
+    println!("merge of 10 files and 10    {elapsed:?} (best of 20)");
 
     let plain = MaterialiseOptions::default();
     let (elapsed, _) = timed(|| materialise(&store, tree, &at("out"), &plain).unwrap());
@@ -68,7 +70,7 @@ fn main() {
     let (elapsed, done) = timed(|| materialise(&store, other, &at("linked"), &linked).unwrap());
     println!("materialise by hard links   {elapsed:?}, {} of them", done.linked);
 
-    drop((lease, other_lease));
+    drop((lease, other_lease, ours_lease));
     let roots = |trees: Vec<TreeId>| move || Ok::<_, StoreError>(trees.into_iter().map(Root::Tree).collect());
     let (elapsed, _) = timed(|| collect(&store, GcOptions::default(), roots(vec![tree, other])).unwrap());
     println!("gc, nothing to remove       {elapsed:?}");
@@ -136,12 +138,13 @@ fn import(
 }
 
 /// The tree with ten files changed, each in a directory of its own.
-fn touch(store: &Store, tree: TreeId) -> (TreeId, Lease) {
+fn touch(store: &Store, tree: TreeId, name: usize) -> (TreeId, Lease) {
     let session = store.begin().unwrap();
     let mut edits = BTreeMap::new();
     for number in 0..10 {
         let directory = number * 97;
-        let path = TreePath::parse(format!("part-{:02}/dir-{directory}/file-7.txt", directory % 10)).unwrap();
+        let path =
+            TreePath::parse(format!("part-{:02}/dir-{directory}/file-{name}.txt", directory % 10)).unwrap();
         let Some(Node::File(mut file)) = lookup(store, tree, &path).unwrap() else { panic!("{path}") };
         let text = format!("changed {number}");
         (file.size, file.content) = (text.len() as u64, store_bytes(&session, text.as_bytes()).unwrap());

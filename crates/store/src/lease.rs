@@ -58,6 +58,11 @@ impl Root {
         })
     }
 
+    /// Whether the object that names everything else is in the store.
+    pub(crate) fn is_published(self, store: &Store) -> Result<bool, StoreError> {
+        self.object().map_or(Ok(true), |(_, id)| store.contains(&id))
+    }
+
     fn object(self) -> Option<(ObjectKind, ObjectId)> {
         match self {
             Self::Tree(TreeId(id)) => Some((ObjectKind::Directory, id)),
@@ -83,7 +88,9 @@ impl Lease {
         let path = store.fresh_path("leases", ".lease")?;
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let mut file = file.map_err(StoreError::io("create", &path))?;
-        let prepared = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from);
+        // Waits, because a collection that reads leases takes their locks for a moment.
+        let prepared = rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
+        let prepared = prepared.map_err(std::io::Error::from);
         if let Err(source) = prepared.and_then(|()| file.write_all(MAGIC)) {
             let _ = fs::remove_file(&path);
             return Err(StoreError::Io { what: "write", path, source });

@@ -18,6 +18,8 @@
 //! leases. A caller that reads a root from its own records and then uses it without a lease may lose it only if it also
 //! deletes the record meanwhile.
 //!
+//! **Upkeep.** Each commit adds a pack. [`tidy`] joins small ones; call it after a commit, when nobody waits.
+//!
 //! **Integrity.** Every object is hashed when it is read. Names are checked when a directory is decoded, so no tree can
 //! name a path outside itself.
 

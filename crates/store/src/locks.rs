@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `commit` | creating a lease or a temporary pack; publishing packs | listing leases and leftovers; replacing packs |
 //! | `gc` | ending a lease | a whole garbage collection or repair |
+//! | `collector` | | the same; tells two of them from a lease that is just ending |
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,6 +17,7 @@ use crate::error::StoreError;
 
 pub(crate) const COMMIT: &str = "locks/commit";
 pub(crate) const GC: &str = "locks/gc";
+const COLLECTOR: &str = "locks/collector";
 
 /// A lock that is held until this is dropped.
 #[derive(Debug)]
@@ -43,6 +45,19 @@ pub(crate) fn attempt(root: &Path, name: &str, is_exclusive: bool) -> Result<Opt
         Ok(()) => Ok(Some(Lock(file))),
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(StoreError::os("lock", &path)(error)),
+    }
+}
+
+/// The right to replace packs.
+#[derive(Debug)]
+#[expect(dead_code, reason = "dropping it releases the locks")]
+pub(crate) struct Collector(Lock, Lock);
+
+/// Takes the right to replace packs if nobody else has it.
+pub(crate) fn collector(root: &Path) -> Result<Option<Collector>, StoreError> {
+    match attempt(root, COLLECTOR, true)? {
+        Some(only) => Ok(Some(Collector(only, wait(root, GC, true)?))),
+        None => Ok(None),
     }
 }
 

@@ -16,6 +16,8 @@ use crate::steps::{Step, Steps};
 
 const FORMAT: &str = "agentiso store ";
 const VERSION: u64 = 1;
+/// Each pack is an open file, and a process may have 1024 of them by default.
+const MAX_UNTIDY: usize = 128;
 /// How often packs are listed again because one was removed meanwhile.
 const ATTEMPTS: usize = 100;
 const DIRECTORIES: [&str; 5] = ["locks", "packs", "tmp", "leases", "pins"];
@@ -101,8 +103,12 @@ impl Store {
         &self.0.root
     }
 
-    /// Begins to write.
+    /// Begins to write. Joins packs first if there are very many, because nobody called [`crate::tidy`].
     pub fn begin(&self) -> Result<Session, StoreError> {
+        if self.packs().packs.len() > MAX_UNTIDY {
+            // Only a matter of speed; a disk that is full is reported by the session itself.
+            let _ = crate::gc::tidy(self);
+        }
         Session::new(self.clone())
     }
 

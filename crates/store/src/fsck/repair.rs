@@ -39,8 +39,8 @@ pub fn repair(
     roots: &[(String, Root)],
     source: Option<&Path>,
 ) -> Result<Repaired, StoreError> {
-    let _gc = locks::attempt(store.root(), locks::GC, true)?
-        .ok_or_else(|| StoreError::Busy { path: store.root().to_owned() })?;
+    let _gc =
+        locks::collector(store.root())?.ok_or_else(|| StoreError::Busy { path: store.root().to_owned() })?;
     let before = check::check(store, roots)?;
     if before.is_clean() {
         return Ok(Repaired { before, ..Repaired::default() });

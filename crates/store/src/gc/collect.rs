@@ -53,8 +53,8 @@ pub fn collect<E: From<StoreError>>(
     options: GcOptions,
     roots: impl FnOnce() -> Result<Vec<Root>, E>,
 ) -> Result<GcReport, E> {
-    let _gc = locks::attempt(store.root(), locks::GC, true)?
-        .ok_or_else(|| StoreError::Busy { path: store.root().to_owned() })?;
+    let _gc =
+        locks::collector(store.root())?.ok_or_else(|| StoreError::Busy { path: store.root().to_owned() })?;
     let (packs, ended, leftovers) = begin(store)?;
     let roots = roots()?;
     for path in &ended {
@@ -97,22 +97,22 @@ fn run(
     for root in roots.into_iter().chain(store.pins()?.into_iter().map(|(_, root)| root)) {
         live.mark(store, root)?;
     }
-    // Most leases were there before; marking them now keeps the locked part short.
-    for lease in lease::list(store)? {
-        for root in lease.roots {
-            mark_leased(&mut live, store, root)?;
+    // Most leases were there before; marking them now keeps the locked part short. Their roots may be incomplete yet.
+    for root in leased(store)? {
+        match live.mark(store, root) {
+            Err(error) if !error.is_damage() => return Err(error),
+            _ => {}
         }
     }
     let mut replacement = Replacement::new(store, wasteful(packs, &live, options)?);
     let mut copied = replacement.copy(|id| live.contains(id))?;
     replacement.flush()?;
     let commit = store.commit_lock(true)?;
-    for (_, root) in store.pins()? {
-        mark_leased(&mut live, store, root)?;
-    }
-    for lease in lease::list(store)? {
-        for root in lease.roots {
-            mark_leased(&mut live, store, root)?;
+    for root in store.pins()?.into_iter().map(|(_, root)| root).chain(leased(store)?) {
+        // A lease may name what its owner never published, because it failed or died in the middle of a commit. The root
+        // of a tree is published last.
+        if root.is_published(store)? {
+            live.mark(store, root)?;
         }
     }
     copied += replacement.copy(|id| live.contains(id))?;
@@ -130,12 +130,8 @@ fn run(
     })
 }
 
-/// A lease may name what its owner never published, because it failed or died in the middle of a commit.
-fn mark_leased(live: &mut Live, store: &Store, root: Root) -> Result<(), StoreError> {
-    match live.mark(store, root) {
-        Err(StoreError::Missing { .. }) => Ok(()),
-        other => other,
-    }
+fn leased(store: &Store) -> Result<Vec<Root>, StoreError> {
+    Ok(lease::list(store)?.into_iter().flat_map(|lease| lease.roots).collect())
 }
 
 fn size_of(packs: &PackSet) -> u64 {

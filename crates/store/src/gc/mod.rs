@@ -1,7 +1,7 @@
 //! Garbage collection, concurrent with readers and writers of any process.
 //!
 //! ```text
-//! gc lock ──► [commit lock: list packs and leases, remove leftovers]
+//! gc locks ──► [commit lock: list packs and leases, remove leftovers]
 //!         ──► ask the caller for its roots ──► mark ──► copy live objects of wasteful packs
 //!         ──► [commit lock: list leases again, mark and copy what is new, publish, remove the old packs]
 //! ```

@@ -26,7 +26,7 @@ pub fn tidy(store: &Store) -> Result<u64, StoreError> {
     if crowd(store)?.is_empty() {
         return Ok(0);
     }
-    let Some(_gc) = locks::attempt(store.root(), locks::GC, true)? else { return Ok(0) };
+    let Some(_gc) = locks::collector(store.root())? else { return Ok(0) };
     let mut joined = 0;
     loop {
         let doomed = crowd(store)?;

@@ -155,3 +155,35 @@ fn many_commits_are_joined_and_stay_readable_by_open_stores() {
         assert!(lookup(&place.store, *tree, &path("none")).unwrap().is_none());
     }
 }
+
+#[test]
+fn a_store_that_nobody_tidies_does_not_run_out_of_open_files() {
+    let place = Place::new();
+    let mut trees = Vec::new();
+    for round in 0..140 {
+        let (tree, lease) = place.tree(&[("file", &format!("round {round}"))]);
+        trees.push((tree, lease));
+    }
+    let packs = place.files_below("packs").len();
+    assert!(packs < 130, "{packs}");
+    for (round, (tree, _)) in trees.iter().enumerate() {
+        assert_eq!(texts(&place.store, *tree).get("/file").unwrap(), &format!("round {round}"));
+    }
+}
+
+#[test]
+fn statistics_count_objects_once_and_bytes_as_they_are_stored() {
+    let place = Place::new();
+    let (_, first) = place.tree(&[("a", "text"), ("b", "text"), ("c", &"long ".repeat(1000))]);
+    place.store.pin("first", Root::Content(Content::Empty)).unwrap();
+    let stats = place.store.stats().unwrap();
+    assert_eq!((stats.packs, stats.pins, stats.leases, stats.temporary_files), (1, 1, 1, 0));
+    let of = |kind| stats.kinds.iter().find(|stats| stats.kind == kind).copied().unwrap();
+    let blobs = of(ObjectKind::Blob);
+    assert_eq!((blobs.objects, blobs.raw_bytes), (2, 5004));
+    assert!(blobs.stored_bytes < 500, "{blobs:?}");
+    assert_eq!(of(ObjectKind::Directory).objects, 2);
+    assert!(stats.pack_bytes > blobs.stored_bytes);
+    drop(first);
+    assert_eq!(place.store.stats().unwrap().leases, 0);
+}

@@ -46,7 +46,7 @@ fn writers_readers_and_collections_run_at_once_and_nothing_recorded_is_lost() {
                     Ok::<_, StoreError>(records.iter().map(|(tree, _)| Root::Tree(*tree)).collect())
                 };
                 let collected = collect(&store, GcOptions { min_waste_percent: 0 }, read);
-                assert!(matches!(collected, Ok(_) | Err(StoreError::Busy { .. })), "{collected:?}");
+                assert!(collected.is_ok(), "{collected:?}");
                 tidy(&store).unwrap();
             }
         });

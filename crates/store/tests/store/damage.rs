@@ -90,7 +90,10 @@ fn a_pack_without_its_end_is_rebuilt_from_its_records() {
     let error = store.object(ObjectKind::Directory, &tree.0).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
     let refused = collect(&store, GcOptions::default(), roots(&[]));
-    assert!(matches!(refused, Err(StoreError::Damaged { .. })), "a collection must not go on: {refused:?}");
+    assert!(
+        matches!(refused, Err(StoreError::Damaged { .. })),
+        "a collection must not continue: {refused:?}"
+    );
     let repaired = repair(&store, &named(tree), None).unwrap();
     assert_eq!(repaired.remaining, []);
     assert_eq!(texts(&place.reopened(), tree).len(), 3);

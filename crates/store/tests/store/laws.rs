@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use agentiso_store::{
-    Builder, ChangeKind, ChangeOptions, DirectoryIndex, Edit, File, LinkGroup, MergeOptions, Meta, Node,
-    Session, Sides, Time, TreeId, apply, changes, compare, edit, invert, merge, store_bytes,
+    Aspect, Builder, ChangeKind, ChangeOptions, DirectoryIndex, Edit, File, LinkGroup, MaterialiseOptions,
+    MergeOptions, Meta, Node, Session, Sides, TarLimits, Time, TreeId, apply, changes, compare, edit, invert,
+    materialise, merge, read_tar, store_bytes, write_tar,
 };
 use proptest::prelude::*;
 
@@ -198,6 +199,44 @@ proptest! {
         let forwards = land(&mut sides.iter());
         let shuffled = land(&mut order.iter().filter_map(|index| sides.get(*index)));
         prop_assert_eq!(forwards, shuffled);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_tree_survives_export_and_import(plan in root()) {
+        let place = Place::new();
+        let (tree, _lease) = place.committed(|session| build(session, &plan));
+        materialise(&place.store, tree, &place.path("one"), &MaterialiseOptions::default()).unwrap();
+        let (back, _lease) = place.import("one");
+        prop_assert_eq!(back.report.notice_count, 0);
+        let options = ChangeOptions { times: true, renames: false, ..ChangeOptions::default() };
+        let found = changes(&place.store, tree, back.tree, &options).unwrap();
+        // The files belong to the user of the test, and groups of links are numbered by their paths.
+        let others: Vec<_> = found
+            .list
+            .iter()
+            .filter(|change| {
+                change.kind != ChangeKind::Modified
+                    || !change.aspects.iter().all(|aspect| matches!(aspect, Aspect::Owner | Aspect::Links))
+            })
+            .collect();
+        prop_assert!(others.is_empty(), "{:?}", others);
+        materialise(&place.store, back.tree, &place.path("two"), &MaterialiseOptions::default()).unwrap();
+        prop_assert_eq!(place.import("two").0.tree, back.tree);
+    }
+
+    #[test]
+    fn a_tree_survives_an_archive(plan in root()) {
+        let session = session();
+        let tree = build(&session, &plan);
+        let archive = write_tar(&session, tree, Vec::new()).unwrap();
+        let back = read_tar(&session, &archive[..], TarLimits::default()).unwrap();
+        let options = ChangeOptions { times: true, renames: false, ..ChangeOptions::default() };
+        let found = changes(&session, tree, back.tree, &options).unwrap();
+        prop_assert!(found.list.iter().all(|change| change.aspects == [Aspect::Links]), "{:?}", found.list);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use agentiso_store::{ImportOptions, Imported, Options, Reason, Root, Step, Steps, Store, import_directory};
+use agentiso_store::{
+    ImportOptions, Imported, MaterialiseOptions, Options, Reason, Root, Step, Steps, Store, import_directory,
+    materialise,
+};
 
 use crate::support::*;
 
@@ -18,6 +20,10 @@ fn import_meddled(place: &Place, meddle: impl Fn(usize) + Send + Sync + 'static)
         }
         Ok(())
     });
+    import_stepped(place, steps)
+}
+
+fn import_stepped(place: &Place, steps: Steps) -> (Store, Imported) {
     let store = Store::open(place.store.root(), Options { steps }).unwrap();
     let session = store.begin().unwrap();
     let options = ImportOptions { threads: 1, ..ImportOptions::default() };
@@ -104,28 +110,101 @@ fn a_file_that_vanishes_is_reported() {
     assert_eq!(reasons(&imported), expected);
 }
 
-/// A writer that never stops, on a file that takes long to read.
-#[test]
-fn a_file_that_changes_all_the_time_is_reported_and_consistent_with_its_size() {
-    let place = Place::new();
-    let path = place.path("in/log");
-    write(&path, vec![b'x'; 8 << 20]);
-    let is_done = Arc::new(AtomicBool::new(false));
-    let writer = {
-        let (path, is_done) = (path.clone(), is_done.clone());
-        std::thread::spawn(move || {
-            let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
-            while !is_done.load(Ordering::Relaxed) {
-                std::io::Write::write_all(&mut file, b"more").unwrap();
-            }
-        })
-    };
-    let (store, imported) = import_meddled(&place, |_| ());
-    is_done.store(true, Ordering::Relaxed);
-    writer.join().unwrap();
-    assert_eq!(reasons(&imported), [("/log".to_owned(), Reason::Unstable)]);
-    let node = agentiso_store::lookup(&store, imported.tree, &crate::support::path("log")).unwrap();
+/// Imports a directory and appends to a file each time while it is read, so many times.
+fn import_growing(place: &Place, times: usize) -> (Store, Imported) {
+    let (file, count) = (place.path("in/log"), AtomicUsize::new(0));
+    let steps = Steps::new(move |step| {
+        // An object of the file is stored after its bytes were read, and before the check that they did not change.
+        if step == Step::AppendObject && count.fetch_add(1, Ordering::Relaxed) < times {
+            let mut file = fs::OpenOptions::new().append(true).open(&file)?;
+            std::io::Write::write_all(&mut file, b"more")?;
+        }
+        Ok(())
+    });
+    import_stepped(place, steps)
+}
+
+fn log_of(store: &Store, imported: &Imported) -> Vec<u8> {
+    let node = agentiso_store::lookup(store, imported.tree, &path("log")).unwrap();
     let Some(agentiso_store::Node::File(file)) = node else { panic!("{node:?}") };
-    let read = agentiso_store::read_content(&store, file.content, file.size, 1 << 30).unwrap();
+    let read = agentiso_store::read_content(store, file.content, file.size, 1 << 30).unwrap();
     assert_eq!(read.len() as u64, file.size);
+    read
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_again() {
+    for size in [10, 600_000] {
+        let place = Place::new();
+        write(&place.path("in/log"), vec![b'x'; size]);
+        let (store, imported) = import_growing(&place, 1);
+        assert_eq!(reasons(&imported), []);
+        assert_eq!(log_of(&store, &imported), fs::read(place.path("in/log")).unwrap());
+    }
+}
+
+#[test]
+fn a_file_that_changes_each_time_is_reported_and_consistent_with_its_size() {
+    for size in [10, 600_000] {
+        let place = Place::new();
+        write(&place.path("in/log"), vec![b'x'; size]);
+        let (store, imported) = import_growing(&place, usize::MAX);
+        assert_eq!(reasons(&imported), [("/log".to_owned(), Reason::Unstable)]);
+        assert!(log_of(&store, &imported).len() >= size);
+    }
+}
+
+/// Exchanges a directory and a link to the outside as fast as possible while the tree is imported again and again.
+#[test]
+fn a_directory_that_is_exchanged_all_the_time_never_leads_outside() {
+    let place = Place::new();
+    secret(&place);
+    symlink(place.path("outside"), place.path("in/decoy")).unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (a, b) = (place.path("in/dir"), place.path("in/decoy"));
+            while !is_done.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(rustix::fs::CWD, &a, rustix::fs::CWD, &b, flags).unwrap();
+            }
+        });
+        let session = place.store.begin().unwrap();
+        for _ in 0..200 {
+            let imported = import_directory(&session, &place.path("in"), &ImportOptions::default()).unwrap();
+            let found = texts(&session, imported.tree);
+            assert!(!found.values().any(|text| text == "secret"), "{found:?}");
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn an_export_does_not_write_through_a_link() {
+    let place = Place::new();
+    fill(&place.path("in"), 3, 3);
+    fs::create_dir(place.path("outside")).unwrap();
+    let (imported, _lease) = place.import("in");
+    let (dir, outside) = (place.dir.path().to_owned(), place.path("outside"));
+    let count = AtomicUsize::new(0);
+    let steps = Steps::new(move |step| {
+        // After the three directories were made, before the first file.
+        if step == Step::CreateEntry && count.fetch_add(1, Ordering::Relaxed) == 3 {
+            let partial = fs::read_dir(&dir)?.map(|entry| entry.unwrap().path());
+            let partial =
+                partial.into_iter().find(|path| path.to_string_lossy().contains(".partial-")).unwrap();
+            for name in ["dir-0", "dir-1", "dir-2"] {
+                fs::rename(partial.join(name), partial.join(format!("moved-{name}")))?;
+                symlink(&outside, partial.join(name))?;
+            }
+        }
+        Ok(())
+    });
+    let store = Store::open(place.store.root(), Options { steps }).unwrap();
+    let options = MaterialiseOptions { threads: 1, ..MaterialiseOptions::default() };
+    let result = materialise(&store, imported.tree, &place.path("out"), &options);
+    assert!(result.is_err(), "{result:?}");
+    assert_eq!(fs::read_dir(place.path("outside")).unwrap().count(), 0);
+    assert!(!place.path("out").exists());
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 3, "store, in, outside");
 }
