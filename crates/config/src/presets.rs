@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agentiso_core::{Ask, Egress, NetworkChange, NetworkPreset};
+use agentiso_core::{Ask, Egress, HttpRule, NetworkChange, NetworkPreset};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The presets: those that are shipped, unless the file has one of the same name, and those of the file.
@@ -41,6 +41,9 @@ pub struct Preset {
     /// How connections leave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<Egress>,
+    /// Which requests the proxy allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_rules: Option<Vec<HttpRule>>,
     /// What happens when a destination is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask: Option<Ask>,
@@ -98,6 +101,7 @@ impl Preset {
                 groups: preset.groups,
                 allowed_ports: preset.allowed_ports,
                 egress: preset.egress,
+                http_rules: preset.http_rules,
                 ask: preset.ask,
             },
             packages: preset.packages,
