@@ -12,7 +12,9 @@ use crate::output::Output;
 
 /// Flags of `policy check`.
 #[derive(Args, Debug)]
-#[command(after_help = "The exit code is 1 if the file has mistakes.\n\nExample:\n  agentiso policy check policy.toml")]
+#[command(
+    after_help = "The exit code is 1 if the file has mistakes.\n\nExample:\n  agentiso policy check policy.toml"
+)]
 pub struct Check {
     /// The policy file
     pub file: PathBuf,

@@ -15,11 +15,13 @@ use crate::ui::Stream;
 
 /// Flags of `policy explain`.
 #[derive(Args, Debug)]
-#[command(after_help = "Nothing is run. Paths below the workspace and /tmp are inside; ~ is your home directory. Rules \
+#[command(
+    after_help = "Nothing is run. Paths below the workspace and /tmp are inside; ~ is your home directory. Rules \
                         come from --policy, policy.toml beside the configuration file, and /etc/agentiso/policy.toml, \
                         in this order.\n\nExamples:\n  agentiso policy explain -- git push --force\n  \
                         agentiso policy explain --shell 'cat *.log | grep error > /etc/motd'\n  \
-                        agentiso policy explain --json --workspace / --shell 'apt-get install -y jq'")]
+                        agentiso policy explain --json --workspace / --shell 'apt-get install -y jq'"
+)]
 pub struct Explain {
     /// A line for a shell, instead of a program with its arguments
     #[arg(long, value_name = "LINE", conflicts_with = "argv", required_unless_present = "argv")]

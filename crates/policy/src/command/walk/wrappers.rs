@@ -15,8 +15,10 @@ impl Walk<'_> {
         judged: &mut Judged,
     ) -> Result<Output, Excess> {
         let options = call.options_first();
-        judged
-            .add(options.leaves.unwrap_or(call.found.entry().effect).and(options.adds), format!("{} runs another command", call.name));
+        judged.add(
+            options.leaves.unwrap_or(call.found.entry().effect).and(options.adds),
+            format!("{} runs another command", call.name),
+        );
         let before = self.state.clone();
         self.values(&options, judged)?;
         let mut rest: Vec<Arg> = options.positional.iter().map(|index| call.args[*index].clone()).collect();
@@ -101,7 +103,11 @@ impl Walk<'_> {
         let replaced = options.value("-I").or(options.value("-i")).or(options.value("-J")).map(str::to_owned);
         let is_parallel = call.name == "parallel";
         let replaced = replaced.or(is_parallel.then(|| "{}".to_owned()));
-        let streams = Streams { input: Input::Unknown { hidden: false }, captured: call.streams.captured };
+        let streams = Streams {
+            input: Input::Unknown { hidden: false },
+            captured: call.streams.captured,
+            saved: false,
+        };
         let commands: Vec<Vec<Arg>> = match replaced {
             Some(mark) if rest.iter().any(|arg| arg.text.contains(&mark)) => items
                 .iter()
