@@ -1,5 +1,4 @@
 //! Commands that an earlier classifier of this kind got wrong, and rules that hold for any line.
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use agentiso_policy::command::{
     Action, Categories, Category, Command, CommandPolicies, MAX_DEPTH, Scope, Step, classify, decide,
