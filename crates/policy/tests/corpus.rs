@@ -100,3 +100,12 @@ fn risk_is_found_and_harmless_commands_raise_few_alarms() {
         assert!(recall >= 0.995, "recall of {category} {recall:.4}");
     }
 }
+
+#[test]
+fn commands_that_were_written_after_the_tables_are_classified_as_well() {
+    let commands = read("held_out");
+    assert!(commands.len() >= 300, "{} commands", commands.len());
+    let (recall, alarms) = report(&commands);
+    assert!(recall >= 0.995, "recall of risk {recall:.4}");
+    assert!(alarms <= 0.02, "false alarms {alarms:.4}");
+}

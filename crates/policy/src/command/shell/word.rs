@@ -44,7 +44,9 @@ impl Parser<'_> {
                 }
                 b'(' if self.at > start && self.is_extended_glob() => {
                     // `@(a|b)`: the alternatives are text.
-                    let length = self.rest().find(')').map_or(self.rest().len(), |end| end + 1);
+                    let end = self.rest().find(')');
+                    self.damaged |= end.is_none();
+                    let length = end.map_or(self.rest().len(), |end| end + 1);
                     let text = &self.rest()[..length];
                     pieces.text(text, false);
                     self.at += length;

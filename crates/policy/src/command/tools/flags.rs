@@ -119,9 +119,9 @@ pub fn options<'a>(entries: &[&'a Entry], args: &'a [Arg], until_positional: boo
             }
             continue;
         }
-        let mut letters = text.char_indices().skip(1);
+        let letters = text.char_indices().skip(1);
         let mut is_known = false;
-        while let Some((index, letter)) = letters.next() {
+        for (index, letter) in letters {
             let is_letter = |known: &String| {
                 let mut of_known = known.chars();
                 of_known.next() == Some('-') && of_known.next() == Some(letter) && of_known.next().is_none()

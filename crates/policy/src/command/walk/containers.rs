@@ -14,10 +14,10 @@ impl Walk<'_> {
         for (name, _, value) in &options.values {
             match *name {
                 "-v" | "--mount" => self.mounted(value, judged),
-                "--network" | "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns" => {
-                    if value == "host" || value.starts_with("container:") {
-                        judged.add(Categories::HOST_ESCAPE_RISK, format!("{name} {value} shares the host's"));
-                    }
+                "--network" | "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns"
+                    if value == "host" || value.starts_with("container:") =>
+                {
+                    judged.add(Categories::HOST_ESCAPE_RISK, format!("{name} {value} shares the host's"));
                 }
                 "--security-opt" if value.contains("unconfined") || value.contains("disable") => {
                     judged.add(Categories::HOST_ESCAPE_RISK, "the container is not confined");

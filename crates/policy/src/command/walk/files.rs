@@ -31,7 +31,8 @@ impl Walk<'_> {
                         .position(|arg| matches!(arg.text.as_str(), ";" | "+"))
                         .unwrap_or(rest.len());
                     let command: Vec<Arg> = rest[..length].to_vec();
-                    let streams = Streams { input: Input::Unknown { hidden: false }, captured: true };
+                    let streams =
+                        Streams { input: Input::Unknown { hidden: false }, captured: true, saved: false };
                     self.subshell(|walk| walk.command(&command, &streams))?;
                     at += length + 1;
                 }

@@ -76,7 +76,7 @@ impl Judged {
 fn shortened(text: &str) -> String {
     let letters = text.chars().map(|letter| if letter == UNKNOWN { '…' } else { letter });
     let mut shown: String = letters.clone().take(MAX_SHOWN).collect();
-    if letters.skip(MAX_SHOWN).next().is_some() {
+    if letters.clone().nth(MAX_SHOWN).is_some() {
         shown.push('…');
     }
     shown

@@ -110,7 +110,7 @@ impl Walk<'_> {
         let mut output = Output::default();
         for (index, command) in commands.iter().enumerate() {
             let is_last = index + 1 == commands.len();
-            let own = Streams { input, captured: streams.captured || !is_last };
+            let own = Streams { input, captured: streams.captured || !is_last, saved: false };
             let before = self.found;
             self.found = Categories::READ_ONLY;
             self.pager_waits = false;

@@ -97,11 +97,12 @@ impl Walk<'_> {
         if prints_nothing && writes.is_some() && judged.categories.has(super::super::Category::Mutating) {
             judged.add(Categories::DESTRUCTIVE, "empties a file");
         }
-        if judged.categories.is_read_only() {
-            return self.command(&args, &streams);
+        if !judged.categories.is_read_only() {
+            self.record(judged.step(&shown(&args)));
         }
-        self.record(judged.step(&shown(&args)));
-        self.command(&args, &streams)
+        let output = self.command(&args, &streams)?;
+        // What goes to a file is not printed.
+        Ok(if streams.saved { Output::known("") } else { output })
     }
 
     fn assign(&mut self, assignment: &Assignment, judged: &mut Judged) -> Result<(), Excess> {
@@ -159,7 +160,7 @@ impl Walk<'_> {
         outer: &Streams,
         judged: &mut Judged,
     ) -> Result<Streams, Excess> {
-        let mut streams = outer.clone();
+        let mut streams = Streams { saved: false, ..outer.clone() };
         for redirect in redirects {
             let (target, text) = self.single(&redirect.target)?;
             let is_input = matches!(redirect.descriptor, None | Some(0));
@@ -191,6 +192,9 @@ impl Walk<'_> {
                         self.judge_written(&target, judged);
                     }
                     streams.captured |= is_output;
+                    let place = self.scope.place(&super::super::scope::normalise(&self.state.cwd, &target));
+                    streams.saved |=
+                        is_output && text.process.is_none() && place != super::super::scope::Place::Device;
                     if redirect.kind == RedirectKind::ReadWrite {
                         streams.input = Input::Unknown { hidden: false };
                     }

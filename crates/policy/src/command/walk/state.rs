@@ -78,6 +78,8 @@ pub struct Streams {
     pub input: Input,
     /// Whether standard output is something else than the terminal.
     pub captured: bool,
+    /// Whether standard output is a file.
+    pub saved: bool,
 }
 
 /// The state of the shell.

@@ -103,7 +103,11 @@ impl Walk<'_> {
         let replaced = options.value("-I").or(options.value("-i")).or(options.value("-J")).map(str::to_owned);
         let is_parallel = call.name == "parallel";
         let replaced = replaced.or(is_parallel.then(|| "{}".to_owned()));
-        let streams = Streams { input: Input::Unknown { hidden: false }, captured: call.streams.captured };
+        let streams = Streams {
+            input: Input::Unknown { hidden: false },
+            captured: call.streams.captured,
+            saved: false,
+        };
         let commands: Vec<Vec<Arg>> = match replaced {
             Some(mark) if rest.iter().any(|arg| arg.text.contains(&mark)) => items
                 .iter()
