@@ -226,22 +226,4 @@ impl NetworkEntry {
             (None, None) => "-".to_owned(),
         }
     }
-
-    /// The entry as one line of text.
-    pub fn in_words(&self) -> String {
-        let bytes = match self.bytes_sent + self.bytes_received {
-            0 => String::new(),
-            _ => format!("; sent {}, received {} bytes", self.bytes_sent, self.bytes_received),
-        };
-        format!(
-            "{} {} {}: {} {}, port {}; {}{bytes}",
-            self.sequence,
-            self.at,
-            self.event.as_str(),
-            self.protocol.as_str(),
-            self.destination(),
-            self.port,
-            self.rule
-        )
-    }
 }

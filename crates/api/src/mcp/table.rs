@@ -198,7 +198,12 @@ const INBOX: Bundle = Bundle {
                   destination. list shows those of this session's workspaces; with request_id and wait_secs it waits \
                   for the answer. grant (once, workspace, always) and deny answer requests of other sessions, for \
                   sessions that the operator named (approver); never one's own.",
-    words: &[("list", as_is("inbox_list")), ("grant", as_is("inbox_grant")), ("deny", as_is("inbox_deny"))],
+    words: &[
+        ("list", as_is("inbox_list")),
+        ("grant", as_is("inbox_grant")),
+        ("deny", as_is("inbox_deny")),
+        ("approver", as_is("inbox_approver")),
+    ],
     otherwise: None,
 };
 

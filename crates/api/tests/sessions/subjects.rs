@@ -16,7 +16,10 @@ const REFERENCES: &[&str] = &["workspace_id", "snapshot_name", "other"];
 
 /// Text parameters that refer to nothing with an owner: new names, and paths or text inside a guest.
 const PLAIN: &[&str] = &[
+    "allow_cidrs",
+    "allow_domains",
     "allowed_ports",
+    "ask",
     "author_email",
     "author_name",
     "base_image",
@@ -24,14 +27,18 @@ const PLAIN: &[&str] = &[
     "command",
     "content",
     "data",
+    "deny_cidrs",
+    "deny_domains",
     "description",
     "direction",
     "edits",
+    "egress",
     "encoding",
     "env",
     "file",
     "file_path",
     "glob",
+    "groups",
     "guest_path",
     "host_path",
     "idempotency_key",
@@ -42,6 +49,7 @@ const PLAIN: &[&str] = &[
     "mode",
     "name",
     "name_prefix",
+    "network",
     "new_name",
     "new_path",
     "new_string",
@@ -49,9 +57,11 @@ const PLAIN: &[&str] = &[
     "path",
     "paths",
     "pattern",
+    "preset",
     "recipe",
     "reference",
     "remote",
+    "scope",
     "session_id",
     "state_filter",
     "stdin",
@@ -60,6 +70,8 @@ const PLAIN: &[&str] = &[
     "vars",
     "wait",
     "workdir",
+    // Its owner is checked by the rules on requests (crates/engine/tests/rules/approvals.rs).
+    "request_id",
 ];
 
 /// An attacker must never see this.

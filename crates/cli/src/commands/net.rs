@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use agentiso_config::paths::Paths;
-use agentiso_core::action::{NetworkLog, NetworkLogged, NetworkPolicy, NetworkPolicySet, WorkspaceList};
-use agentiso_core::{Failure, NetworkChange, NetworkEntry};
+use agentiso_core::action::{
+    NetworkLog, NetworkLogEntry, NetworkLogged, NetworkPolicy, NetworkPolicySet, WorkspaceList,
+};
+use agentiso_core::{Failure, NetworkChange};
 
 use super::Daemon;
 use crate::args::NetVerb;
@@ -92,11 +94,11 @@ fn table(logged: &NetworkLogged, names: &Names) -> Table {
     table
 }
 
-fn row(entry: &NetworkEntry, names: &Names) -> [String; 8] {
-    let name = names.get(&entry.workspace.to_string()).cloned();
+fn row(entry: &NetworkLogEntry, names: &Names) -> [String; 8] {
+    let name = names.get(&entry.workspace_id).cloned();
     [
         at(entry),
-        name.unwrap_or_else(|| entry.workspace.short()),
+        name.unwrap_or_else(|| entry.workspace_id.clone()),
         entry.event.as_str().to_owned(),
         entry.destination(),
         format!("{}/{}", entry.port, entry.protocol.as_str()),
@@ -107,8 +109,7 @@ fn row(entry: &NetworkEntry, names: &Names) -> [String; 8] {
 }
 
 /// Fractions of seconds do not matter to a reader.
-fn at(entry: &NetworkEntry) -> String {
-    let text = entry.at.to_string();
-    let whole = text.split('.').next().unwrap_or_default().trim_end_matches('Z');
+fn at(entry: &NetworkLogEntry) -> String {
+    let whole = entry.at.split('.').next().unwrap_or_default().trim_end_matches('Z');
     format!("{whole}Z")
 }

@@ -7,7 +7,7 @@ use super::about::{Outcome, action};
 use super::forms::{MAX_NETWORK_ENTRIES, MAX_WAIT_SECS, MIN_HOST_PORT, WorkspaceReference};
 use super::workspace::{Forward, of_one};
 use crate::network_change::with_network_changes;
-use crate::{NetworkChange, NetworkEntry, NetworkRules};
+use crate::{NetworkChange, NetworkEntry, NetworkEvent, NetworkProtocol, NetworkRules};
 
 /// Forwards a port of the host into a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -286,9 +286,88 @@ pub struct NetworkLogged {
     /// Number of entries.
     pub count: usize,
     /// The entries, oldest first.
-    pub entries: Vec<NetworkEntry>,
+    pub entries: Vec<NetworkLogEntry>,
     /// Continue with this as `after`.
     pub next_after: u64,
+}
+
+/// A connection or a refused attempt.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct NetworkLogEntry {
+    /// Its number; later entries have higher numbers.
+    pub sequence: u64,
+    /// When it happened.
+    pub at: String,
+    /// Id of the workspace.
+    pub workspace_id: String,
+    /// What happened.
+    pub event: NetworkEvent,
+    /// The transport.
+    pub protocol: NetworkProtocol,
+    /// The name the address was resolved by, or the name that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The destination; absent for a refused name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The destination port; 0 for pings.
+    pub port: u16,
+    /// The rule that decided.
+    pub rule: String,
+    /// Bytes from the workspace.
+    pub bytes_sent: u64,
+    /// Bytes to the workspace.
+    pub bytes_received: u64,
+    /// How long the connection was open, in milliseconds.
+    pub duration_ms: u64,
+}
+
+impl From<NetworkEntry> for NetworkLogEntry {
+    fn from(entry: NetworkEntry) -> Self {
+        Self {
+            sequence: entry.sequence,
+            at: entry.at.to_string(),
+            workspace_id: entry.workspace.to_string(),
+            event: entry.event,
+            protocol: entry.protocol,
+            name: entry.name,
+            address: entry.address.map(|address| address.to_string()),
+            port: entry.port,
+            rule: entry.rule,
+            bytes_sent: entry.bytes_sent,
+            bytes_received: entry.bytes_received,
+            duration_ms: entry.duration_ms,
+        }
+    }
+}
+
+impl NetworkLogEntry {
+    /// Name and address of the destination.
+    pub fn destination(&self) -> String {
+        match (&self.name, &self.address) {
+            (Some(name), Some(address)) => format!("{name} ({address})"),
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => "-".to_owned(),
+        }
+    }
+
+    /// The entry as one line of text.
+    fn in_words(&self) -> String {
+        let bytes = match (self.bytes_sent, self.bytes_received) {
+            (0, 0) => String::new(),
+            (sent, received) => format!("; sent {sent}, received {received} bytes"),
+        };
+        format!(
+            "{} {} {}: {} {}, port {}; {}{bytes}",
+            self.sequence,
+            self.at,
+            self.event,
+            self.protocol,
+            self.destination(),
+            self.port,
+            self.rule
+        )
+    }
 }
 
 impl Outcome for NetworkLogged {
@@ -296,7 +375,7 @@ impl Outcome for NetworkLogged {
         if self.entries.is_empty() {
             return "no connections".to_owned();
         }
-        self.entries.iter().map(NetworkEntry::in_words).collect::<Vec<_>>().join("\n")
+        self.entries.iter().map(NetworkLogEntry::in_words).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agentiso_core::action::forms::MAX_NETWORK_ENTRIES;
-use agentiso_core::action::{NetworkLog, NetworkLogged};
+use agentiso_core::action::{NetworkLog, NetworkLogEntry, NetworkLogged};
 use agentiso_core::ports::network::NetworkLogFilter;
 use agentiso_core::{Code, Failure, NetworkEntry, NetworkEvent, WorkspaceId};
 
@@ -51,6 +51,7 @@ impl Perform for NetworkLog {
                 _ => false,
             };
             if !waited {
+                let entries: Vec<_> = entries.into_iter().map(NetworkLogEntry::from).collect();
                 return Ok(NetworkLogged { count: entries.len(), entries, next_after: read_up_to });
             }
             after = Some(read_up_to);

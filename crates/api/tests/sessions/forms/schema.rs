@@ -37,6 +37,7 @@ fn is_met(schema: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
             value.as_str().is_none_or(|text| Regex::new(rule.as_str().unwrap()).unwrap().is_match(text))
         }
         "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap()),
+        "maxItems" => value.as_array().is_none_or(|items| items.len() as u64 <= rule.as_u64().unwrap()),
         "maxProperties" => {
             value.as_object().is_none_or(|fields| fields.len() as u64 <= rule.as_u64().unwrap())
         }
