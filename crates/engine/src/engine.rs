@@ -25,6 +25,7 @@ use crate::Caller;
 use crate::approvals::Approvals;
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
+use crate::idempotency::PendingKeys;
 use crate::live_state::LiveStates;
 use crate::metrics::Metrics;
 use crate::network::{Refusals, Summaries};
@@ -47,6 +48,7 @@ pub struct Engine {
     pub(crate) live: LiveStates,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
+    pub(crate) pending_keys: PendingKeys,
     pub(crate) sessions: Activity,
     pub(crate) timeline: Timeline,
     pub(crate) events: Events,
@@ -99,6 +101,7 @@ impl Engine {
             live: LiveStates::new(Arc::clone(&clock)),
             rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
+            pending_keys: PendingKeys::default(),
             sessions: Activity::new(Arc::clone(&clock)),
             timeline: Timeline::start(Arc::clone(&records)).await?,
             events: Events::new(Arc::clone(&records)),
@@ -258,6 +261,7 @@ impl Engine {
         }
         self.forwards.close_all();
         self.save_activity().await;
+        self.end_pending_keys().await;
         self.timeline.flush().await;
     }
 

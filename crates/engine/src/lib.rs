@@ -22,6 +22,7 @@ mod engine;
 mod env;
 mod events;
 mod forwards;
+mod idempotency;
 mod interactive;
 mod launch;
 mod live_state;

@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 use crate::events::EventKind;
+use crate::idempotency::KEYS_KEPT;
 use crate::live_state::{LiveState, locked};
 use crate::record::Record;
 use crate::{Caller, Engine, timeline};
@@ -23,8 +24,6 @@ const PRUNE_EVERY: u64 = 120;
 const SUMMARISE_EVERY: u64 = 12;
 /// How long a session that owns nothing is kept.
 const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long idempotency keys are kept.
-const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// How long to wait for the lock of an expired workspace whose machine was killed, before the next workspace is checked.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
@@ -61,6 +60,7 @@ impl Engine {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade() else { return };
                 engine.save_activity().await;
+                engine.end_pending_keys().await;
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not check for expired and idle workspaces");
                 }

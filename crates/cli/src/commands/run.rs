@@ -51,8 +51,11 @@ pub async fn run(here: &Paths, flags: args::Run, output: Output) -> Result<u8, F
         Outcome::Ended { exit, captured } => {
             if output.json {
                 let machine = place.machine.ok_or_else(|| {
-                    Failure::new(Code::DaemonUnavailable, "the daemon did not say which machine it started")
-                        .with_remedy("the daemon may be of another version: agentiso daemon restart")
+                    Failure::new(
+                        Code::DaemonUnavailable,
+                        "the daemon did not report which machine it started",
+                    )
+                    .with_remedy("the daemon may have another version: agentiso daemon restart")
                 })?;
                 let report = Report {
                     command: CommandReport::new(&exit, &captured),

@@ -26,6 +26,8 @@ mod transfer;
 pub(crate) mod values;
 mod workspace;
 
+use std::sync::LazyLock;
+
 pub use about::{About, Action, Body, Effect, Listed, Method, Outcome, Rate, Route, ToolSet};
 pub use adopt::*;
 pub use archive::*;
@@ -132,8 +134,17 @@ macro_rules! abouts {
     ($($action:ident),* $(,)?) => { &[$($action::ABOUT),*] };
 }
 
+static ALL: &[About] = crate::for_each_action!(abouts);
+
 /// Looks up the metadata of an action by its name.
 pub fn about(name: &str) -> Option<&'static About> {
-    static ALL: &[About] = crate::for_each_action!(abouts);
     ALL.iter().find(|about| about.name == name)
+}
+
+/// The names of all actions that only read.
+pub fn reads() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        ALL.iter().filter(|about| about.effect == Effect::Reads).map(|about| about.name).collect()
+    });
+    &NAMES
 }

@@ -10,15 +10,12 @@ use agentiso_core::action::{
 };
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
-use agentiso_core::ports::records::{Claim, Settings};
+use agentiso_core::ports::records::Settings;
 use agentiso_core::{
-    Code, Failure, ImageName, Resources, Secret, SessionId, WorkspaceId, WorkspaceName, check_labels,
-    in_clear,
+    Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
 };
 use jiff::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::act::Context;
 use crate::admission::not_owner;
@@ -227,68 +224,6 @@ impl Context {
             "go on with it: every call takes its name or its id{start}; to begin anew, call workspace_destroy first, or \
              create one of another name"
         ))
-    }
-
-    /// Refuses to repeat an outcome whose workspace no longer exists.
-    async fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
-        let Some(id) = outcome["workspace_id"].as_str() else { return Ok(()) };
-        let workspaces = self.engine.host.list().await?;
-        if workspaces.iter().any(|workspace| workspace.id.to_string() == id) {
-            return Ok(());
-        }
-        let name = outcome["name"].as_str().unwrap_or_default();
-        let message = format!("the workspace {name:?} ({id}) that this idempotency_key made is gone");
-        Err(Failure::new(Code::WorkspaceNotFound, message).with_remedy("use a new key to create another"))
-    }
-
-    /// Runs work once per idempotency key: a repeated call returns the first outcome.
-    pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
-        &self,
-        key: Option<&Secret<String>>,
-        request: &R,
-        work: impl Future<Output = Result<O, Failure>> + Send,
-    ) -> Result<O, Failure> {
-        let (Some(key), Some(session)) = (key.map(Secret::expose), self.caller.session) else {
-            return work.await;
-        };
-        if key.is_empty() {
-            return Err(Failure::new(Code::InvalidArgument, "idempotency_key is empty")
-                .with_remedy("leave it out, or give a key of your own"));
-        }
-        let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
-        let hash = *blake3::hash(&in_clear(|| serde_json::to_vec(request)).map_err(internal)?).as_bytes();
-        let records = &self.engine.records;
-        match records.claim_key(session, key, &hash).await? {
-            Claim::New => {}
-            Claim::Done(outcome) => {
-                self.require_there(&outcome).await?;
-                return serde_json::from_value(outcome).map_err(internal);
-            }
-            Claim::InProgress => {
-                return Err(Failure::new(
-                    Code::IdempotencyConflict,
-                    "a request with this idempotency_key is still running",
-                )
-                .with_remedy("wait for its answer, or try again in a moment"));
-            }
-            Claim::Mismatch => {
-                return Err(Failure::new(
-                    Code::IdempotencyConflict,
-                    "this idempotency_key was used for another request",
-                )
-                .with_remedy("use a new key for a new request"));
-            }
-        }
-        let result = work.await;
-        let settled = match &result {
-            Ok(outcome) => {
-                let value = serde_json::to_value(outcome).map_err(internal)?;
-                records.settle_key(session, key, &value).await
-            }
-            Err(_) => records.drop_key(session, key).await,
-        };
-        settled?;
-        result
     }
 }
 
