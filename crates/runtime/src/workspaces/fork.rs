@@ -31,12 +31,12 @@ pub(super) struct Child {
     pub name: WorkspaceName,
     pub disk: DiskId,
     pub dir: MachineDirName,
-    /// The same for all forks of a call, so that lists, which are sorted by time and then id, show them in order.
-    pub created: Timestamp,
     /// What it may reach.
     pub network: NetworkState,
     /// Whether its memory or disk may have been in a network.
     pub remembers_network: bool,
+    /// The same for all forks of a call, so that lists, which are sorted by time and then id, show them in order.
+    pub created: Timestamp,
 }
 
 impl Workspaces {
@@ -74,14 +74,14 @@ impl Workspaces {
     fn plan(&self, source: &Workspace, request: &ForkRequest) -> Result<Vec<Child>, Failure> {
         let taken = self.meta.read(|read| read.workspaces())?;
         let is_taken = |name: &WorkspaceName| taken.iter().any(|workspace| workspace.name == *name);
-        let created = now();
         let remembers_network = source.network.address.is_some() || request.source != ForkSource::Now;
+        let created = now();
         let child = |name| {
             let id = WorkspaceId::from_uuid(Uuid::now_v7());
             let rules = request.network.as_ref().unwrap_or(&source.network.rules).clone();
             let network = NetworkState { rules, address: None };
             let disk = DiskId::from_uuid(Uuid::now_v7());
-            Child { id, name, disk, dir: MachineDirName::new(id), created, network, remembers_network }
+            Child { id, name, disk, dir: MachineDirName::new(id), network, remembers_network, created }
         };
         if let (Some(name), 1) = (&request.name, request.count) {
             self.require_free_name(name)?;
