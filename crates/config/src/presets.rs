@@ -98,6 +98,8 @@ impl Preset {
                 groups: preset.groups,
                 allowed_ports: preset.allowed_ports,
                 egress: preset.egress,
+                // A preset is about hosts; rules on their requests belong to a workspace.
+                http_rules: None,
                 ask: preset.ask,
             },
             packages: preset.packages,
