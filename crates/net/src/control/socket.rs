@@ -59,7 +59,6 @@ impl ControlSocket {
     }
 
     /// Whether the installation was removed: its lock is in no directory any more.
-    #[expect(clippy::disallowed_methods, reason = "asks for the number of links of an open file")]
     pub(super) fn is_abandoned(&self) -> io::Result<bool> {
         Ok(self.lock.metadata()?.nlink() == 0)
     }

@@ -8,5 +8,6 @@ mod hostile;
 mod neighbours;
 mod reach;
 mod resolver;
+#[expect(dead_code, reason = "the tests on namespaces use the rest")]
 mod support;
 mod tcp;
