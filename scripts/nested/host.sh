@@ -1,8 +1,7 @@
 # shellcheck shell=bash
-# Builds the test host: a Debian whose virtual CPU has SVM, so that it has its own /dev/kvm, with ZFS and a second QEMU;
-# and the QEMU that emulates it. Each step records a hash of its inputs: a step whose inputs have changed is repeated,
-# and
-# so are the steps that depend on it. $host is the directory for everything that is built.
+# Builds the test host (a Debian system with ZFS and a second QEMU) and the QEMU that emulates it. The emulated CPU has
+# SVM, so the test host has its own /dev/kvm. Each step records a hash of its inputs: a step whose inputs have changed is
+# repeated, and so are the steps that depend on it. $host is the directory for everything that is built.
 : "${host:=}"
 
 # Recommends are omitted. The kernel has ext4 and NVMe built in, so it boots without an initrd.
@@ -41,13 +40,12 @@ bootstrap() {
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     --customize-hook="$2" "$(suite)" /dev/null "$host/sources.list" 2>&1 |
     tee "$host/build.log" | sed -un 's/^I: \(running apt\|downloading\|extracting\|installing.*\)/  \1/p' ||
-    fail "the packages could not be put together:
+    fail "the root file system could not be built:
 $(tail -n 20 "$host/build.log")"
 }
 
 # step NAME FILE...: runs make_NAME unless it has already run with the same inputs: the files, and this one. A file is
-# in
-# scripts/nested, or the mark of an earlier step.
+# either in scripts/nested or the mark of an earlier step.
 step() {
   local name="$1" start=$SECONDS hash
   shift
@@ -73,7 +71,7 @@ make_emulator() {
 
 make_disk() {
   rm -f "$host"/disk.img "$host"/vmlinuz
-  # In the hook, files have their final owners, whoever runs this script.
+  # In the hook, files have their final owners, even if an ordinary user runs this script.
   bootstrap "$HOST_PACKAGES" "$PWD/scripts/nested/host-files \"\$1\" $host $HOST_DISK_SIZE $(suite)-backports"
 }
 

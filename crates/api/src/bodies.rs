@@ -18,7 +18,7 @@ use axum::http::header::CONTENT_LENGTH;
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// The limit of most actions.
 const USUAL: usize = action::Body::Small.max_bytes();
@@ -37,6 +37,10 @@ const WORKING_BUDGET: usize = 256 << 20;
 const QUEUE: Duration = Duration::from_secs(30);
 /// How long a client may pause while it sends a body.
 const PAUSE: Duration = Duration::from_secs(15);
+/// How long a client may take before the rate of its body counts, and the least bytes per second afterwards. Only for
+/// bodies with a part of the budget: one that trickles must not keep its part from others.
+const GRACE: Duration = Duration::from_secs(15);
+const LEAST_RATE: u64 = 128 << 10;
 /// How long a body may take to arrive.
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -104,7 +108,17 @@ impl Bodies {
     ) -> Result<Bytes, Failure> {
         let mut pieces = body.into_data_stream();
         let mut collected = Vec::new();
-        while let Some(piece) = timeout(PAUSE, pieces.next()).await.map_err(|_| too_slow())? {
+        // Without the time that the body waits for its part of the budget.
+        let mut waited = Duration::ZERO;
+        loop {
+            let patience = match part.0 {
+                Some(_) => PAUSE.min(patience(collected.len()).saturating_sub(waited)),
+                None => PAUSE,
+            };
+            let began = Instant::now();
+            let piece = timeout(patience, pieces.next()).await.map_err(|_| too_slow())?;
+            waited += began.elapsed();
+            let Some(piece) = piece else { break };
             let piece = piece.map_err(|error| {
                 Failure::new(Code::InvalidArgument, format!("the body could not be read: {error}"))
             })?;
@@ -163,6 +177,11 @@ impl Held {
     }
 }
 
+/// How long the client may take to send more than so many bytes.
+fn patience(collected: usize) -> Duration {
+    GRACE + Duration::from_millis(collected as u64 * 1000 / LEAST_RATE)
+}
+
 fn too_slow() -> Failure {
     Failure::new(Code::InvalidArgument, "the body of the request did not arrive in time")
 }
@@ -208,6 +227,37 @@ mod tests {
         assert_eq!(small.map(|held| held.bytes).ok(), Some(Bytes::from("{}")));
         drop(first);
         second.await.map(drop).unwrap();
+    }
+
+    /// A body that arrives in pieces, with a pause before each.
+    fn in_pieces(count: usize, length: usize, pause: Duration) -> Body {
+        Body::from_stream(futures_util::stream::unfold(0, move |sent| async move {
+            tokio::time::sleep(pause).await;
+            (sent < count).then(|| (Ok::<_, std::io::Error>(Bytes::from(vec![b' '; length])), sent + 1))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_body_that_trickles_is_given_up_soon() {
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL, 4 * USUAL);
+        let began = Instant::now();
+        let trickle = in_pieces(1000, 1, Duration::from_secs(10));
+        let late = bodies.read(&of_length(3 * USUAL), trickle, FILES).await;
+        assert_eq!(late.map(|held| held.bytes.len()).unwrap_err().code(), Code::InvalidArgument);
+        assert!(began.elapsed() < 2 * GRACE, "{:?}", began.elapsed());
+        assert_eq!(bodies.large.available_permits(), 4 * USUAL / UNIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_that_keeps_its_rate_arrives() {
+        let bodies = Bodies::of(4 * USUAL, 4 * USUAL, 4 * USUAL);
+        let (count, length) = (3 * USUAL / (1 << 20), 1 << 20);
+        let slow = in_pieces(count, length, Duration::from_secs(8));
+        let read = bodies.read(&of_length(count * length), slow, FILES).await;
+        assert_eq!(read.map(|held| held.bytes.len()).map_err(|failure| failure.code()), Ok(3 * USUAL));
+        let small = in_pieces(20, 10, Duration::from_secs(10));
+        let read = bodies.read(&of_length(200), small, USUAL).await;
+        assert_eq!(read.map(|held| held.bytes.len()).map_err(|failure| failure.code()), Ok(200));
     }
 
     #[tokio::test(start_paused = true)]

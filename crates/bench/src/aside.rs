@@ -1,4 +1,4 @@
-//! A place for workspaces that are only measured: beside the user's own, and gone afterwards.
+//! A temporary installation for the measured workspaces, separate from the user's own.
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use agentiso_runtime::workspaces::{
     Snapshotted, WorkspaceView, Workspaces,
 };
 
-/// What is not made anew.
+/// Directories that are shared with the installation.
 const SHARED: [&str; 4] = ["images", "kernel", "templates", "cache"];
-/// Memory of the machines that are measured.
+/// Memory of the measured machines.
 const MEMORY_MB: u32 = 256;
 
-/// Workspaces in a directory of their own.
+/// Workspaces in a temporary directory.
 pub(super) struct Aside {
     pub workspaces: Workspaces,
     _dir: tempfile::TempDir,
 }
 
 impl Aside {
-    /// Makes the place. Kernel, images and templates are the installation's.
+    /// Creates the directory. Kernel, images and templates are those of the installation.
     pub async fn new(installation: &Installation) -> Result<Self, Failure> {
         let home = &installation.paths.home;
         let place = || {
@@ -38,7 +38,8 @@ impl Aside {
             }
             Ok(dir)
         };
-        let dir = place().map_err(|error| installation.io("make a place to measure in", error))?;
+        let dir =
+            place().map_err(|error| installation.io("create a directory for the measurements", error))?;
         let paths = Paths {
             home: dir.path().to_owned(),
             run_dir: dir.path().join("run"),
@@ -52,7 +53,7 @@ impl Aside {
         self.create_as(name, self.resources(), pool).await
     }
 
-    /// Makes a workspace of any size.
+    /// Creates a workspace of any size.
     pub async fn create_as(
         &self,
         name: &str,
@@ -83,7 +84,7 @@ impl Aside {
         self.workspaces.restore(id, snapshot.id, false, &silent()).await
     }
 
-    /// The size of the machines that are measured.
+    /// The size of the measured machines.
     pub fn resources(&self) -> Resources {
         Resources { memory_mb: MEMORY_MB, ..self.workspaces.installation().config.defaults.resources() }
     }
@@ -112,7 +113,7 @@ impl Aside {
         self.workspaces.snapshot(&request).await
     }
 
-    /// Runs a command to its end.
+    /// Runs a command and waits until it exits.
     pub async fn run(&self, workspace: &str, argv: &[&str]) -> Result<(), Failure> {
         let attached = self.workspaces.attach(self.id_of(workspace)?).await?;
         let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
@@ -134,7 +135,7 @@ impl Aside {
         self.workspaces.remove(&RemoveRequest { workspace: self.id_of(name)?, force: true }).await
     }
 
-    /// Ends everything that was started here.
+    /// Stops everything that was started here.
     pub async fn clear(self) -> Result<(), Failure> {
         for workspace in self.workspaces.list()? {
             self.remove(workspace.name.as_str()).await?;

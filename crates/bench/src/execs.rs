@@ -1,4 +1,4 @@
-//! How fast commands run in a running machine, and whether anything grows.
+//! The speed of commands in a running machine, and whether repeated commands leak memory or descriptors.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(super) async fn measure(
     }
     let mut measured = vec![
         Measurement::new("warm exec of true, round trip", "ms", &trips),
-        Measurement::new("warm exec of true, beyond its own time in the guest", "ms", &beyond).at_most(3.0),
+        Measurement::new("warm exec of true, without its time in the guest", "ms", &beyond).at_most(3.0),
     ];
     if !options.short {
         measured.extend(growth(machine, progress).await?);
@@ -61,13 +61,13 @@ async fn growth(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<M
     let after = status(machine).await?;
     let grown = |name: &str, unit, before: u64, after: u64| {
         Measurement::one(
-            format!("after 10,000 commands: {name} grown by"),
+            format!("after 10,000 commands: growth of {name}"),
             unit,
             after as f64 - before as f64,
         )
     };
     Ok(vec![
-        grown("agent's memory", "KiB", before.rss_kib, after.rss_kib).at_most(64.0),
+        grown("agent memory", "KiB", before.rss_kib, after.rss_kib).at_most(64.0),
         grown("descriptors", "", before.open_fds.into(), after.open_fds.into()).at_most(0.0),
         grown("threads", "", before.threads.into(), after.threads.into()).at_most(0.0),
         grown("zombies", "", before.zombies.into(), after.zombies.into()).at_most(0.0),
@@ -75,10 +75,10 @@ async fn growth(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<M
 }
 
 async fn status(machine: &Machine) -> Result<Status, Failure> {
-    Ok(machine.during("telling its condition", LIMIT, machine.guest().status()).await?)
+    Ok(machine.during("reporting its status", LIMIT, machine.guest().status()).await?)
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command and returns its output.
 pub(super) async fn run(machine: &Machine, argv: &[&str]) -> Result<(Exit, Vec<u8>), Failure> {
     let argv = argv.iter().map(|word| word.as_bytes().to_vec()).collect();
     let exec = Exec { argv, ..Exec::default() };
@@ -97,5 +97,7 @@ pub(super) async fn run(machine: &Machine, argv: &[&str]) -> Result<(Exit, Vec<u
         }
         Ok(None)
     });
-    ended.await?.ok_or_else(|| Failure::new(Code::ProtocolViolation, "a command ended without saying how"))
+    ended
+        .await?
+        .ok_or_else(|| Failure::new(Code::ProtocolViolation, "a command ended without an exit status"))
 }

@@ -1,4 +1,4 @@
-//! How fast a machine is frozen and taken back whose memory is full of files it has read and written.
+//! Memory snapshot and restore of a machine with a full page cache.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,11 +11,11 @@ use crate::aside::Aside;
 use crate::report::Measurement;
 use crate::starts::ms;
 
-/// Fills most of the memory of a machine of 512 MiB with pages of files.
+/// Fills most of the memory of a 512 MiB machine with cached file pages.
 const FILL: &str =
     "find /usr -xdev -type f -exec cat {} + > /dev/null; yes agentiso | head -c 300M > /root/full; sync";
 const MEMORY_MB: u32 = 512;
-/// Goals of a host with two processors.
+/// Bounds for a host with two CPUs.
 const ANSWER_MS: f64 = 3000.0;
 const PAUSE_MS: f64 = 100.0;
 
@@ -27,9 +27,9 @@ pub(super) async fn measure(
     let (mut answer, mut pause, mut written, mut restore) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let rounds = options.rounds.div_ceil(2);
     let resources = Resources { memory_mb: MEMORY_MB, ..aside.resources() };
-    progress.step("Freezing machines with a full page cache", Some(u64::from(rounds)));
+    progress.step("Taking memory snapshots with a full page cache", Some(u64::from(rounds)));
     for _ in 0..rounds {
-        // Each time another machine: a second snapshot of the same one writes only what changed.
+        // A new machine each time: a second snapshot of the same one writes only changes.
         aside.create_as("full", resources, false).await?;
         aside.run("full", &["/bin/sh", "-c", FILL]).await?;
         let began = Instant::now();
@@ -46,8 +46,8 @@ pub(super) async fn measure(
     progress.done("");
     Ok(vec![
         Measurement::new("memory snapshot, page cache full: written", "MiB", &written),
-        Measurement::new("  to its answer", "ms", &answer).at_most(ANSWER_MS),
-        Measurement::new("  the machine stands still", "ms", &pause).at_most(PAUSE_MS),
+        Measurement::new("  time until the call returns", "ms", &answer).at_most(ANSWER_MS),
+        Measurement::new("  downtime", "ms", &pause).at_most(PAUSE_MS),
         Measurement::new("  restore with memory", "ms", &restore),
     ])
 }

@@ -1,6 +1,7 @@
-//! Measuring this installation on this host.
+//! Benchmarks of this installation on this host.
 //!
-//! What is compared is measured in the same run, in turns, and a median is taken: hosts are shared and noisy.
+//! Hosts are shared and noisy, so figures that are compared are measured alternately in the same run, and their medians
+//! are used.
 
 mod aside;
 mod execs;

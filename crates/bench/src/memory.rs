@@ -1,4 +1,4 @@
-//! What an idle machine costs.
+//! Host memory used by idle machines.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::report::{Measurement, median, request};
 use agentiso_runtime::Installation;
 
 const MACHINES: u64 = 20;
-/// MiB a machine may have to itself where the processor runs its instructions.
+/// The bound in MiB of private memory per machine with KVM.
 const MOST_KVM: f64 = 24.0;
-/// The same where they are translated. What is translated for a start and a first command takes 14 to 16 MiB, and the
-/// tables of it 3: 8,700 blocks of the kernel and 3,500 of programs for `true` alone. Without huge pages it were 3 MiB
-/// less in all, and everything a twentieth slower.
+/// The bound with TCG. The translated code of a start and a first command takes 14 to 16 MiB, and its tables 3 MiB: 8,700
+/// blocks of the kernel and 3,500 of programs for `true` alone. Without huge pages the total would be 3 MiB less, and
+/// everything 5 % slower.
 const MOST_TCG: f64 = 40.0;
 
-/// The memory of the host is not compared before and after: others use it too.
+/// The free memory of the host is not compared before and after, because other processes use it too.
 pub(super) async fn measure(
     installation: &Installation,
     accel: Accel,
     progress: &Arc<dyn Progress>,
 ) -> Result<Vec<Measurement>, Failure> {
-    progress.step("Keeping twenty machines", Some(MACHINES));
+    progress.step("Measuring twenty idle machines", Some(MACHINES));
     let mut machines = Vec::new();
     for _ in 0..MACHINES {
         let running = installation.start(&request(installation, false)?, progress).await?;
@@ -50,17 +50,17 @@ pub(super) async fn measure(
     ];
     let code = mib(|own| own.code_kib);
     if median(&code) > 0.0 {
-        rows.push(Measurement::new("  of which translated instructions", "MiB", &code));
+        rows.push(Measurement::new("  of which translated code", "MiB", &code));
     }
     Ok(rows)
 }
 
-/// What a process has to itself, in KiB.
+/// The private memory of a process, in KiB.
 #[derive(Debug, Eq, PartialEq)]
 struct Own {
-    /// Pages that are in no file.
+    /// Anonymous pages.
     anonymous_kib: u64,
-    /// Those of them it wrote instructions into.
+    /// Executable anonymous pages.
     code_kib: u64,
     /// Page tables.
     tables_kib: u64,
@@ -84,7 +84,7 @@ impl Own {
         let mut own = Self { anonymous_kib: 0, code_kib: 0, tables_kib: 0 };
         let mut is_code = false;
         for line in maps.lines() {
-            // Only the head of a mapping says what may be done with it.
+            // Only the first line of a mapping has its permissions.
             let mut words = line.split_whitespace();
             if let (Some(range), Some(access)) = (words.next(), words.next())
                 && range.contains('-')

@@ -1,4 +1,4 @@
-//! What forks cost those who have nothing to do with them.
+//! The effect of forks on commands in other workspaces.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +12,9 @@ use crate::report::{Measurement, percentile};
 use crate::starts::{MANY, ms};
 use agentiso_runtime::workspaces::{ForkRequest, ForkSource};
 
-/// Commands that are run while nothing else goes on.
+/// Commands that are run while nothing else runs.
 const QUIET: u64 = 100;
-/// The part of the commands that may take longer.
+/// The fraction of commands that may take longer.
 const P99: f64 = 0.99;
 
 pub(super) async fn measure(
@@ -29,7 +29,7 @@ pub(super) async fn measure(
     for _ in 0..10 {
         run(neighbour.machine(), &command).await?;
     }
-    progress.step("Running commands beside forks", Some(QUIET));
+    progress.step("Running commands during forks", Some(QUIET));
     let (mut quiet, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..QUIET {
         let began = Instant::now();
@@ -61,8 +61,8 @@ pub(super) async fn measure(
     }
     let (before, during) = (percentile(&quiet, P99), percentile(&beside, P99));
     Ok(vec![
-        Measurement::one("a command in another workspace, 99 of 100 within", "ms", before),
+        Measurement::one("a command in another workspace, p99", "ms", before),
         Measurement::one(format!("  during {MANY} forks"), "ms", during),
-        Measurement::one("  against quiet", "times", during / before).at_most(10.0),
+        Measurement::one("  relative to quiet", "times", during / before).at_most(10.0),
     ])
 }

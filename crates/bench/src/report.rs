@@ -1,4 +1,4 @@
-//! What was measured.
+//! The results of a benchmark.
 
 use std::sync::Arc;
 
@@ -9,44 +9,44 @@ use uuid::Uuid;
 
 use agentiso_runtime::{Installation, StartRequest};
 
-/// A measured figure.
+/// A measurement.
 #[derive(Debug, Serialize)]
 pub struct Measurement {
-    /// What it is.
+    /// What was measured.
     pub name: String,
-    /// The figure, a median where more than one was taken.
+    /// The value: the median, if there are several samples.
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
-    /// How many times it was taken.
+    /// Number of samples.
     pub samples: usize,
-    /// What it must not be worse than, if there is such a thing.
+    /// The bound it is checked against, if any.
     pub bound: Option<Bound>,
 }
 
-/// A line a figure must stay on the right side of.
+/// A bound on a value.
 #[derive(Debug, Serialize)]
 pub struct Bound {
-    /// The line, in words.
+    /// The bound as text.
     pub text: String,
-    /// Whether the figure keeps to it.
+    /// Whether the value is within it.
     pub kept: bool,
 }
 
-/// All measurements and what they were taken on.
+/// All measurements, and the environment they were taken in.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// QEMU's version.
     pub qemu: String,
-    /// How guests ran.
+    /// The acceleration.
     pub accel: agentiso_vmm::Accel,
     /// The guest kernel.
     pub kernel: String,
     /// The image.
     pub image: ImageName,
-    /// The machines' size.
+    /// The size of the machines.
     pub resources: Resources,
-    /// The figures.
+    /// The measurements.
     pub measurements: Vec<Measurement>,
 }
 
@@ -94,7 +94,7 @@ impl Measurement {
     }
 }
 
-/// The middle of some figures.
+/// The median.
 pub(super) fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -105,7 +105,7 @@ pub(super) fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// What that part of some figures does not exceed.
+/// The quantile: the value that this fraction of the samples does not exceed.
 pub(super) fn percentile(samples: &[f64], part: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -113,7 +113,7 @@ pub(super) fn percentile(samples: &[f64], part: f64) -> f64 {
     sorted.get(last.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// A machine of the default size, to be measured.
+/// A machine of the default size.
 pub(super) fn request(installation: &Installation, cold: bool) -> Result<StartRequest, Failure> {
     Ok(StartRequest {
         id: WorkspaceId::from_uuid(Uuid::now_v7()),

@@ -1,4 +1,4 @@
-//! How fast machines start.
+//! The speed of machine starts.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::report::{Measurement, median, request};
 use agentiso_runtime::BareRestore;
 use agentiso_runtime::{Installation, Tier};
 
-/// A cold boot takes seconds, so it is measured less often.
+/// Cold boots are measured less often, because each takes seconds.
 const COLD_ROUNDS: u32 = 5;
 const DISK_ROUNDS: u32 = 200;
-/// What is done many times at once is done so often.
+/// Number of rounds of concurrent starts.
 pub(super) const MANY: u32 = 20;
 
 pub(super) async fn measure(
@@ -23,7 +23,7 @@ pub(super) async fn measure(
     options: Options,
     progress: &Arc<dyn Progress>,
 ) -> Result<Vec<Measurement>, Failure> {
-    // The first start makes the templates and is not counted.
+    // The first start creates the templates and is not counted.
     let (_, tier) = start_to_output(installation, false, progress).await?;
     let bare = BareRestore::prepare(installation, &request(installation, false)?, progress).await?;
     let (mut cold, mut template, mut restore) = (Vec::new(), Vec::new(), Vec::new());
@@ -45,19 +45,19 @@ pub(super) async fn measure(
     let (c, t, r) = (median(&cold), median(&template), median(&restore));
     let (disk_us, disk_bytes) = disks(installation).await?;
     Ok(vec![
-        Measurement::new("bare QEMU restore to the agent's first answer", "ms", &restore),
+        Measurement::new("bare QEMU restore until the agent's first response", "ms", &restore),
         Measurement::new(format!("{MANY} bare QEMU restores at once"), "ms", &many),
-        Measurement::one("  against one", "times", median(&many) / r),
-        Measurement::new(format!("start to the first command's output ({tier})"), "ms", &template),
-        Measurement::new("start to the first command's output (cold)", "ms", &cold),
-        Measurement::one("a template start is faster than a cold boot", "times", c / t).at_least(5.0),
-        Measurement::one("a template start against a bare restore", "times", t / r).at_most(4.0),
+        Measurement::one("  relative to one", "times", median(&many) / r),
+        Measurement::new(format!("start until the first command's output ({tier})"), "ms", &template),
+        Measurement::new("start until the first command's output (cold)", "ms", &cold),
+        Measurement::one("speed-up of a template start over a cold boot", "times", c / t).at_least(5.0),
+        Measurement::one("a template start relative to a bare restore", "times", t / r).at_most(4.0),
         Measurement::new("creating a copy-on-write disk", "µs", &disk_us).at_most(2000.0),
-        Measurement::one("space a new disk takes", "KiB", disk_bytes as f64 / 1024.0).at_most(512.0),
+        Measurement::one("space used by a new disk", "KiB", disk_bytes as f64 / 1024.0).at_most(512.0),
     ])
 }
 
-/// Milliseconds from nothing to the first command's output, in a machine that is gone afterwards.
+/// Milliseconds from a start until the first command's output. The machine is removed afterwards.
 async fn start_to_output(
     installation: &Installation,
     cold: bool,
@@ -73,7 +73,7 @@ async fn start_to_output(
     Ok((elapsed, tier))
 }
 
-/// Microseconds each of many disks took to create, and the bytes one takes.
+/// Microseconds to create each of many disks, and the bytes that one of them takes.
 async fn disks(installation: &Installation) -> Result<(Vec<f64>, u64), Failure> {
     let image = installation.images()?.get(&installation.config.defaults.image_name()?)?;
     let scratch = tempfile::tempdir_in(installation.paths.cache_dir())

@@ -1,5 +1,5 @@
-//! How fast files move between host and guest, against what the transport itself carries to and from the same
-//! kind of file: writing a file costs an emulated guest more than receiving it.
+//! The speed of file transfers between host and guest, relative to the raw transport to and from the same kind of file:
+//! for an emulated guest, writing a file costs more than receiving it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub(super) async fn measure(
     let mut port = running.machine.take_spare_port().ok_or_else(missing)?;
     let machine = &running.machine;
     let mut rates: [Vec<f64>; 4] = Default::default();
-    progress.step("Moving 256 MiB files", Some(ROUNDS as u64 * 4));
+    progress.step("Transferring 256 MiB files", Some(ROUNDS as u64 * 4));
     for _ in 0..ROUNDS {
         let figures = [
             raw_push(machine, &mut port).await?,
@@ -55,11 +55,11 @@ pub(super) async fn measure(
     let mut measured = vec![
         Measurement::new("raw transport into a 256 MiB file", "MiB/s", raw_push),
         Measurement::new("pushing a 256 MiB file", "MiB/s", push_rates),
-        Measurement::one("pushing against the raw transport", "%", share(push_rates, raw_push))
+        Measurement::one("pushing relative to the raw transport", "%", share(push_rates, raw_push))
             .at_least(70.0),
         Measurement::new("raw transport out of a 256 MiB file", "MiB/s", raw_pull),
         Measurement::new("pulling a 256 MiB file", "MiB/s", pull_rates),
-        Measurement::one("pulling against the raw transport", "%", share(pull_rates, raw_pull))
+        Measurement::one("pulling relative to the raw transport", "%", share(pull_rates, raw_pull))
             .at_least(70.0),
     ];
     if !options.short {
@@ -69,11 +69,11 @@ pub(super) async fn measure(
     Ok(measured)
 }
 
-/// Moves a file both ways that is larger than all memory involved.
+/// Transfers a file that is larger than all memory involved, both ways.
 async fn large(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<Measurement>, Failure> {
-    let status = || machine.during("telling its condition", LIMIT, machine.guest().status());
+    let status = || machine.during("reporting its status", LIMIT, machine.guest().status());
     let (host_before, guest_before) = (own_rss_kib(), status().await?.rss_kib);
-    progress.step("Moving a 4 GiB file both ways", None);
+    progress.step("Transferring a 4 GiB file both ways", None);
     push(machine, LARGE).await?;
     pull(machine, LARGE).await?;
     progress.done("");
@@ -81,13 +81,13 @@ async fn large(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<Me
     let grown = |before: u64, after: u64| after as f64 - before as f64;
     Ok(vec![
         Measurement::one(
-            "a 4 GiB file both ways: host memory grown by",
+            "a 4 GiB file both ways: growth of host memory",
             "KiB",
             grown(host_before, host_after),
         )
         .at_most(16.0 * 1024.0),
         Measurement::one(
-            "a 4 GiB file both ways: agent memory grown by",
+            "a 4 GiB file both ways: growth of agent memory",
             "KiB",
             grown(guest_before, guest_after),
         )
@@ -99,7 +99,7 @@ async fn large(machine: &Machine, progress: &Arc<dyn Progress>) -> Result<Vec<Me
 async fn push(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
     let piece = vec![0x5a; PIECE];
     let began = Instant::now();
-    let written = machine.during("taking a file", LIMIT, async {
+    let written = machine.during("receiving a file", LIMIT, async {
         let mut file = machine.guest().write_file(PATH.as_bytes(), WriteOptions::default()).await?;
         for _ in 0..bytes / PIECE as u64 {
             file.write(&piece).await?;
@@ -114,7 +114,7 @@ async fn push(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
 /// MiB per second out of the file that was pushed.
 async fn pull(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
     let began = Instant::now();
-    let read = machine.during("giving a file", LIMIT, async {
+    let read = machine.during("sending a file", LIMIT, async {
         let mut file = machine.guest().read_file(PATH.as_bytes(), 0, None).await?;
         let mut read = 0;
         while let Some(piece) = file.next().await? {
@@ -126,7 +126,7 @@ async fn pull(machine: &Machine, bytes: u64) -> Result<f64, Failure> {
     Ok(rate(bytes, began))
 }
 
-/// MiB per second into a file in the guest with nothing of ours in between.
+/// MiB per second into a file in the guest without agentiso in between.
 async fn raw_push(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
     let piece = vec![0x5a; PIECE];
     let count = FILE >> 17;
@@ -146,7 +146,7 @@ async fn raw_push(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failu
     Ok(elapsed)
 }
 
-/// MiB per second out of that file with nothing of ours in between.
+/// MiB per second out of that file without agentiso in between.
 async fn raw_pull(machine: &Machine, port: &mut UnixStream) -> Result<f64, Failure> {
     let give = format!("{FIND_PORT} dd if={PATH} of=$port bs=128k count={}", FILE >> 17);
     let began = Instant::now();

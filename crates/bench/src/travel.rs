@@ -1,4 +1,4 @@
-//! How fast machines are frozen, taken back and multiplied.
+//! The speed of snapshots, restores and forks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::report::{Measurement, median};
 use crate::starts::{MANY, ms};
 use agentiso_runtime::workspaces::PoolShape;
 
-/// How long any command may take.
+/// The time limit of a command.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// Snapshots of the long chain.
 const LONG_CHAIN: u32 = 200;
@@ -30,19 +30,19 @@ pub(super) async fn measure(
     Ok(all)
 }
 
-/// Everything that is compared with a plain start is measured in turns with it.
+/// Everything that is compared with a plain start is measured alternately with it.
 async fn forks_and_restores(
     aside: &Aside,
     options: Options,
     progress: &Arc<dyn Progress>,
 ) -> Result<Vec<Measurement>, Failure> {
-    // The first start makes the template and is not counted.
+    // The first start creates the template and is not counted.
     aside.create("fresh", false).await?;
     aside.create("large", false).await?;
     aside.run("large", &write_to_memory(60)).await?;
     aside.create("work", false).await?;
     let mut taken = Samples::default();
-    progress.step("Forking, freezing and taking back", Some(u64::from(options.rounds)));
+    progress.step("Taking snapshots, restoring and forking", Some(u64::from(options.rounds)));
     for round in 0..options.rounds {
         let began = Instant::now();
         aside.create("plain", false).await?;
@@ -68,7 +68,7 @@ async fn forks_and_restores(
         let began = Instant::now();
         aside.restore("work", &format!("after-{round}")).await?;
         taken.restore.push(ms(began.elapsed()));
-        // What every command leaves to the background.
+        // Background work that every command leaves behind.
         aside.workspaces.maintain(&silent()).await?;
         progress.advance(1);
     }
@@ -101,26 +101,26 @@ impl Samples {
             Measurement::one(name, "times", median(samples) / start).at_most(limit)
         };
         vec![
-            Measurement::new("256 MiB: create, warm template, to its answer", "ms", &self.start),
-            Measurement::new("fork of a running machine, little dirtied", "ms", &self.small),
-            ratio("  against a create", &self.small, 1.2),
-            Measurement::new("  the source stands still", "ms", &self.small_pause).at_most(8.0),
-            Measurement::new("fork of a running machine, 60 MiB dirtied", "ms", &self.large),
-            ratio("  against a create", &self.large, 2.2),
-            Measurement::new("  the source stands still", "ms", &self.large_pause).at_most(start),
+            Measurement::new("256 MiB: create, warm template, until the call returns", "ms", &self.start),
+            Measurement::new("fork of a running machine, few dirty pages", "ms", &self.small),
+            ratio("  relative to a create", &self.small, 1.2),
+            Measurement::new("  downtime of the source", "ms", &self.small_pause).at_most(8.0),
+            Measurement::new("fork of a running machine, 60 MiB dirty", "ms", &self.large),
+            ratio("  relative to a create", &self.large, 2.2),
+            Measurement::new("  downtime of the source", "ms", &self.large_pause).at_most(start),
             Measurement::new(format!("{MANY} forks in one call"), "ms", &self.many),
-            Measurement::one("  against one fork", "times", median(&self.many) / median(&self.small))
+            Measurement::one("  relative to one fork", "times", median(&self.many) / median(&self.small))
                 .at_most(6.0),
-            Measurement::new("memory snapshot, 10 MiB dirtied: written", "MiB", &self.written).at_most(14.0),
-            Measurement::new("  the machine stands still", "ms", &self.memory_pause),
-            Measurement::new("disk snapshot: the machine stands still", "ms", &self.disk_pause).at_most(10.0),
+            Measurement::new("memory snapshot, 10 MiB dirty: written", "MiB", &self.written).at_most(14.0),
+            Measurement::new("  downtime", "ms", &self.memory_pause),
+            Measurement::new("disk snapshot: downtime", "ms", &self.disk_pause).at_most(10.0),
             Measurement::new("restore with memory", "ms", &self.restore),
-            ratio("  against a create", &self.restore, 1.5),
+            ratio("  relative to a create", &self.restore, 1.5),
         ]
     }
 }
 
-/// How long making forks took, and for how long their source stood still, in milliseconds.
+/// The duration of forks and the downtime of their source, in milliseconds.
 async fn fork(aside: &Aside, source: &str, count: u32) -> Result<(f64, f64), Failure> {
     let began = Instant::now();
     let outcome = aside.fork(source, "child", count).await?;
@@ -155,13 +155,13 @@ async fn pool(
     progress.done("");
     let times = median(&from_template) / median(&from_pool);
     Ok(vec![
-        Measurement::new("create to the first command's output (pool)", "ms", &from_pool),
-        Measurement::new("create to the first command's output (warm template)", "ms", &from_template),
-        Measurement::one("  the pool is faster", "times", times).at_least(8.0),
+        Measurement::new("create until the first command's output (pool)", "ms", &from_pool),
+        Measurement::new("create until the first command's output (warm template)", "ms", &from_template),
+        Measurement::one("  speed-up by the pool", "times", times).at_least(8.0),
     ])
 }
 
-/// Snapshots a disk many times, a little written in between, and compares the last ones with the first ones.
+/// Takes many disk snapshots with a few writes in between, and compares the last ones with the first ones.
 async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<Measurement>, Failure> {
     let write = |number: u32| format!("head -c 262144 /dev/urandom > /root/file-{number}; sync");
     let read = ["/bin/sh", "-c", "echo 3 > /proc/sys/vm/drop_caches; cat /usr/bin/python3* > /dev/null"];
@@ -170,7 +170,7 @@ async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<M
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let disks = aside.workspaces.installation().paths.disks_dir();
     let mut sizes = Vec::new();
-    progress.step("A chain of snapshots", Some(u64::from(LONG_CHAIN)));
+    progress.step("Taking a chain of snapshots", Some(u64::from(LONG_CHAIN)));
     for number in 1..=LONG_CHAIN {
         aside.run("chain", &["/bin/sh", "-c", &write(number)]).await?;
         let began = Instant::now();
@@ -197,7 +197,7 @@ async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<M
     Ok(vec![
         Measurement::new("snapshots 1 to 10 of a chain", "ms", &early),
         Measurement::new(format!("snapshots {} to {LONG_CHAIN}", LONG_CHAIN - 9), "ms", &late),
-        Measurement::one("  against the first", "times", median(&late) / median(&early)).at_most(1.5),
+        Measurement::one("  relative to the first", "times", median(&late) / median(&early)).at_most(1.5),
         Measurement::one("space of each of the first 10", "KiB", grown(0..9)),
         Measurement::one(
             "space of each of the last 10, merged copies included",
@@ -205,7 +205,7 @@ async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<M
             grown(last - 9..last),
         ),
         Measurement::one(
-            "reading after the last against after the first",
+            "reading after the last relative to after the first",
             "times",
             median(&late_read) / median(&early_read),
         )
@@ -213,7 +213,7 @@ async fn long_chain(aside: &Aside, progress: &Arc<dyn Progress>) -> Result<Vec<M
     ])
 }
 
-/// Writes so many MiB that cannot be compressed away into memory.
+/// Writes this many MiB of incompressible data to memory.
 fn write_to_memory(mib: u32) -> [&'static str; 3] {
     match mib {
         10 => ["/bin/sh", "-c", "head -c 10485760 /dev/urandom > /dev/shm/ten"],

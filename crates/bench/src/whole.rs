@@ -12,12 +12,12 @@ use crate::aside::Aside;
 use crate::report::Report;
 use crate::{execs, full_cache, memory, neighbours, starts, transfer, travel};
 
-/// How thorough to be.
+/// How thoroughly to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How often each start is measured.
+    /// Number of measurements of each start.
     pub rounds: u32,
-    /// Leaves out what takes minutes.
+    /// Skips measurements that take minutes.
     pub short: bool,
 }
 

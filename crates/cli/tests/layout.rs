@@ -24,7 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["blocking", "config", "core", "diff", "disks", "images", "meta", "net", "policy", "proto", "vmm"],
     ),
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
-    ("crates/engine", &["blocking", "core"]),
+    ("crates/engine", &["blocking", "core", "policy"]),
     ("crates/api", &["core", "engine"]),
     ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "runtime"]),
     ("guest", &["proto"]),

@@ -8,6 +8,7 @@ mod model;
 pub mod modes;
 mod network;
 pub mod paths;
+mod presets;
 mod reference;
 
 pub use edit::with_keys;
@@ -18,3 +19,4 @@ pub use model::{
     QemuIsolation, RateLimit, Sessions, Templates, Vm,
 };
 pub use network::{Backend as NetworkBackend, Network};
+pub use presets::{Preset, Presets};

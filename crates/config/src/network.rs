@@ -1,6 +1,9 @@
 //! The network of workspaces.
 
+use agentiso_core::{Ask, NetworkRules, NetworkSettings};
 use serde::{Deserialize, Serialize};
+
+use super::presets::Presets;
 
 /// The network of workspaces.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -12,6 +15,10 @@ pub struct Network {
     pub pool: String,
     /// Whether a new workspace may reach the internet unless its creator says otherwise.
     pub default_allow_internet: bool,
+    /// Whether refused destinations raise requests for approval, and sessions cannot allow more by themselves.
+    pub ask: bool,
+    /// Named sets of rules.
+    pub presets: Presets,
     /// The largest packet of a workspace's card.
     pub mtu: u16,
     /// Connections, UDP flows and pings of one workspace at the same time.
@@ -46,6 +53,8 @@ impl Default for Network {
             backend: Backend::Auto,
             pool: "10.99.0.0/16".to_owned(),
             default_allow_internet: false,
+            ask: false,
+            presets: Presets::default(),
             mtu: 65_520,
             max_connections: 4096,
             packets_per_second: 200_000,
@@ -56,6 +65,20 @@ impl Default for Network {
 }
 
 impl Network {
+    /// What the engine has to know.
+    pub fn engine_settings(&self) -> NetworkSettings {
+        let default_rules = match (self.ask, self.default_allow_internet) {
+            (false, allow_internet) => NetworkRules { allow_internet, ..NetworkRules::default() },
+            (true, open) => NetworkRules {
+                allow_internet: true,
+                allow_domains: (!open).then(Vec::new),
+                ask: Ask::Refuse,
+                ..NetworkRules::default()
+            },
+        };
+        NetworkSettings { default_rules, ask: self.ask, presets: self.presets.resolved() }
+    }
+
     /// The first key with a value that makes no sense, and why.
     pub(super) fn nonsense(&self) -> Option<(&'static str, String)> {
         if !MTU.contains(&self.mtu) {

@@ -247,6 +247,18 @@ pub(super) const SECTIONS: &[Section] = &[
                 "Whether a new workspace may reach the internet unless its creator says otherwise.",
             ),
             key(
+                "ask",
+                "false",
+                "Whether every destination that is refused raises a request for approval (`agentiso inbox`). New \
+                 workspaces then start with an empty list of allowed names, and agents cannot allow more by themselves.",
+            ),
+            key(
+                "presets",
+                "{ off = { allow_internet = false }, open = { allow_internet = true }, packages = { allow_internet = true, allow_domains = [], packages = true } }",
+                "Named sets of rules for `--net` and `preset`. Add your own as [network.presets.NAME] with the fields \
+                 of network_policy; `packages = true` also allows the hosts that package managers are configured for.",
+            ),
+            key(
                 "mtu",
                 "65520",
                 "Largest packet between a workspace and the router, 1280 to 65520. Connections leave the host with the \

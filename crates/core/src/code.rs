@@ -146,9 +146,13 @@ codes! {
     NotPermitted = "not_permitted", 403;
     /// The operator has to approve of this first.
     ApprovalRequired = "approval_required", 403;
+    /// There is no request for approval with that id.
+    ApprovalNotFound = "approval_not_found", 404;
+    /// The request for approval was answered otherwise, or has expired.
+    ApprovalClosed = "approval_closed", 409;
     /// The port is in use, reserved or not allowed.
     PortUnavailable = "port_unavailable", 409;
-    /// Workspaces have no network.
+    /// Workspaces cannot be given a network here.
     NetworkUnavailable = "network_unavailable", 400;
     /// Git refused or failed.
     GitFailed = "git_failed", 422;

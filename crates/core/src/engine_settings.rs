@@ -1,8 +1,9 @@
 //! The settings of the engine, independent of the configuration file.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::{Limits, Resources};
+use crate::{Limits, NetworkPreset, NetworkRules, Resources};
 
 /// All settings of the engine.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct EngineSettings {
     pub rates: RateLimits,
     /// Files between host and workspaces.
     pub transfers: TransferSettings,
+    /// The network of workspaces.
+    pub network: NetworkSettings,
     /// Ports of the host that are never forwarded, because the daemon listens on them.
     pub own_ports: Vec<u16>,
 }
@@ -92,4 +95,16 @@ pub struct TransferSettings {
     pub max_files: u64,
     /// Bytes that a download leaves free on the host's disk.
     pub reserve_bytes: u64,
+}
+
+/// The network of workspaces.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NetworkSettings {
+    /// The rules of a workspace that was created without any.
+    pub default_rules: NetworkRules,
+    /// Whether only the operator may let workspaces reach more than the rules they were created with, and refused
+    /// destinations raise requests for approval.
+    pub ask: bool,
+    /// Named sets of rules.
+    pub presets: BTreeMap<String, NetworkPreset>,
 }

@@ -67,6 +67,11 @@ id! {
     SessionId
 }
 
+id! {
+    /// Identifies a request for approval. Random, so that it cannot be guessed.
+    ApprovalId
+}
+
 impl WorkspaceId {
     /// The last eight hex digits: the random part, short enough for a host name.
     pub fn short(&self) -> String {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::WorkspaceId;
+use crate::action::values::values;
 
 /// The network rules of a workspace. The default reaches nothing. `agentiso_policy::egress` checks and applies them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -47,17 +48,71 @@ impl NetworkRules {
     pub fn is_off(&self) -> bool {
         !self.allow_internet && !self.allow_inter_vm
     }
+
+    /// The rules as one line of text.
+    pub fn in_words(&self) -> String {
+        let mut words = Vec::new();
+        let list = |what: &str, entries: &[String]| match entries {
+            [] => format!("{what} none"),
+            entries if entries.len() > 8 => {
+                format!("{what} {} and {} more", entries[..8].join(", "), entries.len() - 8)
+            }
+            entries => format!("{what} {}", entries.join(", ")),
+        };
+        match (self.allow_internet, &self.allow_domains, &self.allow_cidrs) {
+            (false, ..) => words.push("internet off".to_owned()),
+            (true, None, None) => words.push("internet on, except private and host addresses".to_owned()),
+            (true, domains, cidrs) => {
+                words.push("internet only as listed".to_owned());
+                words.extend(domains.as_deref().map(|entries| list("domains:", entries)));
+                words.extend(cidrs.as_deref().map(|entries| list("addresses:", entries)));
+            }
+        }
+        if !self.deny_domains.is_empty() {
+            words.push(list("never:", &self.deny_domains));
+        }
+        if !self.deny_cidrs.is_empty() {
+            words.push(list("never:", &self.deny_cidrs));
+        }
+        if self.allow_inter_vm {
+            let groups = if self.groups.is_empty() { "default".to_owned() } else { self.groups.join(", ") };
+            let ports = match &self.allowed_ports {
+                None => "all ports".to_owned(),
+                Some(ports) => {
+                    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                    format!("ports {}", ports.join(", "))
+                }
+            };
+            words.push(format!("workspaces of {groups} on {ports}"));
+        } else {
+            words.push("other workspaces off".to_owned());
+        }
+        if self.egress == Egress::Proxy {
+            words.push("through the egress proxy".to_owned());
+        }
+        match self.ask {
+            Ask::Off => {}
+            Ask::Refuse => words.push("refused destinations raise requests".to_owned()),
+            Ask::Wait => words.push("refused destinations raise requests and wait for the answer".to_owned()),
+        }
+        words.join("; ")
+    }
 }
 
-/// How connections leave a workspace.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Egress {
-    /// To the address that the rules allow.
-    #[default]
-    Direct,
-    /// Through the egress proxy, which also checks the name in each TLS or HTTP connection, and inserts secrets.
-    Proxy,
+values! {
+    /// How connections leave a workspace.
+    Egress {
+        /// To the address that the rules allow.
+        Direct = "direct",
+        /// Through the egress proxy, which also checks the name in each TLS or HTTP connection, and inserts secrets.
+        Proxy = "proxy",
+    }
+}
+
+impl Default for Egress {
+    fn default() -> Self {
+        Self::Direct
+    }
 }
 
 impl Egress {
@@ -66,17 +121,22 @@ impl Egress {
     }
 }
 
-/// What happens when a destination is refused.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ask {
-    /// It is refused.
-    #[default]
-    Off,
-    /// It is refused at once, and a request for approval is raised.
-    Refuse,
-    /// A request for approval is raised, and the connection waits for the answer up to a limit.
-    Wait,
+values! {
+    /// What happens when a destination is refused.
+    Ask {
+        /// It is refused.
+        Off = "off",
+        /// It is refused at once, and a request for approval is raised.
+        Refuse = "refuse",
+        /// A request for approval is raised, and a query for the name waits for the answer up to a limit.
+        Wait = "wait",
+    }
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Self::Off
+    }
 }
 
 impl Ask {
@@ -95,32 +155,32 @@ pub struct NetworkState {
     pub address: Option<Ipv4Addr>,
 }
 
-/// The transport of a connection.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkProtocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// An echo request; its port is 0.
-    Icmp,
+values! {
+    /// The transport of a connection.
+    NetworkProtocol {
+        /// TCP.
+        Tcp = "tcp",
+        /// UDP.
+        Udp = "udp",
+        /// An echo request; its port is 0.
+        Icmp = "icmp",
+    }
 }
 
-/// What happened to a connection.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NetworkEvent {
-    /// It was allowed and opened.
-    Opened,
-    /// It ended.
-    Closed,
-    /// The rules or a limit refused it, or a name.
-    Refused,
-    /// It was allowed, but the destination could not be reached.
-    Failed,
-    /// It was open and ended because the rules changed or the machine was detached.
-    Cut,
+values! {
+    /// What happened to a connection.
+    NetworkEvent {
+        /// It was allowed and opened.
+        Opened = "opened",
+        /// It ended.
+        Closed = "closed",
+        /// The rules or a limit refused it, or a name.
+        Refused = "refused",
+        /// It was allowed, but the destination could not be reached.
+        Failed = "failed",
+        /// It was open and ended because the rules changed or the machine was detached.
+        Cut = "cut",
+    }
 }
 
 /// One entry of the connection log.
@@ -154,4 +214,34 @@ pub struct NetworkEntry {
     pub bytes_received: u64,
     /// How long the connection was open.
     pub duration_ms: u64,
+}
+
+impl NetworkEntry {
+    /// Name and address of the destination.
+    pub fn destination(&self) -> String {
+        match (&self.name, self.address) {
+            (Some(name), Some(address)) => format!("{name} ({address})"),
+            (Some(name), None) => name.clone(),
+            (None, Some(address)) => address.to_string(),
+            (None, None) => "-".to_owned(),
+        }
+    }
+
+    /// The entry as one line of text.
+    pub fn in_words(&self) -> String {
+        let bytes = match self.bytes_sent + self.bytes_received {
+            0 => String::new(),
+            _ => format!("; sent {}, received {} bytes", self.bytes_sent, self.bytes_received),
+        };
+        format!(
+            "{} {} {}: {} {}, port {}; {}{bytes}",
+            self.sequence,
+            self.at,
+            self.event.as_str(),
+            self.protocol.as_str(),
+            self.destination(),
+            self.port,
+            self.rule
+        )
+    }
 }

@@ -13,17 +13,22 @@ use std::time::{Duration, Instant};
 use agentiso_core::action::{State, WorkspaceStart};
 use agentiso_core::ports::host::{WorkspaceHost, WorkspaceView};
 use agentiso_core::ports::link::Link;
+use agentiso_core::ports::network::Network;
+use agentiso_core::ports::packages::PackageSources;
 use agentiso_core::ports::records::{Records, Settings};
-use agentiso_core::ports::{AllowAll, Clock, CommandPolicy};
+use agentiso_core::ports::{Clock, CommandPolicy};
 use agentiso_core::progress::Silent;
 use agentiso_core::{EngineSettings, Failure, Isolation, WorkspaceId};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Caller;
+use crate::approvals::Approvals;
 use crate::events::{EventKind, Events};
 use crate::forwards::Forwards;
+use crate::idempotency::PendingKeys;
 use crate::live_state::LiveStates;
 use crate::metrics::Metrics;
+use crate::network::{Refusals, Summaries};
 use crate::quota::Quotas;
 use crate::rates::Rates;
 use crate::sessions::Activity;
@@ -37,14 +42,20 @@ pub struct Engine {
     pub(crate) records: Arc<dyn Records>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) policy: Arc<dyn CommandPolicy>,
+    pub(crate) network: Arc<dyn Network>,
+    pub(crate) packages: Arc<dyn PackageSources>,
     pub(crate) settings: EngineSettings,
     pub(crate) live: LiveStates,
     pub(crate) rates: Rates,
     pub(crate) quota: Quotas,
+    pub(crate) pending_keys: PendingKeys,
     pub(crate) sessions: Activity,
     pub(crate) timeline: Timeline,
     pub(crate) events: Events,
     pub(crate) forwards: Forwards,
+    pub(crate) approvals: Approvals,
+    pub(crate) refusals: Refusals,
+    pub(crate) summaries: Summaries,
     pub(crate) sampler: Sampler,
     /// Counters of calls.
     pub metrics: Metrics,
@@ -63,6 +74,10 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Rules on commands before they start.
     pub policy: Arc<dyn CommandPolicy>,
+    /// The network of workspaces.
+    pub network: Arc<dyn Network>,
+    /// The package managers of the host.
+    pub packages: Arc<dyn PackageSources>,
 }
 
 /// What happens to the machines when the daemon ends.
@@ -78,28 +93,22 @@ pub enum Shutdown {
 const RECONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 impl Engine {
-    /// Starts the engine of a host, with a policy that allows every command.
-    pub async fn open(
-        host: Arc<dyn WorkspaceHost>,
-        records: Arc<dyn Records>,
-        clock: Arc<dyn Clock>,
-        settings: EngineSettings,
-    ) -> Result<Arc<Self>, Failure> {
-        Self::open_with(Ports { host, records, clock, policy: Arc::new(AllowAll) }, settings).await
-    }
-
     /// Starts the engine of a host: reconnects to the machines that run, and cleans up after a daemon that was killed.
-    pub async fn open_with(ports: Ports, settings: EngineSettings) -> Result<Arc<Self>, Failure> {
-        let Ports { host, records, clock, policy } = ports;
+    pub async fn open(ports: Ports, settings: EngineSettings) -> Result<Arc<Self>, Failure> {
+        let Ports { host, records, clock, policy, network, packages } = ports;
         records.drop_unsettled_keys().await?;
         let engine = Arc::new(Self {
             live: LiveStates::new(Arc::clone(&clock)),
             rates: Rates::new(&settings.rates),
             quota: Quotas::default(),
+            pending_keys: PendingKeys::default(),
             sessions: Activity::new(Arc::clone(&clock)),
             timeline: Timeline::start(Arc::clone(&records)).await?,
             events: Events::new(Arc::clone(&records)),
             forwards: Forwards::new(settings.own_ports.clone()),
+            approvals: Approvals::default(),
+            refusals: Refusals::default(),
+            summaries: Summaries::default(),
             sampler: Sampler::default(),
             metrics: Metrics::new(),
             maintenance: Mutex::default(),
@@ -108,6 +117,8 @@ impl Engine {
             records,
             clock,
             policy,
+            network,
+            packages,
             settings,
         });
         engine.end_fleeting_sessions().await?;
@@ -115,6 +126,7 @@ impl Engine {
         engine.reconnect().await?;
         engine.start_upkeep();
         engine.start_maintenance();
+        engine.follow_network();
         Ok(engine)
     }
 
@@ -249,6 +261,7 @@ impl Engine {
         }
         self.forwards.close_all();
         self.save_activity().await;
+        self.end_pending_keys().await;
         self.timeline.flush().await;
     }
 

@@ -43,6 +43,8 @@ pub(crate) enum Audience {
     Everyone,
     /// Nobody else: the owner could not be determined.
     Operator,
+    /// A session that answers requests of others. The operator gets the same event as another audience.
+    Approver(SessionId),
 }
 
 impl From<Option<SessionId>> for Audience {
@@ -55,6 +57,7 @@ impl Audience {
     /// Whether a subscriber may see the event.
     fn includes(self, session: Option<SessionId>, isolated: bool) -> bool {
         match (session, self) {
+            (session, Self::Approver(approver)) => session == Some(approver),
             (None, _) => true,
             (Some(session), Self::Owner(owner)) => session == owner,
             (Some(_), Self::Everyone) => !isolated,

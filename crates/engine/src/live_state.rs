@@ -37,6 +37,8 @@ pub(crate) struct LiveState {
     pub env: Mutex<Env>,
     /// Held while the variables of its machine are changed.
     pub(crate) env_lock: tokio::sync::Mutex<()>,
+    /// Held while its network rules are changed.
+    pub(crate) network_lock: tokio::sync::Mutex<()>,
     /// The shell of its machine, if that is known.
     pub(crate) shell: Mutex<Option<Shell>>,
     /// Changes when it leaves its owner.

@@ -83,8 +83,9 @@ impl Engine {
         requested: RunWorkspace,
         progress: Arc<dyn Progress>,
     ) -> Result<OneShot, Failure> {
-        let RunWorkspace { base_image, vcpus, memory_mb, disk_gb, cold } = requested;
-        let create = WorkspaceCreate { base_image, vcpus, memory_mb, disk_gb, cold, ..Default::default() };
+        let RunWorkspace { base_image, vcpus, memory_mb, disk_gb, network, cold } = requested;
+        let create =
+            WorkspaceCreate { base_image, vcpus, memory_mb, disk_gb, network, cold, ..Default::default() };
         let (engine, caller) = (Arc::clone(self), caller.clone());
         let (mut answer, answered) = oneshot::channel();
         // In a task of its own, so that no caller can leave between the creation and the guard that destroys.

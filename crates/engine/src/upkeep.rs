@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 use crate::events::EventKind;
+use crate::idempotency::KEYS_KEPT;
 use crate::live_state::{LiveState, locked};
 use crate::record::Record;
 use crate::{Caller, Engine, timeline};
@@ -19,10 +20,10 @@ use crate::{Caller, Engine, timeline};
 const EVERY: Duration = Duration::from_secs(5);
 /// How many checks there are between two removals of old records.
 const PRUNE_EVERY: u64 = 120;
+/// How many checks there are between two summaries of what workspaces did on the network.
+const SUMMARISE_EVERY: u64 = 12;
 /// How long a session that owns nothing is kept.
 const SESSIONS_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long idempotency keys are kept.
-const KEYS_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// How long to wait for the lock of an expired workspace whose machine was killed, before the next workspace is checked.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
@@ -59,8 +60,17 @@ impl Engine {
                 ticks.tick().await;
                 let Some(engine) = engine.upgrade() else { return };
                 engine.save_activity().await;
+                engine.end_pending_keys().await;
                 if let Err(failure) = engine.end_what_is_due().await {
                     tracing::warn!(%failure, "could not check for expired and idle workspaces");
+                }
+                if let Err(failure) = engine.end_approvals().await {
+                    tracing::warn!(%failure, "could not end requests for approval whose time is over");
+                }
+                if look % SUMMARISE_EVERY == 0
+                    && let Err(failure) = engine.summarise_network().await
+                {
+                    tracing::warn!(%failure, "could not write what workspaces did on the network");
                 }
                 if look % PRUNE_EVERY == 0 {
                     engine.prune_records().await;
@@ -223,6 +233,7 @@ impl Engine {
 
     async fn prune_records(&self) {
         timeline::prune(&*self.records).await;
+        self.prune_approvals().await;
         self.rates.forget_idle();
         if let Err(failure) = self.prune_sessions(self.clock.now() - SESSIONS_KEPT).await {
             tracing::warn!(%failure, "could not remove unused sessions");

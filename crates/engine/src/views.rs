@@ -7,7 +7,7 @@ use agentiso_core::action::{
 };
 use agentiso_core::ports::host::WorkspaceView;
 use agentiso_core::ports::records::{NextSize, Settings, Snapshot, Workspace};
-use agentiso_core::{Failure, NetworkRules, Resources};
+use agentiso_core::{Failure, Resources};
 use jiff::Timestamp;
 
 use crate::command::Shell;
@@ -76,7 +76,7 @@ impl Engine {
             limits: view.limits.clone(),
             from_pool: view.from_pool,
             forked_from: if self.hides_source(&view, caller).await? { None } else { forked_from(&view) },
-            network: NetworkRules::default(),
+            network: view.network.rules.clone(),
             port_forwards: forwards
                 .iter()
                 .filter(|one| open_ports.contains(&one.host_port))
@@ -138,7 +138,7 @@ pub(crate) fn brief(
         workspace_id: view.id.to_string(),
         name: view.name.to_string(),
         state: if suspended { State::Suspended } else { view.state },
-        ip: None,
+        ip: view.network.address.map(|address| address.to_string()),
         owned,
         base_image: view.image.to_string(),
         resources: size(&view.resources),

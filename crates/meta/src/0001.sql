@@ -1,11 +1,11 @@
--- Ids are UUIDs as text, times are microseconds since 1970, truth is 0 or 1.
+-- Ids are UUIDs as text, times are microseconds since 1970, booleans are 0 or 1.
 
 CREATE TABLE disks (
   id        TEXT PRIMARY KEY,
   parent    TEXT REFERENCES disks (id) ON DELETE RESTRICT,
   frozen    INTEGER NOT NULL CHECK (frozen IN (0, 1)),
   span      INTEGER NOT NULL CHECK (span >= 1),
-  -- Whom it was made for: it says nothing about who needs it now.
+  -- The workspace it was created for. Other workspaces may need it too.
   workspace TEXT,
   CHECK (parent <> id)
 ) STRICT, WITHOUT ROWID;
@@ -25,7 +25,7 @@ CREATE TABLE workspaces (
   machine          TEXT,
   disk             TEXT NOT NULL UNIQUE REFERENCES disks (id) ON DELETE RESTRICT,
   position         TEXT REFERENCES snapshots (id) ON DELETE SET NULL,
-  -- A fork outlives its source, so the source is told by id and name and is no reference.
+  -- A fork outlives its source, so id and name of the source are copied instead of referenced.
   source_workspace TEXT,
   source_name      TEXT,
   source_snapshot  TEXT REFERENCES snapshots (id) ON DELETE SET NULL,
@@ -51,7 +51,7 @@ CREATE TABLE memories (
   about   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A pack outlives the memory it was written for, so it is no reference.
+-- No foreign key: a pack outlives the memory image it was written for.
 CREATE TABLE memory_packs (
   memory TEXT NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
   pack   TEXT NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE pool (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX pool_by_shape ON pool (shape, created);
 
--- What has begun and not ended. The workspace may not exist yet, or no longer, so it is no reference.
+-- Unfinished operations. No foreign key: the workspace may not exist yet, or no longer.
 CREATE TABLE operations (
   id            INTEGER PRIMARY KEY AUTOINCREMENT,
   kind          TEXT NOT NULL,

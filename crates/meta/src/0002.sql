@@ -1,4 +1,4 @@
--- Who asks, what they were given, and what was done for them.
+-- Sessions, the settings of workspaces, idempotency keys, and the timeline.
 
 CREATE TABLE sessions (
   id          TEXT PRIMARY KEY,
@@ -10,7 +10,7 @@ CREATE TABLE sessions (
   last_active INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A workspace that nothing was ever set for has no row.
+-- A workspace without settings has no row.
 CREATE TABLE settings (
   workspace      TEXT PRIMARY KEY REFERENCES workspaces (id) ON DELETE CASCADE,
   owner          TEXT REFERENCES sessions (id) ON DELETE SET NULL,
@@ -35,13 +35,13 @@ CREATE TABLE idempotency (
   session      TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
   key          TEXT NOT NULL CHECK (length(key) <= 255),
   request_hash BLOB NOT NULL CHECK (length(request_hash) = 32),
-  -- None while the request is at work.
+  -- NULL while the request is in progress.
   outcome      TEXT,
   created      INTEGER NOT NULL,
   PRIMARY KEY (session, key)
 ) STRICT, WITHOUT ROWID;
 
--- It outlives the workspaces and sessions it tells of, so neither is a reference.
+-- No foreign keys: entries outlive their workspaces and sessions.
 CREATE TABLE timeline (
   id             INTEGER PRIMARY KEY AUTOINCREMENT,
   at             INTEGER NOT NULL,

@@ -1,5 +1,5 @@
--- Which database this is, and how often what it says about workspaces has changed. Both are written beside the disks
--- too, so that a database that is new, older than the disks or another one is recognised.
+-- The identity of this database, and a counter of changes to workspaces. Both are also stored beside the disks, to
+-- detect a database that is new, older than the disks, or of another installation.
 CREATE TABLE identity (
   one        INTEGER PRIMARY KEY CHECK (one = 1),
   database   TEXT NOT NULL,
@@ -7,7 +7,7 @@ CREATE TABLE identity (
 ) STRICT;
 INSERT INTO identity (one, database, generation) VALUES (1, lower(hex(randomblob(16))), 1);
 
--- Workspaces whose record beside the disks has to be written again, or removed if the workspace is gone.
+-- Workspaces whose record beside the disks is stale: it must be rewritten, or removed with its workspace.
 CREATE TABLE stale_records (
   workspace  TEXT PRIMARY KEY,
   generation INTEGER NOT NULL

@@ -1,4 +1,4 @@
--- A port of a workspace may have several ports of the host; a port of the host still has one meaning.
+-- Several host ports may lead to one port of a workspace; a host port leads to one workspace only.
 CREATE TABLE forwards_by_host_port (
   host_port  INTEGER NOT NULL PRIMARY KEY CHECK (host_port BETWEEN 1 AND 65535),
   workspace  TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,

@@ -5,6 +5,7 @@
 //! [`Meta::read`] sees a consistent view. All queries of [`Read`] are also available on [`Tx`].
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod approvals;
 mod connections;
 mod database;
 mod disks;

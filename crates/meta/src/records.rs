@@ -19,14 +19,14 @@ use crate::{
 };
 
 impl Meta {
-    async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&Read<'_>) -> Result<T, MetaError> + Send + 'static,
     ) -> Result<T, Failure> {
         Ok(self.read(ask)?)
     }
 
-    async fn change<T: Send + 'static>(
+    pub(crate) async fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Tx<'_>) -> Result<T, MetaError> + Send + 'static,
     ) -> Result<T, Failure> {

@@ -11,7 +11,7 @@ use crate::MetaError;
 use crate::id_like::rename_id_like;
 
 /// The format this version writes.
-pub(crate) const FORMAT: i64 = 10;
+pub(crate) const FORMAT: i64 = 11;
 
 /// One migration per format, oldest first. A released one is never changed; new ones are added at the end.
 fn migrations() -> Migrations<'static> {
@@ -34,6 +34,8 @@ fn migrations() -> Migrations<'static> {
         M::up(include_str!("0009.sql")),
         // Adds columns without values, and tables.
         M::up(include_str!("0010.sql")),
+        // Only adds tables and a trigger.
+        M::up(include_str!("0011.sql")),
     ])
 }
 

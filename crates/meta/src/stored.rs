@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use agentiso_core::{
-    DiskId, ImageName, MemoryId, NetworkEntry, NetworkRules, Resources, SessionId, SnapshotId, SnapshotName,
-    WorkspaceId, WorkspaceName, check_labels,
+    ApprovalId, DiskId, ImageName, MemoryId, NetworkEntry, NetworkRules, Resources, SessionId, SnapshotId,
+    SnapshotName, WorkspaceId, WorkspaceName, check_labels,
 };
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -58,7 +58,7 @@ macro_rules! stored_ids {
     )* };
 }
 
-stored_ids! { WorkspaceId SnapshotId DiskId MemoryId SessionId }
+stored_ids! { ApprovalId WorkspaceId SnapshotId DiskId MemoryId SessionId }
 
 macro_rules! stored_names {
     ($($type:ident)*) => { $(

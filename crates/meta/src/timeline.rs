@@ -12,7 +12,7 @@ use crate::{By, Event, EventFilter, MAX_CLIENT, MAX_DETAIL, MetaError, NewEvent,
 impl Read<'_> {
     /// Returns events, newest first.
     pub fn events(&self, filter: EventFilter) -> Result<Vec<Event>, MetaError> {
-        let EventFilter { workspace, before, by, limit } = filter;
+        let EventFilter { workspace, before, by, without, limit } = filter;
         let before = before.unwrap_or(i64::MAX);
         let (session, or_user) = match by {
             By::Anyone => (None, true),
@@ -20,17 +20,24 @@ impl Read<'_> {
             By::SessionOrUser(session) => (Some(Stored(session)), true),
         };
         let whose = "(?1 IS NULL OR session = ?1 OR (?2 AND session IS NULL))";
+        let which = match without {
+            [] => String::new(),
+            // Names of actions are constants of agentiso.
+            names => format!("AND NOT (outcome = 'ok' AND action IN ('{}'))", names.join("', '")),
+        };
         match workspace {
             Some(workspace) => self.all(
                 &format!(
-                    "SELECT * FROM timeline WHERE {whose} AND id < ?3 AND workspace = ?5
+                    "SELECT * FROM timeline WHERE {whose} AND id < ?3 AND workspace = ?5 {which}
                      ORDER BY id DESC LIMIT ?4"
                 ),
                 (session, or_user, before, limit, Stored(workspace)),
                 read,
             ),
             None => self.all(
-                &format!("SELECT * FROM timeline WHERE {whose} AND id < ?3 ORDER BY id DESC LIMIT ?4"),
+                &format!(
+                    "SELECT * FROM timeline WHERE {whose} AND id < ?3 {which} ORDER BY id DESC LIMIT ?4"
+                ),
                 (session, or_user, before, limit),
                 read,
             ),

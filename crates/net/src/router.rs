@@ -124,6 +124,7 @@ pub(crate) struct Shared {
     machines: RwLock<HashMap<Ipv4Addr, Arc<Machine>>>,
     /// In one map, so that several policies change at the same instant.
     policies: RwLock<HashMap<WorkspaceId, Arc<Policy>>>,
+    /// Tells whenever a policy has changed.
     changes: watch::Sender<()>,
 }
 

@@ -35,6 +35,7 @@ pub use agentiso_images::{default_image_name, recipes};
 pub use agentiso_vmm::qemu::process_end;
 pub use agentiso_vmm::{Accel, Machine, VmError};
 pub use clock::BootClock;
+pub use host::HostPackages;
 pub use image_export::ArchiveFormat;
 pub use installation::Installation;
 pub use kernel::KernelBuild;

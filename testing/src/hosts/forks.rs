@@ -34,6 +34,12 @@ pub async fn forks(lab: &HostLab) {
         .map(|fork| fork.result.expect("a fork that was made").0)
         .collect();
     assert_eq!(twins.iter().map(|twin| twin.name.as_str()).collect::<Vec<_>>(), ["twin-1", "twin-2"]);
+    let listed = lab.host.list().await.expect("a list");
+    assert_eq!(
+        listed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
+        ["source", "twin-1", "twin-2"],
+        "forks of one call are listed in order"
+    );
     for twin in &twins {
         a_fork_continues_as_itself(lab, &source, twin, job).await;
     }

@@ -19,7 +19,9 @@ const LINES: &[&str] = &[
     "5. To try several approaches in parallel, workspace_fork makes independent copies of a snapshot, or of the running machine.\n",
     "6. workspace_destroy what you no longer need. A stopped or suspended workspace starts when it is used.\n",
     "7. Workspaces outlive your session: check workspace_list before you create another.\n",
-    "\nWorkspaces have no internet: what they need must be in their image.",
+    "\nWorkspaces have no internet unless it is allowed when they are created.",
+    " network_policy changes what they may reach: a preset, or names of hosts. A refused command says which call allows \
+     it.",
     " file_transfer copies files in and out.",
     " port_forward makes a server in a workspace reachable on 127.0.0.1.",
     " Secrets go in with set_env and are never shown again.",

@@ -1,4 +1,4 @@
-//! Files, logs and diffs of workspaces as MCP resources.
+//! Files, logs, connections and diffs of workspaces as MCP resources.
 
 use std::sync::Arc;
 
@@ -41,6 +41,7 @@ enum Address {
     Workspaces,
     File { workspace: String, path: String },
     Logs { workspace: String },
+    Network { workspace: String },
     Diff { workspace: String, snapshot: String },
 }
 
@@ -53,6 +54,9 @@ impl Address {
         let workspace = decoded(workspace)?;
         if rest == "logs" {
             return Some(Self::Logs { workspace });
+        }
+        if rest == "network" {
+            return Some(Self::Network { workspace });
         }
         if let Some(snapshot) = rest.strip_prefix("diff/") {
             return decoded(snapshot).map(|snapshot| Self::Diff { workspace, snapshot });
@@ -102,6 +106,10 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
             .with_title("Console of a workspace")
             .with_description("The last lines of the serial console and of QEMU's messages.")
             .with_mime_type("text/plain"),
+        ResourceTemplate::new(format!("{ONE}{{ws}}/network"), "network")
+            .with_title("Network connections of a workspace")
+            .with_description("The last connections and refused attempts, with the rule that decided.")
+            .with_mime_type("text/plain"),
         ResourceTemplate::new(format!("{ONE}{{ws}}/diff/{{snapshot}}"), "diff")
             .with_title("What changed since a snapshot")
             .with_description(
@@ -127,6 +135,10 @@ pub(super) async fn read<B: Backend>(
         Address::File { workspace, path } => file(caller, uri, &workspace, &path).await,
         Address::Logs { workspace } => caller
             .call("workspace_logs", json!({"workspace_id": workspace}))
+            .await
+            .map(|answer| ResourceContents::text(answer.text, uri)),
+        Address::Network { workspace } => caller
+            .call("network_log", json!({"workspace_id": workspace}))
             .await
             .map(|answer| ResourceContents::text(answer.text, uri)),
         Address::Diff { workspace, snapshot } => {
@@ -178,6 +190,10 @@ mod tests {
         assert_eq!(
             Address::parse("agentiso://workspace/dev/logs"),
             Some(Address::Logs { workspace: workspace() })
+        );
+        assert_eq!(
+            Address::parse("agentiso://workspace/dev/network"),
+            Some(Address::Network { workspace: workspace() })
         );
         assert_eq!(
             Address::parse("agentiso://workspace/dev/diff/clean"),

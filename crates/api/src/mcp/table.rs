@@ -190,6 +190,18 @@ const IMAGE: Bundle = Bundle {
     otherwise: None,
 };
 
+const INBOX: Bundle = Bundle {
+    name: "inbox",
+    sets: FLAT,
+    title: "See and answer requests for approval",
+    description: "Requests for approval: what a workspace may do only if somebody allows it, such as reaching a refused \
+                  destination. list shows those of this session's workspaces; with request_id and wait_secs it waits \
+                  for the answer. grant (once, workspace, always) and deny answer requests of other sessions, for \
+                  sessions that the operator named (approver); never one's own.",
+    words: &[("list", as_is("inbox_list")), ("grant", as_is("inbox_grant")), ("deny", as_is("inbox_deny"))],
+    otherwise: None,
+};
+
 const BATCH_FORK: Form = Form {
     about: Some((
         "Fork a workspace many times",
@@ -203,11 +215,14 @@ const BATCH_FORK: Form = Form {
     ],
     defaults: &[("snapshot_name", "golden"), ("name_prefix", "worker")],
     without: &["new_name"],
+    unlisted: &["network"],
     needs: &["count"],
     ..as_is("workspace_fork")
 };
 
-const CREATE: Form = Form { unlisted: &["cold", "no_pool", "allow_internet"], ..as_is("workspace_create") };
+const CREATE: Form = Form { unlisted: &["cold", "no_pool", "network"], ..as_is("workspace_create") };
+
+const FORK: Form = Form { unlisted: &["network"], ..as_is("workspace_fork") };
 
 const ADOPT_ALL: Form = Form {
     about: Some((
@@ -220,10 +235,10 @@ const ADOPT_ALL: Form = Form {
 };
 
 /// Tools with several actions.
-static BUNDLES: [Bundle; 4] = [EXEC_BACKGROUND, SNAPSHOT, PORT_FORWARD, IMAGE];
+static BUNDLES: [Bundle; 5] = [EXEC_BACKGROUND, SNAPSHOT, PORT_FORWARD, IMAGE, INBOX];
 
 /// Actions whose own tool offers them in a different form.
-static FORMS: [Form; 2] = [CREATE, EXEC];
+static FORMS: [Form; 3] = [CREATE, FORK, EXEC];
 
 /// Additional tools for single actions.
 static ALIASES: [(&str, Form); 5] = [

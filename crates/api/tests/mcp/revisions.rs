@@ -20,7 +20,7 @@ async fn an_old_client_can_initialize_and_list_tools_resources_and_prompts() {
     assert_eq!(info.server_info.as_ref().unwrap().name, "agentiso");
     assert!(info.instructions.as_ref().unwrap().contains("workspace_create"));
     assert!(client.list_all_tools().await.unwrap().iter().any(|tool| tool.name == "snapshot"));
-    assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 4);
+    assert_eq!(client.list_all_resource_templates().await.unwrap().len(), 5);
     assert!(info.capabilities.prompts.is_some());
     assert!(
         client.list_all_prompts().await.unwrap().iter().any(|prompt| prompt.name == "compare_approaches")

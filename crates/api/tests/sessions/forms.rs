@@ -26,6 +26,12 @@ fn usable(mut arguments: Value, workspace: &str) -> Value {
         ("memory_mb", json!(256)),
         ("disk_gb", json!(10)),
         ("host_port", json!(null)),
+        // A range must have no bits behind its prefix and must not be closed for ever; a preset must be configured.
+        ("allow_cidrs", json!(["10.0.0.0/8"])),
+        ("deny_cidrs", json!(["192.0.2.1"])),
+        ("preset", json!("off")),
+        ("network", json!({ "allow_internet": false })),
+        ("wait_secs", json!(0)),
     ];
     for (name, value) in replaced {
         if let Some(given) = arguments.get_mut(name) {

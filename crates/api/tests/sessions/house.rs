@@ -5,13 +5,13 @@ use std::sync::Arc;
 use agentiso_api::{Answer, Call, EngineBackend, catalogue};
 use agentiso_config::paths::Paths;
 use agentiso_core::action::SnapshotKind;
-use agentiso_core::ports::DiskSource;
+use agentiso_core::ports::{AllowAll, DiskSource};
 use agentiso_core::progress::Silent;
 use agentiso_core::{DiskId, Failure, Resources, SessionId, SnapshotId, WorkspaceId};
-use agentiso_engine::{Caller, Engine};
+use agentiso_engine::{Caller, Engine, Ports};
 use agentiso_meta::{Disk, Meta, SessionKind, Settings, Snapshot, Workspace, WorkspaceState};
 use agentiso_runtime::workspaces::Workspaces;
-use agentiso_runtime::{BootClock, Installation};
+use agentiso_runtime::{BootClock, HostPackages, Installation};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -190,10 +190,18 @@ impl House {
 
 /// Opens the engine of an installation, as the daemon does.
 pub async fn open(installation: &Installation) -> Arc<Engine> {
-    let host = Workspaces::open_to_stay(installation).await.unwrap();
+    let host = Arc::new(Workspaces::open_to_stay(installation).await.unwrap());
     let records = Arc::clone(host.meta());
     let clock = Arc::new(BootClock::open(&installation.paths.home));
-    Engine::open(Arc::new(host), records, clock, installation.engine_settings(Vec::new())).await.unwrap()
+    let ports = Ports {
+        host: Arc::clone(&host) as _,
+        records,
+        clock,
+        policy: Arc::new(AllowAll),
+        network: host,
+        packages: Arc::new(HostPackages),
+    };
+    Engine::open(ports, installation.engine_settings(Vec::new())).await.unwrap()
 }
 
 /// The current time, to the microsecond, as it is stored.

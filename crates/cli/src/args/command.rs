@@ -1,19 +1,19 @@
-//! Flags of verbs that run a command.
+//! Flags of `run`, `exec` and `shell`.
 
 use std::ffi::OsString;
 
 use clap::Args;
 
-use super::Size;
 use super::quantity::seconds;
 use super::values::workspaces;
+use super::{NetworkFlags, Size};
 
-/// What the exit code of such a verb means.
+/// The meaning of their exit codes.
 macro_rules! exit_codes {
     () => {
         "The exit code is the command's own, or 128 plus the signal that ended it.\n\
          125: agentiso failed   126: the command cannot be executed\n\
-         127: the command was not found   124: its time was up"
+         127: the command was not found   124: the time limit expired"
     };
 }
 
@@ -31,6 +31,9 @@ pub struct Run {
     /// The machine.
     #[command(flatten)]
     pub size: Size,
+    /// What it may reach.
+    #[command(flatten)]
+    pub network: Box<NetworkFlags>,
     /// The command and how it runs.
     #[command(flatten)]
     pub command: Command,
@@ -42,8 +45,8 @@ pub struct Run {
     exit_codes!(),
     "\n\nPut agentiso's flags before the command. Everything after the command's name is passed to the command.\n\
      Processes the command leaves in the background keep running. An interrupt ends the command, not the workspace.\n\
-     Of standard input, exec takes only what the command reads; the rest is left for the next command.\n\
-     With --json, output that is not text is in base64, and stdout_encoding or stderr_encoding says so.\n\n\
+     exec takes only as much standard input as the command reads; the rest is left for the next command.\n\
+     With --json, output that is not UTF-8 is encoded as base64, which stdout_encoding or stderr_encoding states.\n\n\
      Examples:\n  \
      agentiso exec web ls -la /srv\n  \
      agentiso exec web --workdir /srv --env DEBUG=1 ./server\n  \
@@ -67,10 +70,10 @@ pub struct Shell {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// Directory in the machine to begin in
+    /// Directory in the machine to start in
     #[arg(long, short, value_name = "DIR")]
     pub workdir: Option<String>,
-    /// User to be: a name in the machine, UID, or UID:GID
+    /// User to run the shell as: a name in the machine, UID, or UID:GID
     #[arg(long, short, value_name = "USER")]
     pub user: Option<String>,
 }
@@ -81,10 +84,10 @@ pub struct Command {
     /// How it runs.
     #[command(flatten)]
     pub conditions: Conditions,
-    /// Gives the command a terminal
+    /// Allocate a terminal for the command
     #[arg(long, short)]
     pub tty: bool,
-    /// Does not read standard input; the command's input is empty
+    /// Do not read standard input; the command's input is empty
     #[arg(long, short = 'n', conflicts_with = "tty")]
     pub no_stdin: bool,
     /// The command and its arguments
@@ -95,7 +98,7 @@ pub struct Command {
 /// How a command runs, in the foreground or as a job.
 #[derive(Args, Debug)]
 pub struct Conditions {
-    /// Sets an environment variable; NAME alone takes its value from this environment
+    /// Set an environment variable; NAME alone takes its value from this environment
     #[arg(long, short, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
     /// Directory in the machine to run the command in
@@ -104,7 +107,7 @@ pub struct Conditions {
     /// User to run the command as: a name in the machine, UID, or UID:GID
     #[arg(long, short, value_name = "USER")]
     pub user: Option<String>,
-    /// Ends the command after this long: 90s, 10m, 1h
+    /// Kill the command after this time: 90s, 10m, 1h
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub timeout: Option<u64>,
 }

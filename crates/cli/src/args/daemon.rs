@@ -1,9 +1,9 @@
-//! Flags of the daemon and of those who speak for agents.
+//! Flags of `daemon` and `serve`.
 
 use agentiso_api::mcp::Selection;
 use clap::{Args, Subcommand};
 
-/// What can be done with the daemon.
+/// Verbs of `daemon`.
 #[derive(Debug, Subcommand)]
 pub enum DaemonVerb {
     /// Start the daemon; commands that need it start it automatically
@@ -12,7 +12,7 @@ pub enum DaemonVerb {
     /// Stop the daemon; machines keep running unless --machines
     #[command(after_help = "Examples:\n  agentiso daemon stop\n  agentiso daemon stop --machines")]
     Stop {
-        /// Stops all machines first
+        /// Stop all machines first
         #[arg(long)]
         machines: bool,
     },
@@ -21,7 +21,7 @@ pub enum DaemonVerb {
     Restart,
     /// Show whether the daemon is running, since when, and where its log is
     #[command(
-        after_help = "The exit code is 1 if it does not run.\n\nExample:\n  agentiso daemon status --json"
+        after_help = "The exit code is 1 if it is not running.\n\nExample:\n  agentiso daemon status --json"
     )]
     Status,
     /// Run the daemon in the foreground until it is interrupted
@@ -35,25 +35,25 @@ pub struct DaemonRun {
     /// Port on 127.0.0.1 for /metrics and /healthz [default: the configured one]
     #[arg(long, value_name = "PORT")]
     pub metrics_port: Option<u16>,
-    /// Says when it can be reached, for the one who started it
+    /// Report to the parent process when the daemon can be reached
     #[arg(long, hide = true)]
     pub detached: bool,
 }
 
 /// Flags of `serve`.
 #[derive(Args, Debug)]
-#[command(after_help = "An MCP client starts this and speaks to it over its standard input and output.\n\
-                        Machines keep running when it ends.\n\n\
+#[command(after_help = "MCP clients start this command and talk to it over standard input and output.\n\
+                        Machines keep running when it exits.\n\n\
                         Example, for a client's configuration:\n  \
                         {\"mcpServers\": {\"agentiso\": {\"command\": \"agentiso\", \"args\": [\"serve\"]}}}\n\n\
                         To see what a client sees:\n  \
                         agentiso serve --tools core")]
 pub struct Serve {
-    /// Tools to list: core, standard or full, optionally with single tools after commas, as in core,snapshot_diff;
+    /// Tools to list: core, standard or full, optionally followed by single tools, as in core,snapshot_diff;
     /// tools that are not listed can still be called
     #[arg(long, value_name = "TOOLS", default_value = "standard", value_parser = selection)]
     pub tools: Selection,
-    /// If the daemon is not running, starts it with metrics on this port of 127.0.0.1
+    /// If the daemon is not running, start it with metrics on this port of 127.0.0.1
     #[arg(long, value_name = "PORT")]
     pub metrics_port: Option<u16>,
 }

@@ -1,4 +1,4 @@
-//! Flags of verbs on files in a workspace.
+//! Flags of commands that work on files of a workspace.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,11 @@ use super::values::{paths, workspaces};
 #[derive(Args, Debug)]
 #[command(
     override_usage = "agentiso cp [OPTIONS] <SRC>... <DST>",
-    after_help = "WS:PATH is a path in a workspace, below the home directory of its root user unless it begins with a \
-                        slash.\nA path here that has a colon in it is written with a slash before the colon: ./a:b.\n\n\
-                        Directories are copied with everything in them. If the destination is a directory, the copy \
-                        gets the source's\nname in it; the source DIR/. copies what is in DIR, and merges it with what \
-                        is there. Permissions and times are\nkept, owners are not. Sockets, pipes and devices are left \
-                        out, and named.\n\n\
+    after_help = "WS:PATH is a path in a workspace. A relative path starts at the home directory of root.\nTo use a local path \
+                        that contains a colon, put a slash before the colon: ./a:b.\n\n\
+                        Directories are copied recursively. If the destination is a directory, the source is copied \
+                        into it; DIR/. copies the contents of DIR and merges them with existing files. Permissions and \
+                        times are kept, owners are not. Sockets, pipes and devices are skipped and listed.\n\n\
                         Examples:\n  \
                         agentiso cp ./src web:/srv/\n  \
                         agentiso cp ./site/. web:/var/www\n  \
@@ -26,7 +25,7 @@ use super::values::{paths, workspaces};
                         tar c . | agentiso cp - web:/tmp/here.tar"
 )]
 pub struct Cp {
-    /// Sources and, last, the destination; - is standard input or output
+    /// Sources, followed by the destination; - is standard input or output
     #[arg(value_name = "PATH", required = true, num_args = 2.., add = paths())]
     pub paths: Vec<PathBuf>,
 }
@@ -52,19 +51,19 @@ pub struct Write {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// Absolute path in the workspace; missing directories are made
+    /// Absolute path in the workspace; missing directories are created
     pub path: String,
-    /// Permissions [default: those of the file that is replaced, else 644]
+    /// Permissions [default: those of the replaced file, otherwise 644]
     #[arg(long, value_name = "OCTAL")]
     pub mode: Option<String>,
-    /// Adds to the file instead of replacing it
+    /// Append to the file instead of replacing it
     #[arg(long, short)]
     pub append: bool,
 }
 
 /// Flags of `edit`.
 #[derive(Args, Debug)]
-#[command(after_help = "OLD must occur exactly once, unless --all.\n\n\
+#[command(after_help = "OLD must occur exactly once, unless --all is given.\n\n\
                         Examples:\n  \
                         agentiso edit web /etc/app.toml 'port = 80' 'port = 8080'\n  \
                         agentiso edit web /etc/hosts old-name new-name --all")]
@@ -80,7 +79,7 @@ pub struct Edit {
     /// The replacement text
     #[arg(allow_hyphen_values = true)]
     pub new: String,
-    /// Replaces every occurrence
+    /// Replace every occurrence
     #[arg(long)]
     pub all: bool,
 }

@@ -13,10 +13,10 @@ pub enum ImageVerb {
     /// Build an image from Debian packages
     #[command(after_help = "Example:\n  agentiso image build debian")]
     Build {
-        /// What to build
+        /// Recipe to build
         #[arg(value_name = "RECIPE")]
         recipe: String,
-        /// How the image is called.
+        /// Name of the image.
         #[command(flatten)]
         new: NewImage,
     },
@@ -25,7 +25,7 @@ pub enum ImageVerb {
     Import {
         /// The tarball, directory or archive
         source: PathBuf,
-        /// How the image is called.
+        /// Name of the image.
         #[command(flatten)]
         new: NewImage,
     },
@@ -34,13 +34,13 @@ pub enum ImageVerb {
     Pull {
         /// Reference: name, name:tag, registry/name:tag or name@digest
         reference: String,
-        /// How the image is called.
+        /// Name of the image.
         #[command(flatten)]
         new: NewImage,
     },
-    /// Make an image of a workspace's files as they are now
+    /// Create an image from the current files of a workspace
     #[command(
-        after_help = "The workspace may run: it stands still for an instant. Memory, variables and snapshots are \
+        after_help = "A running workspace is paused for a moment. Memory, variables and snapshots are \
                             not part of an image.\n\nExample:\n  agentiso image commit web web-ready"
     )]
     Commit {
@@ -49,11 +49,11 @@ pub enum ImageVerb {
         workspace: String,
         /// Name of the image
         name: String,
-        /// Replaces an image of that name
+        /// Replace an existing image of that name
         #[arg(long)]
         replace: bool,
     },
-    /// Write an image to a file that `image import` and other tools read
+    /// Write an image to a file that `image import` and other tools can read
     #[command(after_help = "Examples:\n  agentiso image export debian debian.tar\n  \
                             agentiso image export web --format oci web.tar\n  \
                             agentiso image export debian - | zstd > debian.tar.zst")]
@@ -61,16 +61,16 @@ pub enum ImageVerb {
         /// The image
         #[arg(add = images())]
         name: String,
-        /// The file; - for standard output
+        /// File to write; - is standard output
         file: PathBuf,
-        /// What to write: a tarball of its files, or an OCI archive, which keeps its environment and command
+        /// File format: a tarball of the files, or an OCI archive, which also has the environment and command
         #[arg(long, value_enum, default_value_t)]
         format: ExportFormat,
     },
     /// List images
     #[command(visible_alias = "list", after_help = "Example:\n  agentiso image ls")]
     Ls {
-        /// How it is printed.
+        /// Output format.
         #[command(flatten)]
         only: Names,
     },
@@ -93,18 +93,18 @@ pub enum ImageVerb {
     },
 }
 
-/// Flags of everything that makes an image.
+/// Flags of all verbs that create an image.
 #[derive(Args, Debug)]
 pub struct NewImage {
-    /// Name of the image [default: made from where it comes from]
+    /// Name of the image [default: derived from the source]
     #[arg(long, short)]
     pub name: Option<String>,
-    /// Replaces an image of that name
+    /// Replace an existing image of that name
     #[arg(long)]
     pub replace: bool,
 }
 
-/// What an image is written as.
+/// File format of an exported image.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum ExportFormat {
     /// A tarball of its files

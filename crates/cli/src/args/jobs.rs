@@ -8,7 +8,7 @@ use super::values::{Names, workspaces};
 /// Verbs of `jobs`.
 #[derive(Debug, Subcommand)]
 pub enum JobVerb {
-    /// Start a command and leave it running; a single argument is run by the shell
+    /// Start a command in the background; a single argument is run by the shell
     Start(StartJob),
     /// List the jobs of a workspace
     #[command(
@@ -19,17 +19,17 @@ pub enum JobVerb {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// How it is printed.
+        /// Output format.
         #[command(flatten)]
         only: Names,
     },
-    /// Show what a job printed, the newest 1 MiB
+    /// Show the output of a job, at most the last 1 MiB
     #[command(after_help = "Examples:\n  agentiso jobs logs web 1\n  agentiso jobs logs web 1 --follow")]
     Logs {
         /// The job.
         #[command(flatten)]
         job: OneJob,
-        /// Keeps printing until the job ends
+        /// Keep printing until the job ends
         #[arg(long, short)]
         follow: bool,
     },
@@ -65,7 +65,7 @@ pub struct OneJob {
 /// Flags of `jobs start`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A job keeps running when this command ends, through snapshots too. It ends with its machine.\n\n\
+    after_help = "A job keeps running when this command exits, and continues in restored snapshots with memory. It ends with its machine.\n\n\
                         Examples:\n  \
                         agentiso jobs start web make -j4\n  \
                         agentiso jobs start web 'while :; do date; sleep 1; done'"

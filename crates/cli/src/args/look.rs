@@ -1,4 +1,4 @@
-//! Flags of verbs that only look.
+//! Flags of `logs`, `stats` and `timeline`.
 
 use clap::Args;
 
@@ -6,16 +6,16 @@ use super::values::workspaces;
 
 /// Flags of `logs`.
 #[derive(Args, Debug)]
-#[command(after_help = "This is the machine's serial console. What commands printed is not there.\n\n\
+#[command(after_help = "Shows the machine's serial console. It does not contain the output of commands.\n\n\
                         Examples:\n  agentiso logs web\n  agentiso logs web -n 20 --follow")]
 pub struct Logs {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// The last so many lines
+    /// Number of lines to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub lines: u32,
-    /// Keeps printing new output until it is interrupted
+    /// Keep printing new output until interrupted
     #[arg(long, short, conflicts_with = "json")]
     pub follow: bool,
 }
@@ -23,15 +23,15 @@ pub struct Logs {
 /// Flags of `stats`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "MEMORY is what only this workspace uses of the host's memory, OF the memory it was given. CPU is in percent of one\n\
-                        processor. On a terminal the view is live until it is interrupted.\n\n\
+    after_help = "MEMORY is host memory used by this workspace alone; OF is the memory size of the workspace. CPU is in percent of one \
+                        processor. On a terminal the view is updated until interrupted.\n\n\
                         Examples:\n  agentiso stats\n  agentiso stats web --once\n  agentiso stats --json"
 )]
 pub struct Stats {
-    /// The workspaces [default: all that run]
+    /// The workspaces [default: all running ones]
     #[arg(value_name = "WS", add = workspaces())]
     pub workspaces: Vec<String>,
-    /// Shows it once
+    /// Print once and exit
     #[arg(long)]
     pub once: bool,
 }
@@ -39,14 +39,17 @@ pub struct Stats {
 /// Flags of `timeline`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Actions of all clients, newest first. Secrets and file contents are not recorded.\n\n\
-                        Examples:\n  agentiso timeline\n  agentiso timeline web -n 5"
+    after_help = "Changes by all clients and refused calls, newest first. Secrets and file contents are not recorded.\n\n\
+                        Examples:\n  agentiso timeline\n  agentiso timeline web -n 5 --all"
 )]
 pub struct Timeline {
     /// The workspace; a removed one by its id [default: all]
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: Option<String>,
-    /// The last so many events
+    /// Also show successful calls that only read
+    #[arg(long, short)]
+    pub all: bool,
+    /// Number of events to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub limit: u32,
 }

@@ -7,6 +7,7 @@ mod image;
 mod jobs;
 mod kernel;
 mod look;
+mod network;
 mod older;
 mod quantity;
 mod shells;
@@ -28,6 +29,7 @@ pub use self::image::{ExportFormat, ImageVerb, NewImage};
 pub use self::jobs::{JobVerb, OneJob, StartJob};
 pub use self::kernel::{BuildKernel, KernelVerb, WhichKernel};
 pub use self::look::{Logs, Stats, Timeline};
+pub use self::network::{Inbox, InboxVerb, NetVerb, NetworkFlags};
 pub use self::older::modern;
 pub use self::quantity::PortPair;
 pub use self::shells::{Completions, Man};
@@ -49,13 +51,13 @@ pub use self::workspace::{
     max_term_width = 100
 )]
 pub struct Cli {
-    /// Prints results and errors as JSON on standard output
+    /// Print results and errors as JSON on standard output
     #[arg(long, global = true, overrides_with = "json")]
     pub json: bool,
-    /// Shows no progress
+    /// Do not show progress
     #[arg(long, short, global = true, overrides_with = "quiet")]
     pub quiet: bool,
-    /// Reads this configuration file
+    /// Configuration file to use
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What to do.
@@ -66,13 +68,13 @@ pub struct Cli {
 /// Flags of `recover`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "When state.db is missing or from another installation, the disks it does not know are moved to \
-                        lost/ in the data directory. Without --apply this only lists what can be taken back. The \
-                        exit code is 1 if a workspace could not be taken back.\n\n\
+    after_help = "If state.db is missing or belongs to another installation, unknown disks are moved to lost/ in \
+                        the data directory. Without --apply this command only lists what can be recovered. The \
+                        exit code is 1 if a workspace could not be recovered.\n\n\
                         Examples:\n  agentiso recover\n  agentiso recover --apply"
 )]
 pub struct Recover {
-    /// Re-adopts everything that can be
+    /// Recover everything that is listed
     #[arg(long)]
     pub apply: bool,
 }
@@ -83,16 +85,16 @@ pub struct Recover {
                         agentiso init --zfs-pool tank\n  \
                         agentiso init --pool-path /var/lib/agentiso-pool.img --pool-size 50")]
 pub struct Init {
-    /// Image to prepare, and in a new installation the default [default: the configured one, debian]
+    /// Image to prepare; in a new installation it becomes the default [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME")]
     pub image: Option<String>,
-    /// ZFS pool for disks; they are kept in its dataset agentiso
+    /// ZFS pool for disks, which are stored in its dataset agentiso
     #[arg(long, value_name = "NAME")]
     pub zfs_pool: Option<String>,
-    /// Creates that pool [default name: agentiso] on an empty device, or in a new file
+    /// Create that pool [default name: agentiso] on an empty device, or in a new file
     #[arg(long, value_name = "FILE|DEVICE")]
     pub pool_path: Option<PathBuf>,
-    /// Size of that file in GiB; only what is written takes space [default: most of what is free, 100 at most]
+    /// Size of that file in GiB; it is sparse [default: most of the free space, at most 100]
     #[arg(long, value_name = "GIB", requires = "pool_path", value_parser = clap::value_parser!(u32).range(1..))]
     pub pool_size: Option<u32>,
 }
@@ -101,10 +103,10 @@ pub struct Init {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  agentiso bench --short --rounds 3")]
 pub struct Bench {
-    /// How often each start is measured
+    /// Number of measurements of each start
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Leaves out what takes minutes: 10,000 commands, a 4 GiB file, twenty machines
+    /// Skip measurements that take minutes: 10,000 commands, a 4 GiB file, twenty machines
     #[arg(long)]
     pub short: bool,
 }

@@ -1,7 +1,7 @@
-//! Command lines as older versions, and people used to other programs, write them.
+//! Translates command lines of older versions, and habits from other programs.
 //!
-//! Everything is `NOUN VERB WS` now. Before, `jobs` and `forward` had the workspace first and `forward` had flags for
-//! verbs. Scripts still say so, and are understood:
+//! The grammar is `NOUN VERB WS`. In older versions `jobs` and `forward` had the workspace first, and `forward` had flags
+//! for verbs. These forms are still accepted:
 //!
 //! ```text
 //! jobs WS                   jobs ls WS
@@ -11,7 +11,7 @@
 //! forward WS --rm PORT      forward rm WS PORT
 //! ```
 //!
-//! `-q` and `--quiet` behind a verb that lists mean `--names`, as with docker; before the verb they silence progress.
+//! `-q` and `--quiet` after a verb that lists mean `--names`, as with docker; before the verb they disable progress.
 
 use std::ffi::{OsStr, OsString};
 
@@ -22,12 +22,12 @@ const JOBS: &[&str] = &["start", "ls", "list", "logs", "kill", "wait", "help"];
 /// The verbs of `forward`, with their aliases.
 const FORWARD: &[&str] = &["add", "ls", "list", "rm", "remove", "delete", "help"];
 
-/// The same command line in today's grammar.
+/// The same command line in the current grammar.
 pub fn modern(words: Vec<OsString>) -> Vec<OsString> {
     quiet_lists(verbs_first(words))
 }
 
-/// Says `--names` for `-q` behind a verb that lists.
+/// Replaces `-q` after a verb that lists with `--names`.
 fn quiet_lists(mut words: Vec<OsString>) -> Vec<OsString> {
     let Some(first) = next_word(&words, 1) else { return words };
     let verb = match words[first].to_str() {

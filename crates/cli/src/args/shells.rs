@@ -1,4 +1,4 @@
-//! Flags of what makes agentiso at home in a shell.
+//! Flags of `completions` and `man`.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct Completions {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  agentiso man ~/.local/share/man/man1")]
 pub struct Man {
-    /// Directory for the pages; made if it is missing
+    /// Directory for the pages; created if missing
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
 }

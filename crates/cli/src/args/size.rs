@@ -1,4 +1,4 @@
-//! What a machine is made of.
+//! Image and size of a machine.
 
 use clap::Args;
 
@@ -11,7 +11,7 @@ pub struct Size {
     /// Image to start from [default: the configured one, debian]
     #[arg(long, short, value_name = "NAME", add = images())]
     pub image: Option<String>,
-    /// Virtual processors [default: 2 under KVM, 1 where processors are emulated]
+    /// Virtual CPUs [default: 2 with KVM, 1 with emulation]
     #[arg(long, value_name = "N")]
     pub vcpus: Option<u32>,
     /// Memory: 512M, 2G; a plain number is in MiB
@@ -20,7 +20,7 @@ pub struct Size {
     /// Size of the root file system: 20G; a plain number is in GiB
     #[arg(long, short, value_name = "SIZE", value_parser = gibibytes)]
     pub disk: Option<u32>,
-    /// Boots a kernel instead of cloning a template
+    /// Boot a kernel instead of cloning a template
     #[arg(long)]
     pub cold: bool,
 }

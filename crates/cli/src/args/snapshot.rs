@@ -12,20 +12,20 @@ pub enum SnapshotVerb {
     /// List the snapshots of a workspace as a tree
     #[command(
         visible_alias = "list",
-        after_help = "A * marks the snapshot the workspace stands on. USED is what removing a snapshot would \
-                            free, REFERENCED\nall that it holds, its own or shared.\n\nExample:\n  agentiso snapshot ls web"
+        after_help = "A * marks the snapshot that the current state is based on. USED is what removing a \
+                            snapshot would free, REFERENCED its full size including data shared with others.\n\nExample:\n  agentiso snapshot ls web"
     )]
     Ls {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// How it is printed.
+        /// Output format.
         #[command(flatten)]
         only: Names,
     },
     /// Roll a workspace back to a snapshot; newer snapshots are kept
     Restore(Restore),
-    /// Show what changed between two snapshots, or since one, file by file
+    /// Show which files changed between two snapshots, or since a snapshot
     Diff(Compare),
     /// Remove a snapshot; refused while forks need it
     #[command(visible_alias = "delete", after_help = "Example:\n  agentiso snapshot rm web before-upgrade")]
@@ -50,10 +50,10 @@ pub struct TakeSnapshot {
     pub workspace: String,
     /// Name of the snapshot
     pub name: String,
-    /// Takes memory too, so that processes go on where they were when it is restored
+    /// Include memory, so that restoring the snapshot continues the running processes
     #[arg(long, short)]
     pub memory: bool,
-    /// What it is for
+    /// Description
     #[arg(long, short, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub description: String,
 }
@@ -61,8 +61,8 @@ pub struct TakeSnapshot {
 /// Flags of `snapshot restore`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "With memory, processes go on where they were. Without, a workspace that runs is started \
-                        anew on\nthe snapshot's disk, and one that is stopped stays stopped.\n\n\
+    after_help = "If the snapshot has memory, its processes continue. Otherwise a running workspace is restarted \
+                        from the snapshot's disk, and a stopped one stays stopped.\n\n\
                         Examples:\n  \
                         agentiso snapshot restore web before-upgrade\n  \
                         agentiso snapshot restore web before-upgrade --disk-only"
@@ -74,19 +74,21 @@ pub struct Restore {
     /// The snapshot
     #[arg(add = snapshots())]
     pub name: String,
-    /// Takes back the disk alone, even if the snapshot has memory
+    /// Restore only the disk, even if the snapshot has memory
     #[arg(long)]
     pub disk_only: bool,
 }
 
 /// Flags of `snapshot diff`.
 #[derive(Args, Debug)]
-#[command(after_help = "A is added, D removed, M modified, R renamed. Times alone are no change.\n\n\
+#[command(
+    after_help = "A is added, D removed, M modified, R renamed. Files of which only the times changed are not listed.\n\n\
                         Examples:\n  \
                         agentiso snapshot diff web clean                  since the snapshot clean\n  \
                         agentiso snapshot diff web clean broken --under /etc\n  \
                         agentiso snapshot diff web clean now --file /etc/hosts\n  \
-                        agentiso snapshot diff web clean web-1:now        against a fork")]
+                        agentiso snapshot diff web clean web-1:now        against a fork"
+)]
 pub struct Compare {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
@@ -94,13 +96,13 @@ pub struct Compare {
     /// A snapshot
     #[arg(value_name = "A", add = snapshots())]
     pub before: String,
-    /// Another snapshot, or now; OTHER:NAME and OTHER:now are those of another workspace
+    /// Another snapshot, or now; OTHER:NAME and OTHER:now refer to another workspace
     #[arg(value_name = "B", default_value = "now", add = snapshots())]
     pub after: String,
-    /// Only this path and what is below it
+    /// Only this path and everything below it
     #[arg(long, value_name = "PATH", conflicts_with = "file")]
     pub under: Option<String>,
-    /// Shows how the text of this file changed
+    /// Show how the text of this file changed
     #[arg(long, value_name = "PATH")]
     pub file: Option<String>,
 }

@@ -8,7 +8,7 @@ use crate::completions::{image_names, places, snapshot_names, workspace_names};
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Names {
-    /// Prints only names or numbers, one per line; -q after the verb does the same
+    /// Print only names or numbers, one per line; -q after the verb does the same
     #[arg(long)]
     pub names: bool,
 }
@@ -28,7 +28,7 @@ pub fn images() -> ArgValueCompleter {
     ArgValueCompleter::new(image_names)
 }
 
-/// Completes paths, of this machine and, behind `WS:`, of a workspace.
+/// Completes paths of the host and, after `WS:`, of a workspace.
 pub fn paths() -> ArgValueCompleter {
     ArgValueCompleter::new(places)
 }
@@ -37,7 +37,7 @@ pub fn paths() -> ArgValueCompleter {
 pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("it must be KEY=VALUE".to_owned()),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }
 

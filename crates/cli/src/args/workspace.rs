@@ -1,12 +1,12 @@
-//! Flags of verbs on workspaces as a whole.
+//! Flags of commands that work on whole workspaces.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::Size;
 use super::quantity::{PortPair, gibibytes, mebibytes, ports, seconds, seconds_or_zero};
 use super::values::{Names, key_value, snapshots, workspaces};
+use super::{NetworkFlags, Size};
 
 /// A workspace and nothing else.
 #[derive(Args, Debug)]
@@ -35,22 +35,18 @@ pub struct Selection {
 #[derive(Debug, Subcommand)]
 pub enum WorkspaceVerb {
     /// Write a workspace's files, size and labels to an archive
-    #[command(
-        after_help = "The workspace may run: it stands still for an instant. Memory, variables, snapshots and \
-                            forwards are not exported.\n\nExample:\n  agentiso workspace export web web.agentiso"
-    )]
+    #[command(after_help = "A running workspace is paused for a moment. Memory, variables, snapshots and \
+                            forwards are not exported.\n\nExample:\n  agentiso workspace export web web.agentiso")]
     Export {
         /// The workspace: its name, its id, or at least 6 digits of its short id
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// The archive; what is there is replaced
+        /// Archive to write; an existing file is replaced
         file: PathBuf,
     },
-    /// Make a workspace from an archive that export wrote, and start it
-    #[command(
-        after_help = "Its files become an image of its own, NAME-import, which stays when the workspace is \
-                            removed.\n\nExample:\n  agentiso workspace import web.agentiso --name copy"
-    )]
+    /// Create a workspace from an exported archive, and start it
+    #[command(after_help = "Its files become a new image, NAME-import, which is kept when the workspace is \
+                            removed.\n\nExample:\n  agentiso workspace import web.agentiso --name copy")]
     Import {
         /// The archive
         file: PathBuf,
@@ -91,42 +87,46 @@ pub struct Resume {
 #[derive(Args, Debug)]
 #[command(
     after_help = "With a command, create runs it in the new workspace, as exec does, and the exit code is the \
-                        command's.\nIf a variable or a port is refused, no workspace is left behind.\n\n\
+                        command's. If a variable or a port is rejected, no workspace is created.\n\n\
                         Examples:\n  \
                         agentiso create --name web\n  \
                         agentiso create --name big --vcpus 4 --memory 4G --disk 40G\n  \
                         agentiso create --label team=blue --ttl 1h --idle-stop 10m\n  \
+                        agentiso create --name build --net packages\n  \
                         agentiso create --name app --env STAGE=test --forward 8080:80 -- python3 --version"
 )]
 pub struct Create {
-    /// Name of the workspace, and its host name [default: made up]
+    /// Name of the workspace, also used as its host name [default: generated]
     #[arg(long, short)]
     pub name: Option<String>,
     /// The machine.
     #[command(flatten)]
     pub size: Size,
-    /// Starts a machine even if the pool has one ready
+    /// What it may reach.
+    #[command(flatten)]
+    pub network: Box<NetworkFlags>,
+    /// Start a new machine even if the pool has one ready
     #[arg(long)]
     pub no_pool: bool,
     /// Label to set; may be given more than once
     #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
     pub labels: Vec<(String, String)>,
-    /// Removes it after this long: 90s, 10m, 1h, 2d
+    /// Remove it after this time: 90s, 10m, 1h, 2d
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub ttl: Option<u64>,
-    /// Stops it after this long without use
+    /// Stop it after this time without use
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub idle_stop: Option<u64>,
-    /// Starts it again when the host or the daemon starts, unless it was stopped on purpose
+    /// Start it when the host or the daemon starts, unless it was stopped explicitly
     #[arg(long)]
     pub restart: bool,
-    /// Sets a variable for every command in it; NAME alone takes its value from this environment
+    /// Set a variable for every command in it; NAME alone takes its value from this environment
     #[arg(long, short, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
-    /// Forwards a port of 127.0.0.1 to a port of the workspace; PORT alone takes a free port of the host
+    /// Forward a port of 127.0.0.1 to a port of the workspace; PORT alone uses a free port of the host
     #[arg(long, short = 'p', value_name = "[HOST:]PORT", value_parser = ports)]
     pub forward: Vec<PortPair>,
-    /// A command to run in it, and its arguments
+    /// Command to run in it, and its arguments
     #[arg(last = true, value_name = "CMD")]
     pub words: Vec<std::ffi::OsString>,
 }
@@ -136,7 +136,7 @@ pub struct Create {
 #[command(after_help = "Examples:\n  \
                         agentiso ls\n  \
                         agentiso ls --state running --label team=blue\n  \
-                        agentiso ls -q                            only the names\n  \
+                        agentiso ls -q                            names only\n  \
                         agentiso ls --json | jq -r '.workspaces[].name'")]
 pub struct Ls {
     /// Only workspaces with this label; may be given more than once
@@ -145,7 +145,7 @@ pub struct Ls {
     /// Only workspaces in this state
     #[arg(long, short, value_enum)]
     pub state: Option<State>,
-    /// How it is printed.
+    /// Output format.
     #[command(flatten)]
     pub only: Names,
 }
@@ -180,23 +180,25 @@ pub struct Stop {
     /// Which workspaces.
     #[command(flatten)]
     pub which: Selection,
-    /// Kills the machine instead of asking it to power off
+    /// Kill the machine instead of asking it to power off
     #[arg(long, short)]
     pub force: bool,
-    /// Kills the machine if it has not powered off after this long [default: the configured time]
+    /// Kill the machine if it has not powered off after this time [default: the configured time]
     #[arg(long, value_name = "TIME", value_parser = seconds_or_zero, conflicts_with = "force")]
     pub timeout: Option<u64>,
 }
 
 /// Flags of `rm`.
 #[derive(Args, Debug)]
-#[command(after_help = "Nothing is removed if one of the workspaces is running, unless --force.\n\n\
+#[command(
+    after_help = "Nothing is removed if one of the workspaces is running, unless --force is given.\n\n\
                         Examples:\n  \
                         agentiso rm web\n  \
                         agentiso rm --force web web-1 web-2\n  \
-                        agentiso rm --force --label team=blue")]
+                        agentiso rm --force --label team=blue"
+)]
 pub struct Rm {
-    /// Also removes running workspaces
+    /// Also remove running workspaces
     #[arg(long, short)]
     pub force: bool,
     /// Which workspaces.
@@ -207,7 +209,8 @@ pub struct Rm {
 /// Flags of `prune`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Asks before it removes anything, unless --force. Running and suspended workspaces are kept.\n\n\
+    after_help = "Asks for confirmation unless --force is given; the exit code is 1 if the answer is no. Running and suspended \
+                        workspaces are kept.\n\n\
                         Examples:\n  \
                         agentiso prune --dry-run\n  \
                         agentiso prune --force --unused-for 7d\n  \
@@ -217,13 +220,13 @@ pub struct Prune {
     /// Only workspaces with this label; may be given more than once
     #[arg(long = "label", short, value_name = "KEY=VALUE", value_parser = key_value)]
     pub labels: Vec<(String, String)>,
-    /// Only workspaces that nobody has used for this long: 12h, 7d
+    /// Only workspaces that have not been used for this time: 12h, 7d
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub unused_for: Option<u64>,
-    /// Shows what would be removed, and removes nothing
+    /// Show what would be removed without removing it
     #[arg(long)]
     pub dry_run: bool,
-    /// Does not ask for confirmation
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub force: bool,
 }
@@ -231,7 +234,7 @@ pub struct Prune {
 /// Flags of `update`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Memory and processors change when the workspace is started next; one that is stopped has the \
+    after_help = "Changes of memory and CPUs take effect at the next start; a stopped workspace has the \
                         new size at once.\nA time of 0 means never.\n\n\
                         Examples:\n  \
                         agentiso update web --memory 2G --vcpus 2\n  \
@@ -251,19 +254,19 @@ pub struct Update {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 pub struct Changes {
-    /// Virtual processors
+    /// Virtual CPUs
     #[arg(long, value_name = "N")]
     pub vcpus: Option<u32>,
     /// Memory: 512M, 2G; a plain number is in MiB
     #[arg(long, short, value_name = "SIZE", value_parser = mebibytes)]
     pub memory: Option<u32>,
-    /// Removes it after this long from now: 90s, 10m, 1h, 2d
+    /// Remove it after this time, counted from now: 90s, 10m, 1h, 2d
     #[arg(long, value_name = "TIME", value_parser = seconds_or_zero)]
     pub ttl: Option<u64>,
-    /// Stops it after this long without use
+    /// Stop it after this time without use
     #[arg(long, value_name = "TIME", value_parser = seconds_or_zero)]
     pub idle_stop: Option<u64>,
-    /// Whether it is started when the host or the daemon starts, unless it was stopped on purpose
+    /// Whether to start it when the host or the daemon starts, unless it was stopped explicitly
     #[arg(long, value_enum)]
     pub restart: Option<Switch>,
 }
@@ -271,16 +274,16 @@ pub struct Changes {
 /// On or off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Switch {
-    /// Starts with the host or the daemon
+    /// Start with the host or the daemon
     Yes,
-    /// Does not
+    /// Do not start automatically
     No,
 }
 
 /// Flags of `fork`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The source keeps running. The exit code is 1 if any of the forks could not be made.\n\n\
+    after_help = "The source keeps running. The exit code is 1 if any of the forks could not be created.\n\n\
                         Examples:\n  \
                         agentiso fork web\n  \
                         agentiso fork web before-upgrade --name attempt\n  \
@@ -290,34 +293,37 @@ pub struct Fork {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// One of its snapshots [default: as it is now]
+    /// One of its snapshots [default: the current state]
     #[arg(add = snapshots())]
     pub snapshot: Option<String>,
-    /// Name of the fork, or what the names of several begin with [default: the workspace's]
+    /// Name of the fork, or the prefix of the names of several [default: the workspace's name]
     #[arg(long, short)]
     pub name: Option<String>,
-    /// How many, 1 to 100
+    /// Number of forks, 1 to 100
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub count: u32,
-    /// If one cannot be made, makes none
+    /// If one fork fails, create none
     #[arg(long)]
     pub all_or_nothing: bool,
-    /// Boots the fork from the snapshot's disk, without its memory
+    /// Boot the fork from the snapshot's disk, without its memory
     #[arg(long, requires = "snapshot")]
     pub disk_only: bool,
+    /// What the forks may reach, if not the same as the workspace.
+    #[command(flatten)]
+    pub network: Box<NetworkFlags>,
 }
 
 /// Flags of `grant`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The session owns it from then on, and it counts against its quota. Variables that sessions had set are \
-                        cleared, those of the user stay.\n\nExample:\n  agentiso grant web 1f6c0a2e"
+    after_help = "The session becomes its owner, and it counts against the session's quota. Variables set by sessions are \
+                        cleared; those set by the user stay.\n\nExample:\n  agentiso grant web 1f6c0a2e"
 )]
 pub struct Grant {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// The session's id, or the beginning of it: `agentiso sessions` shows all
+    /// Id of the session, or its first characters; `agentiso sessions` lists them
     pub session: String,
 }
 
@@ -356,7 +362,7 @@ pub struct Label {
 pub enum ForwardVerb {
     /// Forward a port of 127.0.0.1 to a port of a workspace
     #[command(
-        after_help = "Works without any network in the workspace. A forward stays until it is removed.\n\n\
+        after_help = "Forwards work without a network in the workspace, and stay until they are removed.\n\n\
                         Examples:\n  \
                         agentiso forward add web 80               on a free port of the host\n  \
                         agentiso forward add web 8080:80"
@@ -365,7 +371,7 @@ pub enum ForwardVerb {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// Port of the workspace, and before it the port of 127.0.0.1, at least 1024 [default: a free one]
+        /// Port of the workspace, optionally preceded by the port of 127.0.0.1, at least 1024 [default: a free one]
         #[arg(value_name = "[HOST:]PORT", value_parser = ports)]
         ports: PortPair,
     },
@@ -375,7 +381,7 @@ pub enum ForwardVerb {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// How it is printed.
+        /// Output format.
         #[command(flatten)]
         only: Names,
     },
@@ -390,7 +396,7 @@ pub enum ForwardVerb {
         /// The workspace
         #[arg(value_name = "WS", add = workspaces())]
         workspace: String,
-        /// Port of the workspace, and before it the port of 127.0.0.1 [default: all of them]
+        /// Port of the workspace, optionally preceded by the port of 127.0.0.1 [default: all of them]
         #[arg(value_name = "[HOST:]PORT", value_parser = ports)]
         ports: PortPair,
     },
@@ -398,16 +404,18 @@ pub enum ForwardVerb {
 
 /// Flags of `env`.
 #[derive(Args, Debug)]
-#[command(after_help = "Every later command gets them. They are kept in memory only, and never shown.\n\n\
+#[command(
+    after_help = "Variables are set for every later command. Values are kept in memory only and never shown.\n\n\
                         Examples:\n  \
                         agentiso env web                          list the names\n  \
                         agentiso env web STAGE=test TOKEN         TOKEN takes its value from this environment\n  \
-                        agentiso env web STAGE-")]
+                        agentiso env web STAGE-"
+)]
 pub struct Env {
     /// The workspace
     #[arg(value_name = "WS", add = workspaces())]
     pub workspace: String,
-    /// Variables to set, NAME alone takes its value from this environment; NAME- removes a variable
+    /// Variables to set; NAME alone takes its value from this environment; NAME- removes a variable
     #[arg(value_name = "NAME[=VALUE] | NAME-")]
     pub changes: Vec<String>,
 }

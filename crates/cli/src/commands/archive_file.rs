@@ -20,9 +20,9 @@ impl Target {
     pub fn open(path: &Path) -> Result<(Self, Box<dyn Write + Send>), Failure> {
         if path == Path::new("-") {
             if io::stdout().is_terminal() {
-                let message = "an archive is not for a terminal";
+                let message = "refusing to write an archive to a terminal";
                 return Err(Failure::new(Code::InvalidArgument, message)
-                    .with_remedy("give a file, or send standard output to one"));
+                    .with_remedy("name a file, or redirect standard output"));
             }
             return Ok((Self::Stdout, Box::new(io::stdout())));
         }

@@ -57,8 +57,8 @@ async fn stop(here: &Paths, machines: bool) -> Result<bool, Failure> {
     if let Some(pid) = pid
         && tokio::time::timeout(PATIENCE, process_end(pid)).await.is_err()
     {
-        let message = format!("the daemon did not end within {} s", PATIENCE.as_secs());
-        return Err(Failure::new(Code::Timeout, message).with_remedy(format!("end it yourself: kill {pid}")));
+        let message = format!("the daemon did not exit within {} s", PATIENCE.as_secs());
+        return Err(Failure::new(Code::Timeout, message).with_remedy(format!("kill it: kill {pid}")));
     }
     Ok(true)
 }

@@ -31,10 +31,12 @@ fn change(text: &str) -> Result<(String, Option<String>), Failure> {
     }
     match std::env::var(text) {
         Ok(value) => Ok((text.to_owned(), Some(value))),
-        Err(std::env::VarError::NotPresent) => Err(invalid(format!("the variable {text} is not set here"))
-            .with_remedy(format!("say {text}=VALUE, or {text}- to remove it"))),
+        Err(std::env::VarError::NotPresent) => {
+            Err(invalid(format!("the variable {text} is not set in this environment"))
+                .with_remedy(format!("use {text}=VALUE to set it, or {text}- to remove it")))
+        }
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(invalid(format!("the variable {text} is not text here")))
+            Err(invalid(format!("the value of the variable {text} is not UTF-8")))
         }
     }
 }

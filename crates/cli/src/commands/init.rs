@@ -23,7 +23,7 @@ pub async fn init(installation: &Installation, flags: args::Init, output: Output
         false => {
             progress.step("Pool", None);
             let dataset = use_zpool(&installation.paths, &request)?;
-            progress.done(&format!("disks are kept in {dataset}"));
+            progress.done(&format!("disks are stored in {dataset}"));
             Installation::open(installation.paths.clone())?
         }
     };
@@ -40,7 +40,7 @@ pub async fn init(installation: &Installation, flags: args::Init, output: Output
         }
         let (image, config) = (&prepared.image, prepared.config.display());
         writeln!(out, "Try: agentiso run --image {image} -- uname -a")?;
-        writeln!(out, "To start from it by default, set image = \"{image}\" under [defaults] in {config}.")
+        writeln!(out, "To use it by default, set image = \"{image}\" under [defaults] in {config}.")
     })?;
     Ok(0)
 }

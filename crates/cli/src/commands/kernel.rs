@@ -54,10 +54,10 @@ fn ls(installation: &Installation, output: Output) -> Result<(), Failure> {
         match &all.unfinished_build {
             Some(_) if all.build_under_way => writeln!(out, "A kernel is being built."),
             Some(path) => {
-                writeln!(out, "A build was begun in {}.", path.display())?;
+                writeln!(out, "There is an unfinished build in {}.", path.display())?;
                 writeln!(
                     out,
-                    "'agentiso image kernel build' continues it; to give it up, remove that directory."
+                    "'agentiso image kernel build' continues it; to discard it, remove that directory."
                 )
             }
             None => Ok(()),
@@ -99,7 +99,7 @@ async fn choose(installation: &Installation, which: WhichKernel, output: Output)
 fn tell_chosen(out: &mut Stream, kernel: &KernelInfo) -> io::Result<()> {
     let (kind, version, size) = (word(kernel.kind), &kernel.version, bytes(kernel.bytes));
     if kernel.in_use {
-        writeln!(out, "New machines start with the {kind} kernel {version} ({size}).")
+        writeln!(out, "New machines use the {kind} kernel {version} ({size}).")
     } else {
         writeln!(
             out,
@@ -112,10 +112,8 @@ fn tell_chosen(out: &mut Stream, kernel: &KernelInfo) -> io::Result<()> {
 /// What was compiled is not lost.
 fn resumable(failure: Failure) -> Failure {
     match failure.code() {
-        Code::Cancelled => {
-            Failure::new(Code::Cancelled, "interrupted; the kernel in use is the same as before")
-                .with_remedy("the same command continues where it stopped")
-        }
+        Code::Cancelled => Failure::new(Code::Cancelled, "interrupted; the kernel in use has not changed")
+            .with_remedy("the same command continues where it stopped"),
         _ => failure,
     }
 }

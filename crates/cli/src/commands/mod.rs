@@ -16,6 +16,7 @@ mod forward;
 mod grant;
 mod grow;
 mod image;
+mod inbox;
 mod init;
 mod interrupt;
 mod jobs;
@@ -23,6 +24,7 @@ mod kernel;
 mod label;
 mod logs;
 mod man;
+mod net;
 mod read;
 mod recover;
 mod rename;
@@ -51,9 +53,9 @@ use self::waiting::waiting;
 verbs::verbs! {
     /// Run a command in a new machine, and remove the machine when the command ends
     Run(args::Run) => client(run::run),
-    /// Create a workspace: a machine that keeps running, with a disk of its own
+    /// Create a workspace: a persistent machine with its own disk
     Create(args::Create) => client(workspace::create),
-    /// List workspaces, forks below their sources
+    /// List workspaces, with forks below their sources
     #[command(visible_aliases = ["list", "ps"])]
     Ls(args::Ls) => client(workspace::ls),
     /// Show details of a workspace
@@ -78,43 +80,48 @@ verbs::verbs! {
     Exec(args::Exec) => client(exec::exec),
     /// Open a shell in a workspace
     Shell(args::Shell) => client(shell::shell),
-    /// Start, list, watch and end background commands of a workspace
+    /// Start, list, follow and kill background commands of a workspace
     #[command(subcommand)]
     Jobs(args::JobVerb) => client(jobs::jobs),
     /// Copy files and directories into, out of and between workspaces
     Cp(args::Cp) => client(cp::cp),
-    /// Print a file of a workspace
+    /// Print a file from a workspace
     Read(args::Read) => client(read::read),
-    /// Write a file of a workspace from standard input
+    /// Write standard input to a file in a workspace
     Write(args::Write) => client(write::write),
-    /// Replace text in a file of a workspace
+    /// Replace text in a file in a workspace
     Edit(args::Edit) => client(edit::edit),
     /// Take, list, compare, restore and remove snapshots of a workspace
     #[command(subcommand)]
     Snapshot(args::SnapshotVerb) => client(snapshot::snapshot),
-    /// Make new workspaces from a workspace, running or not, or from one of its snapshots
+    /// Create copies of a workspace, running or stopped, or of one of its snapshots
     Fork(args::Fork) => client(fork::fork),
-    /// Give a workspace another name
+    /// Rename a workspace
     Rename(rename::Rename) => client(rename::rename),
-    /// Give a workspace to a session of an agent
+    /// Make an agent's session the owner of a workspace
     Grant(args::Grant) => client(grant::grant),
     /// List the sessions of agents
     #[command(after_help = "Example:\n  agentiso sessions")]
     Sessions(NoFlags) => client(sessions::sessions),
-    /// Give a running workspace a larger disk
+    /// Grow the disk of a running workspace
     Grow(args::Grow) => client(grow::grow),
     /// Set, remove and show labels of a workspace
     Label(args::Label) => client(label::label),
-    /// Set and remove variables that every command in a workspace gets
+    /// Set, remove and list the environment variables of a workspace
     Env(args::Env) => client(env::env),
     /// Forward ports of 127.0.0.1 to ports of a workspace
     #[command(subcommand)]
     Forward(args::ForwardVerb) => client(forward::forward),
-    /// Show what a workspace's machine printed on its console
+    /// Change and show what workspaces may reach, and what they reached
+    #[command(subcommand)]
+    Net(args::NetVerb) => client(net::net),
+    /// List and answer requests for approval
+    Inbox(args::Inbox) => client(inbox::inbox),
+    /// Show the serial console of a workspace's machine
     Logs(args::Logs) => client(logs::logs),
     /// Show live resource usage of running workspaces
     Stats(args::Stats) => client(stats::stats),
-    /// Show the history of actions in one workspace, or in all
+    /// Show the history of actions on one workspace or all
     Timeline(args::Timeline) => client(timeline::timeline),
     /// Show daemon status and resource usage
     #[command(after_help = "Example:\n  agentiso status")]
@@ -124,16 +131,16 @@ verbs::verbs! {
     /// Start, stop and inspect the background daemon
     #[command(subcommand)]
     Daemon(args::DaemonVerb) => client(daemon::daemon),
-    /// Prepare kernel, image, template and configuration; safe to repeat
+    /// Prepare a kernel, an image, a template and the configuration; can be repeated
     Init(args::Init) => local(init::init),
-    /// Show everything agentiso needs, found or not, with reasons and fixes
+    /// Check whether this host has everything agentiso needs, and show fixes
     #[command(after_help = "The exit code is 1 if machines cannot run.\n\nExample:\n  agentiso check")]
     Check(NoFlags) => client(check::check),
-    /// List or re-adopt workspaces that are missing from the database
+    /// List or recover workspaces that are missing from the database
     Recover(args::Recover) => local(recover::recover),
     /// Measure the speed of machine starts, commands and transfers on this host
     Bench(args::Bench) => local(bench::bench),
-    /// Write workspaces to archives, and make workspaces from them
+    /// Export workspaces to archives, and import them
     #[command(subcommand)]
     Workspace(args::WorkspaceVerb) => client(workspace::workspace),
     /// Build, import, pull, commit, export, list and remove images

@@ -60,6 +60,6 @@ pub(super) async fn print(
 
 fn decoded(content: &FileContent) -> Result<Vec<u8>, Failure> {
     STANDARD.decode(&content.content).map_err(|error| {
-        Failure::new(Code::DaemonUnavailable, format!("the daemon's answer makes no sense: {error}"))
+        Failure::new(Code::DaemonUnavailable, format!("the daemon's response is invalid: {error}"))
     })
 }

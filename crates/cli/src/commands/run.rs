@@ -36,7 +36,8 @@ struct Report {
 pub async fn run(here: &Paths, flags: args::Run, output: Output) -> Result<u8, Failure> {
     let command = command(&flags.command, output)?;
     let args::Size { image: base_image, vcpus, memory: memory_mb, disk: disk_gb, cold } = flags.size;
-    let workspace = RunWorkspace { base_image, vcpus, memory_mb, disk_gb, cold };
+    let network = flags.network.change_if_any();
+    let workspace = RunWorkspace { base_image, vcpus, memory_mb, disk_gb, network, cold };
     let mut signals = Signals::new()?;
     let daemon = Daemon::reach(here, output).await?;
     let spec = RunSpec { workspace, command };
@@ -50,8 +51,11 @@ pub async fn run(here: &Paths, flags: args::Run, output: Output) -> Result<u8, F
         Outcome::Ended { exit, captured } => {
             if output.json {
                 let machine = place.machine.ok_or_else(|| {
-                    Failure::new(Code::DaemonUnavailable, "the daemon did not say which machine it started")
-                        .with_remedy("the daemon may be of another version: agentiso daemon restart")
+                    Failure::new(
+                        Code::DaemonUnavailable,
+                        "the daemon did not report which machine it started",
+                    )
+                    .with_remedy("the daemon may have another version: agentiso daemon restart")
                 })?;
                 let report = Report {
                     command: CommandReport::new(&exit, &captured),

@@ -18,7 +18,12 @@ const DETAIL: usize = 100;
 
 /// Shows what was done, newest first.
 pub async fn timeline(here: &Paths, flags: args::Timeline, output: Output) -> Result<u8, Failure> {
-    let request = Timeline { workspace_id: flags.workspace, limit: Some(flags.limit), before: None };
+    let request = Timeline {
+        workspace_id: flags.workspace,
+        limit: Some(flags.limit),
+        before: None,
+        changes_only: !flags.all,
+    };
     let shown = Daemon::reach(here, output).await?.ask("Still looking", &request).await?;
     output.result(&shown, |out| {
         let mut table = Table::new(COLUMNS).align_right(4);

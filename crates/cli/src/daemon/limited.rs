@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_comes_when_all_places_are_taken_waits_for_one() {
+    async fn a_connection_beyond_the_limit_waits() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut door = Limited::new(listener, 2);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_shows_no_token_makes_room_for_who_comes_next() {
+    async fn a_new_connection_replaces_the_oldest_unauthenticated_one() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut door = Limited::with_anteroom(listener, 3, 3);

@@ -80,7 +80,7 @@ impl Write for BoundedLog {
         }
         match entry.get(..LONGEST_ENTRY) {
             Some(begin) if entry.len() > LONGEST_ENTRY => {
-                self.file.write_all(&[begin, " … (the rest is left out)\n".as_bytes()].concat())?;
+                self.file.write_all(&[begin, " … (truncated)\n".as_bytes()].concat())?;
             }
             _ => self.file.write_all(entry)?,
         }
@@ -122,7 +122,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         log(home.path(), LONG).write_all(&vec![b'x'; 1 << 20]).unwrap();
         let text = fs::read_to_string(log_file(home.path())).unwrap();
-        assert!(text.len() < LONGEST_ENTRY + 100 && text.ends_with("left out)\n"), "{}", text.len());
+        assert!(text.len() < LONGEST_ENTRY + 100 && text.ends_with("(truncated)\n"), "{}", text.len());
     }
 
     #[test]

@@ -48,7 +48,7 @@ async fn require_same_config(client: &Client, paths: &Paths) -> Result<(), Failu
     let named = paths.config_file.display();
     let message = format!("the running daemon uses {read}, so {named} would have no effect");
     Err(Failure::new(Code::InvalidConfig, message).with_remedy(format!(
-        "restart the daemon with it: agentiso --config {named} daemon restart; or leave --config and AGENTISO_CONFIG out"
+        "restart the daemon with it: agentiso --config {named} daemon restart; or omit --config and AGENTISO_CONFIG"
     )))
 }
 

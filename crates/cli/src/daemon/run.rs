@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_config::paths::Paths;
+use agentiso_core::ports::AllowAll;
 use agentiso_core::wire::ErrorBody;
 use agentiso_core::{Code, Failure};
-use agentiso_engine::{Engine, Shutdown};
+use agentiso_engine::{Engine, Ports, Shutdown};
 use agentiso_runtime::workspaces::Workspaces;
-use agentiso_runtime::{BootClock, Installation};
+use agentiso_runtime::{BootClock, HostPackages, Installation};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -73,11 +74,19 @@ async fn open(
 ) -> Result<(Arc<Engine>, Doors), Failure> {
     let socket = listen(&installation.paths.run_dir)?;
     let doors = Doors::open(installation, socket, metrics_port).await?;
-    let host = Workspaces::open_to_stay(installation).await?;
+    let host = Arc::new(Workspaces::open_to_stay(installation).await?);
     let records = Arc::clone(host.meta());
     let clock = Arc::new(BootClock::open(&installation.paths.home));
     let settings = installation.engine_settings(doors.own_ports());
-    let engine = Engine::open(Arc::new(host), records, clock, settings).await?;
+    let ports = Ports {
+        host: Arc::clone(&host) as _,
+        records,
+        clock,
+        policy: Arc::new(AllowAll),
+        network: host,
+        packages: Arc::new(HostPackages),
+    };
+    let engine = Engine::open(ports, settings).await?;
     Ok((engine, doors))
 }
 
@@ -86,7 +95,7 @@ fn raise_file_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "could not raise the limit of open files");
     }
 }
 

@@ -70,7 +70,7 @@ fn make_private(run_dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
     let metadata = fs::symlink_metadata(run_dir)?;
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory is not this user's own"));
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
     }
     fs::set_permissions(run_dir, fs::Permissions::from_mode(0o700))
 }

@@ -57,7 +57,7 @@ pub(super) async fn spawn(paths: &Paths, metrics_port: Option<u16>) -> Result<()
         // Another one was faster.
         Ok(Some(line)) if line == super::run::TAKEN => Ok(()),
         Ok(Some(line)) => Err(not_started(&line, &paths.home)),
-        _ => Err(Failure::new(Code::DaemonUnavailable, "the daemon ended before it could be reached")
+        _ => Err(Failure::new(Code::DaemonUnavailable, "the daemon exited before it could be reached")
             .with_remedy(format!("its log is {}", log::log_file(&paths.home).display()))),
     }
 }

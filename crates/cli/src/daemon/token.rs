@@ -17,7 +17,7 @@ const SHORTEST: usize = 32;
 pub fn token(path: &Path) -> Result<Token, Failure> {
     let refuse = |why: &str| {
         Err(Failure::new(Code::InvalidConfig, format!("{}: {why}", path.display()))
-            .with_remedy("make it 32 random characters or more, readable by its owner alone: chmod 600"))
+            .with_remedy("use at least 32 random characters, readable only by the owner: chmod 600"))
     };
     match fs::metadata(path) {
         Ok(metadata) if metadata.mode() & 0o077 != 0 => refuse("others can read the token"),

@@ -100,6 +100,11 @@ fn the_commands_in_the_page_on_images_work() {
 }
 
 #[test]
+fn the_commands_in_the_page_on_networking_work() {
+    follow(&Place::new(), "docs/networking.md");
+}
+
+#[test]
 fn the_commands_in_the_page_on_the_command_line_work() {
     let place = Place::with("web");
     place.text(&["fork", "web", "--name", "copy"]);

@@ -16,6 +16,7 @@ mod jobs;
 mod kernel;
 mod look;
 mod modes;
+mod network;
 mod place;
 mod recover;
 mod run;

@@ -112,15 +112,17 @@ impl Guide {
         );
         assert_eq!((&ran["exit_code"], &ran["stderr"]), (&json!(0), &json!("")), "{ran}");
         assert!(ran["stdout"].as_str().unwrap().contains("'tmp'"), "{ran}");
-        // Internet access is not implemented: rejected, and nothing changes.
-        let wish = json!({"name": "sandbox-with-net", "allow_internet": true});
-        self.refused("workspace_create", wish).is("network_unavailable", &["allow_internet"]);
-        let wish = json!({"workspace_id": id, "allow_internet": true});
-        self.refused("network_policy", wish).is("network_unavailable", &["allow_internet"]);
+        // Rules that are wrong change nothing; rules that are right apply to the running workspace.
+        let wrong = json!({"workspace_id": id, "allow_internet": true, "allow_domains": ["https://x.test"]});
+        self.refused("network_policy", wrong).is("invalid_argument", &["allow_domains[0]"]);
         let info = self.call("workspace_info", json!({"workspace_id": id}));
         assert_eq!(info["network"]["allow_internet"], false);
-        assert_eq!(self.call("workspace_list", json!({}))["count"], 1);
-        let policy = self.call("network_policy", json!({"workspace_id": id, "allow_internet": false}));
+        assert_eq!(self.call("workspace_ip", json!({"workspace_id": id}))["ip"], Value::Null);
+        let allow = json!({"workspace_id": id, "allow_internet": true, "allow_domains": ["x.test"]});
+        let policy = self.call("network_policy", allow);
+        assert_eq!(policy["network_policy"]["allow_domains"], json!(["x.test"]));
+        assert_eq!(self.call("workspace_ip", json!({"workspace_id": id}))["ip"], policy["ip"]);
+        let policy = self.call("network_policy", json!({"workspace_id": id, "preset": "off"}));
         assert_eq!(policy["network_policy"]["allow_internet"], false);
         assert_eq!(self.call("workspace_ip", json!({"workspace_id": id}))["ip"], Value::Null);
         self.destroy(&id);
@@ -302,8 +304,6 @@ impl Guide {
 
     /// Pattern 6, with a server on the workspace's loopback interface instead of the internet.
     fn git_workflow(&mut self) {
-        let wish = json!({"name": "git-work", "allow_internet": true});
-        self.refused("workspace_create", wish).is("network_unavailable", &[]);
         let id = self.create(json!({"name": "git-work"}));
         let far =
             json!({"workspace_id": id, "url": "https://github.com/user/repo.git", "path": "/workspace/repo"});

@@ -76,8 +76,8 @@ fn errors(place: &Place, user: &Http) {
     user.request("POST", "/v1/workspaces", Some(&json!({"name": "site"})))
         .is_refusal(409, "workspace_exists");
     user.request("POST", "/v1/workspaces", Some(&json!({"nam": "x"}))).is_refusal(400, "invalid_argument");
-    user.request("POST", "/v1/workspaces", Some(&json!({"allow_internet": true})))
-        .is_refusal(400, "network_unavailable");
+    user.request("POST", "/v1/workspaces", Some(&json!({"network": {"allow_cidrs": ["10.0.0.1/8"]}})))
+        .is_refusal(400, "invalid_argument");
     user.request("GET", "/v1/workspaces/site/jobs/7", None).is_refusal(404, "job_not_found");
     user.request("GET", "/v1/workspaces/site/files/content?path=/none", None)
         .is_refusal(404, "file_not_found");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{IdempotencyKey, MAX_FORKS, NamePrefix, WorkspaceReference};
 use super::values::State;
-use crate::{Code, Secret, SnapshotName, WorkspaceName};
+use crate::{Code, NetworkChange, Secret, SnapshotName, WorkspaceName};
 
 /// The source of a fork.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -55,6 +55,9 @@ pub struct WorkspaceFork {
     /// Boot the forks from the snapshot's disk, without its memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disk_only: bool,
+    /// Changes of the network rules, as for network_policy. Default: the rules of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkChange>,
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<IdempotencyKey>")]
@@ -71,8 +74,8 @@ action! { WorkspaceFork -> WorkspaceForked {
     flags: [long_running],
     description: "Creates independent copies of a workspace: from a snapshot or, without snapshot_name, of the \
                   running machine with its memory and processes. The source keeps running. Forks start running and \
-                  each uses its own memory; they get the source's size, image and variables, but not its snapshots \
-                  or port forwards.",
+                  each uses its own memory; they get the source's size, image, variables and network rules, but not \
+                  its snapshots or port forwards.",
 }}
 
 /// The result of a fork.

@@ -62,6 +62,10 @@ pub const MAX_LOG_LINES: u32 = 10_000;
 pub const MAX_EVENTS: u32 = 1000;
 /// The most forks of one call.
 pub const MAX_FORKS: u32 = 100;
+/// The most entries of a list of network rules.
+pub const MAX_RULES: u64 = 1024;
+/// The most entries of the network log in one result.
+pub const MAX_NETWORK_ENTRIES: u32 = 1000;
 /// The lowest port of the host that may be forwarded.
 pub const MIN_HOST_PORT: u16 = 1024;
 /// The highest number of a signal.
@@ -92,6 +96,39 @@ macro_rules! form {
 form! {
     /// A workspace, by its id, the beginning of its short id, or its name.
     WorkspaceReference { "type": "string", "minLength": 1, "examples": ["web"] }
+}
+
+form! {
+    /// A request for approval, by its id or, for the operator, the beginning of its id.
+    ApprovalReference { "type": "string", "pattern": "^[0-9a-fA-F-]{6,36}$", "examples": ["1b4e28ba"] }
+}
+
+form! {
+    /// A domain name, or `*.` and a name for everything below it.
+    DomainPatternText {
+        "type": "string",
+        "pattern": r"^(\*\.)?[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*$",
+        "not": { "pattern": r"^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+$" },
+        "maxLength": 253,
+        "examples": ["*.example.com"],
+    }
+}
+
+form! {
+    /// An IPv4 address or range.
+    AddressRange {
+        "type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]{1,2})?$", "examples": ["10.1.0.0/16"],
+    }
+}
+
+form! {
+    /// A group of workspaces.
+    GroupName { "type": "string", "pattern": "^[A-Za-z0-9._-]{1,63}$", "examples": ["blue"] }
+}
+
+form! {
+    /// A preset of the configuration.
+    PresetName { "type": "string", "pattern": "^[A-Za-z0-9._-]{1,63}$", "examples": ["packages"] }
 }
 
 form! {

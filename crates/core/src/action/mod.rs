@@ -14,6 +14,7 @@ pub mod forms;
 mod git;
 mod grant;
 mod images;
+mod inbox;
 mod network;
 mod search;
 mod session;
@@ -22,8 +23,10 @@ mod snapshots;
 mod stats;
 mod subject;
 mod transfer;
-mod values;
+pub(crate) mod values;
 mod workspace;
+
+use std::sync::LazyLock;
 
 pub use about::{About, Action, Body, Effect, Listed, Method, Outcome, Rate, Route, ToolSet};
 pub use adopt::*;
@@ -35,6 +38,7 @@ pub use fork::*;
 pub use git::*;
 pub use grant::*;
 pub use images::*;
+pub use inbox::*;
 pub use network::*;
 pub use search::*;
 pub use session::*;
@@ -97,6 +101,11 @@ macro_rules! for_each_action {
             PortForwardRemove,
             PortForwardList,
             NetworkPolicy,
+            NetworkLog,
+            InboxList,
+            InboxGrant,
+            InboxDeny,
+            InboxApprover,
             GitClone,
             GitStatus,
             GitCommit,
@@ -125,8 +134,17 @@ macro_rules! abouts {
     ($($action:ident),* $(,)?) => { &[$($action::ABOUT),*] };
 }
 
+static ALL: &[About] = crate::for_each_action!(abouts);
+
 /// Looks up the metadata of an action by its name.
 pub fn about(name: &str) -> Option<&'static About> {
-    static ALL: &[About] = crate::for_each_action!(abouts);
     ALL.iter().find(|about| about.name == name)
+}
+
+/// The names of all actions that only read.
+pub fn reads() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| {
+        ALL.iter().filter(|about| about.effect == Effect::Reads).map(|about| about.name).collect()
+    });
+    &NAMES
 }

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::about::{Outcome, action};
-use super::forms::{MIN_HOST_PORT, WorkspaceReference};
+use super::forms::{MAX_NETWORK_ENTRIES, MAX_WAIT_SECS, MIN_HOST_PORT, WorkspaceReference};
 use super::workspace::{Forward, of_one};
-use crate::NetworkRules;
+use crate::network_change::with_network_changes;
+use crate::{NetworkChange, NetworkEntry, NetworkRules};
 
 /// Forwards a port of the host into a workspace.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -130,22 +131,13 @@ impl Outcome for PortForwards {
     }
 }
 
-/// Changes the network rules of a workspace.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct NetworkPolicy {
-    /// Id or name.
-    #[schemars(with = "WorkspaceReference")]
-    pub workspace_id: String,
-    /// Must be false or absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_internet: Option<bool>,
-    /// Must be false or absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow_inter_vm: Option<bool>,
-    /// Must be empty or absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed_ports: Option<Vec<u16>>,
+with_network_changes! {
+    /// Changes the network rules of a workspace.
+    pub struct NetworkPolicy {
+        /// Id or name.
+        #[schemars(with = "WorkspaceReference")]
+        pub workspace_id: String,
+    }
 }
 action! { NetworkPolicy -> NetworkPolicySet {
     name: "network_policy",
@@ -155,22 +147,153 @@ action! { NetworkPolicy -> NetworkPolicySet {
     tools: [Full],
     effect: Changes,
     flags: [idempotent],
-    description: "Sets what a workspace can reach. Workspaces have no network yet, so only false is accepted; true \
-                  is refused and changes nothing. Port forwards work without a network.",
+    description: "Sets what a workspace can reach, at once, also while it runs. Absent fields keep their value; lists \
+                  are replaced. Without fields it shows the rules. Connections that are no longer allowed are cut. \
+                  Private, link-local and metadata addresses and the host stay closed unless allow_cidrs names them.",
 }}
+
+impl NetworkPolicy {
+    /// The change of a workspace's rules.
+    pub fn of(workspace_id: impl Into<String>, change: NetworkChange) -> Self {
+        let NetworkChange {
+            preset,
+            allow_internet,
+            allow_domains,
+            deny_domains,
+            allow_cidrs,
+            deny_cidrs,
+            allow_inter_vm,
+            groups,
+            allowed_ports,
+            egress,
+            ask,
+        } = change;
+        Self {
+            workspace_id: workspace_id.into(),
+            preset,
+            allow_internet,
+            allow_domains,
+            deny_domains,
+            allow_cidrs,
+            deny_cidrs,
+            allow_inter_vm,
+            groups,
+            allowed_ports,
+            egress,
+            ask,
+        }
+    }
+
+    /// The change alone.
+    pub fn change(self) -> NetworkChange {
+        NetworkChange {
+            preset: self.preset,
+            allow_internet: self.allow_internet,
+            allow_domains: self.allow_domains,
+            deny_domains: self.deny_domains,
+            allow_cidrs: self.allow_cidrs,
+            deny_cidrs: self.deny_cidrs,
+            allow_inter_vm: self.allow_inter_vm,
+            groups: self.groups,
+            allowed_ports: self.allowed_ports,
+            egress: self.egress,
+            ask: self.ask,
+        }
+    }
+}
 
 /// The network rules of a workspace.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NetworkPolicySet {
     /// Id of the workspace.
     pub workspace_id: String,
-    /// The rules.
+    /// The rules that are in force.
     pub network_policy: NetworkRules,
+    /// IP address; null without a network.
+    pub ip: Option<String>,
+    /// The hosts that package managers are configured for, if a preset asked them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub package_hosts: Vec<PackageHost>,
+    /// Destinations that are open for a limited time because a request was granted once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_for_now: Vec<String>,
+}
+
+/// A host that a package manager is configured for.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct PackageHost {
+    /// Name or address.
+    pub host: String,
+    /// The package manager.
+    pub tool: String,
+    /// Where it is configured: `host` or `workspace`.
+    pub place: String,
 }
 
 impl Outcome for NetworkPolicySet {
     fn text(&self) -> String {
-        "the workspace has no network: internet off, other workspaces off, no open ports".to_owned()
+        let address = self.ip.as_ref().map(|ip| format!("; address {ip}")).unwrap_or_default();
+        let mut text = self.network_policy.in_words() + &address;
+        for one in &self.package_hosts {
+            text += &format!("\n{}: used by {} of the {}", one.host, one.tool, one.place);
+        }
+        text
+    }
+}
+
+/// Shows the network log.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkLog {
+    /// Id or name of a workspace. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceReference>")]
+    pub workspace_id: Option<String>,
+    /// Only what was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<bool>,
+    /// The oldest entries after this number. Default: the newest entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// Number of entries, up to 1000. Default: 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_NETWORK_ENTRIES))]
+    pub limit: Option<u32>,
+    /// Waits up to this many seconds for an entry after `after`. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_WAIT_SECS))]
+    pub wait_secs: Option<u64>,
+}
+action! { NetworkLog -> NetworkLogged {
+    name: "network_log",
+    title: "Show network connections",
+    subjects: [Past(workspace_id)],
+    routes: [Get "/v1/network/log", Get "/v1/workspaces/{workspace_id}/network/log"],
+    tools: [Full],
+    effect: Reads,
+    flags: [idempotent],
+    description: "Lists the connections of a workspace, or of all, in order: name, address, port, rule, bytes, \
+                  duration, and whether they were allowed or refused. Old entries are removed. A session sees its own \
+                  workspaces only.",
+}}
+
+/// A part of the network log.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct NetworkLogged {
+    /// Number of entries.
+    pub count: usize,
+    /// The entries, oldest first.
+    pub entries: Vec<NetworkEntry>,
+    /// Continue with this as `after`.
+    pub next_after: u64,
+}
+
+impl Outcome for NetworkLogged {
+    fn text(&self) -> String {
+        if self.entries.is_empty() {
+            return "no connections".to_owned();
+        }
+        self.entries.iter().map(NetworkEntry::in_words).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -186,8 +309,8 @@ action! { WorkspaceIp -> WorkspaceAddress {
     tools: [Full],
     effect: Reads,
     flags: [idempotent],
-    description: "Returns a workspace's IP address. Workspaces have no network yet, so it is null; use port_forward \
-                  to reach a port.",
+    description: "Returns the IP address at which other workspaces reach this one if both allow it; null without a \
+                  network. From the host, use port_forward.",
 }}
 
 /// A workspace's address.
@@ -203,9 +326,9 @@ impl Outcome for WorkspaceAddress {
     fn text(&self) -> String {
         match &self.ip {
             Some(ip) => ip.clone(),
-            None => {
-                "the workspace has no network and so no address; use port_forward to reach a port".to_owned()
-            }
+            None => "the workspace has no network and so no address; network_policy gives it one, and port_forward \
+                     reaches a port without"
+                .to_owned(),
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct Timeline {
     /// Only events before this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<i64>,
+    /// Omit successful calls that only read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_only: bool,
 }
 
 action! { Timeline -> TimelineShown {

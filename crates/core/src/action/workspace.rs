@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::about::{Outcome, action};
 use super::forms::{IdempotencyKey, MAX_LIFETIME_SECS, MAX_LOG_LINES, WorkspaceReference};
 use super::values::{Accel, LogType, State, Tier};
-use crate::{ImageName, Labels, MIN_MEMORY_MB, Secret, WorkspaceName};
+use crate::{ImageName, Labels, MIN_MEMORY_MB, NetworkChange, Secret, WorkspaceName};
 
 /// The size of a workspace.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -102,9 +102,12 @@ pub struct WorkspaceCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub disk_gb: Option<u32>,
-    /// Must be false or absent.
+    /// Allow the internet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow_internet: Option<bool>,
+    /// Further network rules, as for network_policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkChange>,
     /// Up to 32 labels; keys of lower-case letters, digits and `._/-`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "Labels")]
@@ -183,8 +186,7 @@ action! { WorkspaceCreate -> WorkspaceCreated {
     rate: Create,
     flags: [long_running],
     description: "Creates an isolated Linux virtual machine and starts it. Other calls take the returned \
-                  workspace_id or the name. It keeps running and using memory until it is stopped or destroyed. No \
-                  internet.",
+                  workspace_id or the name. It keeps running and using memory until it is stopped or destroyed.",
 }}
 
 /// Declares an action whose only parameter is a workspace.

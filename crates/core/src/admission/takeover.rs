@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_owns_is_taken_at_once_and_what_is_ones_own_is_kept() {
+    fn a_workspace_without_an_owner_is_taken_over_at_once_and_ones_own_is_kept() {
         assert_eq!(decide_takeover(session(1), None, Duration::MAX), Takeover::Allow);
         let own = OwnerFacts { id: session(1), connected: true, calling: true, idle: Duration::ZERO };
         assert_eq!(decide_takeover(session(1), Some(&own), Duration::MAX), Takeover::Owned);

@@ -9,6 +9,7 @@ mod disks;
 pub mod host;
 pub mod link;
 pub mod network;
+pub mod packages;
 mod policy;
 pub mod records;
 mod rootfs;

@@ -41,6 +41,18 @@ pub enum EventKind {
     Renamed,
     /// It was destroyed.
     Destroyed,
+    /// It was refused a destination on the network. Sent once a minute at most for the same destination.
+    NetworkRefused,
+    /// Its network rules changed.
+    NetworkChanged,
+    /// It raised a request for approval.
+    ApprovalRequested,
+    /// A request of it was granted.
+    ApprovalGranted,
+    /// A request of it was denied, or a grant revoked.
+    ApprovalDenied,
+    /// A request of it expired, or a grant for once is over.
+    ApprovalExpired,
 }
 
 impl EventKind {
@@ -56,6 +68,12 @@ impl EventKind {
             Self::Snapshot => "snapshot",
             Self::Renamed => "renamed",
             Self::Destroyed => "destroyed",
+            Self::NetworkRefused => "network_refused",
+            Self::NetworkChanged => "network_changed",
+            Self::ApprovalRequested => "approval_requested",
+            Self::ApprovalGranted => "approval_granted",
+            Self::ApprovalDenied => "approval_denied",
+            Self::ApprovalExpired => "approval_expired",
         }
     }
 }

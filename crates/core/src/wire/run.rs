@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::exec::ExecSpec;
+use crate::NetworkChange;
 use crate::action::{Accel, Size, Tier};
 
 /// A command and the workspace to create for it. The workspace is destroyed when the command ends or the stream closes.
@@ -34,6 +35,9 @@ pub struct RunWorkspace {
     /// Root file system in GiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_gb: Option<u32>,
+    /// Network rules, as for network_policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkChange>,
     /// Boots a kernel instead of cloning a template.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold: bool,

@@ -4,6 +4,7 @@ mod commands;
 mod files;
 mod git;
 mod images;
+mod inbox;
 mod network;
 mod sessions;
 mod workspaces;

@@ -1,14 +1,14 @@
 //! Port forwards and network settings.
 
 use agentiso_core::action::{
-    Forward, NetworkPolicy, NetworkPolicySet, PortForward, PortForwardList, PortForwardRemove,
+    Forward, NetworkPolicy, NetworkPolicySet, PackageHost, PortForward, PortForwardList, PortForwardRemove,
     PortForwardRemoved, PortForwarded, PortForwards, WorkspaceAddress, WorkspaceIp,
 };
-use agentiso_core::{Code, Failure, NetworkRules};
+use agentiso_core::{Failure, NetworkState, WorkspaceId};
 
-use super::workspaces::refuse_internet;
 use crate::act::Context;
-use crate::{Access, Perform};
+use crate::events::EventKind;
+use crate::{Access, Engine, Perform};
 
 impl Perform for PortForward {
     const ACCESS: Access = Access::Changes;
@@ -53,26 +53,58 @@ impl Perform for PortForwardList {
 }
 
 impl Perform for NetworkPolicy {
-    const ACCESS: Access = Access::Looks;
+    const ACCESS: Access = Access::Copies;
 
     async fn perform(self, context: &Context) -> Result<NetworkPolicySet, Failure> {
-        refuse_internet(self.allow_internet)?;
-        if self.allow_inter_vm == Some(true) || self.allowed_ports.is_some_and(|ports| !ports.is_empty()) {
-            return Err(Failure::new(
-                Code::NetworkUnavailable,
-                "workspaces have no network, so nothing can be allowed on it",
-            )
-            .with_remedy("use port_forward to reach a port of a workspace"));
+        let (engine, id) = (&context.engine, context.workspace()?.id);
+        let change = self.change();
+        let live = engine.live.of(id);
+        let _turn = live.network_lock.lock().await;
+        let workspace = engine.records.workspace(id).await?;
+        if change.is_empty() {
+            return shown(engine, id, workspace.network, Vec::new()).await;
         }
-        let workspace_id = context.workspace()?.id.to_string();
-        Ok(NetworkPolicySet { workspace_id, network_policy: NetworkRules::default() })
+        let running = workspace.machine().is_some().then_some(id);
+        let old = &workspace.network.rules;
+        let new = engine.rules_after(&context.caller, old, &change, running).await?;
+        let state = engine.host.set_network(id, &new.rules).await?;
+        if change.sets_lists() {
+            engine.settle_grants(id).await?;
+        }
+        if state != workspace.network {
+            let note = Some(state.rules.in_words());
+            engine.events.tell(EventKind::NetworkChanged, id, workspace.name.as_str(), note).await;
+        }
+        shown(engine, id, state, new.package_hosts).await
     }
+
+    fn changed(outcome: &NetworkPolicySet) -> Option<String> {
+        Some(outcome.network_policy.in_words())
+    }
+}
+
+async fn shown(
+    engine: &Engine,
+    id: WorkspaceId,
+    state: NetworkState,
+    package_hosts: Vec<PackageHost>,
+) -> Result<NetworkPolicySet, Failure> {
+    let open = engine.open_for_now(id).await?;
+    Ok(NetworkPolicySet {
+        workspace_id: id.to_string(),
+        network_policy: state.rules,
+        ip: state.address.map(|address| address.to_string()),
+        package_hosts,
+        open_for_now: open.iter().map(ToString::to_string).collect(),
+    })
 }
 
 impl Perform for WorkspaceIp {
     const ACCESS: Access = Access::Looks;
 
     async fn perform(self, context: &Context) -> Result<WorkspaceAddress, Failure> {
-        Ok(WorkspaceAddress { workspace_id: context.workspace()?.id.to_string(), ip: None })
+        let workspace = context.workspace()?;
+        let ip = workspace.network.address.map(|address| address.to_string());
+        Ok(WorkspaceAddress { workspace_id: workspace.id.to_string(), ip })
     }
 }

@@ -13,7 +13,7 @@ use agentiso_core::{
     TransferSettings, WorkspaceId,
 };
 use agentiso_engine::{Caller, Engine, Perform, Ports};
-use agentiso_testing::fake::{FakeClock, FakeHost, TestRecords};
+use agentiso_testing::fake::{FakeClock, FakeHost, FakeNetwork, FakePackages, TestRecords};
 
 pub struct Lab {
     pub engine: Arc<Engine>,
@@ -110,8 +110,10 @@ async fn open(
         records: Arc::clone(host.meta()) as _,
         clock: Arc::clone(clock) as _,
         policy: Arc::clone(policy) as _,
+        network: Arc::new(FakeNetwork::default()),
+        packages: Arc::new(FakePackages::default()),
     };
-    Engine::open_with(ports, settings.clone()).await.unwrap()
+    Engine::open(ports, settings.clone()).await.unwrap()
 }
 
 fn settings(records: &TestRecords) -> EngineSettings {
@@ -133,6 +135,7 @@ fn settings(records: &TestRecords) -> EngineSettings {
             max_files: 10_000,
             reserve_bytes: 0,
         },
+        network: Default::default(),
         own_ports: Vec::new(),
     }
 }

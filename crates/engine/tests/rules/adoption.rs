@@ -26,7 +26,7 @@ async fn contested() -> (World, Caller, Caller) {
 }
 
 #[tokio::test]
-async fn what_nobody_owns_is_anybodys_to_adopt() {
+async fn any_session_can_adopt_a_workspace_without_an_owner() {
     let world = World::new().await;
     let session = world.session("agent").await;
     let orphan = world.create(&user(), "orphan").await;

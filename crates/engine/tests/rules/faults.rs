@@ -134,7 +134,15 @@ fn cases(world: &World) -> Vec<Case> {
         case("port_forward_add", one(json!({ "guest_port": 8 }))),
         Case { before: forward, ..case("port_forward_remove", one(json!({ "guest_port": 7 }))) },
         Case { before: forward, ..case("port_forward_list", one(json!({}))) },
-        case("network_policy", one(json!({}))),
+        case(
+            "network_policy",
+            one(json!({ "allow_internet": true, "allow_domains": ["a.example"], "ask": "refuse" })),
+        ),
+        case("network_log", one(json!({}))),
+        case("inbox_list", json!({ "all": true })),
+        case("inbox_grant", json!({ "request_id": "REQUEST" })),
+        case("inbox_deny", json!({ "request_id": "REQUEST" })),
+        case("inbox_approver", json!({ "session_id": "OTHER" })),
         case("git_clone", one(json!({ "url": "https://example.org/x.git" }))),
         case("git_status", one(json!({}))),
         case("git_commit", one(json!({ "message": "words" }))),
@@ -188,15 +196,18 @@ impl Stage {
         for (action, arguments) in case.before {
             world.ok(&owner, action, serde_json::from_str(arguments).unwrap()).await;
         }
+        let request = crate::approvals::raise(&world, &owner, "one", "a.example").await;
         let arguments = case.arguments.to_string().replace("OTHER", &other.session.unwrap().to_string());
+        let arguments = arguments.replace("REQUEST", &request);
         let case = Case { arguments: serde_json::from_str(&arguments).unwrap(), ..case };
         (Self { world, owner }, case)
     }
 
-    /// Who carries the case out: agents may not reach every directory of the host.
+    /// Who carries the case out: agents may not reach every directory of the host, and not approve of what they ask.
     fn caller(&self, case: &Case) -> Caller {
         match case.action {
-            "workspace_export" | "workspace_import" | "image_import" | "file_transfer" => user(),
+            "workspace_export" | "workspace_import" | "image_import" | "file_transfer" | "inbox_grant"
+            | "inbox_deny" | "inbox_approver" => user(),
             _ => self.owner.clone(),
         }
     }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use agentiso_core::Code;
+use agentiso_engine::Shutdown;
+use agentiso_testing::FailAt;
 use agentiso_testing::fake::HostCall;
 use serde_json::json;
 
@@ -175,4 +177,70 @@ async fn keys_go_with_their_session() {
     // A session that has ended can do nothing, with a key or without.
     assert!(world.call(&session, "workspace_create", create).await.is_err());
     assert_eq!(world.names().await, ["one"]);
+}
+
+/// Sends a request whose nth transaction fails, for every nth, and repeats it: the key is never stuck.
+async fn repeat_after_each_failure(and_later: bool, refused: Option<Code>) {
+    for nth in 1.. {
+        let world = World::new().await;
+        let session = world.session("agent").await;
+        if refused.is_some() {
+            world.create(&session, "one").await;
+        }
+        let create = json!({ "name": "one", "idempotency_key": "k" });
+        let fail = FailAt::new(nth, and_later);
+        world.records.fail(fail.clone());
+        let first = world.call(&session, "workspace_create", create.clone()).await;
+        world.records.succeed();
+        let reached = fail.disarm();
+        let again = world.call(&session, "workspace_create", create.clone()).await;
+        let shown = format!("transaction {nth}: {first:?}, then {again:?}");
+        match refused {
+            None => match (first, again) {
+                (Ok(first), Ok(again)) => assert_eq!(first, again, "{shown}"),
+                (Err(_), Ok(_)) => {}
+                // With all later transactions failing, a new workspace could not even be removed.
+                (Err(_), Err(failure)) if and_later => {
+                    assert_eq!(failure.code(), Code::WorkspaceExists, "{shown}");
+                }
+                (_, Err(_)) => panic!("{shown}"),
+            },
+            Some(code) => assert_eq!(again.map_err(|failure| failure.code()), Err(code), "{shown}"),
+        }
+        assert_eq!(world.names().await, ["one"], "{shown}");
+        if !reached {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_can_be_repeated_whichever_of_its_transactions_failed() {
+    for and_later in [false, true] {
+        repeat_after_each_failure(and_later, None).await;
+        repeat_after_each_failure(and_later, Some(Code::WorkspaceExists)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_outcome_that_could_not_be_stored_is_answered_and_stored_later() {
+    let create = json!({ "name": "one", "idempotency_key": "k" });
+    let mut stored_late = 0;
+    for nth in 1.. {
+        let mut world = World::new().await;
+        let session = world.session("agent").await;
+        let fail = FailAt::new(nth, false);
+        world.records.fail(fail.clone());
+        let first = world.call(&session, "workspace_create", create.clone()).await;
+        world.records.succeed();
+        if !fail.disarm() {
+            break;
+        }
+        let Ok(first) = first else { continue };
+        world.engine.shut_down(Shutdown::LeaveMachines).await;
+        world.reopen().await;
+        assert_eq!(world.ok(&session, "workspace_create", create.clone()).await, first, "transaction {nth}");
+        stored_late += 1;
+    }
+    assert!(stored_late > 0, "no answered request had a failed transaction");
 }

@@ -204,25 +204,6 @@ async fn a_name_that_is_taken_says_by_what_to_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_network_is_not_pretended() {
-    let world = World::new().await;
-    world
-        .refused(&user(), "workspace_create", json!({ "allow_internet": true }), Code::NetworkUnavailable)
-        .await;
-    world.create(&user(), "one").await;
-    for more in [
-        json!({ "allow_internet": true }),
-        json!({ "allow_inter_vm": true }),
-        json!({ "allowed_ports": [80] }),
-    ] {
-        let mut arguments = one();
-        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        world.refused(&user(), "network_policy", arguments, Code::NetworkUnavailable).await;
-    }
-    world.ok(&user(), "network_policy", json!({ "workspace_id": "one", "allow_internet": false })).await;
-}
-
-#[tokio::test]
 async fn the_engine_ends_with_or_without_its_machines() {
     use agentiso_engine::Shutdown;
     let mut world = World::new().await;

@@ -3,12 +3,15 @@
 
 mod actions;
 mod adoption;
+mod approvals;
 mod commands;
 mod faults;
 mod forwards;
 mod idempotency;
 mod images;
 mod lifecycle;
+mod network;
+mod network_asking;
 mod ownership;
 mod quotas;
 mod rates;

@@ -134,6 +134,24 @@ async fn a_page_is_full_of_what_its_reader_may_see() {
 }
 
 #[tokio::test]
+async fn successful_reads_can_be_left_out() {
+    let world = World::new().await;
+    let session = world.session("agent").await;
+    world.create(&session, "one").await;
+    world.sh(&session, "one", "echo hello").await;
+    world.ok(&session, "workspace_info", json!({ "workspace_id": "one" })).await;
+    world.refused(&session, "workspace_info", json!({ "workspace_id": "no" }), Code::WorkspaceNotFound).await;
+    world.ok(&session, "workspace_list", json!({})).await;
+    let actions = async |arguments| {
+        let events = seen_by(&world, &user(), arguments).await;
+        events.iter().map(|event| event["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let changes = actions(json!({ "changes_only": true })).await;
+    assert_eq!(changes, ["workspace_info", "exec", "workspace_create"]);
+    assert_eq!(actions(json!({})).await.len(), 6, "the first call of the timeline is listed too");
+}
+
+#[tokio::test]
 async fn pages_follow_each_other_without_gaps() {
     let world = World::new().await;
     for number in 0..7 {

@@ -224,20 +224,25 @@ async fn a_workspace_that_cannot_be_asked_is_not_taken_to_be_idle() {
 #[tokio::test]
 async fn a_workspace_that_is_to_start_with_the_daemon_does_unless_it_was_stopped_on_purpose() {
     let mut world = World::new().await;
-    for name in ["crashed", "stopped", "plain"] {
+    for name in ["crashed", "stopped", "resumed", "plain"] {
         world.create(&user(), name).await;
     }
-    for name in ["crashed", "stopped"] {
+    for name in ["crashed", "stopped", "resumed"] {
         world.ok(&user(), "workspace_update", json!({ "workspace_id": name, "restart": true })).await;
     }
     world.ok(&user(), "workspace_stop", json!({ "workspace_id": "stopped" })).await;
-    for name in ["crashed", "plain"] {
+    // A workspace that was suspended, stopped and then resumed is to run again.
+    for action in ["workspace_suspend", "workspace_stop", "workspace_resume"] {
+        world.ok(&user(), action, json!({ "workspace_id": "resumed" })).await;
+    }
+    for name in ["crashed", "resumed", "plain"] {
         let id = world.ok(&user(), "workspace_info", json!({ "workspace_id": name })).await["workspace_id"]
             .clone();
         world.host.crash(id.as_str().unwrap().parse().unwrap(), "power cut");
     }
     world.reopen().await;
     world.until(async |world| state(world, "crashed").await == "running").await;
+    world.until(async |world| state(world, "resumed").await == "running").await;
     assert_eq!(
         (state(&world, "stopped").await, state(&world, "plain").await),
         (json!("stopped"), json!("stopped"))

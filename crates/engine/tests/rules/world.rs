@@ -11,7 +11,7 @@ use agentiso_core::{
     SessionQuota, TransferSettings, WorkspaceId,
 };
 use agentiso_engine::{Caller, Engine, Ports};
-use agentiso_testing::fake::{FakeClock, FakeHost, TestRecords};
+use agentiso_testing::fake::{FakeClock, FakeHost, FakeNetwork, FakePackages, TestRecords};
 use serde_json::{Value, json};
 
 use crate::actions;
@@ -23,6 +23,8 @@ pub struct World {
     pub clock: Arc<FakeClock>,
     pub records: TestRecords,
     pub settings: EngineSettings,
+    pub network: FakeNetwork,
+    pub packages: FakePackages,
     policy: Arc<dyn CommandPolicy>,
 }
 
@@ -47,8 +49,9 @@ impl World {
         let host = FakeHost::with_limits(Arc::clone(records.meta()), settings.limits);
         let clock = Arc::new(FakeClock::new());
         let policy: Arc<dyn CommandPolicy> = Arc::new(policy);
-        let engine = open(&host, &clock, &policy, &settings).await.unwrap();
-        Self { engine, host, clock, records, settings, policy }
+        let (network, packages) = (FakeNetwork::default(), FakePackages::default());
+        let engine = open(&host, &clock, &policy, (&network, &packages), &settings).await.unwrap();
+        Self { engine, host, clock, records, settings, network, packages, policy }
     }
 
     pub async fn strict() -> Self {
@@ -62,7 +65,8 @@ impl World {
 
     /// The same, if it may fail.
     pub async fn try_reopen(&mut self) -> Result<(), Failure> {
-        self.engine = open(&self.host, &self.clock, &self.policy, &self.settings).await?;
+        let net = (&self.network, &self.packages);
+        self.engine = open(&self.host, &self.clock, &self.policy, net, &self.settings).await?;
         Ok(())
     }
 
@@ -181,6 +185,7 @@ async fn open(
     host: &FakeHost,
     clock: &Arc<FakeClock>,
     policy: &Arc<dyn CommandPolicy>,
+    (network, packages): (&FakeNetwork, &FakePackages),
     settings: &EngineSettings,
 ) -> Result<Arc<Engine>, Failure> {
     let ports = Ports {
@@ -188,8 +193,10 @@ async fn open(
         records: Arc::clone(host.meta()) as _,
         clock: Arc::clone(clock) as _,
         policy: Arc::clone(policy),
+        network: Arc::new(network.clone()),
+        packages: Arc::new(packages.clone()),
     };
-    Engine::open_with(ports, settings.clone()).await
+    Engine::open(ports, settings.clone()).await
 }
 
 fn settings(records: &TestRecords) -> EngineSettings {
@@ -211,6 +218,7 @@ fn settings(records: &TestRecords) -> EngineSettings {
             max_files: 10_000,
             reserve_bytes: 0,
         },
+        network: Default::default(),
         own_ports: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the state database: atomicity, consistency, durability, concurrency.
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
+mod approvals;
 mod builders;
 mod concurrency;
 mod disks;

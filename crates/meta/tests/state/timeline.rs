@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::builders::{State, now, session};
 
-const ALL: EventFilter = EventFilter { workspace: None, before: None, by: By::Anyone, limit: u32::MAX };
+const ALL: EventFilter =
+    EventFilter { workspace: None, before: None, by: By::Anyone, without: &[], limit: u32::MAX };
 
 fn event(action: &str, workspace: Option<WorkspaceId>) -> NewEvent {
     NewEvent {
@@ -74,6 +75,20 @@ fn events_are_paged_newest_first_and_filtered_by_workspace() {
     let before = page.last().map(|event| event.id);
     assert_eq!(actions(&state, EventFilter { before, limit: 2, ..ALL }), ["c", "b"]);
     assert_eq!(actions(&state, EventFilter { workspace: Some(db), before, ..ALL }), ["c"]);
+}
+
+#[test]
+fn successful_events_of_chosen_actions_are_left_out_before_pages_are_cut() {
+    let state = State::new();
+    let web = state.add("web").id;
+    let failed = NewEvent { outcome: Code::NotOwner.to_string(), ..event("read", Some(web)) };
+    let of = |action| event(action, Some(web));
+    let added = [of("write"), of("read"), failed, of("list"), of("read"), of("list")];
+    state.meta.write(|tx| tx.append_events(&added)).unwrap();
+    let chosen = EventFilter { without: &["read", "list"], limit: 2, ..ALL };
+    assert_eq!(actions(&state, chosen), ["read", "write"]);
+    assert_eq!(actions(&state, EventFilter { workspace: Some(web), ..chosen }), ["read", "write"]);
+    assert_eq!(actions(&state, EventFilter { limit: 2, ..ALL }), ["list", "read"]);
 }
 
 #[test]

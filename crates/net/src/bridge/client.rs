@@ -134,7 +134,11 @@ impl Asker for Client {
         shared.log.append(entry);
     }
 
-    async fn wait_for_answer(&self, is_allowed: impl Fn() -> bool + Send + Sync) -> bool {
+    async fn wait_for_answer(&self, rule: &Rule, is_allowed: impl Fn() -> bool + Send + Sync) -> bool {
+        // What is denied by name is not asked for.
+        if *rule != Rule::NotListed {
+            return false;
+        }
         let mut changes = self.policy.subscribe();
         let answered = async {
             loop {

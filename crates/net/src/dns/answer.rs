@@ -91,7 +91,7 @@ async fn resolve(asker: &impl Asker, query: &Query) -> Result<Vec<Record>, Respo
     if !verdict.allowed {
         let refused = refuse(asker, name.clone(), &verdict.rule);
         let is_allowed = || asker.policy().is_some_and(|policy| policy.name_verdict(&name).allowed);
-        if !asker.wait_for_answer(is_allowed).await {
+        if !asker.wait_for_answer(&verdict.rule, is_allowed).await {
             return Err(refused);
         }
         policy = asker.policy().ok_or(ResponseCode::Refused)?;

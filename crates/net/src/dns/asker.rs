@@ -29,6 +29,7 @@ pub(crate) trait Asker: Send + Sync {
     /// Waits until somebody has allowed what was refused, if the policy says so. Returns whether it is allowed now.
     fn wait_for_answer(
         &self,
+        rule: &Rule,
         is_allowed: impl Fn() -> bool + Send + Sync,
     ) -> impl Future<Output = bool> + Send;
     /// Pins addresses to a name for their lifetimes. The answer is sent after this.

@@ -41,8 +41,8 @@ impl Asker for Machine {
         self.log_refused(Protocol::Udp, Some(name), None, rule);
     }
 
-    async fn wait_for_answer(&self, is_allowed: impl Fn() -> bool + Send + Sync) -> bool {
-        self.waits_for_answers() && Self::wait_for_answer(self, is_allowed).await
+    async fn wait_for_answer(&self, rule: &Rule, is_allowed: impl Fn() -> bool + Send + Sync) -> bool {
+        self.waits_for_answer(rule) && Self::wait_for_answer(self, is_allowed).await
     }
 
     async fn pin(&self, name: &str, found: Vec<(Ipv4Addr, Duration)>) {

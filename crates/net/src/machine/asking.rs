@@ -12,8 +12,12 @@ use super::flow::{Flow, FlowKey};
 use super::state::{Machine, lock};
 
 impl Machine {
-    /// Whether what the policy refuses has to wait for an answer.
-    pub(crate) fn waits_for_answers(&self) -> bool {
+    /// Whether what this rule refuses has to wait for an answer. What is denied by name is not asked for.
+    pub(crate) fn waits_for_answer(&self, rule: &Rule) -> bool {
+        *rule == Rule::NotListed && self.asks_and_waits()
+    }
+
+    fn asks_and_waits(&self) -> bool {
         self.policy().is_some_and(|policy| policy.ask() == Ask::Wait)
     }
 
@@ -27,7 +31,7 @@ impl Machine {
                 if is_allowed() {
                     return true;
                 }
-                if !self.waits_for_answers() || changes.changed().await.is_err() {
+                if !self.asks_and_waits() || changes.changed().await.is_err() {
                     return false;
                 }
             }

@@ -82,7 +82,7 @@ impl Machine {
             (Rule::GatewayResolver, None)
         } else {
             let (verdict, name) = self.decide(key.to, key.port, Protocol::Tcp);
-            if !verdict.allowed && self.waits_for_answers() {
+            if !verdict.allowed && self.waits_for_answer(&verdict.rule) {
                 return self.hold_tcp(key, name, &verdict.rule, syn);
             }
             if !verdict.allowed {

@@ -1,12 +1,10 @@
-//! Refused connections and names that wait for an answer.
+//! Refused connections that wait for an answer.
 
 use agentiso_core::{Ask, NetworkRules};
 use agentiso_net::{Limits, LogEvent};
 use agentiso_policy::egress::Policy;
-use hickory_proto::rr::RecordType;
 use smoltcp::socket::tcp::State;
 
-use crate::resolver::query;
 use crate::support::*;
 
 /// Nothing is allowed, and what is refused waits.
@@ -59,21 +57,4 @@ async fn a_connection_that_waits_is_refused_as_soon_as_the_rules_say_so() {
     }
     set(&net, &NetworkRules { ask: Ask::Refuse, ..asking() });
     guest.until("it is refused", |guest| (!guest.tcp(connection).is_open()).then_some(())).await;
-}
-
-#[tokio::test]
-async fn a_name_that_waits_is_answered_when_it_is_granted() {
-    let server = Nameserver::start(vec![("web.example", vec![a("web.example", 60, PUBLIC)])]).await;
-    let net = Net::with_nameservers(vec![server.address]);
-    let mut guest = net.guest(2, asking());
-    let socket = guest.udp();
-    guest.send_udp(socket, GATEWAY, 53, &query("web.example", RecordType::A));
-    tokio::select! {
-        entry = net.logged(LogEvent::Refused) => assert_eq!(entry.name.as_deref(), Some("web.example")),
-        _ = guest.receive_udp(socket) => panic!("it did not wait"),
-    }
-    assert!(server.asked().is_empty(), "a name that is not granted is not looked up");
-    set(&net, &NetworkRules { allow_domains: Some(strings(&["web.example"])), ..asking() });
-    let (answer, _) = guest.receive_udp(socket).await;
-    assert_eq!(answer[3] & 0x0f, 0, "no error");
 }

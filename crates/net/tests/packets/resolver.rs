@@ -2,14 +2,15 @@
 
 use std::net::Ipv4Addr;
 
-use agentiso_core::NetworkRules;
+use agentiso_core::{Ask, NetworkRules};
 use agentiso_net::{Limits, LogEvent};
+use agentiso_policy::egress::Policy;
 use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
 
 use crate::support::*;
 
-pub fn query(name: &str, kind: RecordType) -> Vec<u8> {
+fn query(name: &str, kind: RecordType) -> Vec<u8> {
     let mut message = Message::new(4711, MessageType::Query, OpCode::Query);
     message.metadata.recursion_desired = true;
     message.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
@@ -57,6 +58,34 @@ async fn an_allowed_name_resolves_and_its_address_opens() {
 
     let mut other = net.guest(3, only(&["*.example.com"]));
     assert_eq!(other.connect(PUBLIC, 443).await, Connected::Refused, "pinned for the other workspace alone");
+}
+
+#[tokio::test]
+async fn a_name_that_is_asked_about_waits_for_the_answer() {
+    let server = Nameserver::start(vec![("www.example.com", vec![a("www.example.com", 60, PUBLIC)])]).await;
+    let net = Net::with_nameservers(vec![server.address]);
+    let asking = |domains: &[&str]| NetworkRules { ask: Ask::Wait, ..only(domains) };
+    let mut guest = net.guest(2, asking(&[]));
+    let grant = async {
+        // The refusal is in the log while the query waits: a request can be raised.
+        let refused = net.logged(LogEvent::Refused).await;
+        assert_eq!(refused.name.as_deref(), Some("www.example.com"));
+        let granted = Policy::check(&asking(&["www.example.com"])).unwrap();
+        net.router.set_policies(vec![(workspace(2), granted)]).unwrap();
+    };
+    let (answer, ()) = tokio::join!(ask(&mut guest, "www.example.com", RecordType::A), grant);
+    assert_eq!(addresses(&answer), [PUBLIC]);
+
+    // Without asking, the query is refused at once, and so is one whose policy stops asking.
+    let mut other = net.guest(3, asking(&[]));
+    let stop = async {
+        while !net.router.log(0, 100).iter().any(|entry| entry.workspace == workspace(3)) {
+            tokio::task::yield_now().await;
+        }
+        net.router.set_policies(vec![(workspace(3), Policy::check(&only(&[])).unwrap())]).unwrap();
+    };
+    let (answer, ()) = tokio::join!(ask(&mut other, "www.example.com", RecordType::A), stop);
+    assert_eq!(answer.metadata.response_code, ResponseCode::Refused);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ pub mod packet;
 mod ranges;
 mod resolvers;
 mod verdict;
+mod widening;
 
 #[cfg(test)]
 mod properties;
@@ -21,3 +22,4 @@ pub use error::{PolicyError, Reason};
 pub use model::Policy;
 pub use ranges::ClosedRange;
 pub use verdict::{Destination, Flow, Protocol, Rule, Verdict};
+pub use widening::widens;

@@ -377,6 +377,24 @@ proptest! {
     }
 
     #[test]
+    fn a_change_that_does_not_widen_opens_nothing(
+        before in spec(), other in spec(), step in 0u8..9, entry in (domain(), cidr()), case in case(), neighbour in spec()
+    ) {
+        // Random rules are hardly ever narrower; one step often is.
+        let after = policy(if step < 8 { tighten(before.clone(), step, entry) } else { other });
+        let (before, neighbour) = (policy(before), policy(neighbour));
+        prop_assume!(!widens(&before, &after));
+        prop_assert!(!decide(&after, &case).allowed || decide(&before, &case).allowed);
+        for name in &case.names {
+            prop_assert!(!after.name_verdict(name).allowed || before.name_verdict(name).allowed);
+        }
+        let address = Ipv4Addr::new(10, 99, 0, 3);
+        let reach = |from: &Policy, to: &Policy| from.neighbour_verdict(to, address, case.port, Protocol::Tcp).allowed;
+        prop_assert!(!reach(&after, &neighbour) || reach(&before, &neighbour));
+        prop_assert!(!reach(&neighbour, &after) || reach(&neighbour, &before));
+    }
+
+    #[test]
     fn what_is_never_reachable_stays_closed_under_every_policy(spec in spec(), port in any::<u16>(), low in any::<u32>()) {
         let policy = policy(spec);
         for (base, prefix) in [(0x7f00_0000u32, 8), (0, 8), (0xe000_0000, 4), (0xf000_0000, 4)] {

@@ -85,7 +85,7 @@ pub(super) fn templates(installation: &Installation) -> Finding {
 /// The machines that the daemon keeps ready.
 pub(super) fn pool(installation: &Installation) -> Finding {
     let settings = &installation.config.pool;
-    let Budget { allowed, why } = budget(settings, HostMemory::read().ok());
+    let Budget { allowed, why } = budget(settings, HostMemory::read_limited().ok());
     let detail = match allowed {
         Allowed::Nothing => format!("no machines are kept ready: {why}"),
         Allowed::Present(_) | Allowed::Memory(_) => {

@@ -3,5 +3,8 @@
 mod archives;
 mod images;
 mod network;
+mod packages;
 mod settings;
 mod workspaces;
+
+pub use packages::HostPackages;

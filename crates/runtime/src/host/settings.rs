@@ -9,7 +9,8 @@ use crate::Installation;
 impl Installation {
     /// The settings of an engine for this installation, which never forwards `own_ports`.
     pub fn engine_settings(&self, own_ports: Vec<u16>) -> EngineSettings {
-        let config::Config { defaults, limits, vm, daemon, sessions, rate_limit, images, .. } = &self.config;
+        let config::Config { defaults, limits, vm, daemon, sessions, rate_limit, images, network, .. } =
+            &self.config;
         EngineSettings {
             home: self.paths.home.clone(),
             config_file: self.paths.config_file.clone(),
@@ -45,6 +46,7 @@ impl Installation {
                 max_files: daemon.download_max_files.into(),
                 reserve_bytes: u64::from(daemon.download_reserve_mb) << 20,
             },
+            network: network.engine_settings(),
             own_ports,
         }
     }

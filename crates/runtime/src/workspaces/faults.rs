@@ -145,7 +145,11 @@ async fn nothing_answered_is_lost_when_any_use_of_the_database_fails() {
                 let reached = faults.disarm();
                 let context = format!("{operation:?}, {fault:?} at {nth}: {done:?}");
                 promise.assert_kept(&world.workspaces, &context);
-                // Whoever comes next finishes or undoes it.
+                if matches!(operation, Operation::Rename) {
+                    let name = world.workspaces.info(web.id).unwrap().name;
+                    assert_eq!(name.as_str() == "renamed", done.is_ok(), "{context}");
+                }
+                // The next process finishes or undoes it.
                 world.reopen().await;
                 promise.assert_kept(&world.workspaces, &context);
                 if !reached {

@@ -8,6 +8,7 @@ use agentiso_core::{Code, DiskId, Failure, NetworkState, Resources, SnapshotId, 
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
 use agentiso_policy::egress::Policy;
 use agentiso_vmm::Machine;
+use jiff::Timestamp;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
@@ -34,6 +35,8 @@ pub(super) struct Child {
     pub network: NetworkState,
     /// Whether its memory or disk may have been in a network.
     pub remembers_network: bool,
+    /// The same for all forks of a call, so that lists, which are sorted by time and then id, show them in order.
+    pub created: Timestamp,
 }
 
 impl Workspaces {
@@ -72,12 +75,13 @@ impl Workspaces {
         let taken = self.meta.read(|read| read.workspaces())?;
         let is_taken = |name: &WorkspaceName| taken.iter().any(|workspace| workspace.name == *name);
         let remembers_network = source.network.address.is_some() || request.source != ForkSource::Now;
+        let created = now();
         let child = |name| {
             let id = WorkspaceId::from_uuid(Uuid::now_v7());
             let rules = request.network.as_ref().unwrap_or(&source.network.rules).clone();
             let network = NetworkState { rules, address: None };
             let disk = DiskId::from_uuid(Uuid::now_v7());
-            Child { id, name, disk, dir: MachineDirName::new(id), network, remembers_network }
+            Child { id, name, disk, dir: MachineDirName::new(id), network, remembers_network, created }
         };
         if let (Some(name), 1) = (&request.name, request.count) {
             self.require_free_name(name)?;
@@ -200,7 +204,7 @@ fn fork_row(
     child: &Child,
     revived: &Revived,
 ) -> Result<Workspace, Failure> {
-    let created = now();
+    let created = child.created;
     let lineage = Lineage {
         workspace: source.id,
         name: source.name.clone(),

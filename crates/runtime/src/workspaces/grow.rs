@@ -20,6 +20,8 @@ impl Workspaces {
             return Err(Failure::new(Code::InvalidArgument, message)
                 .with_remedy("make a smaller workspace and copy over what it needs"));
         }
+        // Read first: once the disk has grown, nothing may fail.
+        let view = self.info(id)?;
         // Record it first: a disk smaller than recorded does no harm, a larger one could not be copied.
         self.meta.write(|tx| tx.set_disk_gb(workspace.id, disk_gb))?;
         self.write_records();
@@ -32,8 +34,7 @@ impl Workspaces {
         grown.map_err(|error| {
             Failure::from(error).with_remedy(format!("try again: agentiso grow {} {disk_gb}", workspace.name))
         })?;
-        drop(attached);
-        self.info(workspace.id)
+        Ok(WorkspaceView { resources: after, ..view })
     }
 
     /// The size of a workspace at the time of a snapshot.

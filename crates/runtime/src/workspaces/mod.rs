@@ -41,6 +41,7 @@ mod logs;
 mod lost;
 mod machine;
 mod maintain;
+mod memory_limit;
 mod network;
 mod network_upkeep;
 mod open;

@@ -49,6 +49,8 @@ impl Workspaces {
         let workspaces = Self::open_with(installation, Connections::all(), launcher).await?;
         installation.sweep_disks();
         installation.keep_reserve();
+        // Most daemons are started by a command, whose request comes next.
+        workspaces.demand.begin_use();
         if !workspaces.meta.read(|read| read.pool())?.is_empty() {
             // A daemon that was killed kept them ready for clients, who are likely to reconnect.
             workspaces.expect_creates();

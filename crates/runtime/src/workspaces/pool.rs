@@ -11,7 +11,7 @@ use agentiso_core::{
 };
 use agentiso_images::store::Image;
 use agentiso_meta::{MetaError, OperationId, PoolMachine, Workspace, WorkspaceState};
-use agentiso_proto::Exec;
+use agentiso_proto::{Card, Exec};
 use agentiso_vmm::{Machine, VmError};
 use serde_json::json;
 use uuid::Uuid;
@@ -199,8 +199,10 @@ impl Workspaces {
         state: &MachineState,
         identity: &Identity,
     ) -> Result<Machine, Failure> {
+        // Any address: nothing is connected to the card.
+        let card = self.net.card(identity.id, self.net.pool.gateway());
         for _ in 0..REHEARSALS {
-            rehearse(&machine).await?;
+            rehearse(&machine, card).await?;
             machine.release();
             machine = self.reconnect(state).await?;
             identity.give_to(&machine, OnWake::Start).await?;
@@ -223,11 +225,12 @@ impl Workspaces {
 }
 
 /// Sends the requests that precede a first command, and runs the commands.
-async fn rehearse(machine: &Machine) -> Result<(), VmError> {
+async fn rehearse(machine: &Machine, card: Card) -> Result<(), VmError> {
     let ask = async {
         let guest = machine.guest();
         // Errors do not matter: the guest has run the code.
         let _ = (guest.env().await, guest.stat(BASH.as_bytes(), true).await, guest.status().await);
+        let _ = (guest.set_card(Some(card)).await, guest.set_card(None).await);
         Ok(())
     };
     machine.during("its rehearsal", super::snapshot::HOLD_LIMIT, ask).await?;

@@ -1,4 +1,4 @@
-//! How much memory pooled machines may use on this host.
+//! How much memory pooled machines may use on this host or in this container.
 //!
 //! A paused machine uses far less memory than its size, but it grows to its size once it is used. So the sizes are
 //! counted, and a host that is short of memory keeps no machines ready.
@@ -18,7 +18,7 @@ const ENOUGH: u64 = 4;
 /// With less than this share available the machines of the pool are ended.
 const SHORT: u64 = 8;
 
-/// The memory of a host, in MiB.
+/// The memory that this process may use, in MiB: that of the host, or of its container.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct HostMemory {
     /// All of it.
@@ -28,8 +28,8 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// Reads it.
-    pub fn read() -> io::Result<Self> {
+    /// The memory of the host, without limits.
+    pub(super) fn read() -> io::Result<Self> {
         #[expect(clippy::disallowed_methods, reason = "procfs is memory: reading it waits for no device")]
         let text = fs::read_to_string("/proc/meminfo")?;
         Self::parse(&text)

@@ -14,6 +14,8 @@ impl Workspaces {
     /// Renames a workspace, and sets the host name of its machine if it runs. On failure the name does not change.
     pub async fn rename(&self, id: WorkspaceId, name: &WorkspaceName) -> Result<WorkspaceView, Failure> {
         let (workspace, lock) = self.lock(id).await?;
+        // Read first: once the new name is committed, nothing may fail.
+        let view = self.info(id)?;
         if workspace.name != *name {
             self.require_free_name(name)?;
             let _lock = lock.clone();
@@ -31,6 +33,6 @@ impl Workspaces {
             self.meta.write(|tx| tx.rename_workspace(workspace.id, name))?;
             self.write_records();
         }
-        self.info(id)
+        Ok(WorkspaceView { name: name.clone(), ..view })
     }
 }

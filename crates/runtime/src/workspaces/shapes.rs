@@ -22,7 +22,8 @@ const RECENT: usize = 4;
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
 /// How long machines of the default shape are kept ready after an agent connects.
 const EXPECTED: Duration = Duration::from_secs(24 * 3600);
-/// How long after a create the pool is not filled, so that the new workspace has the processors to itself.
+/// How long after a create, or the start of a daemon, the pool is not filled, so that the command that a client waits for
+/// has the processors to itself.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// A shape that was requested.
@@ -33,14 +34,14 @@ struct Asked {
     at: Timestamp,
 }
 
-/// When a client connected that is likely to create workspaces, and when one was last created.
+/// When a client connected that is likely to create workspaces, and when one last began to use a new workspace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Demand(Arc<Mutex<Times>>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     expected: Option<Instant>,
-    created: Option<Instant>,
+    in_use: Option<Instant>,
 }
 
 impl Demand {
@@ -52,9 +53,14 @@ impl Demand {
         self.times().expected.is_some_and(|at| at.elapsed() < EXPECTED)
     }
 
-    /// Whether a workspace was created so recently that its first commands are likely to be running.
+    /// Records that a client waits for a new workspace or for its first commands.
+    pub(super) fn begin_use(&self) {
+        self.times().in_use = Some(Instant::now());
+    }
+
+    /// Whether that was so recently that the client is likely to be waiting still.
     pub(super) fn is_fresh(&self) -> bool {
-        self.times().created.is_some_and(|at| at.elapsed() < FRESH)
+        self.times().in_use.is_some_and(|at| at.elapsed() < FRESH)
     }
 }
 
@@ -66,7 +72,7 @@ impl Workspaces {
 
     /// Records that a machine of this shape was requested.
     pub(super) fn remember_shape(&self, request: &CreateRequest) {
-        self.demand.times().created = Some(Instant::now());
+        self.demand.begin_use();
         if self.installation.config.pool.size > 0 {
             in_place(|| self.write_shape(request.image.clone(), request.resources));
         }
@@ -89,7 +95,7 @@ impl Workspaces {
 
     /// The memory budget of the pool on this host now.
     pub(crate) fn pool_budget(&self) -> Budget {
-        budget(&self.installation.config.pool, HostMemory::read().ok())
+        budget(&self.installation.config.pool, HostMemory::read_limited().ok())
     }
 
     /// The shapes to keep ready and how many of each: the default, if a create is likely, and recently requested ones.
@@ -163,7 +169,16 @@ fn allot(memory_mb: &[u32], size: u32, budget_mb: u32) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::adopt::tests::World;
     use super::*;
+
+    #[tokio::test]
+    async fn a_daemon_that_starts_leaves_the_processors_to_the_first_request() {
+        let world = World::new().await;
+        assert!(world.workspaces.demand.times().in_use.is_none());
+        let daemon = Workspaces::open_to_stay(&world.workspaces.installation).await.unwrap();
+        assert!(daemon.demand.times().in_use.is_some());
+    }
 
     fn asked(image: &str, memory_mb: u32, at: i64) -> Asked {
         let resources = Resources { memory_mb, ..Resources::default() };

@@ -73,9 +73,8 @@ pub async fn cp(here: &Paths, mut flags: args::Cp, output: Output) -> Result<u8,
 fn check(from: &[Side], to: &Side) -> Result<(), Failure> {
     let is_there = |side: &Side| matches!(side, Side::There { .. });
     if !from.iter().all(|side| is_there(side) || is_there(to)) {
-        return Err(
-            invalid("neither side is in a workspace").with_remedy("for example: agentiso cp FILE WS:/tmp/")
-        );
+        return Err(invalid("neither source nor destination is in a workspace")
+            .with_remedy("for example: agentiso cp FILE WS:/tmp/"));
     }
     if from.len() > 1 && from.contains(&Side::Stream) {
         return Err(invalid("standard input cannot be one of several sources"));
@@ -112,14 +111,14 @@ impl Copy {
             (Side::Stream, Side::There { workspace, path }) => {
                 if into_directory {
                     return Err(invalid(&format!("{path} is a directory"))
-                        .with_remedy("standard input has no name: give the name of the file, too"));
+                        .with_remedy("standard input has no file name: append one to the destination"));
                 }
                 let staging = Staging::new(&self.cache)?;
                 let between = staging.path("stdin")?;
                 interruptible(Staging::keep_input(between.clone())).await?;
                 self.transfer(Direction::Upload, workspace, between, path.clone()).await
             }
-            _ => Err(invalid("neither side is in a workspace")),
+            _ => Err(invalid("neither source nor destination is in a workspace")),
         }
     }
 
@@ -155,8 +154,11 @@ impl Copy {
         let said = self.daemon.ask("Still looking", &request).await?;
         let directory = said.stdout.trim_end_matches('\n');
         if said.exit_code != Some(0) || !directory.starts_with('/') {
-            return Err(Failure::new(Code::GuestFailed, format!("{workspace} does not say where {path} is"))
-                .with_remedy(format!("give an absolute path, such as {workspace}:/root/{path}")));
+            return Err(Failure::new(
+                Code::GuestFailed,
+                format!("{workspace} did not report where {path} is"),
+            )
+            .with_remedy(format!("give an absolute path, such as {workspace}:/root/{path}")));
         }
         Ok(below(directory, path))
     }
@@ -235,7 +237,7 @@ fn tell(copied: &Copied, output: Output) -> Result<(), Failure> {
         let names = copied.skipped.join(", ");
         let more = copied.skipped_count.saturating_sub(copied.skipped.len() as u64);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = writeln!(err, "{label}: sockets, pipes and devices were left out: {names}{more}");
+        let _ = writeln!(err, "{label}: skipped sockets, pipes and devices: {names}{more}");
     }
     Ok(())
 }

@@ -65,8 +65,8 @@ pub fn absolute(path: &Path) -> Result<String, Failure> {
 pub fn name_of(path: &str) -> Result<&str, Failure> {
     match path.trim_end_matches('/').rsplit('/').next() {
         Some(name) if !matches!(name, "" | "." | "..") => Ok(name),
-        _ => Err(invalid(&format!("{path} has no name that the copy could have"))
-            .with_remedy("give the name of the copy, too")),
+        _ => Err(invalid(&format!("{path} has no file name to use for the copy"))
+            .with_remedy("append a file name to the destination")),
     }
 }
 

@@ -53,7 +53,9 @@ impl Staging {
             let copied = file.and_then(|mut file| io::copy(&mut io::stdin().lock(), &mut file));
             let _ = done.send(copied.map(drop).map_err(|error| trouble(Path::new(&path), &error)));
         });
-        kept.await.map_err(|_| Failure::new(Code::Internal, "reading standard input ended with a fault"))?
+        kept.await.map_err(|_| {
+            Failure::new(Code::Internal, "reading standard input failed because of a bug in agentiso")
+        })?
     }
 }
 

@@ -16,7 +16,7 @@ pub async fn start(daemon: &Daemon, flags: StartJob, output: Output) -> Result<u
     let env = env.iter().filter_map(|text| variable(text).transpose()).map(|variable| {
         let (name, value) = variable?;
         let value = value.into_string().map_err(|_| {
-            Failure::new(Code::InvalidArgument, format!("the variable {name} is not text here"))
+            Failure::new(Code::InvalidArgument, format!("the value of the variable {name} is not UTF-8"))
         })?;
         Ok((name, value))
     });

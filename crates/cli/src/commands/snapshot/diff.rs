@@ -46,13 +46,17 @@ fn write_changes(out: &mut Stream, found: &SnapshotCompared) -> io::Result<()> {
         writeln!(out, "{}", line(change))?;
     }
     if found.truncated {
-        writeln!(out, "[only the first {} are shown; --under shows a part]", found.changes.len())?;
+        writeln!(
+            out,
+            "[only the first {} are shown; use --under to select a directory]",
+            found.changes.len()
+        )?;
     }
     let SnapshotCompared { added, removed, modified, renamed, unreadable, .. } = found;
     write!(out, "{added} added, {removed} removed, {modified} modified, {renamed} renamed")?;
     match unreadable {
         0 => writeln!(out),
-        count => writeln!(out, ", {count} could not be read: the file system is damaged there"),
+        count => writeln!(out, ", {count} could not be read because the file system is damaged"),
     }
 }
 

@@ -40,6 +40,7 @@ pub async fn create(here: &Paths, flags: args::Create, output: Output) -> Result
         idle_stop_secs: flags.idle_stop,
         cold: flags.size.cold,
         no_pool: flags.no_pool,
+        network: flags.network.change_if_any(),
         ..WorkspaceCreate::default()
     };
     let daemon = Daemon::reach(here, output).await?;

@@ -43,7 +43,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         ("limits", details.pid.map(|_| limits(details))),
         ("expires", details.expires_at.clone()),
         ("idle stop", details.idle_stop_secs.map(|seconds| format!("after {seconds} s"))),
-        ("restart", details.restart.then(|| "with the host, unless it was stopped on purpose".to_owned())),
+        ("restart", details.restart.then(|| "with the host, unless it was stopped explicitly".to_owned())),
         (
             "next start",
             details
@@ -74,7 +74,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
 fn limits(details: &WorkspaceDetails) -> String {
     match &details.limits {
         Some(limits) => limits.in_words(),
-        None => "none; 'agentiso check' says why".to_owned(),
+        None => "none; 'agentiso check' shows why".to_owned(),
     }
 }
 

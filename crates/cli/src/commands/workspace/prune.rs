@@ -15,6 +15,9 @@ use crate::commands::Daemon;
 use crate::output::Output;
 use crate::ui::{Stream, Table, age_since, bytes};
 
+/// The exit code if the user answered no.
+const DECLINED: u8 = 1;
+
 /// Removes stopped workspaces, after asking.
 pub async fn prune(here: &Paths, flags: args::Prune, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
@@ -36,13 +39,14 @@ pub async fn prune(here: &Paths, flags: args::Prune, output: Output) -> Result<u
         output.result(&json!({ "would_remove": briefs }), |out| list(out, &found))?;
         return Ok(0);
     }
-    if !found.is_empty() && !flags.force {
-        confirm(&found, output)?;
+    if !found.is_empty() && !flags.force && !confirm(&found, output)? {
+        output.result(&json!({ "removed": [] }), |out| writeln!(out, "Nothing was removed."))?;
+        return Ok(DECLINED);
     }
     remove(&daemon, found.into_iter().map(|details| details.brief).collect(), output).await
 }
 
-/// How long ago a time is. What is no time counts as now: when in doubt, a workspace stays.
+/// Seconds since a time. An invalid time counts as now, so that the workspace is kept.
 fn unused_secs(last_used: &str) -> u64 {
     let since = last_used.parse::<Timestamp>().ok().and_then(|at| SystemTime::from(at).elapsed().ok());
     since.as_ref().map_or(0, Duration::as_secs)
@@ -57,8 +61,8 @@ fn list(out: &mut Stream, found: &[WorkspaceDetails]) -> io::Result<()> {
     table.write(out)
 }
 
-/// Asks for confirmation. Fails if standard input is not a terminal.
-fn confirm(found: &[WorkspaceDetails], output: Output) -> Result<(), Failure> {
+/// Asks for confirmation, and returns whether the answer is yes. Fails if standard input is not a terminal.
+fn confirm(found: &[WorkspaceDetails], output: Output) -> Result<bool, Failure> {
     if output.json || !io::stdin().is_terminal() {
         return Err(Failure::new(
             Code::InvalidArgument,
@@ -73,16 +77,29 @@ fn confirm(found: &[WorkspaceDetails], output: Output) -> Result<(), Failure> {
         .and_then(|()| write!(err, "Remove these {} workspaces? [y/N] ", found.len()))
         .and_then(|()| err.flush());
     let mut answer = String::new();
-    let read = asked.and_then(|()| io::stdin().lock().read_line(&mut answer));
-    match (read, answer.trim()) {
-        (Ok(_), "y" | "Y" | "yes") => Ok(()),
-        _ => Err(Failure::new(Code::Cancelled, "nothing was removed")),
-    }
+    asked.and_then(|()| io::stdin().lock().read_line(&mut answer)).map_err(|error| {
+        Failure::new(Code::of_io(&error), format!("could not ask for confirmation: {error}"))
+    })?;
+    Ok(is_yes(&answer))
+}
+
+fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_yes_is_consent() {
+        for yes in ["y", "Y\n", "yes", "Yes\r\n"] {
+            assert!(is_yes(yes), "{yes:?}");
+        }
+        for no in ["", "\n", "n", "no", "yess", "yes please", "remove"] {
+            assert!(!is_yes(no), "{no:?}");
+        }
+    }
 
     #[test]
     fn a_workspace_whose_last_use_is_unknown_or_in_the_future_is_in_use() {

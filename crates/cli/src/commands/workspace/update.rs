@@ -29,7 +29,7 @@ pub async fn update(here: &Paths, flags: args::Update, output: Output) -> Result
         match updated.next_resources {
             Some(next) if resized => writeln!(
                 out,
-                "It has {} vcpus and {} MiB of memory when it is started next: agentiso stop {ws} && agentiso start {ws}",
+                "It will have {} vcpus and {} MiB of memory after its next start: agentiso stop {ws} && agentiso start {ws}",
                 next.vcpus,
                 next.memory_mb,
                 ws = flags.workspace

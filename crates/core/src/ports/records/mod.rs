@@ -3,6 +3,7 @@
 //! One trait per domain. Every method is one transaction: it happens as a whole or not at all, and what it returns was
 //! true at one moment. An error never means absence.
 
+mod approvals;
 mod forwards;
 mod keys;
 mod sessions;
@@ -10,6 +11,7 @@ mod timeline;
 mod variables;
 mod workspaces;
 
+pub use approvals::{ApprovalRecords, NewAnswer, Raised};
 pub use forwards::{Forward, ForwardRecords};
 pub use keys::{Claim, KeyRecords, MAX_KEY};
 pub use sessions::{MAX_CLIENT, Session, SessionKind, SessionRecords};
@@ -23,11 +25,23 @@ pub use workspaces::{
 
 /// All records.
 pub trait Records:
-    WorkspaceRecords + SessionRecords + VariableRecords + ForwardRecords + KeyRecords + TimelineRecords
+    WorkspaceRecords
+    + SessionRecords
+    + VariableRecords
+    + ForwardRecords
+    + KeyRecords
+    + TimelineRecords
+    + ApprovalRecords
 {
 }
 
 impl<T> Records for T where
-    T: WorkspaceRecords + SessionRecords + VariableRecords + ForwardRecords + KeyRecords + TimelineRecords
+    T: WorkspaceRecords
+        + SessionRecords
+        + VariableRecords
+        + ForwardRecords
+        + KeyRecords
+        + TimelineRecords
+        + ApprovalRecords
 {
 }

@@ -74,6 +74,8 @@ pub struct EventFilter {
     pub before: Option<i64>,
     /// Only those of some sessions.
     pub by: By,
+    /// Without the successful events of these actions.
+    pub without: &'static [&'static str],
     /// Maximum number of events after filtering.
     pub limit: u32,
 }

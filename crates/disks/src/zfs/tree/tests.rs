@@ -151,7 +151,7 @@ fn a_source_goes_while_its_fork_lives_by_one_promotion() {
 }
 
 #[test]
-fn what_nobody_was_cloned_from_goes_without_promotion() {
+fn a_volume_without_clones_is_removed_without_promotion() {
     let mut pool = Pool::default();
     let base = pool.create();
     let all: Vec<usize> = (0..3).map(|_| pool.clone_of(base)).collect();

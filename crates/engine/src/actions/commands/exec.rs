@@ -14,6 +14,7 @@ use super::hints;
 use crate::act::Context;
 use crate::actions::files::absolute;
 use crate::command::{Command, Program, Shell, user};
+use crate::network::is_about_network;
 use crate::spill::{Output, Shown};
 use crate::{Access, Perform};
 
@@ -59,6 +60,7 @@ impl Perform for Exec {
         let handover = patience
             .filter(|patience| *patience < seconds)
             .map(|patience| Handover { at: began + Duration::from_secs(patience), timeout_ms });
+        let wall = context.engine.clock.wall();
         let launched = context.start_command(&command).await?;
         let mut output = Output::new(launched.guest.clone(), most);
         let run = handover::run(
@@ -71,7 +73,13 @@ impl Perform for Exec {
         let ending = tokio::time::timeout(limit, run).await.map_err(|_| stuck())??;
         let mut executed = executed(&ending, began.elapsed(), output.finish().await, launched.shell);
         if executed.exit_code.is_some_and(|code| code != 0) {
-            executed.hint = hints::of(&launched.guest, &self.command, &executed).await;
+            executed.hint = match hints::of(&launched.guest, &self.command, &executed).await {
+                None => {
+                    let about = is_about_network(&executed.stderr) || is_about_network(&executed.stdout);
+                    context.network_advice(wall, about).await
+                }
+                hint => hint,
+            };
         }
         Ok(executed)
     }

@@ -54,14 +54,6 @@ static INSTALLS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     )
     .ok()
 });
-const NO_NETWORK: [&str; 5] = [
-    "Temporary failure resolving",
-    "Temporary failure in name resolution",
-    "Could not resolve host",
-    "Network is unreachable",
-    "bad address '",
-];
-
 /// A hint for a command that failed. Asks the machine only when the output says that something is missing.
 pub(super) async fn of(guest: &Link, command: &str, executed: &Executed) -> Option<String> {
     if executed.exit_code == Some(NOT_FOUND) {
@@ -80,11 +72,7 @@ pub(super) async fn of(guest: &Link, command: &str, executed: &Executed) -> Opti
         guest.stat(path.as_bytes(), true).await.ok()?;
         return Some(format!("there is no {missing} here; use {other}"));
     }
-    let said = |text: &&str| executed.stderr.contains(*text) || executed.stdout.contains(*text);
-    NO_NETWORK.iter().any(said).then(|| {
-        "workspaces have no network; copy files in with file_transfer, or use an image that has what you need"
-            .to_owned()
-    })
+    None
 }
 
 /// The program a shell did not find.

@@ -8,6 +8,7 @@ use agentiso_core::action::{
     GitState, GitStatus,
 };
 use agentiso_core::{Capture, Code, Failure};
+use jiff::Timestamp;
 
 use super::checks::{checked_ref, checked_url};
 use super::state::state;
@@ -15,6 +16,7 @@ use crate::act::Context;
 use crate::actions::commands::{bounded, code_and_signal, run};
 use crate::actions::files::absolute;
 use crate::command::{Command, Program};
+use crate::network::is_about_network;
 use crate::secrets::without_credentials;
 use crate::{Access, Perform};
 
@@ -85,6 +87,17 @@ impl Context {
     }
 }
 
+impl Context {
+    /// The failure of a command that uses a remote: the network rules may be the reason.
+    async fn remote_failure(&self, said: &Said, doing: &str, began: Timestamp) -> Failure {
+        let failure = said.failure(doing);
+        match self.network_advice(began, is_about_network(&said.stderr.text())).await {
+            Some(advice) => failure.with_remedy(advice),
+            None => failure,
+        }
+    }
+}
+
 impl Said {
     /// Git's own words, without credentials.
     fn failure(&self, doing: &str) -> Failure {
@@ -97,8 +110,6 @@ impl Said {
         let lower = words.to_lowercase();
         let hint = if lower.contains("authentication") || lower.contains("could not read username") {
             "give credentials with set_env: GIT_ASKPASS, or a token your remote takes"
-        } else if lower.contains("could not resolve") || lower.contains("network is unreachable") {
-            "workspaces have no network; reach a server of the host through a port, or use file_transfer"
         } else if lower.contains("non-fast-forward") || lower.contains("fetch first") {
             "fetch and merge what the remote has first, or push with force"
         } else if lower.contains("does not appear to be a git repository") || lower.contains("no such remote")
@@ -145,9 +156,10 @@ git symbolic-ref --quiet --short HEAD || echo";
             ("AGENTISO_BRANCH", branch.unwrap_or("")),
             ("AGENTISO_DEPTH", depth.as_deref().unwrap_or("")),
         ];
+        let began = context.engine.clock.wall();
         let said = context.git(script, &variables, seconds, LISTING).await?;
         if said.code != 0 {
-            return Err(said.failure("clone"));
+            return Err(context.remote_failure(&said, "clone", began).await);
         }
         let lines = said.lines();
         let line = |index: usize| lines.get(index).filter(|line| !line.is_empty()).cloned();
@@ -262,13 +274,14 @@ git \"$@\" -- \"$AGENTISO_REMOTE\" \"$AGENTISO_BRANCH\""
             ("AGENTISO_FORCE", if self.force { "1" } else { "" }),
             ("AGENTISO_UPSTREAM", if self.set_upstream { "1" } else { "" }),
         ];
+        let began = context.engine.clock.wall();
         let said = context.git(&script, &variables, seconds, LISTING).await?;
         if said.code == NOTHING {
             return Err(Failure::new(Code::GitFailed, "no branch is checked out")
                 .with_remedy("say which branch to push"));
         }
         if said.code != 0 {
-            return Err(said.failure("push"));
+            return Err(context.remote_failure(&said, "push", began).await);
         }
         let lines = said.lines();
         let (branch, output) = lines

@@ -48,7 +48,11 @@ impl Perform for SessionList {
 
 impl Engine {
     /// A session by its id. Only the operator may give a prefix, so that sessions do not learn of each other.
-    async fn session_called(&self, asked: &str, caller: &Caller) -> Result<Session, Failure> {
+    pub(in crate::actions) async fn session_called(
+        &self,
+        asked: &str,
+        caller: &Caller,
+    ) -> Result<Session, Failure> {
         let sessions = self.records.sessions().await?;
         let is_meant = |session: &Session| {
             let id = session.id.to_string();

@@ -10,15 +10,12 @@ use agentiso_core::action::{
 };
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{CreateRequest, RemoveRequest, WorkspaceView};
-use agentiso_core::ports::records::{Claim, Settings};
+use agentiso_core::ports::records::Settings;
 use agentiso_core::{
-    Code, Failure, ImageName, NetworkRules, Resources, Secret, SessionId, WorkspaceId, WorkspaceName,
-    check_labels, in_clear,
+    Code, Failure, ImageName, Resources, SessionId, WorkspaceId, WorkspaceName, check_labels,
 };
 use jiff::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::act::Context;
 use crate::admission::not_owner;
@@ -84,7 +81,6 @@ pub(crate) trait Make {
 impl Make for WorkspaceCreate {
     async fn make(self, context: &Context, lifetime: Lifetime<'_>) -> Result<WorkspaceCreated, Failure> {
         let engine = &context.engine;
-        refuse_internet(self.allow_internet)?;
         let defaults = engine.settings.default_resources;
         let resources = Resources {
             vcpus: self.vcpus.unwrap_or(defaults.vcpus),
@@ -98,6 +94,8 @@ impl Make for WorkspaceCreate {
             None => engine.settings.default_image.parse()?,
         };
         let name = self.name.as_deref().map(str::parse).transpose()?;
+        let mut network = self.network.clone().unwrap_or_default();
+        network.allow_internet = self.allow_internet.or(network.allow_internet);
         let ttl = self.ttl_secs.map(checked_secs).transpose()?;
         let initial = InitialSettings {
             expires_at: ttl.map(|ttl| engine.clock.now() + ttl),
@@ -108,7 +106,8 @@ impl Make for WorkspaceCreate {
         let owner = context.caller.session;
         let (cold, pool) = (self.cold, !self.no_pool);
         let one_shot = matches!(lifetime, Lifetime::OneCommand(_));
-        let network = NetworkRules::default();
+        let new = engine.rules_after(&context.caller, &engine.default_rules(), &network, None).await?;
+        let network = new.rules.clone();
         let request = CreateRequest { name, image, resources, cold, pool, owner, one_shot, network };
         let began = Instant::now();
         let creating = engine.host.create(&request, &context.progress);
@@ -126,7 +125,11 @@ impl Make for WorkspaceCreate {
             made => made?,
         };
         let expires_at = initial.expires_at.map(|at| shown(engine.clock.on_the_wall(at)));
-        if let Err(failure) = engine.settle(context.caller.session, &view, initial).await {
+        let settled = match engine.settle(context.caller.session, &view, initial).await {
+            Ok(_) => engine.add_packages_of(view.id, new).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = settled {
             // Its caller does not learn of it, so it must not stay.
             let remove = RemoveRequest { workspace: view.id, force: true };
             engine.host.remove(&remove).await?;
@@ -138,7 +141,7 @@ impl Make for WorkspaceCreate {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),
             state: view.state,
-            ip: None,
+            ip: view.network.address.map(|address| address.to_string()),
             boot_time_ms: took_ms(began),
             from_pool: view.from_pool,
             tier: if view.from_pool { Tier::Pool } else { tier(&view.tier) },
@@ -222,68 +225,6 @@ impl Context {
              create one of another name"
         ))
     }
-
-    /// Refuses to repeat an outcome whose workspace no longer exists.
-    async fn require_there(&self, outcome: &Value) -> Result<(), Failure> {
-        let Some(id) = outcome["workspace_id"].as_str() else { return Ok(()) };
-        let workspaces = self.engine.host.list().await?;
-        if workspaces.iter().any(|workspace| workspace.id.to_string() == id) {
-            return Ok(());
-        }
-        let name = outcome["name"].as_str().unwrap_or_default();
-        let message = format!("the workspace {name:?} ({id}) that this idempotency_key made is gone");
-        Err(Failure::new(Code::WorkspaceNotFound, message).with_remedy("use a new key to create another"))
-    }
-
-    /// Runs work once per idempotency key: a repeated call returns the first outcome.
-    pub(crate) async fn once<R: Serialize, O: Serialize + DeserializeOwned>(
-        &self,
-        key: Option<&Secret<String>>,
-        request: &R,
-        work: impl Future<Output = Result<O, Failure>> + Send,
-    ) -> Result<O, Failure> {
-        let (Some(key), Some(session)) = (key.map(Secret::expose), self.caller.session) else {
-            return work.await;
-        };
-        if key.is_empty() {
-            return Err(Failure::new(Code::InvalidArgument, "idempotency_key is empty")
-                .with_remedy("leave it out, or give a key of your own"));
-        }
-        let internal = |error: serde_json::Error| Failure::new(Code::Internal, error.to_string());
-        let hash = *blake3::hash(&in_clear(|| serde_json::to_vec(request)).map_err(internal)?).as_bytes();
-        let records = &self.engine.records;
-        match records.claim_key(session, key, &hash).await? {
-            Claim::New => {}
-            Claim::Done(outcome) => {
-                self.require_there(&outcome).await?;
-                return serde_json::from_value(outcome).map_err(internal);
-            }
-            Claim::InProgress => {
-                return Err(Failure::new(
-                    Code::IdempotencyConflict,
-                    "a request with this idempotency_key is still running",
-                )
-                .with_remedy("wait for its answer, or try again in a moment"));
-            }
-            Claim::Mismatch => {
-                return Err(Failure::new(
-                    Code::IdempotencyConflict,
-                    "this idempotency_key was used for another request",
-                )
-                .with_remedy("use a new key for a new request"));
-            }
-        }
-        let result = work.await;
-        let settled = match &result {
-            Ok(outcome) => {
-                let value = serde_json::to_value(outcome).map_err(internal)?;
-                records.settle_key(session, key, &value).await
-            }
-            Err(_) => records.drop_key(session, key).await,
-        };
-        settled?;
-        result
-    }
 }
 
 impl Perform for WorkspaceDestroy {
@@ -317,17 +258,6 @@ impl Perform for WorkspaceDestroy {
     fn changed(_: &WorkspaceDestroyed) -> Option<String> {
         Some("destroyed".to_owned())
     }
-}
-
-/// Refuses to allow internet access, because workspaces have no network.
-pub(in crate::actions) fn refuse_internet(asked: Option<bool>) -> Result<(), Failure> {
-    if asked != Some(true) {
-        return Ok(());
-    }
-    Err(Failure::new(Code::NetworkUnavailable, "workspaces have no network, so internet cannot be allowed")
-        .with_remedy(
-            "leave allow_internet out; bring files in with file_transfer, reach ports with port_forward",
-        ))
 }
 
 /// A duration within the limits.

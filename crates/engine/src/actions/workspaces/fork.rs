@@ -7,7 +7,7 @@ use agentiso_core::action::{ForkFailure, ForkedFrom, State, Worker, WorkspaceFor
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::host::{ForkRequest, ForkSource, Forked, RemoveRequest};
 use agentiso_core::ports::records::Workspace;
-use agentiso_core::{Code, Failure, WorkspaceName};
+use agentiso_core::{Code, Failure, NetworkChange, NetworkRules, WorkspaceName};
 use jiff::Timestamp;
 
 use crate::act::Context;
@@ -58,6 +58,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
     };
     let _reserved =
         engine.quota.reserve(engine, context.caller.session, Amounts::of(&size).times(count)).await?;
+    let network = rules_of_forks(context, source, fork.network.as_ref()).await?;
     let request = ForkRequest {
         workspace: source.id,
         source: source_kind,
@@ -65,7 +66,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         count,
         all_or_nothing: fork.all_or_nothing,
         owner: context.caller.session,
-        network: None,
+        network,
     };
     let began = Instant::now();
     let outcome = engine.host.fork(&request, &context.progress).await?;
@@ -83,6 +84,23 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         depth: source.depth() + 1,
     };
     report(count, from, made, outcome.pause.as_secs_f64() * 1000.0, began)
+}
+
+/// The rules of forks if they differ from those of their source: after a change, and without what is open for a limited
+/// time.
+async fn rules_of_forks(
+    context: &Context,
+    source: &Workspace,
+    change: Option<&NetworkChange>,
+) -> Result<Option<NetworkRules>, Failure> {
+    let (engine, inherited) = (&context.engine, &source.network.rules);
+    let lasting = engine.lasting_rules(source.id, inherited).await?;
+    let running = source.machine().is_some().then_some(source.id);
+    let new = match change {
+        Some(change) => engine.rules_after(&context.caller, &lasting, change, running).await?.rules,
+        None => lasting,
+    };
+    Ok(Some(new).filter(|new| new != inherited))
 }
 
 /// The results of the forks.
@@ -132,7 +150,7 @@ async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: 
         made.workers.push(Worker {
             workspace_id: view.id.to_string(),
             name: view.name.to_string(),
-            ip: None,
+            ip: view.network.address.map(|address| address.to_string()),
         });
     }
     made
@@ -158,7 +176,7 @@ fn report(
         workspace_id: only.as_ref().map(|one| one.workspace_id.clone()),
         name: only.as_ref().map(|one| one.name.clone()),
         state: only.as_ref().map(|_| State::Running),
-        ip: None,
+        ip: only.and_then(|one| one.ip),
         forked_from,
         requested_count: requested,
         success_count: u32::try_from(workers.len()).unwrap_or(u32::MAX),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use agentiso_core::Failure;
 use agentiso_core::action::{
-    State, WorkspaceGrow, WorkspaceRename, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
+    State, WorkspaceGrow, WorkspaceRename, WorkspaceResume, WorkspaceStart, WorkspaceStateNow, WorkspaceStop,
 };
 use agentiso_core::admission::Amounts;
 use agentiso_core::ports::records::{Settings, Workspace};
@@ -15,17 +15,24 @@ use crate::events::EventKind;
 use crate::views::took_ms;
 use crate::{Access, Perform};
 
-impl Perform for WorkspaceStart {
-    const ACCESS: Access = Access::Changes;
+/// Starting and resuming are the same operation: a suspended workspace is resumed either way.
+macro_rules! starts {
+    ($($action:ty),*) => {$(
+        impl Perform for $action {
+            const ACCESS: Access = Access::Changes;
 
-    async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
-        context.start().await
-    }
+            async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
+                context.start().await
+            }
 
-    fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
-        Some(outcome.state.to_string())
-    }
+            fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
+                Some(outcome.state.to_string())
+            }
+        }
+    )*};
 }
+
+starts!(WorkspaceStart, WorkspaceResume);
 
 impl Context {
     /// Starts the workspace, or resumes it if it is suspended. The caller holds the lock.
@@ -33,7 +40,7 @@ impl Context {
         let (workspace, engine, began) = (self.workspace()?, &self.engine, Instant::now());
         let before = engine.host.info(workspace.id).await?;
         if before.state == State::Running {
-            // One that was found running is not suspended, whatever became of the call that resumed it.
+            // A running workspace is not suspended, even if the call that resumed it failed.
             engine.forget_last_moment(workspace.id).await?;
             return Ok(state_now(
                 workspace,
@@ -47,11 +54,18 @@ impl Context {
         }
         engine.apply_next_size(workspace).await?;
         let view = engine.host.start(workspace.id, &self.progress).await?;
-        engine.apply_env(workspace.id, MachineEnv::Empty).await?;
         engine.change_settings(workspace.id, |settings| settings.stay_stopped = false).await?;
+        self.complete_start(MachineEnv::Empty).await?;
+        Ok(state_now(workspace, view.state, began, None))
+    }
+
+    /// The last steps of every start: sets the variables, watches the machine and tells clients.
+    pub(super) async fn complete_start(&self, env: MachineEnv) -> Result<(), Failure> {
+        let (workspace, engine) = (self.workspace()?, &self.engine);
+        engine.apply_env(workspace.id, env).await?;
         engine.watch(workspace.id).await;
         engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;
-        Ok(state_now(workspace, view.state, began, None))
+        Ok(())
     }
 }
 
@@ -149,7 +163,7 @@ pub(super) fn state_now(
         workspace_id: workspace.id.to_string(),
         name: workspace.name.to_string(),
         state,
-        ip: None,
+        ip: workspace.network.address.map(|address| address.to_string()),
         took_ms: took_ms(began),
         note,
     }

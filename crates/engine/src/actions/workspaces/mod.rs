@@ -9,6 +9,5 @@ mod snapshots;
 mod status;
 mod suspend;
 
-pub(super) use create::refuse_internet;
 pub(crate) use create::{Lifetime, Make};
 pub(crate) use suspend::refuse_suspend_snapshot;

@@ -5,7 +5,7 @@ use agentiso_core::action::forms::{MAX_EVENTS, MAX_LOG_LINES};
 use agentiso_core::action::{
     LogType, ServerState, ServerStatus, Timeline, TimelineEvent, TimelineShown, WorkspaceDetails,
     WorkspaceInfo, WorkspaceList, WorkspaceListed, WorkspaceLogged, WorkspaceLogs, WorkspaceStatistics,
-    WorkspaceStats,
+    WorkspaceStats, reads,
 };
 use agentiso_core::ports::records::{By, EventFilter};
 
@@ -71,7 +71,8 @@ impl Perform for Timeline {
             Some(session) if engine.isolates(&context.caller) => By::SessionOrUser(session),
             Some(_) => By::Anyone,
         };
-        let filter = EventFilter { workspace, before: self.before, by, limit };
+        let without = if self.changes_only { reads() } else { &[] };
+        let filter = EventFilter { workspace, before: self.before, by, without, limit };
         let events = engine.records.events(filter).await?;
         let events = events.into_iter().map(|event| TimelineEvent {
             id: event.id,

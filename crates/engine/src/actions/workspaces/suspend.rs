@@ -5,9 +5,9 @@
 
 use std::time::Instant;
 
-use agentiso_core::action::{SnapshotKind, State, WorkspaceResume, WorkspaceStateNow, WorkspaceSuspend};
+use agentiso_core::action::{SnapshotKind, State, WorkspaceStateNow, WorkspaceSuspend};
 use agentiso_core::ports::host::SnapshotRequest;
-use agentiso_core::ports::records::Snapshot;
+use agentiso_core::ports::records::{Settings, Snapshot};
 use agentiso_core::{Code, Failure, SnapshotName, WorkspaceId};
 use uuid::Uuid;
 
@@ -92,18 +92,6 @@ impl Perform for WorkspaceSuspend {
     }
 }
 
-impl Perform for WorkspaceResume {
-    const ACCESS: Access = Access::Changes;
-
-    async fn perform(self, context: &Context) -> Result<WorkspaceStateNow, Failure> {
-        context.start().await
-    }
-
-    fn changed(outcome: &WorkspaceStateNow) -> Option<String> {
-        Some(outcome.state.to_string())
-    }
-}
-
 impl Context {
     /// Resumes a suspended workspace. The caller holds the lock.
     pub(super) async fn resume(&self) -> Result<WorkspaceStateNow, Failure> {
@@ -112,8 +100,11 @@ impl Context {
         let last =
             last.ok_or_else(|| Failure::new(Code::Internal, format!("{} is not suspended", workspace.name)))?;
         engine.host.restore(workspace.id, last.id, false, &self.progress).await?;
-        if let Err(failure) = engine.change_settings(workspace.id, |settings| settings.suspended = None).await
-        {
+        let running = |settings: &mut Settings| {
+            settings.suspended = None;
+            settings.stay_stopped = false;
+        };
+        if let Err(failure) = engine.change_settings(workspace.id, running).await {
             // It must not run while it counts as suspended: the next start would take it back to this moment.
             engine.host.stop(workspace.id, true, None).await?;
             return Err(failure);
@@ -121,9 +112,7 @@ impl Context {
         if let Err(failure) = engine.forget_last_moment(workspace.id).await {
             tracing::warn!(%failure, "what a workspace was suspended to could not be removed");
         }
-        engine.apply_env(workspace.id, MachineEnv::Current).await?;
-        engine.watch(workspace.id).await;
-        engine.events.tell(EventKind::Started, workspace.id, workspace.name.as_str(), None).await;
+        self.complete_start(MachineEnv::Current).await?;
         Ok(state_now(
             workspace,
             State::Running,

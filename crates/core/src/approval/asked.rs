@@ -1,0 +1,196 @@
+//! What a request asks for.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::action::values::values;
+
+/// The longest thing that can be asked for, in bytes of JSON.
+pub const MAX_ASKED: usize = 64 << 10;
+
+values! {
+    /// What a request for approval is about.
+    ApprovalKind {
+        /// A destination that the network rules refuse.
+        Network = "network",
+        /// A command that the command policy does not allow.
+        Command = "command",
+        /// A change of files that needs approval.
+        FileChange = "file_change",
+    }
+}
+
+/// Exactly what is asked for. Two requests of a workspace are the same if these values are equal.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Asked {
+    /// To reach a destination on every port.
+    Network {
+        /// A domain name or an IPv4 address.
+        destination: NetworkDestination,
+    },
+    /// To run a command.
+    Command {
+        /// The program and its arguments, or a shell with a command line.
+        argv: Vec<String>,
+        /// The directory it runs in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workdir: Option<String>,
+        /// The user it runs as.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+    },
+    /// To change a file.
+    FileChange {
+        /// Its absolute path.
+        path: String,
+        /// Identifies the new content.
+        content_digest: String,
+    },
+}
+
+/// A destination: a name, or an address that no name was resolved to. In JSON it is a text.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum NetworkDestination {
+    /// A domain name in lower case, without a final dot.
+    Name(String),
+    /// An address.
+    Address(Ipv4Addr),
+}
+
+impl From<String> for NetworkDestination {
+    fn from(text: String) -> Self {
+        text.parse().map_or(Self::Name(text), Self::Address)
+    }
+}
+
+impl Serialize for NetworkDestination {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NetworkDestination {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl fmt::Display for NetworkDestination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Asked {
+    /// What it is about.
+    pub fn kind(&self) -> ApprovalKind {
+        match self {
+            Self::Network { .. } => ApprovalKind::Network,
+            Self::Command { .. } => ApprovalKind::Command,
+            Self::FileChange { .. } => ApprovalKind::FileChange,
+        }
+    }
+
+    /// The bytes that a digest of it is made of. They never change for the same value: a stored digest is compared with
+    /// those of later versions.
+    pub fn canonical(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut part = |part: &str| {
+            bytes.extend((part.len() as u64).to_le_bytes());
+            bytes.extend(part.as_bytes());
+        };
+        part(self.kind().as_str());
+        match self {
+            Self::Network { destination: NetworkDestination::Name(name) } => {
+                part("name");
+                part(name);
+            }
+            Self::Network { destination: NetworkDestination::Address(address) } => {
+                part("address");
+                part(&address.to_string());
+            }
+            Self::Command { argv, workdir, user } => {
+                argv.iter().for_each(|word| part(word));
+                for (name, value) in [("workdir", workdir), ("user", user)] {
+                    if let Some(value) = value {
+                        part(name);
+                        part(value);
+                    }
+                }
+                // The number of words keeps an argument apart from a directory or user.
+                part(&argv.len().to_string());
+            }
+            Self::FileChange { path, content_digest } => {
+                part(path);
+                part(content_digest);
+            }
+        }
+        bytes
+    }
+}
+
+/// In words, for people.
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network { destination } => write!(f, "connect to {destination}"),
+            Self::Command { argv, workdir, user } => {
+                write!(f, "run {}", argv.join(" "))?;
+                if let Some(workdir) = workdir {
+                    write!(f, " in {workdir}")?;
+                }
+                user.iter().try_for_each(|user| write!(f, " as {user}"))
+            }
+            Self::FileChange { path, .. } => write!(f, "change {path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn values() -> impl Strategy<Value = Asked> {
+        let word = "[a-b]{0,2}|workdir|user|[12]";
+        prop_oneof![
+            word.prop_map(|name| Asked::Network { destination: NetworkDestination::Name(name) }),
+            (0u32..3).prop_map(|bits| Asked::Network {
+                destination: NetworkDestination::Address(Ipv4Addr::from_bits(bits))
+            }),
+            (proptest::collection::vec(word, 0..4), proptest::option::of(word), proptest::option::of(word))
+                .prop_map(|(argv, workdir, user)| Asked::Command { argv, workdir, user }),
+            (word, word).prop_map(|(path, content_digest)| Asked::FileChange { path, content_digest }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn only_equal_values_have_the_same_canonical_form(a in values(), b in values()) {
+            prop_assert_eq!(a.canonical() == b.canonical(), a == b);
+        }
+
+        #[test]
+        fn a_value_survives_its_json_form(value in values()) {
+            let json = serde_json::to_string(&value).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Asked>(&json).unwrap(), value);
+        }
+    }
+
+    /// Digests of these bytes are stored: change the code, not the sample.
+    #[test]
+    fn the_canonical_form_does_not_change() {
+        let name = Asked::Network { destination: NetworkDestination::Name("a.example".to_owned()) };
+        assert_eq!(
+            name.canonical(),
+            b"\x07\0\0\0\0\0\0\0network\x04\0\0\0\0\0\0\0name\x09\0\0\0\0\0\0\0a.example"
+        );
+    }
+}
