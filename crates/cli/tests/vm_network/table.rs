@@ -37,9 +37,9 @@ async fn check(place: &mut Place) {
         place.job(*id, "exec perl /root/services").await;
         place.until(*id, "test -e /root/ready && echo ready", "ready").await;
     }
-    rows(place, &ids).await;
+    rows(place, &ids, &MACHINES).await;
     attack(place, &ids).await;
-    rows(place, &ids).await;
+    rows(place, &ids, &["blue-1", "green-1"]).await;
     let arrivals = place.internet.arrivals();
     assert!(arrivals.was_sent(WEB));
     for closed in [METADATA, CARRIER, LINK_LOCAL] {
@@ -55,9 +55,9 @@ async fn write(place: &Place, id: WorkspaceId, path: &str, text: &str) {
     place.sh(id, &format!("cat > {path} <<'END OF FILE'\n{text}\nEND OF FILE")).await;
 }
 
-/// Tries every row between these machines, all rows of a machine in one command.
-async fn rows(place: &Place, ids: &BTreeMap<&'static str, WorkspaceId>) {
-    for (name, id) in ids {
+/// Tries every row of some machines, all rows of a machine in one command.
+async fn rows(place: &Place, ids: &BTreeMap<&'static str, WorkspaceId>, from: &[&str]) {
+    for (name, id) in ids.iter().filter(|(name, _)| from.contains(name)) {
         let (mut lines, mut tried) = (String::new(), Vec::new());
         for row in TABLE.iter().filter(|row| row.from == *name) {
             let Some(to) = destination(place, ids, row).await else { continue };
