@@ -27,6 +27,9 @@ use crate::network::Wired;
 /// How long an agent may take to configure the card.
 const CARD_LIMIT: Duration = Duration::from_secs(30);
 
+/// Addresses that a transaction chose. Too few of them is the caller's failure, not the database's.
+type Chosen = Result<Result<Vec<Ipv4Addr>, Failure>, MetaError>;
+
 impl Workspaces {
     /// Records the intent of a change, with a free address for each of the workspaces that get these rules.
     pub(crate) fn undertake_with_addresses(
@@ -57,10 +60,7 @@ impl Workspaces {
 
     /// Chooses free addresses, within the transaction that records who gets them. Fails early if this host cannot give
     /// workspaces a network.
-    pub(super) fn free_addresses(
-        &self,
-        count: usize,
-    ) -> Result<impl FnOnce(&Tx<'_>) -> Result<Result<Vec<Ipv4Addr>, Failure>, MetaError>, Failure> {
+    pub(super) fn free_addresses(&self, count: usize) -> Result<impl FnOnce(&Tx<'_>) -> Chosen, Failure> {
         let routes = match count {
             0 => Vec::new(),
             _ => {
