@@ -38,7 +38,7 @@ async fn a_request_is_read_as_it_was_written_also_by_another_process() {
     assert_eq!(state.meta.raise_approval(&request, LIMITS).await.unwrap(), Raised::New(request.clone()));
     let other = state.reopen();
     assert_eq!(other.approval(request.id).await.unwrap(), Some(request.clone()));
-    assert_eq!(other.approvals(Some(ApprovalState::Open), 10).await.unwrap(), [request.clone()]);
+    assert_eq!(other.approvals(Some(ApprovalState::Open), 10).await.unwrap(), std::slice::from_ref(&request));
     assert_eq!(other.approvals(Some(ApprovalState::Used), 10).await.unwrap(), []);
     let answer = NewAnswer {
         id: request.id,
