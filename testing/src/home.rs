@@ -33,8 +33,9 @@ impl TestHome {
     /// If no home was prepared.
     pub fn sharing(shared: &[&str]) -> Self {
         let prepared = prepared_home();
-        let dir =
-            tempfile::Builder::new().prefix("home-").tempdir_in(prepared.join("..")).expect("a directory");
+        // Not through the prepared home, which only its owner may enter.
+        let beside = prepared.parent().expect("a directory with the prepared home");
+        let dir = tempfile::Builder::new().prefix("home-").tempdir_in(beside).expect("a directory");
         // QEMU runs as another user when the tests run as root.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(dir.path(), open).expect("a directory others can enter");
@@ -91,7 +92,7 @@ impl Default for TestHome {
 fn prepared_home() -> PathBuf {
     let home =
         std::env::var_os("AGENTISO_TEST_HOME").expect("AGENTISO_TEST_HOME: run the tests with scripts/test");
-    let home = PathBuf::from(home);
+    let home = PathBuf::from(home).canonicalize().expect("a prepared home: run scripts/test");
     assert!(home.join("images/debian").is_dir(), "{} is not prepared: run scripts/test", home.display());
     home
 }
