@@ -16,6 +16,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("sudo ", "needs root and changes the host"),
     ("agentiso image kernel ", "compiles a kernel, which takes half an hour"),
     ("agentiso policy ", "needs no machine; crates/policy has the tests"),
+    ("agentiso secret ", "reads a secret from a file; crates/engine/tests/rules has the tests"),
     ("claude ", "needs Claude Code"),
     ("goose ", "needs goose"),
     ("pip install ", "needs a package index"),

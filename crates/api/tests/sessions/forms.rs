@@ -30,6 +30,9 @@ fn usable(mut arguments: Value, workspace: &str) -> Value {
         ("allow_cidrs", json!(["10.0.0.0/8"])),
         ("deny_cidrs", json!(["192.0.2.1"])),
         ("preset", json!("off")),
+        // Rules on requests need the proxy, and paths of one reading.
+        ("egress", json!("proxy")),
+        ("http_rules", json!([{ "action": "allow", "host": "a.example", "paths": ["/v1/*"] }])),
         ("network", json!({ "allow_internet": false })),
         ("wait_secs", json!(0)),
     ];

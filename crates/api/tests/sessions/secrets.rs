@@ -139,6 +139,7 @@ fn contents_input_and_variables_are_secrets() {
             "file_edit.edits",
             "file_edit.new_string",
             "file_edit.old_string",
+            "secret_set.value",
         ]
     );
 }

@@ -40,7 +40,10 @@ const PLAIN: &[&str] = &[
     "glob",
     "groups",
     "guest_path",
+    "headers",
     "host_path",
+    "hosts",
+    "http_rules",
     "idempotency_key",
     "kind",
     "labels",
@@ -61,17 +64,18 @@ const PLAIN: &[&str] = &[
     "recipe",
     "reference",
     "remote",
+    "request_id",
     "scope",
+    "secrets",
     "session_id",
     "state_filter",
     "stdin",
     "url",
     "user",
+    "value",
     "vars",
     "wait",
     "workdir",
-    // Its owner is checked by the rules on requests (crates/engine/tests/rules/approvals.rs).
-    "request_id",
 ];
 
 /// An attacker must never see this.
