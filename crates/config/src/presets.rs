@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_preset_is_refused_with_its_key() {
-        for text in [
-            "[network.presets.ci]\nallow_internt = true\n",
-            "[network.presets.\"a b\"]\n",
-            "[network]\npresets = 3\n",
+    fn a_wrong_preset_is_refused_with_its_line() {
+        for (text, reason) in [
+            ("[network.presets.ci]\nallow_internt = true\n", "c:2: the file: unknown field `allow_internt`"),
+            ("[network.presets.\"a b\"]\n", "\"a b\" is not a name of a preset"),
+            ("[network]\npresets = 3\n", "c:2: network.presets: "),
         ] {
             let refused = parse(text, Path::new("c")).unwrap_err().to_string();
-            assert!(refused.contains("network.presets"), "{refused}");
+            assert!(refused.contains(reason), "{refused}");
         }
     }
 

@@ -75,7 +75,7 @@ fn resources(mcp: &mut McpHttp, id: &str) {
         listed["result"]["resources"].as_array().unwrap().iter().map(|one| &one["uri"]).collect();
     assert_eq!(uris, [&json!("agentiso://workspaces"), &json!(format!("agentiso://workspace/{id}/logs"))]);
     let templates = mcp.request("resources/templates/list", json!({}));
-    assert_eq!(templates["result"]["resourceTemplates"].as_array().unwrap().len(), 4);
+    assert_eq!(templates["result"]["resourceTemplates"].as_array().unwrap().len(), 5);
     let all: Value =
         serde_json::from_str(mcp.read("agentiso://workspaces")["text"].as_str().unwrap()).unwrap();
     assert_eq!(all["workspaces"][0]["workspace_id"], id);

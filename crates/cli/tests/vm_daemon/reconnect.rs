@@ -26,7 +26,7 @@ fn a_client_with_the_core_tools_can_continue_with_its_workspace() {
 
     mcp.call("workspace_destroy", json!({"workspace_id": "web"}));
     mcp.refused("workspace_create", json!({"name": "web", "idempotency_key": "one"}))
-        .is("workspace_not_found", &[&id, "gone", "new key"]);
+        .is("workspace_not_found", &[&id, "no longer exists", "new key"]);
 }
 
 #[test]
