@@ -27,7 +27,9 @@ fn variables_reach_every_command_and_are_never_shown() {
     assert_eq!(place.sh("web", "echo $STAGE $TOKEN"), "test one hush-hush");
     assert_eq!(place.text(&["env", "web", "STAGE-"]), "TOKEN");
     assert_eq!(place.sh("web", "echo ${STAGE:-none}"), "none");
-    place.refused(&["env", "web", "NO_SUCH_VARIABLE_HERE"]).is("invalid_argument", &["not set in this environment"]);
+    place
+        .refused(&["env", "web", "NO_SUCH_VARIABLE_HERE"])
+        .is("invalid_argument", &["not set in this environment"]);
     for words in [&["info", "web"][..], &["timeline"], &["env", "web"]] {
         assert!(!place.text(words).contains("hush"), "{words:?}");
         assert!(!place.json(words).to_string().contains("hush"), "{words:?}");
