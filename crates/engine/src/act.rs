@@ -113,7 +113,7 @@ impl Context {
 
     /// Once connected, waits until the machine is paused because the host's disk is full: a call that waits for it would
     /// wait forever.
-    async fn standstill(&self) -> Failure {
+    pub(crate) async fn standstill(&self) -> Failure {
         self.inside.notified().await;
         match &self.subjects.workspace {
             Some(workspace) => self.engine.host.standstill(workspace.id).await,

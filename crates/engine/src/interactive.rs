@@ -73,10 +73,10 @@ impl Engine {
             let context = self.admit(caller, call, Arc::new(Silent), &mut record).await?;
             let workspace = context.workspace()?;
             let command = Command::of(asked)?;
-            let (engine, id, own) = (Arc::clone(self), workspace.id, context.clone());
+            let own = context.clone();
             let mut standstill: Pin<Box<dyn Future<Output = Failure> + Send>> = Box::pin(async move {
                 tokio::select! {
-                    failure = engine.host.standstill(id) => failure,
+                    failure = own.standstill() => failure,
                     failure = own.lost() => failure,
                 }
             });

@@ -385,6 +385,26 @@ async fn a_machine_that_stands_still_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
+async fn a_machine_that_stood_still_is_resumed_by_the_next_command() {
+    let world = World::new().await;
+    let id = world.create(&user(), "one").await;
+    // Repeated, because a wrong order of resuming and watching only fails some of the time.
+    for round in 0..32 {
+        world.host.set_standstill(id, true);
+        if round % 2 == 0 {
+            world.call(&user(), "exec", json!({ "workspace_id": "one", "command": "true" })).await.unwrap();
+            continue;
+        }
+        let spec = agentiso_core::wire::ExecSpec {
+            argv: vec![b"/bin/true".to_vec().into()],
+            ..Default::default()
+        };
+        let running = world.engine.interact(&user(), "one", spec).await;
+        assert!(running.is_ok(), "{:?}", running.err().map(|error| error.failure));
+    }
+}
+
+#[tokio::test]
 async fn a_machine_that_does_not_start_a_command_is_not_waited_for_for_ever() {
     let operator = user();
     let world = World::new().await;

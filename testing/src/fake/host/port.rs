@@ -145,7 +145,11 @@ impl WorkspaceHost for FakeHost {
         self.pass(HostCall::Link).await?;
         let workspace = self.workspace(id)?;
         match self.reach(&workspace)? {
-            Some(machine) => Ok(Arc::new(FakeLink::new(machine))),
+            Some(machine) => {
+                // A machine that stands still tries again when it is used.
+                machine.set_still(false);
+                Ok(Arc::new(FakeLink::new(machine)))
+            }
             None => Err(not_running(&workspace)),
         }
     }
