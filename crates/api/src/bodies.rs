@@ -177,7 +177,7 @@ impl Held {
     }
 }
 
-/// How long the client may take to send more than so many bytes.
+/// How long the client may take to send more than `collected` bytes.
 fn patience(collected: usize) -> Duration {
     GRACE + Duration::from_millis(collected as u64 * 1000 / LEAST_RATE)
 }

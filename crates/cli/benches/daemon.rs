@@ -10,7 +10,7 @@
     clippy::print_stdout,
     clippy::print_stderr,
     clippy::expect_used,
-    reason = "a bench talks to whoever runs it, and is over when anything fails"
+    reason = "a benchmark prints its results and stops at the first failure"
 )]
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const CALLS: usize = 500;
 
 #[tokio::main]
 async fn main() {
-    // Whoever lists tests finds none here.
+    // A test runner that lists tests finds none here.
     if std::env::args().any(|word| word == "--list") {
         return;
     }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_keeps_holes_whoever_copies() {
+    fn every_way_to_copy_keeps_holes() {
         let from = tempfile::tempfile().unwrap();
         from.set_len(8 << 20).unwrap();
         from.write_all_at(&[7; 100_000], 3 << 20).unwrap();

@@ -56,7 +56,7 @@ impl Engine {
         Failure::new(Code::NotOwner, message).with_remedy(remedy)
     }
 
-    /// Gives a workspace to a session, whoever has it now.
+    /// Gives a workspace to a session, even if another session owns it.
     pub(crate) async fn grant(
         self: &Arc<Self>,
         workspace: &Workspace,

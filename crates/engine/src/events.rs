@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_session_sees_its_own_and_at_most_what_nobody_owns(who in 0u8..3, owner in 0u8..3, isolated: bool) {
+        fn a_session_sees_only_its_own_and_unowned_workspaces(who in 0u8..3, owner in 0u8..3, isolated: bool) {
             let sees = |audience: Audience| audience.includes(Some(session(who)), isolated);
             prop_assert_eq!(sees(Audience::Owner(session(owner))), who == owner);
             prop_assert_eq!(sees(Audience::Everyone), !isolated);

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sweep_takes_what_nobody_holds_and_leaves_the_rest() {
+    fn a_sweep_removes_only_files_without_a_lock() {
         let place = tempfile::tempdir().unwrap();
         let held_dir = PartialDir::create(place.path(), "held").unwrap();
         let held_file = PartialFile::create(place.path(), "held").unwrap();

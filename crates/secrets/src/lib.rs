@@ -5,8 +5,8 @@
 //!  secrets/sealed  everything else, encrypted and authenticated with the key
 //! ```
 //!
-//! The database has none of it. A copy of `sealed` without `key` is worth nothing; whoever can read both as this user can
-//! read the secrets, as with every program that has to use them without being asked for a password.
+//! The database has none of it. A copy of `sealed` without `key` is worth nothing; anyone who can read both as
+//! this user can read the secrets, as with every program that uses secrets without asking for a password.
 
 mod contents;
 mod error;

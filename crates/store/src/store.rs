@@ -25,7 +25,7 @@ const DIRECTORIES: [&str; 5] = ["locks", "packs", "tmp", "leases", "pins"];
 /// How a store is opened.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Is told what the store does.
+    /// Observes the steps of every operation; tests stop or fail at one of them.
     pub steps: Steps,
 }
 

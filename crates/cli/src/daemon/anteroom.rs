@@ -1,7 +1,7 @@
-//! Those who have come in and have not shown a token yet.
+//! Connections that have not authenticated yet.
 //!
-//! There is room for a few of them only. When one more comes, the one that has been there longest has to go: whoever has
-//! a token shows it within moments, and those who have none cannot keep others out.
+//! Their number is limited. A new connection beyond the limit closes the oldest one: a client with a token sends it
+//! at once, and clients without one cannot keep others out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use agentiso_api::http::Admission;
 use tokio::sync::Notify;
 
-/// The newcomers of a door.
+/// The unauthenticated connections of a listener.
 pub(super) struct Anteroom {
     most: usize,
     waiting: Mutex<VecDeque<Weak<Newcomer>>>,

@@ -1,4 +1,4 @@
-//! Doors that only so many come through at once.
+//! Listeners with a limit on open connections.
 
 use std::io;
 use std::pin::Pin;

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_installation_stays_who_it_is_and_is_nobody_else() {
+    fn an_installation_keeps_its_identity_and_shares_it_with_no_other() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (_, home) = Notes::open(one.path()).unwrap();
         assert_eq!(Notes::open(one.path()).unwrap().1, home);

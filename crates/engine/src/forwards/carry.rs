@@ -21,10 +21,10 @@ use crate::live_state::locked;
 
 /// Bytes carried at once.
 const BUFFER: usize = 64 * 1024;
-/// After one side has said everything: how long nothing may come from the other.
+/// After one side has closed: how long the other may send nothing.
 const IDLE: Duration = Duration::from_secs(600);
-/// A client of which nothing is heard is asked after this whether it is still there, and has gone if it does not answer
-/// so many times.
+/// TCP keep-alive: the first probe after this much silence, further probes at this interval, and the connection is
+/// closed after this many without a response.
 const QUIET: Duration = Duration::from_secs(120);
 const ASK_EVERY: Duration = Duration::from_secs(30);
 const ASK_TIMES: u32 = 4;

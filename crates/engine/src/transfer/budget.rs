@@ -39,7 +39,7 @@ impl Budget {
         Self { limits, bytes: 0, files: 0, place, unseen: LOOK_EVERY }
     }
 
-    /// Before so many bytes are written.
+    /// Counts bytes that are about to be written; an error if they exceed a limit.
     pub fn bytes(&mut self, count: u64) -> io::Result<()> {
         self.bytes = self.bytes.saturating_add(count);
         if self.bytes > self.limits.bytes {

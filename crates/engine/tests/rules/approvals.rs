@@ -85,7 +85,7 @@ async fn the_session_that_asked_cannot_answer_even_as_approver_or_as_a_later_own
     let own = listed(&world, &asker, json!({ "request_id": id })).await;
     assert_eq!(own[0]["can_answer"], false);
 
-    // Whoever owns the workspace now would profit from its own answer.
+    // The present owner would benefit from its own answer.
     let given = json!({ "workspace_id": "web", "session_id": other.session.unwrap().to_string() });
     world.ok(&user(), "workspace_grant", given).await;
     for caller in [&asker, &other] {

@@ -395,10 +395,8 @@ async fn a_machine_that_stood_still_is_resumed_by_the_next_command() {
             world.call(&user(), "exec", json!({ "workspace_id": "one", "command": "true" })).await.unwrap();
             continue;
         }
-        let spec = agentiso_core::wire::ExecSpec {
-            argv: vec![b"/bin/true".to_vec().into()],
-            ..Default::default()
-        };
+        let spec =
+            agentiso_core::wire::ExecSpec { argv: vec![b"/bin/true".to_vec().into()], ..Default::default() };
         let running = world.engine.interact(&user(), "one", spec).await;
         assert!(running.is_ok(), "{:?}", running.err().map(|error| error.failure));
     }

@@ -204,7 +204,7 @@ async fn the_user_may_use_every_workspace_and_owns_none() {
 }
 
 #[tokio::test]
-async fn a_session_adopts_what_nobody_owns_by_using_it() {
+async fn a_session_adopts_an_unowned_workspace_by_using_it() {
     let world = World::new().await;
     let session = world.session("agent").await;
     let id = world.create(&user(), "orphan").await;
@@ -253,7 +253,7 @@ async fn nothing_is_adopted_unless_everything_is_allowed() {
 }
 
 #[tokio::test]
-async fn destroying_what_nobody_owns_needs_no_room_for_it() {
+async fn destroying_an_unowned_workspace_needs_no_quota() {
     let world = World::with(|settings| settings.session_quota.workspaces = 0).await;
     let session = world.session("agent").await;
     world.create(&user(), "orphan").await;

@@ -28,7 +28,7 @@ async fn a_token_shows_who_a_client_is_and_is_not_stored() {
 }
 
 #[tokio::test]
-async fn a_token_of_nobody_is_refused() {
+async fn an_unknown_token_is_refused() {
     let world = World::new().await;
     let begun = world.engine.begin_session(SessionKind::Http, "x").await.unwrap();
     for token in ["", "agentiso-", &begun.token[1..], &begun.token.to_uppercase(), &begun.id.to_string()] {
@@ -40,7 +40,7 @@ async fn a_token_of_nobody_is_refused() {
 }
 
 #[tokio::test]
-async fn what_an_ended_session_owned_is_nobodys_and_stays() {
+async fn workspaces_of_an_ended_session_stay_and_are_unowned() {
     let world = World::new().await;
     let session = world.session("agent").await;
     let id = world.create(&session, "one").await;

@@ -10,7 +10,7 @@ use super::netlink::{ACK, Attributes, DUMP, Family, Message, Netlink};
 const NEW: u16 = 0x100;
 const GET: u16 = 0x101;
 const DELETE: u16 = 0x102;
-/// The group that is told when a flow ends, as a bit.
+/// The netlink group for ended flows, as a bit.
 pub(super) const ENDED: u32 = 1 << 2;
 /// IPv4.
 const FIXED: [u8; 4] = [2, 0, 0, 0];

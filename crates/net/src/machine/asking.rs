@@ -1,7 +1,6 @@
 //! Refused flows and names that wait for an answer to a request for approval, if the rules say so.
 //!
-//! The refusal is logged at once, which raises the request. Whoever grants it changes the policy; then the flow is decided
-//! again. A flow that waits counts against the limit on connections, and is refused in the end.
+//! The refusal is logged at once, which raises the request. A grant changes the policy; then the flow is decided again. A flow that waits counts against the limit on connections, and is refused in the end.
 
 use std::sync::Arc;
 

@@ -150,7 +150,7 @@ impl WorkspaceHost for Workspaces {
     async fn explain_end(&self, id: WorkspaceId, failure: Failure) -> Failure {
         match self.meta.read(|read| read.workspace(id)) {
             Ok(workspace) => Self::explain_end(self, &workspace, failure),
-            // One that was removed meanwhile has nothing to say.
+            // It was removed meanwhile.
             Err(_) => failure,
         }
     }

@@ -185,7 +185,7 @@ impl Net {
         Ok(Some((wired, device.map_or(Plug::Datagrams(machines), Plug::Tap))))
     }
 
-    /// Detaches whoever has the address of a workspace, unless it is being attached itself.
+    /// Detaches another machine that has the address of this workspace.
     async fn evict(&self, router: &mut RouterClient, spec: &MachineSpec) -> Result<(), Failure> {
         let machines = router.machines().await?;
         let holder = machines.iter().find(|machine| machine.spec.address == spec.address);

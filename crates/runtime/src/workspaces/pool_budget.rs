@@ -59,9 +59,9 @@ pub(crate) struct Budget {
 pub(crate) enum Allowed {
     /// None.
     Nothing,
-    /// Those it has, up to so many MiB together, and no new ones.
+    /// The machines it has, up to this total in MiB, and no new ones.
     Present(u32),
-    /// Machines of so many MiB together.
+    /// Machines with this total memory in MiB.
     Memory(u32),
 }
 

@@ -58,7 +58,7 @@ fn header(state: &mut GitState, line: &str) {
     }
 }
 
-/// `XY` and, after so many more fields, the path.
+/// Parses an entry: `XY`, then `fields` further fields, then the path.
 fn changed_file(state: &mut GitState, rest: &str, fields: usize) {
     let Some(path) = nth_field(rest, fields) else { return };
     let mut letters = rest.chars();

@@ -57,7 +57,7 @@ impl Pax {
         }
     }
 
-    /// Extended attributes, whoever wrote them.
+    /// Extended attributes, in the form of any tar program.
     pub(super) fn xattrs(&self) -> Records {
         let mut xattrs: Records = Vec::new();
         for (key, value) in &self.0 {

@@ -82,7 +82,7 @@ pub struct PolicyRule {
     pub name: String,
     /// What it decides.
     pub action: Action,
-    /// Why, for whoever is refused.
+    /// The reason shown to the caller.
     pub reason: Option<String>,
     /// It decides only about these categories; about all if there are none.
     pub categories: Vec<Category>,

@@ -135,7 +135,7 @@ fn a_thousand_snapshots_make_no_long_chain_and_are_copied_no_more_often_than_the
 }
 
 #[test]
-fn snapshots_that_nobody_kept_take_no_disks() {
+fn removed_snapshots_occupy_no_disks() {
     let mut world = World::new();
     for _ in 0..200 {
         world.snapshot(0);
