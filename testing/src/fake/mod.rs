@@ -14,6 +14,7 @@ mod packages;
 mod programs;
 mod records;
 mod script;
+mod settings;
 mod shell;
 mod tree;
 
@@ -25,3 +26,4 @@ pub use machine::LinkCall;
 pub use network::{FakeNetwork, NetworkCall};
 pub use packages::FakePackages;
 pub use records::TestRecords;
+pub use settings::engine_settings;

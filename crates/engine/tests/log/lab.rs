@@ -8,12 +8,9 @@ use agentiso_core::ports::CommandPolicy;
 use agentiso_core::ports::link;
 use agentiso_core::ports::records::SessionKind;
 use agentiso_core::progress::Silent;
-use agentiso_core::{
-    EngineSettings, Failure, ImageAccess, Isolation, Limits, RateLimits, Resources, SessionQuota,
-    TransferSettings, WorkspaceId,
-};
+use agentiso_core::{EngineSettings, Failure, WorkspaceId};
 use agentiso_engine::{Caller, Engine, Perform, Ports};
-use agentiso_testing::fake::{FakeClock, FakeHost, FakeNetwork, FakePackages, TestRecords};
+use agentiso_testing::fake::{FakeClock, FakeHost, FakeNetwork, FakePackages, TestRecords, engine_settings};
 
 pub struct Lab {
     pub engine: Arc<Engine>,
@@ -46,7 +43,7 @@ impl Lab {
 
     pub async fn with(adjust: impl FnOnce(&mut EngineSettings)) -> Self {
         let records = TestRecords::new();
-        let mut settings = settings(&records);
+        let mut settings = engine_settings(&records);
         adjust(&mut settings);
         let host = FakeHost::new(Arc::clone(records.meta()));
         let policy = Arc::new(OneRuling(Mutex::new(Ruling::Allow)));
@@ -114,28 +111,4 @@ async fn open(
         packages: Arc::new(FakePackages::default()),
     };
     Engine::open(ports, settings.clone()).await.unwrap()
-}
-
-fn settings(records: &TestRecords) -> EngineSettings {
-    EngineSettings {
-        home: records.dir().to_owned(),
-        config_file: records.dir().join("config.toml"),
-        default_resources: Resources::default(),
-        default_image: "debian".to_owned(),
-        limits: Limits::default(),
-        start_on_use: true,
-        image_access: ImageAccess::Manage,
-        isolation: Isolation::Shared,
-        session_quota: SessionQuota { workspaces: 50, memory_mb: 100_000, disk_gb: 10_000, snapshots: 100 },
-        adopt_idle_secs: 60,
-        rates: RateLimits { enabled: false, create_per_minute: 1, exec_per_minute: 1, default_per_minute: 1 },
-        transfers: TransferSettings {
-            dir: records.dir().join("transfers"),
-            max_bytes: 1 << 30,
-            max_files: 10_000,
-            reserve_bytes: 0,
-        },
-        network: Default::default(),
-        own_ports: Vec::new(),
-    }
 }

@@ -6,12 +6,9 @@ use std::time::Duration;
 use agentiso_core::ports::records::{SessionKind, Settings, Workspace, WorkspaceRecords};
 use agentiso_core::ports::{AllowAll, CommandPolicy};
 use agentiso_core::progress::Silent;
-use agentiso_core::{
-    Code, EngineSettings, Failure, ImageAccess, Isolation, Limits, RateLimits, Resources, SessionId,
-    SessionQuota, TransferSettings, WorkspaceId,
-};
+use agentiso_core::{Code, EngineSettings, Failure, Isolation, SessionId, WorkspaceId};
 use agentiso_engine::{Caller, Engine, Ports};
-use agentiso_testing::fake::{FakeClock, FakeHost, FakeNetwork, FakePackages, TestRecords};
+use agentiso_testing::fake::{FakeClock, FakeHost, FakeNetwork, FakePackages, TestRecords, engine_settings};
 use serde_json::{Value, json};
 
 use crate::actions;
@@ -44,7 +41,7 @@ impl World {
         adjust: impl FnOnce(&mut EngineSettings),
     ) -> Self {
         let records = TestRecords::new();
-        let mut settings = settings(&records);
+        let mut settings = engine_settings(&records);
         adjust(&mut settings);
         let host = FakeHost::with_limits(Arc::clone(records.meta()), settings.limits);
         let clock = Arc::new(FakeClock::new());
@@ -197,30 +194,6 @@ async fn open(
         packages: Arc::new(packages.clone()),
     };
     Engine::open(ports, settings.clone()).await
-}
-
-fn settings(records: &TestRecords) -> EngineSettings {
-    EngineSettings {
-        home: records.dir().to_owned(),
-        config_file: records.dir().join("config.toml"),
-        default_resources: Resources::default(),
-        default_image: "debian".to_owned(),
-        limits: Limits::default(),
-        start_on_use: true,
-        image_access: ImageAccess::Manage,
-        isolation: Isolation::Shared,
-        session_quota: SessionQuota { workspaces: 50, memory_mb: 100_000, disk_gb: 10_000, snapshots: 100 },
-        adopt_idle_secs: 60,
-        rates: RateLimits { enabled: false, create_per_minute: 3, exec_per_minute: 3, default_per_minute: 3 },
-        transfers: TransferSettings {
-            dir: records.dir().join("transfers"),
-            max_bytes: 1 << 30,
-            max_files: 10_000,
-            reserve_bytes: 0,
-        },
-        network: Default::default(),
-        own_ports: Vec::new(),
-    }
 }
 
 /// An action whose caller does not know how it is reported.
