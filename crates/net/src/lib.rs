@@ -17,6 +17,7 @@ mod limits;
 mod link;
 mod log;
 mod machine;
+mod places;
 pub mod plan;
 mod router;
 mod uplink;

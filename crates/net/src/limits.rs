@@ -4,6 +4,17 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+/// Log entries per second, and how many at once: a guest that scans ports must not push everybody else out of the log.
+pub(crate) const LOG_RATE: u64 = 100;
+pub(crate) const LOG_BURST: u64 = 500;
+
+/// The most questions of a machine to the host's resolvers at the same time: one that asks for names whose servers do not
+/// answer must not keep others waiting.
+pub(crate) const MAX_LOOKUPS: usize = 32;
+
+/// The most queries of a machine that wait for an answer to a request for approval.
+pub(crate) const MAX_WAITING: usize = 16;
+
 /// The limits of a workspace. A rate of 0 is unlimited.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]

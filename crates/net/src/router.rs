@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::link::Link;
 use crate::log::{Log, LogEntry};
 use crate::machine::{Machine, Neighbours};
+use crate::places::Places;
 use crate::plan::Pool;
 use crate::uplink::Uplink;
 use agentiso_policy::egress::{Policy, Protocol, Rule, Verdict};
@@ -128,6 +129,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     pub(crate) neighbours: Neighbours,
     pub(crate) trust: Trust,
+    pub(crate) places: Arc<Places>,
     machines: RwLock<HashMap<Ipv4Addr, Arc<Machine>>>,
     /// In one map, so that several policies change at the same instant.
     policies: RwLock<HashMap<WorkspaceId, Arc<Policy>>>,
@@ -137,6 +139,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn policy(&self, workspace: WorkspaceId) -> Option<Arc<Policy>> {
         read(&self.policies).get(&workspace).cloned()
+    }
+
+    pub(crate) fn machine_count(&self) -> usize {
+        read(&self.machines).len()
     }
 
     pub(crate) fn machine_at(&self, address: Ipv4Addr) -> Option<Arc<Machine>> {
@@ -196,6 +202,7 @@ impl Router {
             log: Log::new(),
             neighbours: Neighbours::default(),
             trust: Trust::new(roots),
+            places: Arc::default(),
             machines: RwLock::default(),
             policies: RwLock::default(),
             changes: watch::Sender::new(()),
@@ -225,6 +232,7 @@ impl Router {
             && let Some(machine) = write(&self.shared.machines).remove(&before.address)
         {
             machine.stop();
+            self.shared.neighbours.end_all_of(before.address);
         }
         let card = Card {
             mac: spec.workspace.mac(),

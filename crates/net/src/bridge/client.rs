@@ -6,14 +6,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use agentiso_core::{Ask, WorkspaceId};
 use agentiso_policy::egress::{Destination, Flow, Policy, Protocol, Rule, Verdict};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::rules::Pin;
 use super::state::Shared;
 use crate::counters::Counting;
 use crate::dns::{Asker, Pins, Resolver};
 use crate::host;
-use crate::limits::Bucket;
+use crate::limits::{Bucket, LOG_BURST, LOG_RATE, MAX_LOOKUPS, MAX_WAITING};
 use crate::log::{LogEntry, LogEvent};
 use crate::router::MachineSpec;
 
@@ -26,6 +26,9 @@ pub(super) struct Client {
     ask_limit: Duration,
     pins: Mutex<Pins>,
     queries: Mutex<Bucket>,
+    log: Mutex<Bucket>,
+    lookups: Semaphore,
+    waiting: Semaphore,
     resolver: Arc<Resolver>,
     shared: Weak<Shared>,
 }
@@ -41,6 +44,9 @@ impl Client {
             ask_limit: spec.limits.ask_limit(),
             pins: Mutex::default(),
             queries: Mutex::new(Bucket::new(rate, rate, Instant::now())),
+            log: Mutex::new(Bucket::new(LOG_RATE, LOG_BURST, Instant::now())),
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            waiting: Semaphore::new(MAX_WAITING),
             resolver,
             shared,
         })
@@ -77,6 +83,15 @@ impl Client {
         (verdict, names.into_iter().next())
     }
 
+    /// Logs what it did, unless there is too much of it: one workspace must not push out the entries of others.
+    pub(super) fn log(&self, shared: &Shared, entry: LogEntry) {
+        if lock(&self.log).take(1, Instant::now()) {
+            shared.log.append(entry);
+        } else {
+            Counting::add(&self.counting.log_suppressed, 1);
+        }
+    }
+
     pub(super) fn entry(&self, event: LogEvent, protocol: Protocol, rule: String) -> LogEntry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         LogEntry {
@@ -105,6 +120,10 @@ impl Asker for Client {
         &self.resolver
     }
 
+    fn lookups(&self) -> &Semaphore {
+        &self.lookups
+    }
+
     fn mtu(&self) -> usize {
         self.mtu
     }
@@ -131,13 +150,14 @@ impl Asker for Client {
         let mut entry = self.entry(LogEvent::Refused, Protocol::Udp, rule.to_string());
         entry.name = Some(name);
         entry.port = 53;
-        shared.log.append(entry);
+        self.log(&shared, entry);
     }
 
     async fn wait_until_allowed(&self, name: &str, rule: &Rule) -> bool {
         if !rule.can_be_asked_for() {
             return false;
         }
+        let Ok(_place) = self.waiting.try_acquire() else { return false };
         let mut changes = self.policy.subscribe();
         let answered = async {
             loop {

@@ -29,6 +29,13 @@ pub(super) struct Flow {
     tuple: Vec<u8>,
 }
 
+impl Flow {
+    /// What tells it from all other flows.
+    pub(super) fn tuple(&self) -> &[u8] {
+        &self.tuple
+    }
+}
+
 /// The flows of the namespace of this thread.
 pub(super) fn list() -> io::Result<Vec<Flow>> {
     let mut netlink = Netlink::open(Family::Netfilter, 0)?;

@@ -18,6 +18,8 @@ use crate::log::LogEvent;
 const LOGGED: u16 = 0x400;
 const CONFIGURE: u16 = 0x401;
 const ENDED: u16 = 0x102;
+/// The rule of a flow that ended after its name was forgotten.
+const OLDER: &str = "allowed when it was opened";
 /// As much of a packet as is looked at.
 const HEADERS: u32 = 128;
 
@@ -110,22 +112,24 @@ fn packet(shared: &Shared, body: &[u8]) {
     };
     let mut entry = client.entry(event, protocol, rule);
     (entry.name, entry.address, entry.port) = (name, Some(to), port);
-    shared.log.append(entry);
+    client.log(shared, entry);
 }
 
 fn closed(shared: &Shared, flow: &Flow) {
     let Some(client) = shared.client(flow.from).filter(|_| flow.to != shared.pool.gateway()) else { return };
     Counting::add(&client.counting.bytes_sent, flow.sent);
     Counting::add(&client.counting.bytes_received, flow.received);
-    let (verdict, name) = shared.verdict(flow.from, flow.to, flow.port, flow.protocol);
-    if !verdict.allowed {
-        // It was cut, and logged then.
+    if shared.was_cut(flow) {
+        // It was logged then.
         return;
     }
-    let mut entry = client.entry(LogEvent::Closed, flow.protocol, verdict.rule.to_string());
+    let (verdict, name) = shared.verdict(flow.from, flow.to, flow.port, flow.protocol);
+    // The name that opened it may be forgotten by now.
+    let rule = if verdict.allowed { verdict.rule.to_string() } else { OLDER.to_owned() };
+    let mut entry = client.entry(LogEvent::Closed, flow.protocol, rule);
     (entry.name, entry.address, entry.port) = (name, Some(flow.to), flow.port);
     (entry.bytes_sent, entry.bytes_received) = (flow.sent, flow.received);
-    shared.log.append(entry);
+    client.log(shared, entry);
 }
 
 /// Sender, receiver, port and transport of an IPv4 packet.

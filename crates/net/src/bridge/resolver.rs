@@ -15,6 +15,8 @@ use crate::dns::{Asker, answer_datagram, serve_stream};
 /// Queries and connections that are answered at the same time.
 const CONCURRENT: usize = 1024;
 const MAX_QUERY: usize = 4096;
+/// The pause after a failed accept.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// Answers queries. Must be called in a tokio runtime.
 pub(super) fn start(shared: &Arc<Shared>, tasks: &mut JoinSet<()>) -> io::Result<()> {
@@ -63,7 +65,8 @@ async fn accept(listener: TcpListener, shared: Weak<Shared>, slots: Arc<Semaphor
     loop {
         let accepted = listener.accept().await;
         let Ok((stream, from)) = accepted else {
-            tokio::task::yield_now().await;
+            // Without a free descriptor the next one would fail at once, too.
+            tokio::time::sleep(PAUSE).await;
             continue;
         };
         if let (Some(client), Ok(slot)) = (asker(&shared, from), Arc::clone(&slots).try_acquire_owned()) {

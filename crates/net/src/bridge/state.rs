@@ -1,6 +1,6 @@
 //! What is attached, and how it is changed: one transaction of the filter at a time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,12 @@ pub(super) struct Shared {
     pub(super) resolver: Arc<Resolver>,
     state: Mutex<State>,
     clients: RwLock<HashMap<Ipv4Addr, Arc<Client>>>,
+    /// Flows that were cut, and whose end the kernel has not reported yet.
+    cut: Mutex<VecDeque<Vec<u8>>>,
 }
+
+/// Flows that are remembered as cut.
+const REMEMBERED: usize = 65_536;
 
 #[derive(Default)]
 struct State {
@@ -63,6 +68,7 @@ impl Shared {
             resolver: Arc::new(resolver),
             state: Mutex::default(),
             clients: RwLock::default(),
+            cut: Mutex::default(),
         }
     }
 
@@ -272,12 +278,25 @@ impl Shared {
                 let mut entry = client.entry(LogEvent::Cut, flow.protocol, verdict.rule.to_string());
                 (entry.name, entry.address, entry.port) = (name, Some(flow.to), flow.port);
                 (entry.bytes_sent, entry.bytes_received) = (flow.sent, flow.received);
-                self.log.append(entry);
+                client.log(self, entry);
             }
+        }
+        {
+            let mut known = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+            known.extend(cut.iter().map(|flow| flow.tuple().to_vec()));
+            let surplus = known.len().saturating_sub(REMEMBERED);
+            known.drain(..surplus);
         }
         if let Err(error) = self.namespace.run(move || conntrack::remove(&cut)).flatten() {
             tracing::warn!(%error, "flows cannot be ended");
         }
+    }
+
+    /// Whether a flow that has ended was cut. Asked once for each.
+    pub(super) fn was_cut(&self, flow: &conntrack::Flow) -> bool {
+        let mut known = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = known.iter().position(|tuple| tuple == flow.tuple());
+        place.is_some_and(|place| known.remove(place).is_some())
     }
 
     /// The attached workspaces.

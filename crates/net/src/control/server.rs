@@ -21,6 +21,8 @@ use crate::backend::Backend;
 const UNUSED: Duration = Duration::from_secs(60);
 /// How often it looks whether it is still needed.
 const LOOK: Duration = Duration::from_secs(5);
+/// The pause after a failed accept: the next one would fail at once, too.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs a router until a daemon asks it to stop, until it has had no machine for a minute, or until the installation is
 /// removed. Its machines go on while no daemon is connected.
@@ -35,7 +37,15 @@ pub async fn run_router(socket: ControlSocket, router: impl Into<Backend>) -> io
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let (stream, _) = accepted?;
+                let stream = match accepted {
+                    Ok((stream, _)) => stream,
+                    // Without a free descriptor nobody can connect for a while, but the guests' connections go on.
+                    Err(error) => {
+                        tracing::warn!(%error, "the router could not accept a client");
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    }
+                };
                 let (router, stop) = (Arc::clone(&router), Arc::clone(&stop));
                 clients.spawn(async move {
                     if let Err(error) = serve(stream, &router, &stop).await {

@@ -107,7 +107,7 @@ async fn resolve(asker: &impl Asker, query: &Query) -> Result<Vec<Record>, Respo
 
 /// Asks the host's resolvers; a name that does not exist, and a resolver that fails, end the query.
 async fn lookup(asker: &impl Asker, name: &str, kind: RecordType) -> Result<Arc<Lookup>, ResponseCode> {
-    match asker.resolver().lookup(name, kind).await {
+    match asker.resolver().lookup(name, kind, asker.lookups()).await {
         Ok(lookup) if lookup.code == ResponseCode::NoError => Ok(lookup),
         Ok(lookup) => Err(lookup.code),
         Err(error) => {

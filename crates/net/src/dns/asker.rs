@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agentiso_policy::egress::{Policy, Rule};
+use tokio::sync::Semaphore;
 
 use super::Resolver;
 
@@ -14,6 +15,8 @@ pub(crate) trait Asker: Send + Sync {
     fn policy(&self) -> Option<Arc<Policy>>;
     /// The resolver of the installation.
     fn resolver(&self) -> &Resolver;
+    /// Its places among the questions to the host's resolvers.
+    fn lookups(&self) -> &Semaphore;
     /// The largest packet it receives.
     fn mtu(&self) -> usize;
     /// Whether an address is the host's. If the host cannot tell, it is.

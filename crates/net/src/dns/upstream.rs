@@ -72,12 +72,18 @@ impl Resolver {
         Self { servers, cache: Mutex::default(), slots: Semaphore::new(CONCURRENT) }
     }
 
-    /// Resolves a name (in normal form) through the cache.
-    pub(super) async fn lookup(&self, name: &str, kind: RecordType) -> io::Result<Arc<Lookup>> {
+    /// Resolves a name (in normal form) through the cache. `places` are those of the workspace that asks.
+    pub(super) async fn lookup(
+        &self,
+        name: &str,
+        kind: RecordType,
+        places: &Semaphore,
+    ) -> io::Result<Arc<Lookup>> {
         let cached = self.cache().get(name, kind, Instant::now());
         if let Some(lookup) = cached {
             return Ok(lookup);
         }
+        let _place = places.acquire().await.map_err(io::Error::other)?;
         let _slot = self.slots.acquire().await.map_err(io::Error::other)?;
         let lookup = Arc::new(self.ask(name, kind).await?);
         self.cache().insert(name, kind, Arc::clone(&lookup), Instant::now());

@@ -118,6 +118,10 @@ impl Exchange {
         if request.method() == Method::CONNECT {
             return Err(self.gate.refuse(None, &Rule::NotHttp("CONNECT is not passed on")));
         }
+        // Its answer repeats the headers of the request, with the values of secrets.
+        if request.method() == Method::TRACE {
+            return Err(self.gate.refuse(None, &Rule::NotHttp("TRACE is not passed on")));
+        }
         let authority = authority(&request)?;
         let host = self.check_host(authority.host())?;
         let verdict = self.gate.request_verdict(&host, request.method().as_str(), request.uri().path());

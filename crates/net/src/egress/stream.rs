@@ -112,6 +112,10 @@ impl ProxyStream {
     }
 
     fn serve(&self, kind: Kind, upstream: TcpStream, first: &[u8], cx: &mut Context<'_>) -> State {
+        let Ok(place) = Arc::clone(&self.gate.machine.served).try_acquire_owned() else {
+            self.gate.log_refused(None, &Rule::Limit("connections that the proxy looks into"));
+            return State::Refusing { answer: Vec::new(), sent: 0, ignored: 0 };
+        };
         let (mut pipe, far) = tokio::io::duplex(PIPE);
         // An empty pipe takes all of it.
         let is_taken =
@@ -124,7 +128,11 @@ impl ProxyStream {
             Kind::Http1 | Kind::Http2 => None,
         };
         self.gate.handled(Handling::Served { name });
-        let task = self.gate.machine.spawn(serve(Arc::clone(&self.gate), kind, far, upstream));
+        let gate = Arc::clone(&self.gate);
+        let task = self.gate.machine.spawn(async move {
+            let _place = place;
+            serve(gate, kind, far, upstream).await;
+        });
         State::Serving { pipe, task, ignored: 0 }
     }
 

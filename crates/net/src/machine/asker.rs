@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+
 use super::Machine;
 use crate::dns::{Asker, Resolver};
 use agentiso_policy::egress::{Policy, Protocol, Rule};
@@ -15,6 +17,10 @@ impl Asker for Machine {
 
     fn resolver(&self) -> &Resolver {
         Self::resolver(self)
+    }
+
+    fn lookups(&self) -> &Semaphore {
+        &self.lookups
     }
 
     fn mtu(&self) -> usize {

@@ -162,7 +162,7 @@ impl Record {
     }
 
     /// Ends the flow because the policy changed or the machine is detached.
-    fn cut_off(&self) {
+    pub(super) fn cut_off(&self) {
         self.finish(LogEvent::Cut);
         self.is_cut.store(true, Relaxed);
         self.cut.notify_one();

@@ -69,6 +69,24 @@ impl Neighbours {
         });
     }
 
+    /// Ends the flows of a machine that is attached anew: it knows nothing of them, and may have other rules.
+    pub(crate) fn end_all_of(&self, address: Ipv4Addr) {
+        self.enforce(|from, to, _, _| from != address && to != address);
+    }
+
+    /// Adds a flow.
+    fn add(&self, key: Key, record: Arc<Record>) {
+        let open = Open { record, last_used: Instant::now(), ended: [false; 2] };
+        lock(&self.flows).insert(key, open);
+    }
+
+    /// Ends a flow.
+    fn cut(&self, key: &Key) {
+        if let Some(open) = lock(&self.flows).remove(key) {
+            open.record.finish(LogEvent::Cut);
+        }
+    }
+
     /// Uses the flow that a packet belongs to, in either direction.
     fn pass(&self, from: Ipv4Addr, crossing: &Crossing<'_>) -> bool {
         let key = crossing.key;
@@ -108,15 +126,7 @@ impl Machine {
             if !crossing.opens {
                 return self.refuse_unknown(&crossing);
             }
-            let verdict = match &neighbour {
-                Some(_) => self.shared.neighbour_verdict(
-                    self.card.address,
-                    to,
-                    crossing.key.port,
-                    crossing.key.protocol,
-                ),
-                None => Verdict::refuse(Rule::NoSuchWorkspace),
-            };
+            let verdict = self.verdict_on(&crossing);
             if !verdict.allowed {
                 return self.refuse_crossing(&crossing, &verdict.rule);
             }
@@ -125,8 +135,14 @@ impl Machine {
             };
             let record = Record::open(self, permit, crossing.key, None, &verdict.rule);
             record.sent(crossing.packet.len());
-            let open = Open { record, last_used: Instant::now(), ended: [false; 2] };
-            lock(&neighbours.flows).insert((self.card.address, crossing.key), open);
+            let key = (self.card.address, crossing.key);
+            neighbours.add(key, record);
+            // A policy that changed before the flow was there did not end it.
+            let verdict = self.verdict_on(&crossing);
+            if !verdict.allowed {
+                neighbours.cut(&key);
+                return self.refuse_crossing(&crossing, &verdict.rule);
+            }
         }
         if let Some(neighbour) = neighbour {
             // A card with a smaller MTU would cut the frame off.
@@ -136,6 +152,11 @@ impl Machine {
                 neighbour.counting.dropped(Dropped::Oversized);
             }
         }
+    }
+
+    fn verdict_on(&self, crossing: &Crossing<'_>) -> Verdict {
+        let key = crossing.key;
+        self.shared.neighbour_verdict(self.card.address, key.to, key.port, key.protocol)
     }
 
     fn refuse_crossing(&self, crossing: &Crossing<'_>, rule: &Rule) {

@@ -16,18 +16,15 @@ use crate::counters::{Counters, Counting};
 use crate::dns::{Pins, Resolver};
 use crate::egress::{Proxy, Trust, needs_interception};
 use crate::frame::{Card, Dropped, Framer};
-use crate::limits::{Bucket, Limits};
+use crate::limits::{Bucket, LOG_BURST, LOG_RATE, Limits, MAX_LOOKUPS, MAX_WAITING};
 use crate::link::Link;
 use crate::log::{LogEntry, LogEvent};
+use crate::places::Places;
 use crate::router::Shared;
 use agentiso_policy::egress::{self as policy, Destination, Policy, Protocol, Rule, Verdict};
 
-/// Log entries per second, and how many at once: a guest that scans ports must not push everybody else out of the log.
-const LOG_RATE: u64 = 100;
-const LOG_BURST: u64 = 500;
-
-/// The most queries of a machine that wait for an answer to a request for approval.
-const MAX_WAITING: usize = 16;
+/// The most connections of a machine whose requests the proxy looks at: each may have some MiB on the way.
+const MAX_SERVED: usize = 256;
 
 /// An attached machine.
 pub(crate) struct Machine {
@@ -46,6 +43,8 @@ pub(crate) struct Machine {
     proxy: Mutex<Arc<Proxy>>,
     /// Limits the queries that wait for an answer to a request for approval.
     pub(super) waiting: Semaphore,
+    pub(super) lookups: Semaphore,
+    pub(crate) served: Arc<Semaphore>,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -86,6 +85,8 @@ impl Machine {
             pins: Mutex::default(),
             proxy: Mutex::default(),
             waiting: Semaphore::new(MAX_WAITING),
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            served: Arc::new(Semaphore::new(MAX_SERVED)),
             tasks: Mutex::new(JoinSet::new()),
         })
     }
@@ -269,17 +270,20 @@ impl Machine {
     /// Counts a flow against the limit on connections, until the returned permit is dropped.
     pub(super) fn permit(self: &Arc<Self>) -> Option<Permit> {
         let open = self.open.fetch_add(1, Relaxed);
-        let permit = Permit(Arc::downgrade(self));
-        (open < self.limits.connections).then_some(permit)
+        let has_room = self.shared.places.take(open, self.shared.machine_count());
+        let permit = Permit { machine: Arc::downgrade(self), places: Arc::clone(&self.shared.places) };
+        (open < self.limits.connections && has_room).then_some(permit)
     }
 
     /// Ends the flows that the policy no longer allows.
     pub(crate) fn enforce(&self) {
         let refused: Vec<(FlowKey, Flow)> = {
             let flows = lock(&self.flows);
-            let is_refused = |(_, flow): &(&FlowKey, &Flow)| match flow.record() {
-                Some(record) => !self.is_still_allowed(record),
-                None => false,
+            let is_refused = |(_, flow): &(&FlowKey, &Flow)| match (flow, flow.record()) {
+                // How its bytes are treated is decided when it is connected.
+                (Flow::Connecting(record), _) => !self.is_allowed_to_connect(record),
+                (_, Some(record)) => !self.is_still_allowed(record),
+                (_, None) => false,
             };
             flows.iter().filter(is_refused).map(|(key, flow)| (*key, flow.clone())).collect()
         };
@@ -289,9 +293,27 @@ impl Machine {
         }
     }
 
+    /// Whether a flow that is not connected yet is allowed by the present policy.
+    pub(super) fn is_allowed_to_connect(&self, record: &Record) -> bool {
+        self.decide(record.address, record.port, record.protocol).0.allowed
+    }
+
+    /// Whether a flow that has just been connected is allowed by the present policy.
+    pub(super) fn is_allowed_to_begin(&self, record: &Record) -> bool {
+        let (verdict, _) = self.decide(record.address, record.port, record.protocol);
+        self.is_handled_rightly(record, &verdict)
+    }
+
+    /// Whether an open flow is allowed by the present policy. Names that lead to its address may be forgotten by now, but
+    /// its own is not.
     fn is_still_allowed(&self, record: &Record) -> bool {
         let names: Vec<String> = record.name().into_iter().collect();
         let verdict = self.decide_named(record.address, record.port, record.protocol, &names);
+        self.is_handled_rightly(record, &verdict)
+    }
+
+    /// Whether a flow is allowed in the way in which its bytes are treated.
+    fn is_handled_rightly(&self, record: &Record, verdict: &Verdict) -> bool {
         let Some(policy) = self.policy().filter(|_| verdict.allowed) else { return false };
         if policy.egress() == Egress::Direct || record.protocol != Protocol::Tcp {
             return true;
@@ -318,12 +340,16 @@ impl Machine {
     }
 }
 
-/// A place among the open flows of a machine.
-pub(super) struct Permit(Weak<Machine>);
+/// A place among the open flows of a machine, and of all machines.
+pub(super) struct Permit {
+    machine: Weak<Machine>,
+    places: Arc<Places>,
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(machine) = self.0.upgrade() {
+        self.places.give_back();
+        if let Some(machine) = self.machine.upgrade() {
             machine.open.fetch_sub(1, Relaxed);
         }
     }

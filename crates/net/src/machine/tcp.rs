@@ -107,6 +107,12 @@ impl Machine {
         } else {
             let record = Record::open(self, permit, key, name, &rule);
             lock(&self.flows).insert(key, Flow::Connecting(Arc::clone(&record)));
+            // A policy that changed before the flow was there did not end it.
+            if !self.is_allowed_to_connect(&record) {
+                self.forget(key, Some(&record));
+                record.cut_off();
+                return self.send(self.framer.reset(&syn));
+            }
             self.spawn(async move { machine.connect(key, &syn, record).await });
         }
     }
@@ -155,6 +161,10 @@ impl Machine {
         let flow =
             Arc::new(TcpFlow { record: record.clone(), stack: Mutex::new(stack), waker: Mutex::new(None) });
         lock(&self.flows).insert(key, Flow::Tcp(Arc::clone(&flow)));
+        // The same again: since it began to connect, the policy may say that the proxy has to see it.
+        if let Some(record) = record.as_ref().filter(|record| !self.is_allowed_to_begin(record)) {
+            record.cut_off();
+        }
         flow.receive(syn);
         let mut copying = Copying {
             machine: self,

@@ -82,6 +82,13 @@ impl Machine {
         };
         let flow = Arc::new(UdpFlow::new(record, socket));
         lock(&self.flows).insert(key, Flow::Datagrams(Arc::clone(&flow)));
+        // A policy that changed before the flow was there did not end it.
+        if !self.is_allowed_to_begin(&flow.record) {
+            self.forget(key, Some(&flow.record));
+            flow.record.cut_off();
+            self.send(self.framer.unreachable(packet, Unreachable::Prohibited));
+            return None;
+        }
         let (machine, task) = (Arc::clone(self), Arc::clone(&flow));
         self.spawn(async move { machine.receive_datagrams(key, &task).await });
         Some(flow)

@@ -149,3 +149,53 @@ async fn a_new_router_passes_nothing_until_its_machines_are_attached() {
     guest.until("the old connection is reset", |guest| (!guest.tcp(old).is_open()).then_some(())).await;
     guest.connect(PUBLIC, 80).await.unwrap();
 }
+
+/// Runs in a process of its own, whose descriptors it uses up.
+#[tokio::test]
+async fn a_router_without_free_descriptors_goes_on_and_can_be_controlled_later() {
+    let net = Net::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("net.sock");
+    let _running = start(&path, &net.uplink);
+    drop(RouterClient::connect(&path).await.unwrap());
+    let limit = rustix::process::Rlimit { current: Some(100), maximum: Some(100) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    // Its own end is there before the descriptors are used up; the router's is not, because nothing waits here.
+    let waiting = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let mut taken = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        taken.push(file);
+    }
+    drop(waiting);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    taken.truncate(10);
+    let mut client = RouterClient::connect(&path).await.unwrap();
+    assert_eq!(client.machines().await.unwrap(), []);
+}
+
+/// Runs in a process of its own, whose descriptors are few.
+#[tokio::test]
+async fn a_workspace_with_very_many_connections_leaves_descriptors_for_others() {
+    let net = Net::new();
+    let limit = rustix::process::Rlimit { current: Some(800), maximum: Some(800) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    let server = net.uplink.receive(PUBLIC, 7).await;
+    let (mut greedy, mut other) = (net.guest(2, online()), net.guest(3, online()));
+    for _ in 0..400 {
+        let socket = greedy.udp();
+        greedy.send_udp(socket, PUBLIC, 7, b"hello");
+        greedy.until("the datagram is sent", |_| Some(())).await;
+        greedy.sockets.remove(socket);
+    }
+    let refused = net.logged(LogEvent::Refused).await;
+    assert_eq!((refused.workspace, refused.rule.as_str()), (workspace(2), "limit: connections"));
+    let socket = other.udp();
+    other.send_udp(socket, PUBLIC, 7, b"me too");
+    other.until("the datagram is sent", |_| Some(())).await;
+    let mut buffer = [0; 10];
+    while server.recv(&mut buffer).await.unwrap() != 6 {}
+    let open: Vec<u64> = net.router.machines().iter().map(|one| one.counters.flows_open).collect();
+    assert!(open[0] < 200 && open[1] == 1, "{open:?}");
+}

@@ -143,3 +143,35 @@ async fn a_large_transfer_between_workspaces_arrives_whole() {
     .1;
     assert!(received.unwrap() == data);
 }
+
+/// A connection from the first guest to a port of the second that is open at both ends.
+async fn connected(one: &mut Guest, two: &mut Guest) -> smoltcp::iface::SocketHandle {
+    let server = two.listen(80);
+    let connection = one.dial(two.address, 80, 1000);
+    tokio::select! {
+        outcome = one.settled(connection) => drop(outcome.unwrap()),
+        () = two.serve() => unreachable!(),
+    }
+    two.until("the server has the connection too", |guest| {
+        (guest.tcp(server).state() == State::Established).then_some(())
+    })
+    .await;
+    connection
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_attached_anew_has_no_connections_of_before() {
+    let net = Net::new();
+    let mut one = net.guest(2, social());
+    let mut two = net.guest(3, social());
+    let connection = connected(&mut one, &mut two).await;
+    // A restored machine, with other rules, and a machine that got the address of another.
+    for (last, spec) in [(3, net.spec(3, NetworkRules::default())), (4, net.spec(4, social()))] {
+        let moved = agentiso_net::MachineSpec { workspace: workspace(last), ..spec };
+        let card = two.replug();
+        net.router.attach(moved, card).unwrap();
+    }
+    assert_eq!(net.logged(LogEvent::Cut).await.workspace, workspace(2));
+    one.send(connection, b"still there?").await;
+    one.until("the connection is reset", |guest| (!guest.tcp(connection).is_open()).then_some(())).await;
+}

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use agentiso_core::NetworkRules;
 use agentiso_net::LogEvent;
+use agentiso_policy::egress::Policy;
 
 use crate::support::*;
 
@@ -95,4 +96,32 @@ async fn a_flood_of_refused_connections_does_not_flood_the_log() {
     assert_eq!(counters.refused, 1500);
     assert_eq!(logged + counters.log_suppressed, 1500);
     assert!(counters.log_suppressed > 0);
+}
+
+#[tokio::test]
+async fn a_policy_that_tightens_while_a_connection_is_decided_about_wins() {
+    let net: &'static Net = Box::leak(Box::new(Net::new()));
+    let _listener = net.uplink.listen(PUBLIC, 80).await;
+    let mut guest = net.guest(2, online());
+    let tighten = || {
+        net.uplink.meanwhile(|| {
+            net.router.set_policies(vec![(workspace(2), Policy::default())]).unwrap();
+        });
+    };
+    tighten();
+    assert_eq!(guest.connect(PUBLIC, 80).await, Connected::Refused);
+    net.router.set_policies(vec![(workspace(2), Policy::check(&online()).unwrap())]).unwrap();
+    guest.connect(PUBLIC, 80).await.unwrap();
+    net.router.set_policies(vec![(workspace(2), Policy::check(&online()).unwrap())]).unwrap();
+
+    let server = net.uplink.receive(OTHER_PUBLIC, 7).await;
+    tighten();
+    let socket = guest.udp();
+    guest.send_udp(socket, OTHER_PUBLIC, 7, b"hello");
+    guest.until("the datagram is sent", |_| Some(())).await;
+    while net.router.log(0, 100).iter().filter(|entry| entry.event == LogEvent::Cut).count() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.try_recv(&mut [0; 10]).is_err(), "nothing was sent");
+    assert_eq!(net.router.machines()[0].counters.flows_open, 0);
 }

@@ -278,3 +278,41 @@ async fn what_is_not_a_query_is_ignored() {
         "the first answer"
     );
 }
+
+#[tokio::test]
+async fn a_workspace_that_asks_for_names_nobody_answers_keeps_no_other_waiting() {
+    // It takes questions and answers none but the last.
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let net = Net::with_nameservers(vec![socket.local_addr().unwrap()]);
+    let (heard, mut others) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut buffer = [0; 4096];
+        loop {
+            let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
+            let mut message = Message::from_vec(&buffer[..length]).unwrap();
+            let name = message.queries[0].name().to_ascii();
+            if name.starts_with("www.") {
+                message.metadata.message_type = MessageType::Response;
+                message.insert_answers(vec![a("www.example.com", 60, PUBLIC)]);
+                socket.send_to(&message.to_vec().unwrap(), from).await.unwrap();
+            }
+            heard.send(name).unwrap();
+        }
+    });
+    let limits = Limits { queries_per_second: 0, ..Limits::default() };
+    let mut flooder = net.guest_with(2, online(), limits, 1500);
+    let flood = flooder.udp();
+    for number in 0..600 {
+        flooder.send_udp(flood, GATEWAY, 53, &query(&format!("n{number}.example"), RecordType::A));
+        flooder.until("the query is sent", |_| Some(())).await;
+    }
+    others.recv().await.unwrap();
+    let mut calm = net.guest(3, online());
+    assert_eq!(addresses(&ask(&mut calm, "www.example.com", RecordType::A).await), [PUBLIC]);
+    let mut asked = 1;
+    while let Ok(name) = others.try_recv() {
+        asked += usize::from(!name.starts_with("www."));
+    }
+    // Each is asked for again until the answer is given up.
+    assert!(asked < 200, "{asked} questions of one workspace were on their way");
+}

@@ -45,6 +45,7 @@ async fn requests_over_tls_are_checked_one_by_one() {
         ("GET", "/v1/admin/users", 403, "http_rules[0]: deny api.example.com /v1/admin"),
         ("GET", "/v1/%61dmin", 403, "http_rules[0]"),
         ("GET", "/v1/../v2", 403, "can be read in different ways"),
+        ("TRACE", "/v1", 403, "TRACE is not passed on"),
         ("GET", "/v1", 200, ""),
     ] {
         let answer = read(client.send_request(request(method, path)).await.unwrap()).await;

@@ -12,6 +12,8 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 pub struct MappedUplink {
     servers: Mutex<HashMap<SocketAddrV4, SocketAddr>>,
     own: Mutex<HashSet<Ipv4Addr>>,
+    /// What happens while the next flow is decided about.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl MappedUplink {
@@ -22,6 +24,11 @@ impl MappedUplink {
     /// Says that an address is the host's own.
     pub fn own(&self, address: Ipv4Addr) {
         self.own.lock().unwrap().insert(address);
+    }
+
+    /// Does something while the next flow to an address outside is decided about: after its policy was read.
+    pub fn meanwhile(&self, act: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some(Box::new(act));
     }
 
     /// A TCP server behind a public address.
@@ -45,6 +52,8 @@ impl MappedUplink {
 
 impl Uplink for MappedUplink {
     fn is_own_address(&self, address: Ipv4Addr) -> io::Result<bool> {
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        meanwhile.into_iter().for_each(|act| act());
         Ok(self.own.lock().unwrap().contains(&address))
     }
 
