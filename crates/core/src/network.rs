@@ -183,6 +183,13 @@ values! {
     }
 }
 
+impl NetworkEvent {
+    /// Whether nothing got through.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Refused | Self::Alert)
+    }
+}
+
 /// One entry of the connection log.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct NetworkEntry {

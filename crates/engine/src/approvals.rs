@@ -19,7 +19,7 @@ use agentiso_core::action::ApprovalBrief;
 use agentiso_core::admission::Principal;
 use agentiso_core::approval::{
     Answer, Approval, ApprovalState, Approver, Asked, GrantScope, MAX_REASON, OpenLimits, Refusal,
-    may_answer, may_see,
+    may_answer, may_answer_so, may_see,
 };
 use agentiso_core::ports::records::{NewAnswer, Raised, Session, Settings, Workspace};
 use agentiso_core::{ApprovalId, Code, Failure, SessionId, WorkspaceId};
@@ -153,7 +153,9 @@ impl Engine {
         let approver = self.approver(caller).await?;
         let request = self.request_called(approver, reference).await?;
         let owner = self.owner_if_any(request.workspace).await?;
-        may_answer(approver, &request, owner).map_err(|refusal| refused(refusal, reference))?;
+        may_answer(approver, &request, owner)
+            .and_then(|()| may_answer_so(approver, answer))
+            .map_err(|refusal| refused(refusal, reference))?;
         self.carry_out(&request, answer).await?;
         let now = self.clock.now();
         let until = match answer {
@@ -298,6 +300,10 @@ fn ambiguous(reference: &str) -> Failure {
 fn refused(refusal: Refusal, reference: &str) -> Failure {
     match refusal {
         Refusal::Hidden => unknown(reference),
+        Refusal::ForAll => {
+            Failure::new(Code::NotPermitted, "only the operator grants a request for all workspaces")
+                .with_remedy("grant it with scope once or workspace, or ask the operator")
+        }
         Refusal::OwnRequest => Failure::new(
             Code::NotPermitted,
             "a session cannot answer requests of its own workspaces",

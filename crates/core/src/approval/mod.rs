@@ -20,4 +20,4 @@ mod rules;
 pub use asked::{ApprovalKind, Asked, MAX_ASKED, NetworkDestination};
 pub use bounds::{Counts, OpenLimits};
 pub use request::{Answer, Approval, ApprovalState, GrantScope, MAX_REASON};
-pub use rules::{Approver, Refusal, Transition, may_answer, may_see, transition};
+pub use rules::{Approver, Refusal, Transition, may_answer, may_answer_so, may_see, transition};

@@ -20,6 +20,8 @@ pub enum Refusal {
     OwnRequest,
     /// It must not learn that the request exists.
     Hidden,
+    /// The answer is for all workspaces, those of its own session too.
+    ForAll,
 }
 
 /// Whether a request may be seen: by the operator, by approvers, and by the sessions it concerns. `owner` is the session
@@ -35,6 +37,15 @@ pub fn may_answer(approver: Approver, request: &Approval, owner: Option<SessionI
         Some(true) => Err(Refusal::OwnRequest),
         Some(false) if approver.is_named => Ok(()),
         Some(false) => Err(Refusal::Hidden),
+    }
+}
+
+/// Whether this answer may be given by those who may answer. What holds for all workspaces is the operator's to grant: a
+/// session would grant it to its own workspaces too.
+pub fn may_answer_so(approver: Approver, answer: Answer) -> Result<(), Refusal> {
+    match (approver.principal, answer) {
+        (Principal::Session(_), Answer::Grant(GrantScope::Always)) => Err(Refusal::ForAll),
+        _ => Ok(()),
     }
 }
 
@@ -125,6 +136,14 @@ mod tests {
                 }
                 Principal::Session(_) => prop_assert_eq!(answer.is_ok(), approver.is_named),
             }
+        }
+
+        #[test]
+        fn only_the_operator_grants_for_all(approver in approvers(), answer in 0usize..4) {
+            let answer = GrantScope::ALL.get(answer).map_or(Answer::Deny, |scope| Answer::Grant(*scope));
+            let is_for_all = answer == Answer::Grant(GrantScope::Always);
+            let refused = is_for_all && approver.principal != Principal::Operator;
+            prop_assert_eq!(may_answer_so(approver, answer).is_err(), refused);
         }
 
         #[test]

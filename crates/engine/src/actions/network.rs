@@ -67,6 +67,11 @@ impl Perform for NetworkPolicy {
         let running = workspace.machine().is_some().then_some(id);
         let old = &workspace.network.rules;
         let new = engine.rules_after(&context.caller, old, &change, running).await?;
+        if change.sets_lists() {
+            // What is listed now stays, so what was granted for a limited time may not be listed by a session.
+            let lasting = engine.lasting_rules(id, old).await?;
+            engine.require_no_wider(&context.caller, &lasting, &new.rules)?;
+        }
         let state = engine.host.set_network(id, &new.rules).await?;
         if change.sets_lists() {
             engine.settle_grants(id).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agentiso_core::action::forms::MAX_NETWORK_ENTRIES;
 use agentiso_core::action::{NetworkLog, NetworkLogEntry, NetworkLogged};
 use agentiso_core::ports::network::NetworkLogFilter;
-use agentiso_core::{Code, Failure, NetworkEntry, NetworkEvent, WorkspaceId};
+use agentiso_core::{Code, Failure, NetworkEntry, WorkspaceId};
 
 use crate::act::Context;
 use crate::{Access, Perform};
@@ -70,7 +70,7 @@ struct Wanted {
 
 impl Wanted {
     fn includes(&self, entry: &NetworkEntry) -> bool {
-        (!self.refused || entry.event == NetworkEvent::Refused)
+        (!self.refused || entry.event.is_refusal())
             && self.visible.as_ref().is_none_or(|visible| visible.contains(&entry.workspace))
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use agentiso_core::approval::Asked;
 use agentiso_core::ports::network::NetworkLogFilter;
-use agentiso_core::{Code, Failure, NetworkEntry, NetworkEvent, WorkspaceId};
+use agentiso_core::{Code, Failure, NetworkEntry, WorkspaceId};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -96,7 +96,7 @@ impl Engine {
     ) -> Result<Vec<NetworkEntry>, Failure> {
         let filter = NetworkLogFilter { workspace: Some(workspace), after: None, limit: LOOKED_AT };
         let mut entries = self.network.log(&filter).await?;
-        entries.retain(|entry| entry.event == NetworkEvent::Refused && entry.at >= since);
+        entries.retain(|entry| entry.event.is_refusal() && entry.at >= since);
         Ok(entries)
     }
 
@@ -109,7 +109,7 @@ impl Engine {
         let filter = NetworkLogFilter { workspace: None, after: Some(after), limit: BATCH };
         let entries = self.network.log(&filter).await?;
         entries.iter().for_each(|entry| self.summaries.add(entry));
-        for entry in entries.iter().filter(|entry| entry.event == NetworkEvent::Refused) {
+        for entry in entries.iter().filter(|entry| entry.event.is_refusal()) {
             match self.handle_refusal(entry).await {
                 Ok(()) => {}
                 Err(failure) if failure.code() == Code::QuotaExceeded => {

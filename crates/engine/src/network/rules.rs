@@ -59,8 +59,20 @@ impl Engine {
                 new.rules = opened(&new.rules, &destination);
             }
         }
-        let checked = Policy::check(&new.rules)?;
-        if self.settings.network.ask && !caller.is_operator() && widens(&Policy::check(old)?, &checked) {
+        Policy::check(&new.rules)?;
+        self.require_no_wider(caller, old, &new.rules)?;
+        Ok(new)
+    }
+
+    /// Refuses rules that allow more than others, if the caller may not allow more by itself.
+    pub(crate) fn require_no_wider(
+        &self,
+        caller: &Caller,
+        old: &NetworkRules,
+        new: &NetworkRules,
+    ) -> Result<(), Failure> {
+        let is_bound = self.settings.network.ask && !caller.is_operator();
+        if is_bound && widens(&Policy::check(old)?, &Policy::check(new)?) {
             return Err(Failure::new(
                 Code::ApprovalRequired,
                 "a session may not allow its workspaces to reach more: the operator decides on each destination",
@@ -70,7 +82,7 @@ impl Engine {
                  operator answers it",
             ));
         }
-        Ok(new)
+        Ok(())
     }
 
     /// Adds what the package managers of a new workspace are configured for, if a preset wants that.
