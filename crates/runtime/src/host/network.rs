@@ -6,6 +6,7 @@ use agentiso_core::ports::network::{Network, NetworkBackend, NetworkLogFilter, N
 use agentiso_core::{Code, Failure, NetworkEntry};
 use async_trait::async_trait;
 
+use crate::network::RouterKind;
 use crate::workspaces::Workspaces;
 
 #[async_trait]
@@ -15,7 +16,10 @@ impl Network for Workspaces {
         let problem = self.net.check().err().map(|failure| failure.to_string());
         let upkeep = self.net.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(NetworkStatus {
-            backend: NetworkBackend::User,
+            backend: match self.net.kind() {
+                RouterKind::User => NetworkBackend::User,
+                RouterKind::Bridge => NetworkBackend::Bridge,
+            },
             pool: self.net.pool.range().to_string(),
             gateway: self.net.pool.gateway(),
             machines: router.as_ref().map_or(0, |(_, machines)| machines.len()),

@@ -113,6 +113,11 @@ impl Net {
         missing.into_iter().skip(1).map(Failure::from).collect()
     }
 
+    /// The back end.
+    pub fn kind(&self) -> RouterKind {
+        self.kind
+    }
+
     /// The back end, for people.
     pub fn describe(&self) -> &'static str {
         match self.kind {
