@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use agentiso_core::action::SnapshotKind;
 use agentiso_core::progress::{Progress, Silent};
-use agentiso_core::{Failure, Resources, WorkspaceId, WorkspaceName};
+use agentiso_core::{Failure, NetworkRules, Resources, WorkspaceId, WorkspaceName};
 use agentiso_proto::Exec;
 
 use agentiso_config::paths::Paths;
@@ -53,6 +53,13 @@ impl Aside {
         self.create_as(name, self.resources(), pool).await
     }
 
+    /// Creates a workspace that may reach the internet.
+    pub async fn create_online(&self, name: &str) -> Result<WorkspaceView, Failure> {
+        let network = NetworkRules { allow_internet: true, ..NetworkRules::default() };
+        let request = CreateRequest { network, ..self.request(name, self.resources(), false)? };
+        self.workspaces.create(&request, &silent()).await
+    }
+
     /// Creates a workspace of any size.
     pub async fn create_as(
         &self,
@@ -60,7 +67,11 @@ impl Aside {
         resources: Resources,
         pool: bool,
     ) -> Result<WorkspaceView, Failure> {
-        let request = CreateRequest {
+        self.workspaces.create(&self.request(name, resources, pool)?, &silent()).await
+    }
+
+    fn request(&self, name: &str, resources: Resources, pool: bool) -> Result<CreateRequest, Failure> {
+        Ok(CreateRequest {
             name: Some(name.parse::<WorkspaceName>()?),
             image: self.workspaces.installation().config.defaults.image_name()?,
             resources,
@@ -69,8 +80,7 @@ impl Aside {
             owner: None,
             one_shot: false,
             network: Default::default(),
-        };
-        self.workspaces.create(&request, &silent()).await
+        })
     }
 
     fn id_of(&self, name: &str) -> Result<WorkspaceId, Failure> {

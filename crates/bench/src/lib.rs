@@ -8,6 +8,7 @@ mod execs;
 mod full_cache;
 mod memory;
 mod neighbours;
+mod network;
 mod report;
 mod starts;
 mod transfer;

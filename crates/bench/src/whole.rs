@@ -10,7 +10,7 @@ use agentiso_runtime::Installation;
 
 use crate::aside::Aside;
 use crate::report::Report;
-use crate::{execs, full_cache, memory, neighbours, starts, transfer, travel};
+use crate::{execs, full_cache, memory, neighbours, network, starts, transfer, travel};
 
 /// How thoroughly to measure.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub struct Options {
     pub rounds: u32,
     /// Skips measurements that take minutes.
     pub short: bool,
+    /// Measures the network alone.
+    pub network: bool,
 }
 
 /// Measures everything. If `interruption` resolves first, its failure is returned. Either way, every machine that was
@@ -47,11 +49,16 @@ async fn measure(
     progress: &Arc<dyn Progress>,
 ) -> Result<Report, Failure> {
     let mut report = Report::new(installation, progress).await?;
+    if options.network {
+        report.extend(network::measure(installation, aside, options, progress).await?);
+        return Ok(report);
+    }
     report.extend(starts::measure(installation, options, progress).await?);
     report.extend(travel::measure(aside, options, progress).await?);
     report.extend(neighbours::measure(aside, progress).await?);
     report.extend(execs::measure(installation, options, progress).await?);
     report.extend(transfer::measure(installation, options, progress).await?);
+    report.extend(network::measure(installation, aside, options, progress).await?);
     if !options.short {
         report.extend(full_cache::measure(aside, options, progress).await?);
         report.extend(memory::measure(installation, report.accel, progress).await?);

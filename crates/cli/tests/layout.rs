@@ -28,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "secrets", "vmm",
         ],
     ),
-    ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
+    ("crates/bench", &["config", "core", "net", "policy", "proto", "runtime", "vmm"]),
     ("crates/engine", &["blocking", "core", "policy"]),
     ("crates/api", &["core", "engine"]),
     ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "policy", "runtime"]),

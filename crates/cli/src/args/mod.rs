@@ -109,6 +109,9 @@ pub struct Bench {
     /// Skip measurements that take minutes: 10,000 commands, a 4 GiB file, twenty machines
     #[arg(long)]
     pub short: bool,
+    /// Measure the network alone
+    #[arg(long)]
+    pub network: bool,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::ui::Table;
 
 /// Measures and shows a table.
 pub async fn bench(installation: &Installation, flags: args::Bench, output: Output) -> Result<u8, Failure> {
-    let options = Options { rounds: flags.rounds, short: flags.short };
+    let options = Options { rounds: flags.rounds, short: flags.short, network: flags.network };
     let progress = output.progress();
     let report = agentiso_bench::bench(installation, options, &progress, super::interruption()?).await?;
     drop(progress);

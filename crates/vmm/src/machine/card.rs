@@ -23,6 +23,8 @@ const HUB: u32 = 0;
 pub enum Plug {
     /// One end of a pair of datagram sockets, with a frame in each datagram.
     Datagrams(OwnedFd),
+    /// One end of a pair of stream sockets, with the length in front of each frame.
+    Stream(OwnedFd),
     /// The file of a TAP device.
     Tap(OwnedFd),
 }
@@ -38,6 +40,11 @@ impl Machine {
             Plug::Datagrams(socket) => {
                 let local = json!({ "type": "fd", "str": DESCRIPTOR });
                 (socket, json!({ "type": "dgram", "id": SOCKET, "local": local }))
+            }
+            Plug::Stream(socket) => {
+                let address = json!({ "type": "fd", "str": DESCRIPTOR });
+                let device = json!({ "type": "stream", "id": SOCKET, "addr": address, "server": false });
+                (socket, device)
             }
             Plug::Tap(file) => (file, json!({ "type": "tap", "id": SOCKET, "fd": DESCRIPTOR })),
         };
