@@ -128,9 +128,10 @@ fn usage(pid: u32) -> Usage {
     let mut left = vec![pid];
     while let Some(pid) = left.pop() {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let pages = read("statm").split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        total.memory +=
-            pages.unwrap_or_default() as f64 * rustix::param::page_size() as f64 / (1 << 20) as f64;
+        let status = read("status");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
+        total.memory += kib.unwrap_or_default() / 1024.0;
         for task in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
             let task = task.file_name().to_string_lossy().into_owned();
             let ran = read(&format!("task/{task}/schedstat"));

@@ -120,6 +120,10 @@ async fn another_session_learns_nothing_unless_it_is_an_approver() {
     world.refused(&other, "inbox_deny", json!({ "request_id": id }), Code::ApprovalNotFound).await;
     taken["approver"] = json!(true);
     world.ok(&user(), "inbox_approver", taken).await;
+    // It would be for the approver's own workspaces too.
+    let always = json!({ "request_id": id, "scope": "always" });
+    let refused = world.refused(&other, "inbox_grant", always, Code::NotPermitted).await;
+    assert!(refused.remedy().unwrap().contains("scope once"), "{refused:?}");
     let answered = world.ok(&other, "inbox_deny", json!({ "request_id": id })).await;
     assert_eq!(answered["request"]["state"], "denied");
 }

@@ -200,9 +200,9 @@ async fn a_preset_that_cannot_ask_the_package_managers_changes_nothing_and_leave
     assert!(rules(&world, "web").await.is_off());
 }
 
-#[tokio::test]
-async fn a_session_cannot_widen_its_rules_where_the_operator_is_asked() {
-    let world = World::with(|settings| {
+/// A world in which the operator is asked about every destination.
+pub async fn where_the_operator_is_asked() -> World {
+    World::with(|settings| {
         let default_rules = NetworkRules {
             allow_internet: true,
             allow_domains: Some(Vec::new()),
@@ -211,7 +211,12 @@ async fn a_session_cannot_widen_its_rules_where_the_operator_is_asked() {
         };
         settings.network = NetworkSettings { default_rules, ask: true, ..NetworkSettings::default() };
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_session_cannot_widen_its_rules_where_the_operator_is_asked() {
+    let world = where_the_operator_is_asked().await;
     let agent = world.session("agent").await;
     world.create(&agent, "web").await;
     for change in [
@@ -259,18 +264,20 @@ async fn the_log_is_filtered_by_owner_workspace_and_verdict() {
     assert_eq!(seen(&mine, json!({})).await.0, [1, 3, 5], "a session sees its own only");
     assert_eq!(seen(&mine, json!({ "after": 1 })).await.0, [3, 5]);
     assert_eq!(seen(&mine, json!({ "refused": true })).await.0, Vec::<u64>::new());
+    world.network.append(entry(web, NetworkEvent::Alert, "a.example", "secret TOKEN"));
+    assert_eq!(seen(&mine, json!({ "refused": true })).await.0, [7], "a misplaced placeholder was refused");
     world.refused(&mine, "network_log", json!({ "workspace_id": "db" }), Code::NotOwner).await;
     for limit in [0, 1001] {
         world.refused(&user(), "network_log", json!({ "limit": limit }), Code::InvalidArgument).await;
     }
     // Following: what others do does not end the wait.
-    let wait = json!({ "after": 6, "wait_secs": 60 });
+    let wait = json!({ "after": 7, "wait_secs": 60 });
     let (found, ()) = tokio::join!(seen(&mine, wait), async {
         world.network.append(entry(db, NetworkEvent::Opened, "x.example", ""));
         tokio::task::yield_now().await;
         world.network.append(entry(web, NetworkEvent::Opened, "y.example", ""));
     });
-    assert_eq!(found, (vec![8], 8));
+    assert_eq!(found, (vec![9], 9));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use agentiso_core::{Code, NetworkEvent, NetworkRules, WorkspaceId};
 use agentiso_engine::{Caller, Delivered};
 use serde_json::{Value, json};
 
-use crate::network::{NOT_LISTED, entry};
+use crate::network::{NOT_LISTED, entry, where_the_operator_is_asked};
 use crate::world::{World, user};
 
 const ONCE: Duration = Duration::from_secs(600);
@@ -105,6 +105,39 @@ async fn a_destination_that_was_allowed_by_hand_meanwhile_stays() {
     let other = refuse(&world, web, "b.example").await;
     world.ok(&user(), "inbox_deny", json!({ "request_id": other })).await;
     assert_eq!(domains(&world, "web").await, ["a.example"]);
+}
+
+#[tokio::test]
+async fn a_session_cannot_keep_what_was_granted_to_it_once() {
+    let world = where_the_operator_is_asked().await;
+    let agent = world.session("agent").await;
+    let web = world.create(&agent, "web").await;
+    let id = refuse(&world, web, "a.example").await;
+    world.ok(&user(), "inbox_grant", json!({ "request_id": id })).await;
+    let set = |rules: Value| {
+        let mut change = rules;
+        change["workspace_id"] = json!("web");
+        change
+    };
+    let kept = set(json!({ "allow_domains": ["a.example"] }));
+    world.refused(&agent, "network_policy", kept, Code::ApprovalRequired).await;
+    world.ok(&agent, "network_policy", set(json!({ "deny_domains": ["b.example"] }))).await;
+    assert_eq!(domains(&world, "web").await, ["a.example"], "still open, and still for ten minutes");
+    world.ok(&agent, "network_policy", set(json!({ "allow_domains": [] }))).await;
+    assert_eq!(domains(&world, "web").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_alert_is_told_of_and_raises_no_request() {
+    let world = World::new().await;
+    let web = asking(&world, &user(), "web").await;
+    let mut events = world.engine.subscribe(&user());
+    world.network.append(entry(web, NetworkEvent::Alert, "a.example", "secret TOKEN: misplaced"));
+    let Delivered::Event(event) = events.next().await else { panic!("missed") };
+    assert_eq!(event.kind, EventKind::NetworkRefused);
+    assert!(event.note.unwrap().contains("secret TOKEN"));
+    refuse(&world, web, "b.example").await;
+    assert_eq!(world.records.meta().approvals(None, 10).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
