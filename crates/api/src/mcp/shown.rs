@@ -8,6 +8,10 @@ use agentiso_core::Failure;
 use super::selection::Selection;
 use super::table::{Does, TABLE};
 
+/// The tool that changes network rules. Advice names it to everybody: no other tool opens a destination, and it can be
+/// called without being listed.
+const RULES: &str = "network_policy";
+
 /// Separators of the clauses of a remedy.
 const CLAUSES: &[&str] = &["; ", ", or "];
 
@@ -29,7 +33,8 @@ pub(super) fn clauses(advice: &str, selection: &Selection) -> Option<String> {
     }
     let count = clauses.len();
     let is_for_a_terminal = |clause: &str| clause.contains("agentiso ");
-    let named: Vec<&str> = clauses.into_iter().filter(|clause| !names_others(clause, selection)).collect();
+    let is_shown = |clause: &&str| names(clause, RULES) || !names_others(clause, selection);
+    let named: Vec<&str> = clauses.into_iter().filter(is_shown).collect();
     let for_tools: Vec<&str> = named.iter().copied().filter(|clause| !is_for_a_terminal(clause)).collect();
     let kept = if for_tools.is_empty() { named } else { for_tools };
     match kept.len() {
@@ -120,6 +125,8 @@ mod tests {
         assert_eq!(remedy(text, ToolSet::Standard).unwrap(), text);
         assert_eq!(remedy(text, ToolSet::Core).unwrap(), "raise timeout_secs");
         assert_eq!(remedy("agentiso image pull NAME", ToolSet::Core).unwrap(), "agentiso image pull NAME");
+        let text = "the rules refused it; network_policy {} allows it";
+        assert_eq!(remedy(text, ToolSet::Core).unwrap(), text);
     }
 
     #[test]

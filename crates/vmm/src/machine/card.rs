@@ -42,8 +42,8 @@ impl Machine {
                 (socket, json!({ "type": "dgram", "id": SOCKET, "local": local }))
             }
             Plug::Stream(socket) => {
-                let address = json!({ "type": "fd", "str": DESCRIPTOR });
-                let device = json!({ "type": "stream", "id": SOCKET, "addr": address, "server": false });
+                // QEMU 7.2 cannot take a named descriptor for its newer kind, `stream`.
+                let device = json!({ "type": "socket", "id": SOCKET, "fd": DESCRIPTOR });
                 (socket, device)
             }
             Plug::Tap(file) => (file, json!({ "type": "tap", "id": SOCKET, "fd": DESCRIPTOR })),
