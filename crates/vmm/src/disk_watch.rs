@@ -13,22 +13,30 @@ const NO_ROOM: u64 = 1 << 20;
 
 /// Knows whether QEMU has paused the guest because the host's disk is full.
 #[derive(Clone, Debug)]
-pub(crate) struct DiskWatch(watch::Receiver<bool>);
+pub(crate) struct DiskWatch(watch::Receiver<Seen>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    full: bool,
+    /// How often the guest was resumed.
+    resumed: u64,
+}
 
 impl DiskWatch {
     /// Watches QEMU's events.
     pub(crate) fn over(mut events: broadcast::Receiver<Event>) -> Self {
-        let (full, watched) = watch::channel(false);
+        let (seen, watched) = watch::channel(Seen::default());
         tokio::spawn(async move {
             loop {
                 match events.recv().await {
                     Ok(event) if says_no_room(&event) => {
-                        full.send_replace(true);
+                        seen.send_modify(|seen| seen.full = true);
                     }
                     // It was resumed.
-                    Ok(event) if event.name == "RESUME" => {
-                        full.send_replace(false);
-                    }
+                    Ok(event) if event.name == "RESUME" => seen.send_modify(|seen| {
+                        seen.full = false;
+                        seen.resumed += 1;
+                    }),
                     Err(broadcast::error::RecvError::Closed) => return,
                     Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                 }
@@ -39,17 +47,22 @@ impl DiskWatch {
 
     /// Whether the guest is paused because the disk is full.
     pub(crate) fn is_full(&self) -> bool {
-        *self.0.borrow()
+        self.0.borrow().full
     }
 
-    /// Waits until the guest is resumed.
-    pub(crate) async fn going(&self) {
-        let _ = self.0.clone().wait_for(|full| !*full).await;
+    /// How often the guest was resumed so far.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.0.borrow().resumed
+    }
+
+    /// Waits until the guest was resumed more often than that. It may have been paused again since.
+    pub(crate) async fn resumed_since(&self, before: u64) {
+        let _ = self.0.clone().wait_for(|seen| seen.resumed > before).await;
     }
 
     /// Waits until the guest is paused because the disk is full.
     pub(crate) async fn full(&self) {
-        if self.0.clone().wait_for(|full| *full).await.is_err() {
+        if self.0.clone().wait_for(|seen| seen.full).await.is_err() {
             // The monitor closed, so the process is ending, which is reported elsewhere.
             std::future::pending().await
         }
@@ -86,8 +99,22 @@ mod tests {
         watch.full().await;
         assert!(watch.is_full());
         events.send(named("RESUME", json!({}))).unwrap();
-        watch.going().await;
+        watch.resumed_since(0).await;
         assert!(!watch.is_full());
+    }
+
+    #[tokio::test]
+    async fn a_resumption_is_noticed_even_if_the_guest_was_paused_again_at_once() {
+        let (events, receiver) = broadcast::channel(8);
+        let watch = DiskWatch::over(receiver);
+        events.send(event(true, "stop")).unwrap();
+        watch.full().await;
+        let before = watch.resumed();
+        events.send(named("RESUME", json!({}))).unwrap();
+        events.send(event(true, "stop")).unwrap();
+        watch.resumed_since(before).await;
+        watch.full().await;
+        assert_eq!(watch.resumed(), before + 1);
     }
 
     #[tokio::test]
