@@ -158,12 +158,14 @@ pub enum NetVerb {
 
 /// Flags of `inbox`.
 #[derive(Args, Debug)]
-#[command(after_help = "Requests are answered by you or by an approver, never by the session that asked.\n\n\
+#[command(
+    after_help = "Requests are answered by you or by an approver, never by the session that asked.\n\n\
                         Examples:\n  \
                         agentiso inbox\n  \
                         agentiso inbox grant 1b4e28ba             once: for ten minutes\n  \
                         agentiso inbox grant 1b4e28ba --workspace\n  \
-                        agentiso inbox deny 1b4e28ba")]
+                        agentiso inbox deny 1b4e28ba"
+)]
 pub struct Inbox {
     /// What to do [default: ls]
     #[command(subcommand)]
