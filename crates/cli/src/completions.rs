@@ -63,8 +63,8 @@ fn paths_in(workspace: &str, path: &str) -> Option<Vec<String>> {
     let listed = asked(async |client| {
         // Looking must not start a machine.
         let runs = workspaces(&client).await?.iter().any(|(name, running)| name == workspace && *running);
-        let wish = FileList { workspace_id: workspace.to_owned(), path: directory, ..FileList::default() };
-        if runs { act(&client, &wish).await } else { None }
+        let request = FileList { workspace_id: workspace.to_owned(), path: directory, ..FileList::default() };
+        if runs { act(&client, &request).await } else { None }
     })?;
     let shown = listed.entries.into_iter().map(|entry| {
         let end = if entry.kind == PathKind::Directory { "/" } else { "" };

@@ -120,7 +120,7 @@ impl Context {
                 live.set_shell(shell);
                 continue;
             }
-            return Err(not_started);
+            return Err(not_started.with_hint(guest, &exec.argv).await);
         }
     }
 

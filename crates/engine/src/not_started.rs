@@ -1,8 +1,10 @@
 //! Why a command did not start.
 
-use agentiso_core::ports::link::{ErrorKind, GuestError, LinkError};
+use agentiso_core::ports::link::{ErrorKind, GuestError, Link, LinkError};
 pub(crate) use agentiso_core::wire::Refused;
 use agentiso_core::{Code, Failure};
+
+use crate::actions::for_missing;
 
 const ENOTDIR: i32 = 20;
 
@@ -36,6 +38,22 @@ impl From<LinkError> for NotStarted {
     }
 }
 
+impl NotStarted {
+    /// Adds what to use instead, if the machine does not have the program of a command without a shell.
+    pub(crate) async fn with_hint(mut self, guest: &Link, argv: &[Vec<u8>]) -> Self {
+        if self.refused != Some(Refused::NotFound) {
+            return self;
+        }
+        let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        if let Some(program) = words.first()
+            && let Some(hint) = for_missing(guest, program, &words.join(" ")).await
+        {
+            self.failure = self.failure.with_remedy(hint);
+        }
+        self
+    }
+}
+
 /// Agents of every version report at which step a start failed in the message alone, in these words.
 fn explain(error: &GuestError) -> Option<NotStarted> {
     let message = &error.message;
@@ -46,7 +64,7 @@ fn explain(error: &GuestError) -> Option<NotStarted> {
     }
     if message.starts_with("there is no user ") {
         let failure = Failure::new(Code::UserNotFound, format!("{message} of the workspace"))
-            .with_remedy("create the user in the workspace first, or leave `user` out");
+            .with_remedy("create the user in the workspace first, or omit the user");
         return Some(failure.into());
     }
     let refused = match error.kind {

@@ -120,11 +120,11 @@ fn an_unknown_image_lists_the_known_ones_and_suggests_the_most_similar() {
     assert_eq!(error.code(), Code::ImageNotFound);
     assert_eq!(error.to_string(), "there is no image \"debain\"; available images: alpine, debian");
     let remedy = error.remedy().unwrap();
-    assert!(remedy.starts_with("did you mean \"debian\"? to add it,"), "{remedy}");
+    assert!(remedy.starts_with("did you mean \"debian\"? add it on the host"), "{remedy}");
     let remedy = store.get(&name("fedora")).unwrap_err().remedy().unwrap();
     assert!(remedy.contains("`agentiso image pull fedora`"), "{remedy}");
     let remedy = store.get(&name("debian-slim")).unwrap_err().remedy().unwrap();
-    assert!(remedy.ends_with("the operator runs `agentiso image build debian-slim`"), "{remedy}");
+    assert!(remedy.ends_with("on the host with `agentiso image build debian-slim`"), "{remedy}");
     assert_eq!(store.remove(&name("debain")).unwrap_err().code(), Code::ImageNotFound);
     let listed: Vec<String> = store.list().unwrap().iter().map(|image| image.meta.name.to_string()).collect();
     assert_eq!(listed, ["alpine", "debian"]);

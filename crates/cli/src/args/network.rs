@@ -9,37 +9,37 @@ use super::values::workspaces;
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Network")]
 pub struct NetworkFlags {
-    /// Starts from a preset: off, packages (the hosts of package managers), open, or one of the configuration
+    /// Start from a preset: off, packages (the hosts of package managers), open, or one from the configuration
     #[arg(long, value_name = "PRESET")]
     pub net: Option<String>,
-    /// Allows the internet, except private addresses and the host
+    /// Allow the internet, except private addresses and the host
     #[arg(long, overrides_with = "no_internet")]
     pub internet: bool,
-    /// Allows no internet
+    /// Do not allow the internet
     #[arg(long, overrides_with = "internet")]
     pub no_internet: bool,
-    /// Allows the internet, but only this name (*.NAME: all below it) and others given; may be repeated
+    /// Allow this name on the internet and nothing else that is not listed (*.NAME: every name below it); may be repeated
     #[arg(long = "allow-domain", value_name = "NAME")]
     pub allow_domains: Vec<String>,
-    /// Never allows this name; may be repeated
+    /// Never allow this name; may be repeated
     #[arg(long = "deny-domain", value_name = "NAME")]
     pub deny_domains: Vec<String>,
-    /// Allows the internet, but only this address or range, also a private one, and others given; may be repeated
+    /// Allow this address or range, also a private one, and nothing else that is not listed; may be repeated
     #[arg(long = "allow-cidr", value_name = "RANGE")]
     pub allow_cidrs: Vec<String>,
-    /// Never allows this address or range; may be repeated
+    /// Never allow this address or range; may be repeated
     #[arg(long = "deny-cidr", value_name = "RANGE")]
     pub deny_cidrs: Vec<String>,
-    /// Allows other workspaces of the same group that allow it too
+    /// Allow connections with other workspaces of the same group that allow it too
     #[arg(long, overrides_with = "no_inter_vm")]
     pub inter_vm: bool,
-    /// Allows no other workspaces
+    /// Do not allow connections with other workspaces
     #[arg(long, overrides_with = "inter_vm")]
     pub no_inter_vm: bool,
     /// Group of the workspace; may be repeated [default: default]
     #[arg(long = "group", value_name = "GROUP")]
     pub groups: Vec<String>,
-    /// TCP port on which other workspaces reach this one; may be repeated [default: all]
+    /// TCP port on which other workspaces may connect to this one; may be repeated [default: all]
     #[arg(long = "allow-port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub allowed_ports: Vec<u16>,
     /// How connections leave the workspace
@@ -110,9 +110,9 @@ impl NetworkFlags {
 /// Verbs of `net`.
 #[derive(Debug, Subcommand)]
 pub enum NetVerb {
-    /// Change what a workspace may reach, at once, also while it runs
+    /// Change what a workspace may reach; takes effect at once
     #[command(
-        after_help = "What is not given stays as it is; a list that is given replaces the old one. Connections that \
+        after_help = "Rules that are not given keep their value; a list replaces the previous list. Connections that \
                             are no longer allowed are cut.\n\n\
                             Examples:\n  \
                             agentiso net policy web --net packages\n  \
@@ -144,13 +144,13 @@ pub enum NetVerb {
         /// The workspace [default: all]
         #[arg(value_name = "WS", add = workspaces())]
         workspace: Option<String>,
-        /// Shows new entries as they come
+        /// Keep printing new entries until interrupted
         #[arg(long, short)]
         follow: bool,
-        /// Only what was refused
+        /// Show only refused attempts
         #[arg(long)]
         refused: bool,
-        /// How many of the newest entries, 1 to 1000
+        /// Show this many of the newest entries
         #[arg(long, short = 'n', value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
@@ -158,12 +158,14 @@ pub enum NetVerb {
 
 /// Flags of `inbox`.
 #[derive(Args, Debug)]
-#[command(after_help = "Grants and denials are yours or an approver's, never of the session that asked.\n\n\
+#[command(
+    after_help = "Requests are answered by you or by an approver, never by the session that asked.\n\n\
                         Examples:\n  \
                         agentiso inbox\n  \
                         agentiso inbox grant 1b4e28ba             once: for ten minutes\n  \
                         agentiso inbox grant 1b4e28ba --workspace\n  \
-                        agentiso inbox deny 1b4e28ba")]
+                        agentiso inbox deny 1b4e28ba"
+)]
 pub struct Inbox {
     /// What to do [default: ls]
     #[command(subcommand)]
@@ -176,10 +178,10 @@ pub enum InboxVerb {
     /// List requests that wait for an answer
     #[command(visible_alias = "list", after_help = "Example:\n  agentiso inbox ls --all")]
     Ls {
-        /// Also those that were answered or expired
+        /// Also list requests that were answered or have expired
         #[arg(long, short)]
         all: bool,
-        /// Waits up to this long for a request: 90s, 10m, 1h
+        /// If there is none, wait up to this long for one: 90s, 10m, 1h
         #[arg(long, value_name = "TIME", value_parser = super::quantity::seconds)]
         wait: Option<u64>,
     },
@@ -191,10 +193,10 @@ pub enum InboxVerb {
         /// The request's id, or the beginning of it
         #[arg(value_name = "REQUEST")]
         request: String,
-        /// For the workspace, as long as it exists [default: once, within ten minutes]
+        /// Add it to the rules of the workspace [default: allow it for ten minutes]
         #[arg(long, conflicts_with = "always")]
         workspace: bool,
-        /// For all workspaces that ask, now and later
+        /// Add it to the rules of all workspaces that ask, now and later
         #[arg(long)]
         always: bool,
     },
@@ -207,8 +209,8 @@ pub enum InboxVerb {
         #[arg(value_name = "REQUEST")]
         request: String,
     },
-    /// Let a session answer requests of other sessions, or no longer
-    #[command(after_help = "It ends with the session. `agentiso sessions` lists them.\n\n\
+    /// Allow a session to answer requests of other sessions, or revoke that
+    #[command(after_help = "The permission ends with the session. `agentiso sessions` lists sessions.\n\n\
                             Examples:\n  \
                             agentiso inbox approver 1f6c0a2e\n  \
                             agentiso inbox approver 1f6c0a2e --remove")]
@@ -216,7 +218,7 @@ pub enum InboxVerb {
         /// The session's id, or the beginning of it
         #[arg(value_name = "SESSION")]
         session: String,
-        /// It may not any more
+        /// Revoke the permission
         #[arg(long)]
         remove: bool,
     },

@@ -46,6 +46,11 @@ pub fn age_since(time: &str) -> String {
     }
 }
 
+/// A number of virtual processors: `1 vCPU`, `2 vCPUs`.
+pub fn vcpus(count: u32) -> String {
+    format!("{count} vCPU{}", if count == 1 { "" } else { "s" })
+}
+
 /// A duration in milliseconds, as programs read it.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -65,6 +70,11 @@ pub fn age(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_processor_is_not_several() {
+        assert_eq!([1, 2].map(vcpus), ["1 vCPU", "2 vCPUs"]);
+    }
 
     #[test]
     fn what_is_no_time_has_no_age() {

@@ -12,7 +12,7 @@ mod tree;
 mod verbs;
 
 pub use error::{error_object, report};
-pub use human::{age, age_since, bytes, duration, milliseconds};
+pub use human::{age, age_since, bytes, duration, milliseconds, vcpus};
 pub use progress::{Bars, Lines, progress};
 pub use stream::{Capture, Stream};
 pub(crate) use style::harmless;

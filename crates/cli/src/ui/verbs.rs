@@ -3,7 +3,7 @@
 //! The daemon answers all clients alike and names tools and their parameters. A person at a terminal has verbs and flags.
 
 /// Tools and parameters that messages and remedies name, and what does the same here. Longer names come first.
-const WORDS: [(&str, &str); 42] = [
+const WORDS: &[(&str, &str)] = &[
     ("workspace_create", "agentiso create"),
     ("workspace_destroy", "agentiso rm"),
     ("workspace_start", "agentiso start"),
@@ -33,6 +33,23 @@ const WORDS: [(&str, &str); 42] = [
     ("port_forward_remove", "agentiso forward rm"),
     ("port_forward_add", "agentiso forward add"),
     ("port_forward", "agentiso forward add"),
+    ("workspace_batch_fork", "agentiso fork --count"),
+    ("workspace_stats", "agentiso stats"),
+    ("workspace_ip", "agentiso net show"),
+    ("workspace_export", "agentiso workspace export"),
+    ("workspace_import", "agentiso workspace import"),
+    ("network_policy", "agentiso net policy"),
+    ("network_log", "agentiso net log"),
+    ("image_list", "agentiso image ls"),
+    ("image_info", "agentiso image info"),
+    ("image_pull", "agentiso image pull"),
+    ("image_import", "agentiso image import"),
+    ("image_build", "agentiso image build"),
+    ("image_commit", "agentiso image commit"),
+    ("image_remove", "agentiso image rm"),
+    ("server_status", "agentiso status"),
+    ("file_edit", "agentiso edit"),
+    ("file_stat", "agentiso exec WS stat"),
     ("file_transfer", "agentiso cp"),
     ("file_write", "agentiso write"),
     ("file_read", "agentiso read"),
@@ -68,7 +85,46 @@ pub fn in_verbs(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use agentiso_core::action::{self, Action};
+
     use super::*;
+
+    macro_rules! names {
+        ($($action:ident),* $(,)?) => { [$(<action::$action as Action>::ABOUT.name),*] };
+    }
+
+    /// Actions without a verb, or whose name is an ordinary word.
+    const WITHOUT: [&str; 21] = [
+        "exec",
+        "exec_write",
+        "file_delete",
+        "file_grep",
+        "file_mkdir",
+        "file_move",
+        "git_clone",
+        "git_commit",
+        "git_diff",
+        "git_push",
+        "git_status",
+        "inbox_approver",
+        "inbox_deny",
+        "inbox_grant",
+        "inbox_list",
+        "secret_grant",
+        "secret_list",
+        "secret_remove",
+        "secret_set",
+        "timeline",
+        "workspace_adopt",
+    ];
+
+    #[test]
+    fn every_action_has_a_verb_or_none() {
+        for action in agentiso_core::for_each_action!(names) {
+            let known = WORDS.iter().any(|(name, _)| *name == action);
+            assert!(known != WITHOUT.contains(&action), "{action}");
+        }
+    }
 
     #[test]
     fn tools_become_verbs_and_other_words_stay() {

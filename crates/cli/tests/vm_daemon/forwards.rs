@@ -105,7 +105,7 @@ fn unavailable_ports_are_rejected() {
     for name in ["one", "two"] {
         user.act("workspace_create", json!({"name": name}));
     }
-    let wish = |port: u32| json!({"workspace_id": "one", "guest_port": 80, "host_port": port});
+    let asked = |port: u32| json!({"workspace_id": "one", "guest_port": 80, "host_port": port});
     for (port, why) in [
         (1, "1024"),
         (1023, "1024"),
@@ -113,9 +113,9 @@ fn unavailable_ports_are_rejected() {
         (network_port.into(), "own"),
         (taken_port.into(), "in use"),
     ] {
-        user.refused("port_forward_add", wish(port)).is("port_unavailable", &[&port.to_string(), why]);
+        user.refused("port_forward_add", asked(port)).is("port_unavailable", &[&port.to_string(), why]);
     }
-    user.refused("port_forward_add", wish(70_000)).is("invalid_argument", &["host_port"]);
+    user.refused("port_forward_add", asked(70_000)).is("invalid_argument", &["host_port"]);
     let zero = json!({"workspace_id": "one", "guest_port": 0});
     user.refused("port_forward_add", zero).is("invalid_argument", &["guest_port"]);
     assert_eq!(user.act("port_forward_list", json!({"workspace_id": "one"}))["forwards"], json!([]));
@@ -135,11 +135,11 @@ fn unavailable_ports_are_rejected() {
     assert_eq!(user.act("port_forward_remove", second)["removed"], false);
     assert_eq!(listed(), json!([{"host_port": made["host_port"], "guest_port": 80}]));
     // Concurrent identical requests get the same forward.
-    let wish = json!({"workspace_id": "two", "guest_port": 90});
+    let forward = json!({"workspace_id": "two", "guest_port": 90});
     let asked: Vec<_> = (0..8)
         .map(|_| {
-            let (user, wish) = (user.clone(), wish.clone());
-            std::thread::spawn(move || user.act("port_forward_add", wish))
+            let (user, forward) = (user.clone(), forward.clone());
+            std::thread::spawn(move || user.act("port_forward_add", forward))
         })
         .collect();
     let answers: Vec<_> = asked.into_iter().map(|thread| thread.join().unwrap()).collect();

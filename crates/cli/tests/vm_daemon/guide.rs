@@ -164,8 +164,8 @@ impl Guide {
         self.call("snapshot_create", json!({"workspace_id": id, "name": "base-ready"}));
         let mut forks = Vec::new();
         for name in ["approach-sorting", "approach-hashmap", "approach-dp"] {
-            let wish = json!({"workspace_id": id, "snapshot_name": "base-ready", "new_name": name});
-            let fork = self.call("workspace_fork", wish);
+            let asked = json!({"workspace_id": id, "snapshot_name": "base-ready", "new_name": name});
+            let fork = self.call("workspace_fork", asked);
             assert_eq!((&fork["name"], &fork["state"]), (&json!(name), &json!("running")));
             let from = &fork["forked_from"];
             assert_eq!(from["source_workspace_id"], id);
@@ -271,16 +271,16 @@ impl Guide {
             json!({"workspace_id": id, "command": "cd /app && python3 -m http.server 8080"}),
         );
         self.mcp.sh(id, LISTENS.replace("PORT", "8080").as_str());
-        let wish = json!({"workspace_id": id, "guest_port": 8080});
-        let forward = self.call("port_forward", wish.clone());
+        let asked = json!({"workspace_id": id, "guest_port": 8080});
+        let forward = self.call("port_forward", asked.clone());
         assert_eq!((&forward["workspace_id"], &forward["guest_port"]), (&json!(id), &json!(8080)));
         assert!(fetch(port(&forward), "/toolchain").ends_with("installed\n"));
-        assert_eq!(self.call("port_forward_remove", wish.clone())["removed"], true);
+        assert_eq!(self.call("port_forward_remove", asked.clone())["removed"], true);
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let chosen = json!({"workspace_id": id, "guest_port": 8080, "host_port": free});
         assert_eq!(port(&self.call("port_forward", chosen)), free);
         assert!(fetch(free, "/toolchain").ends_with("installed\n"));
-        self.call("port_forward_remove", wish);
+        self.call("port_forward_remove", asked);
         TcpStream::connect(("127.0.0.1", free)).unwrap_err();
     }
 

@@ -10,6 +10,6 @@ mod secrets;
 mod sessions;
 mod workspaces;
 
-pub(crate) use commands::{code_and_signal, variable_name};
+pub(crate) use commands::{code_and_signal, for_missing, variable_name};
 pub(crate) use files::about_path;
 pub(crate) use workspaces::{Lifetime, Make, refuse_suspend_snapshot};

@@ -204,3 +204,24 @@ async fn a_running_call_of_the_owner_before_is_cut_off() {
         })
         .await;
 }
+
+#[tokio::test]
+async fn jobs_and_forwards_stay_for_the_next_owner_who_can_end_them() {
+    let (world, owner, other) = contested().await;
+    let one = json!({ "workspace_id": "one" });
+    let start = json!({ "workspace_id": "one", "command": "sleep 1000" });
+    let job = world.ok(&owner, "exec_start", start).await["job_id"].clone();
+    let forward = json!({ "workspace_id": "one", "guest_port": 7000 });
+    world.ok(&owner, "port_forward_add", forward.clone()).await;
+    let grant = json!({ "workspace_id": "one", "session_id": id(&other) });
+    world.ok(&owner, "workspace_grant", grant).await;
+    for action in ["exec_list", "port_forward_list"] {
+        world.refused(&owner, action, one.clone(), Code::NotOwner).await;
+    }
+    let jobs = world.ok(&other, "exec_list", one.clone()).await;
+    assert_eq!((&jobs["jobs"][0]["job_id"], &jobs["jobs"][0]["running"]), (&job, &json!(true)), "{jobs}");
+    assert_eq!(world.ok(&other, "port_forward_list", one.clone()).await["forwards"][0]["guest_port"], 7000);
+    world.ok(&other, "exec_kill", json!({ "workspace_id": "one", "job_id": job })).await;
+    assert_eq!(world.ok(&other, "port_forward_remove", forward).await["removed"], true);
+    assert_eq!(world.ok(&other, "port_forward_list", one).await["forwards"], json!([]));
+}

@@ -84,10 +84,10 @@ impl Explain for StoreError {
         match self {
             Self::NotFound { name, known } => {
                 let get = match name.parse::<Recipe>() {
-                    Ok(recipe) => format!("to add it, the operator runs `agentiso image build {recipe}`"),
+                    Ok(recipe) => format!("add it on the host with `agentiso image build {recipe}`"),
                     Err(_) => format!(
-                        "to add it, the operator runs `agentiso image pull {name}` (a registry image), `agentiso \
-                         image import` (an archive) or `agentiso image build` (a recipe)"
+                        "add it on the host with `agentiso image pull {name}` (from a registry), `agentiso image \
+                         import` (an archive) or `agentiso image build` (a recipe)"
                     ),
                 };
                 Some(match agentiso_core::nearest(name, known.iter().map(String::as_str)) {

@@ -156,7 +156,7 @@ impl Installation {
         }
         progress.step("Booting a template", None);
         let made = make_base(&self.templates(), host, kernel, hardware).await?;
-        progress.done(&format!("{} vcpus, {} MiB, {}", hardware.vcpus, hardware.memory_mb, hardware.accel));
+        progress.done(&format!("vCPUs: {}, {} MiB, {}", hardware.vcpus, hardware.memory_mb, hardware.accel));
         Ok(made)
     }
 

@@ -64,11 +64,11 @@ async fn a_partial_frame_in_flight_does_not_break_a_copy() {
     sending.abort();
 
     let record = machine.record().unwrap();
-    let berth = home.path().join("copy");
-    std::fs::create_dir(&berth).unwrap();
-    hand_over(&dir, &berth);
+    let copy_dir = home.path().join("copy");
+    std::fs::create_dir(&copy_dir).unwrap();
+    hand_over(&dir, &copy_dir);
     let launch = Launch {
-        dir: &berth,
+        dir: &copy_dir,
         hardware: record.hardware,
         user: None,
         disk: DiskFile::File { path: copy, format, below: Vec::new(), own: None },

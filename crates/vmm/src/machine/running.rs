@@ -24,7 +24,7 @@ use crate::{VmError, tsc_khz};
 const DEATH_NOTICE: Duration = Duration::from_secs(2);
 
 /// How long QEMU may take to report that it resumed.
-const RESUME_NOTICE: Duration = Duration::from_secs(1);
+const RESUME_NOTICE: Duration = Duration::from_secs(10);
 
 /// How long growing a file system may take.
 const GROWTH_LIMIT: Duration = Duration::from_secs(60);
@@ -169,10 +169,12 @@ impl Machine {
 
     /// Resumes a machine that is paused because the host's disk was full.
     pub async fn try_again(&self) -> Result<(), VmError> {
+        let before = self.disk.resumed();
         if self.disk.is_full() {
             self.qmp.execute("cont", json!({})).await?;
-            // If the disk is still full it is paused again at once, which the watch reports.
-            let _ = tokio::time::timeout(RESUME_NOTICE, self.disk.going()).await;
+            // If the disk is still full it is paused again at once, which the watch reports. QEMU reports the resumption
+            // before it answers, unless the machine was resumed by somebody else meanwhile.
+            let _ = tokio::time::timeout(RESUME_NOTICE, self.disk.resumed_since(before)).await;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::labels_in_words;
 use crate::args;
 use crate::commands::Daemon;
 use crate::output::Output;
-use crate::ui::{Stream, bytes};
+use crate::ui::{Stream, bytes, vcpus};
 
 /// Shows one workspace.
 pub async fn info(here: &Paths, args::One { workspace }: args::One, output: Output) -> Result<u8, Failure> {
@@ -30,7 +30,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
     line("image", &brief.base_image)?;
     let size = brief.resources;
     let size =
-        format!("{} vcpus, {} MiB of memory, {} GiB of disk", size.vcpus, size.memory_mb, size.disk_gb);
+        format!("{}, {} MiB of memory, {} GiB of disk", vcpus(size.vcpus), size.memory_mb, size.disk_gb);
     line("size", &size)?;
     line("used", &format!("{} of disk", bytes(details.disk_used_bytes)))?;
     line("created", &brief.created_at)?;
@@ -48,7 +48,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
             "next start",
             details
                 .next_resources
-                .map(|next| format!("{} vcpus, {} MiB of memory", next.vcpus, next.memory_mb)),
+                .map(|next| format!("{}, {} MiB of memory", vcpus(next.vcpus), next.memory_mb)),
         ),
         ("labels", (!brief.labels.is_empty()).then(|| labels_in_words(&brief.labels))),
         ("variables", joined(details.env_names.iter().cloned())),

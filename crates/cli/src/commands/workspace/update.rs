@@ -9,6 +9,7 @@ use agentiso_core::action::WorkspaceUpdate;
 use crate::args::{self, Changes, Switch};
 use crate::commands::Daemon;
 use crate::output::Output;
+use crate::ui;
 
 /// Changes the size, times and restart of a workspace.
 pub async fn update(here: &Paths, flags: args::Update, output: Output) -> Result<u8, Failure> {
@@ -29,8 +30,8 @@ pub async fn update(here: &Paths, flags: args::Update, output: Output) -> Result
         match updated.next_resources {
             Some(next) if resized => writeln!(
                 out,
-                "It will have {} vcpus and {} MiB of memory after its next start: agentiso stop {ws} && agentiso start {ws}",
-                next.vcpus,
+                "It will have {} and {} MiB of memory after its next start: agentiso stop {ws} && agentiso start {ws}",
+                ui::vcpus(next.vcpus),
                 next.memory_mb,
                 ws = flags.workspace
             ),

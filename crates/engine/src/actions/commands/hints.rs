@@ -57,22 +57,26 @@ static INSTALLS: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// A hint for a command that failed. Asks the machine only when the output says that something is missing.
 pub(super) async fn of(guest: &Link, command: &str, executed: &Executed) -> Option<String> {
     if executed.exit_code == Some(NOT_FOUND) {
-        let missing = missing(&executed.stderr)?;
-        if let Some(manager) = MANAGERS.iter().find(|manager| manager.names.contains(&missing)) {
-            let mut there = None;
-            for other in MANAGERS.iter().filter(|other| other.path != manager.path) {
-                if guest.stat(other.path.as_bytes(), true).await.is_ok() {
-                    there = Some(other);
-                    break;
-                }
-            }
-            return there.map(|there| instead(missing, there, command));
-        }
-        let (_, other, path) = OTHER_NAMES.iter().find(|(name, _, _)| *name == missing)?;
-        guest.stat(path.as_bytes(), true).await.ok()?;
-        return Some(format!("there is no {missing} here; use {other}"));
+        return for_missing(guest, missing(&executed.stderr)?, command).await;
     }
     None
+}
+
+/// What to use instead of a program that the machine does not have, if that is known.
+pub(crate) async fn for_missing(guest: &Link, missing: &str, command: &str) -> Option<String> {
+    if let Some(manager) = MANAGERS.iter().find(|manager| manager.names.contains(&missing)) {
+        let mut there = None;
+        for other in MANAGERS.iter().filter(|other| other.path != manager.path) {
+            if guest.stat(other.path.as_bytes(), true).await.is_ok() {
+                there = Some(other);
+                break;
+            }
+        }
+        return there.map(|there| instead(missing, there, command));
+    }
+    let (_, other, path) = OTHER_NAMES.iter().find(|(name, _, _)| *name == missing)?;
+    guest.stat(path.as_bytes(), true).await.ok()?;
+    Some(format!("there is no {missing} here; use {other}"))
 }
 
 /// The program a shell did not find.
