@@ -118,6 +118,8 @@ pub enum Piece {
     Process(List),
     /// `$(( … ))`: only its substitutions matter.
     Arithmetic(Vec<Piece>),
+    /// The index in `${name[…]}`: evaluated, and no part of the word.
+    Evaluated(Vec<Piece>),
 }
 
 /// What `${name…}` does with the value of the parameter.
@@ -140,6 +142,17 @@ pub enum Change {
         /// Whether every occurrence is replaced.
         all: bool,
     },
+    /// `${x%pattern}` and the like: a part is cut off.
+    Trim {
+        /// The literal pattern.
+        pattern: String,
+        /// `%` and not `#`.
+        from_end: bool,
+        /// `%%` and `##`.
+        is_longest: bool,
+    },
+    /// `${x@P}`: the value is expanded once more.
+    Prompt,
     /// Everything else. The word has its substitutions.
     Unknown(Word),
 }

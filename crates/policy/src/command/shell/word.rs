@@ -43,8 +43,14 @@ impl Parser<'_> {
                     pieces.push(Piece::Process(body));
                 }
                 b'(' if self.at > start && self.is_extended_glob() => {
-                    // `@(a|b)`: the alternatives are text.
+                    // `@(a|b)`: the alternatives are text, unless commands are in them.
                     let end = self.rest().find(')');
+                    let inner = &self.rest()[..end.unwrap_or(self.rest().len())];
+                    if inner.contains(['$', '`', '<', '>']) {
+                        pieces.text("(", false);
+                        self.at += 1;
+                        continue;
+                    }
                     self.damaged |= end.is_none();
                     let length = end.map_or(self.rest().len(), |end| end + 1);
                     let text = &self.rest()[..length];

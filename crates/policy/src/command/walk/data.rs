@@ -5,6 +5,7 @@ use super::super::shell::Excess;
 use super::call::Call;
 use super::code::literals;
 use super::judged::Judged;
+use super::scripts::deletes;
 use super::state::{Input, Streams, UNKNOWN, Walk};
 
 impl Walk<'_> {
@@ -17,6 +18,9 @@ impl Walk<'_> {
         }
         judged.add(call.found.entry().effect.and(options.adds), format!("{} uses a database", call.name));
         self.values(&options, judged)?;
+        if call.positional(&options).iter().take(2).any(|word| deletes(word)) {
+            judged.add(Categories::DESTRUCTIVE, format!("{} is asked to delete", call.name));
+        }
         let kinds = &call.found.entry().args;
         let mut has_statement = options
             .values
@@ -46,7 +50,8 @@ impl Walk<'_> {
         }
         match &call.streams.input {
             Input::Text(text) => {
-                let text = text.clone();
+                let is_redis = matches!(call.name, "redis-cli" | "valkey-cli" | "keydb-cli" | "iredis");
+                let text = if is_redis { text.replace('\n', ";") } else { text.clone() };
                 self.sql(&text, judged)?;
             }
             Input::Unknown { .. } => judged.add(Categories::MUTATING, "runs statements from its input"),
@@ -66,8 +71,15 @@ impl Walk<'_> {
                 self.judge_argument(&literal.text, false, judged);
             }
         }
-        let upper = sql.to_ascii_uppercase();
-        for statement in upper.split([';', '\n']) {
+        for original in statements(sql) {
+            if let Some(line) = client_command(&original) {
+                judged.add(Categories::MUTATING, "a statement runs a program");
+                let line = line.to_owned();
+                self.subshell(|walk| walk.text(&line, Streams { captured: true, ..Streams::default() }))?;
+                continue;
+            }
+            let upper = without_literals(&original).to_ascii_uppercase();
+            let statement = upper.as_str();
             let mut words =
                 statement.split(|letter: char| !letter.is_alphanumeric() && !"_.\\!".contains(letter));
             let mut words = words.by_ref().filter(|word| !word.is_empty());
@@ -92,15 +104,21 @@ impl Walk<'_> {
                 "REMOVE",
                 "DESTROY",
             ];
-            if deletes.iter().any(|word| has(word))
-                || statement.contains("DROPDATABASE")
-                || statement.contains(".DROP(")
-            {
+            // Functions such as `replace()` have the names of statements.
+            let only_queries =
+                matches!(first, "SELECT" | "SHOW" | "DESCRIBE" | "DESC" | "VALUES" | ".SCHEMA" | ".TABLES");
+            let is_mongo = statement.contains("DROPDATABASE") || statement.contains(".DROP(");
+            if is_mongo || !only_queries && deletes.iter().any(|word| has(word)) {
                 judged.add(Categories::DESTRUCTIVE, "a statement deletes");
                 continue;
             }
-            if first.starts_with("\\!") || matches!(first, ".SHELL" | ".SYSTEM") || has("PROGRAM") {
+            if has("PROGRAM") {
                 judged.add(Categories::MUTATING, "a statement runs a program");
+                for literal in literals(&original) {
+                    self.subshell(|walk| {
+                        walk.text(&literal.text, Streams { captured: true, ..Streams::default() })
+                    })?;
+                }
                 continue;
             }
             let reads = matches!(
@@ -177,12 +195,24 @@ impl Walk<'_> {
                 || first.starts_with("DB.")
                     && queries.iter().any(|word| statement.contains(&format!(".{word}(")));
             let is_set = first == "SET" && !statement.contains('=') && !has("TO");
-            let writes = [
-                "INSERT", "UPDATE", "CREATE", "ALTER", "INTO", "REPLACE", "GRANT", "ATTACH", "SETVAL",
+            let changes = ["INSERT", "UPDATE", "CREATE", "ALTER", "REPLACE", "GRANT", "ATTACH"];
+            let functions = [
+                "INTO",
+                "SETVAL",
                 "NEXTVAL",
-            ]
-            .iter()
-            .any(|word| has(word));
+                "WRITEFILE",
+                "LOAD_EXTENSION",
+                "EDIT",
+                "LO_EXPORT",
+                "LO_IMPORT",
+                "DBLINK",
+                "SYS_EXEC",
+                "SYS_EVAL",
+                "PG_TERMINATE_BACKEND",
+                "PG_RELOAD_CONF",
+            ];
+            let writes = functions.iter().any(|word| has(word))
+                || !only_queries && changes.iter().any(|word| has(word));
             if !reads || writes || is_set || first == "PRAGMA" && statement.contains('=') {
                 judged.add(Categories::MUTATING, "a statement changes data");
             }
@@ -207,8 +237,13 @@ impl Walk<'_> {
                 '\\' => at = letters.get(at).map_or(at, |mark| section(&letters, at + 1, *mark)),
                 's' | 'y' => {
                     let Some(mark) = letters.get(at) else { continue };
-                    at = section(&letters, at + 1, *mark);
-                    at = section(&letters, at, *mark);
+                    let start = section(&letters, at + 1, *mark);
+                    at = section(&letters, start, *mark);
+                    if self.drafts.len() < 16 {
+                        let text: String =
+                            letters[start.min(letters.len())..at.min(letters.len())].iter().collect();
+                        self.drafts.push(text.trim_end_matches(*mark).replace('&', " x "));
+                    }
                     while let Some(flag) = letters.get(at) {
                         match flag {
                             'e' if letter == 's' => {
@@ -262,6 +297,10 @@ impl Walk<'_> {
             return Ok(());
         }
         let (bare, strings) = without_strings(script);
+        if bare.contains("print") {
+            // `print "rm " $1` for a shell behind the pipe.
+            self.drafts.extend(strings.iter().take(16).map(|text| format!("{text}{UNKNOWN}")));
+        }
         let runs = bare.contains("system") || pipes(&bare);
         if runs {
             judged.add(Categories::MUTATING, "awk runs a command");
@@ -288,6 +327,72 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// The statements of a text: they end at `;`, and commands of the client at the end of their line.
+fn statements(sql: &str) -> Vec<String> {
+    let is_odd = has_odd_quotes(sql);
+    let mut found = vec![String::new()];
+    let mut is_quoted = false;
+    for line in sql.lines() {
+        let is_command = !is_quoted && line.trim_start().starts_with(['.', '\\']);
+        if is_command {
+            found.push(String::new());
+        }
+        for letter in line.chars() {
+            is_quoted ^= letter == '\'' && !is_odd && !is_command;
+            match (letter, found.last_mut()) {
+                (';', _) if !is_quoted => found.push(String::new()),
+                (_, Some(last)) => last.push(letter),
+                _ => {}
+            }
+        }
+        match found.last_mut() {
+            Some(last) if !is_command => last.push('\n'),
+            _ => found.push(String::new()),
+        }
+    }
+    found.retain(|statement| !statement.trim().is_empty());
+    found
+}
+
+/// Whether it is not clear which text is in single quotes.
+fn has_odd_quotes(sql: &str) -> bool {
+    sql.contains("\\'") || sql.matches('\'').count() % 2 == 1
+}
+
+/// The shell command in a command of a client: `\! COMMAND`, `.shell COMMAND`, `.once | COMMAND`.
+fn client_command(statement: &str) -> Option<&str> {
+    let statement = statement.trim();
+    if let Some(line) = statement.strip_prefix("\\!") {
+        return Some(line.trim());
+    }
+    let (word, rest) = statement.split_once([' ', '\t'])?;
+    match word {
+        ".shell" | ".system" | "system" | ".sh" => Some(rest),
+        ".once" | ".output" | ".import" | "\\o" | "\\g" | "\\copy" => {
+            rest.split_once('|').map(|(_, line)| line)
+        }
+        _ => None,
+    }
+}
+
+/// A statement without the text in single quotes.
+fn without_literals(statement: &str) -> String {
+    if has_odd_quotes(statement) {
+        return statement.to_owned();
+    }
+    let mut is_quoted = false;
+    let mut bare = String::with_capacity(statement.len());
+    for letter in statement.chars() {
+        if letter == '\'' {
+            is_quoted = !is_quoted;
+            bare.push(' ');
+        } else if !is_quoted {
+            bare.push(letter);
+        }
+    }
+    bare
 }
 
 /// The position behind the next unescaped mark.

@@ -60,7 +60,7 @@ impl Walk<'_> {
     /// Expands a word into arguments, and walks over the commands in it.
     pub(super) fn fields(&mut self, word: &Word) -> Result<Fields, Excess> {
         if let [Piece::Text { text, quoted }] = word.pieces.as_slice()
-            && (*quoted || !text.starts_with('~') && !text.contains('{'))
+            && (*quoted || !text.starts_with('~') && !text.contains(['{', '*', '?', '[']))
         {
             self.step()?;
             return Ok(Fields { args: vec![Arg::known(text.as_str())], ..Fields::default() });
@@ -108,21 +108,24 @@ fn split(letters: &[(char, Class)], has_quotes: bool, args: &mut Vec<Arg>) {
     let mut text = String::new();
     let mut is_open = has_quotes;
     let mut certain = has_quotes;
+    let mut is_pattern = false;
     for (letter, class) in letters {
         if *class == Class::Split && matches!(letter, ' ' | '\t' | '\n') {
             if is_open && (!text.is_empty() || certain) {
-                args.push(Arg { text: std::mem::take(&mut text), optional: !certain });
+                args.push(Arg { text: std::mem::take(&mut text), optional: !certain, is_pattern });
             }
             is_open = false;
             certain = false;
+            is_pattern = false;
             continue;
         }
         is_open = true;
+        is_pattern |= *class != Class::Quoted && matches!(letter, '*' | '?' | '[');
         certain |= *letter != UNKNOWN || *class != Class::Split;
         text.push(*letter);
     }
     if is_open && (!text.is_empty() || certain) {
-        args.push(Arg { text, optional: !certain });
+        args.push(Arg { text, optional: !certain, is_pattern });
     }
 }
 

@@ -42,6 +42,14 @@ impl Walk<'_> {
                 Some(script) => {
                     judged.add(Categories::MUTATING, format!("runs {script}, which is not read"));
                     let name = script.rsplit('/').next().unwrap_or_default();
+                    if script == "inspect" && matches!(call.name, "node" | "nodejs") {
+                        judged.add(Categories::INTERACTIVE, "a debugger wants a terminal");
+                    }
+                    let installs =
+                        call.args.iter().any(|arg| matches!(arg.text.as_str(), "install" | "develop"));
+                    if name == "setup.py" && installs {
+                        judged.add(Categories::HOST_ESCAPE_RISK, "install usually writes to the system");
+                    }
                     if matches!(name, "manage.py" | "artisan" | "rails") {
                         let mut command = vec![Arg::known(name)];
                         command.extend(rest.clone().skip(1).map(|index| call.args[*index].clone()));
@@ -115,7 +123,8 @@ impl Walk<'_> {
                 Categories::READ_ONLY
             }
             known => {
-                let program = known.split('.').next().unwrap_or(known);
+                let program = known.split('.').next().unwrap_or(known).to_ascii_lowercase();
+                let program = program.as_str();
                 if find(program, &args).is_some() && !matches!(program, "test" | "time" | "site" | "code") {
                     let mut command = vec![Arg::known(program)];
                     command.extend(args);

@@ -8,6 +8,7 @@ mod call;
 mod code;
 mod containers;
 mod data;
+mod editors;
 mod expand;
 mod fields;
 mod files;

@@ -54,6 +54,25 @@ const COMMANDS: &[&str] = &[
     "PS4",
 ];
 
+/// Builtins that evaluate subscripts in their arguments.
+const EVALUATING: &[&str] = &[
+    "test",
+    "[",
+    "printf",
+    "read",
+    "let",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "unset",
+    "mapfile",
+    "readarray",
+    "wait",
+    "getopts",
+];
+
 impl Walk<'_> {
     pub(super) fn simple(&mut self, simple: &Simple, outer: &Streams) -> Result<Output, Excess> {
         let mut judged = Judged::default();
@@ -100,6 +119,11 @@ impl Walk<'_> {
         if !judged.categories.is_read_only() {
             self.record(judged.step(&shown(&args)));
         }
+        if EVALUATING.contains(&args[0].text.as_str()) {
+            for arg in &args[1..] {
+                self.subscripts(&arg.text)?;
+            }
+        }
         let output = self.command(&args, &streams)?;
         // What goes to a file is not printed.
         Ok(if streams.saved { Output::known("") } else { output })
@@ -127,7 +151,10 @@ impl Walk<'_> {
         value: &str,
         judged: &mut Judged,
     ) -> Result<(), Excess> {
-        if LOADERS.contains(&name) && !value.is_empty() {
+        self.subscripts(value)?;
+        let loads =
+            LOADERS.contains(&name) || name.starts_with("GIT_CONFIG") || name.starts_with("BASH_FUNC_");
+        if loads && !value.is_empty() {
             let harmless = name == "NODE_OPTIONS"
                 && !value.contains("-r")
                 && !value.contains("import")
@@ -149,6 +176,19 @@ impl Walk<'_> {
             if !is_system && is_own && !first.contains(UNKNOWN) && !self.scope.is_machine() {
                 judged.add(Categories::MUTATING, "programs are searched in the workspace first");
             }
+        }
+        Ok(())
+    }
+
+    /// `a[$(command)]` in a text that a builtin takes for a variable or an expression runs the command.
+    pub(super) fn subscripts(&mut self, text: &str) -> Result<(), Excess> {
+        let runs = text.find('[').is_some_and(|start| {
+            let rest = &text[start..];
+            rest.contains("$(") || rest.contains('`')
+        });
+        if runs {
+            let line = format!(": \"{}\"", text.replace('"', ""));
+            self.subshell(|walk| walk.text(&line, Streams { captured: true, ..Streams::default() }))?;
         }
         Ok(())
     }
