@@ -75,6 +75,8 @@ pub struct Simple {
 pub struct Assignment {
     /// The variable, without an index.
     pub name: String,
+    /// The index, which is evaluated.
+    pub index: Vec<Piece>,
     /// The value; the elements of an array, one after the other.
     pub value: Vec<Word>,
     /// `NAME+=value`.
@@ -115,7 +117,12 @@ pub enum Piece {
         quoted: bool,
     },
     /// `<( … )` and `>( … )`.
-    Process(List),
+    Process {
+        /// The commands.
+        body: List,
+        /// `>( … )`: they read what is written to the file.
+        reads: bool,
+    },
     /// `$(( … ))`: only its substitutions matter.
     Arithmetic(Vec<Piece>),
     /// The index in `${name[…]}`: evaluated, and no part of the word.

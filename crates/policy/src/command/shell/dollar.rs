@@ -141,7 +141,7 @@ impl Parser<'_> {
         Ok(pieces)
     }
 
-    fn arithmetic_until(&mut self, closer: u8) -> Result<Vec<Piece>, Excess> {
+    pub(super) fn arithmetic_until(&mut self, closer: u8) -> Result<Vec<Piece>, Excess> {
         let opener = if closer == b')' { b'(' } else { b'[' };
         let mut pieces = Pieces::default();
         let mut open = 0u32;

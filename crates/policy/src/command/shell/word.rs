@@ -36,11 +36,11 @@ impl Parser<'_> {
         let mut pieces = Pieces::default();
         loop {
             match self.peek() {
-                b'<' | b'>' if self.peek_at(1) == b'(' => {
+                byte @ (b'<' | b'>') if self.peek_at(1) == b'(' => {
                     self.at += 2;
                     let body = self.nested(|parser| parser.list(&[]))?;
                     self.expect(")");
-                    pieces.push(Piece::Process(body));
+                    pieces.push(Piece::Process { body, reads: byte == b'>' });
                 }
                 b'(' if self.at > start && self.is_extended_glob() => {
                     // `@(a|b)`: the alternatives are text, unless commands are in them.

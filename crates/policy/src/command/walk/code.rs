@@ -210,7 +210,6 @@ const EXECUTION: &[&str] = &[
     "do shell script",
     "shell(",
     "cmd(",
-    "open(",
 ];
 
 const DECODING: &[&str] = &[
@@ -268,6 +267,10 @@ impl Walk<'_> {
             self.subshell(|walk| walk.text(line, Streams { captured: true, ..Streams::default() }))?;
         }
         if !runs_others {
+            for literal in literals.iter().filter(|literal| code.contains("open") && is_pipe(&literal.text)) {
+                let line = literal.text.trim_matches(['|', ' ']);
+                self.subshell(|walk| walk.text(line, Streams { captured: true, ..Streams::default() }))?;
+            }
             return Ok(());
         }
         // A literal may be a line, and literals with only commas between them may be a list of arguments.
@@ -288,6 +291,11 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// Perl's `open(F, "|command")` and `open(F, "command|")`.
+fn is_pipe(text: &str) -> bool {
+    text.len() > 1 && (text.starts_with('|') || text.ends_with('|'))
 }
 
 /// Commands without quotes: `exec rm x` of Tcl, `syscmd(rm x)` of m4.

@@ -2,7 +2,7 @@
 
 use super::super::shell::{Change, Excess, Piece, Word};
 use super::fields::{Class, Text};
-use super::state::{Output, Streams, UNKNOWN, Walk};
+use super::state::{Input, Output, Streams, UNKNOWN, Walk};
 
 /// Values longer than this are not followed.
 const MAX_VALUE: usize = 32 * 1024;
@@ -74,12 +74,10 @@ impl Walk<'_> {
                         None => out.push_unknown(class, output.hidden),
                     }
                 }
-                Piece::Process(body) => {
-                    let output = self.captured(|walk| {
-                        walk.subshell(|walk| {
-                            walk.list(body, &Streams { captured: true, ..Streams::default() })
-                        })
-                    })?;
+                Piece::Process { body, reads } => {
+                    let input = if *reads { Input::Unknown { hidden: false } } else { Input::Terminal };
+                    let streams = Streams { input, captured: true, saved: false };
+                    let output = self.captured(|walk| walk.subshell(|walk| walk.list(body, &streams)))?;
                     out.process = Some(output);
                     out.push("/dev/fd/63", Class::Quoted);
                 }

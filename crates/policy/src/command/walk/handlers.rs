@@ -35,7 +35,7 @@ impl Walk<'_> {
             Handler::Positional => self.positional_parameters(call, judged),
             Handler::Alias => self.alias(call, judged),
             Handler::Trap => self.trap(call, judged)?,
-            Handler::Ask => self.ask(call, judged),
+            Handler::Ask => self.ask(call, judged)?,
             Handler::Find => self.find_files(call, judged)?,
             Handler::FindSimple => self.find_simple(call, judged)?,
             Handler::Editor => self.editor(call, judged)?,

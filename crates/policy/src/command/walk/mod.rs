@@ -14,6 +14,7 @@ mod fields;
 mod files;
 mod git;
 mod handlers;
+mod harmless;
 mod judged;
 mod languages;
 mod network;
@@ -24,6 +25,7 @@ mod programs;
 mod scripts;
 mod shells;
 mod simple;
+mod sql;
 mod state;
 mod wrappers;
 

@@ -87,7 +87,8 @@ impl Walk<'_> {
                 }
                 asks = arg.text.len() == 2
                     && arg.text.starts_with('-')
-                    && !matches!(arg.text.as_str(), "-z" | "-n" | "-v" | "-o" | "-a");
+                    && !matches!(arg.text.as_str(), "-z" | "-n" | "-v" | "-o" | "-a")
+                    || matches!(arg.text.as_str(), "-nt" | "-ot" | "-ef");
             }
         }
         self.record(judged.step("condition"));

@@ -76,7 +76,14 @@ impl Walk<'_> {
         let output = match found {
             Some(found) if !is_local => {
                 let call = Call { name, args: rest, found: &found, streams };
-                self.known(&call, &mut judged)?
+                let output = self.known(&call, &mut judged)?;
+                let is_plain = judged.categories.is_read_only() && found.tool.subcommands.is_empty();
+                let asks =
+                    rest.iter().any(|arg| matches!(arg.text.as_str(), "--version" | "--help" | "-V" | "-v"));
+                if is_plain && !asks && self.is_own(&first.text) {
+                    judged.add(Categories::MUTATING, "a program of the workspace with a known name");
+                }
+                output
             }
             _ => {
                 self.unknown(name, rest, streams, &mut judged)?;
@@ -91,12 +98,17 @@ impl Walk<'_> {
     /// `bin` hold the programs of environments, such as `.venv/bin/pip` and `node_modules/.bin/tsc`.
     fn is_project_script(&self, path: &str) -> bool {
         let Some((directory, name)) = path.rsplit_once('/') else { return false };
-        let place = self.scope.place(&super::super::scope::normalise(&self.state.cwd, path));
-        let is_own =
-            matches!(place, super::super::scope::Place::Workspace | super::super::scope::Place::Scratch);
         let is_environment = matches!(directory.rsplit('/').next(), Some("bin" | ".bin" | "Scripts"));
         let is_wrapper = matches!(name, "gradlew" | "mvnw" | "configure" | "manage.py" | "artisan");
-        is_own && !is_environment && !is_wrapper && !self.scope.is_machine()
+        self.is_own(path) && !is_environment && !is_wrapper
+    }
+
+    /// Whether the path of a program leads into the workspace.
+    fn is_own(&self, path: &str) -> bool {
+        let place = self.scope.place(&super::super::scope::normalise(&self.state.cwd, path));
+        path.contains('/')
+            && matches!(place, super::super::scope::Place::Workspace | super::super::scope::Place::Scratch)
+            && !self.scope.is_machine()
     }
 
     /// A program that is in the tables.
@@ -143,15 +155,15 @@ impl Walk<'_> {
             Some("*") => format!("{} with this subcommand", call.name),
             Some(subcommand) => format!("{} {}", call.name, subcommand.replace('/', " ")),
         };
+        let count = options.positional.iter().filter(|index| !call.args[**index].optional).count();
+        if let Some((_, effect)) = entry.with_more.filter(|(most, _)| count > *most) {
+            judged.add(effect, format!("{what} with an argument changes a setting"));
+        }
         let is_bare = call.args.is_empty() && entry.bare_is_harmless;
         if let Some(left) = options.leaves.or(is_bare.then_some(Categories::READ_ONLY)) {
             let left = left.and(options.insists);
             judged.add(left, format!("{what} with these flags is {left}"));
             return;
-        }
-        let count = options.positional.iter().filter(|index| !call.args[**index].optional).count();
-        if let Some((_, effect)) = entry.with_more.filter(|(most, _)| count > *most) {
-            judged.add(effect, format!("{what} with an argument changes a setting"));
         }
         if let Some((_, effect)) = entry.with_fewer.filter(|(least, _)| count < *least) {
             judged.add(effect, format!("{what} chooses a file of its own"));
@@ -283,7 +295,7 @@ fn asks_for_help(call: &Call<'_>) -> bool {
     }
     let runs_others =
         matches!(call.name, "echo" | "printf" | "eval" | "exec" | "command" | "test" | "[" | "source" | ".");
-    let asks = |text: &str| matches!(text, "--help" | "--version");
+    let asks = |text: &str| matches!(text, "--help" | "--version" | "-help");
     if runs_others || !(asks(&last.text) || call.args.first().is_some_and(|first| asks(&first.text))) {
         return false;
     }
@@ -291,9 +303,9 @@ fn asks_for_help(call: &Call<'_>) -> bool {
     let handler = call.found.entry().handler.or(call.found.tool.entry.handler);
     let runs_code = matches!(call.name, "java" | "javaw")
         || call
-            .found
-            .subcommand()
-            .is_some_and(|name| matches!(name, "run" | "exec" | "r" | "x" | "test" | "eval"));
+            .args
+            .first()
+            .is_some_and(|arg| matches!(arg.text.as_str(), "run" | "exec" | "r" | "x" | "test" | "eval"));
     let count = call.args.iter().filter(|arg| !arg.text.starts_with('-')).count();
     count <= words(call.found) || handler.is_none() && !runs_code
 }

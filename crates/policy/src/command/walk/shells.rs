@@ -197,9 +197,10 @@ impl Walk<'_> {
     }
 
     /// `read`: asks a person if its input is the terminal.
-    pub(super) fn ask(&mut self, call: &Call<'_>, judged: &mut Judged) {
+    pub(super) fn ask(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         judged.add(Categories::READ_ONLY, "reads a line of input");
         let options = call.options();
+        self.values(&options, judged)?;
         let line = match &call.streams.input {
             Input::Text(text) if call.name != "read" => Some(text.replace('\n', " ")),
             Input::Text(text) => text.lines().next().map(str::to_owned),
@@ -219,6 +220,7 @@ impl Walk<'_> {
         if matches!(call.streams.input, Input::Terminal) && !options.has("-u") {
             judged.add(Categories::INTERACTIVE, "asks for input from the terminal");
         }
+        Ok(())
     }
 }
 

@@ -54,6 +54,25 @@ const COMMANDS: &[&str] = &[
     "PS4",
 ];
 
+/// Variables whose value names files that other programs use.
+const PATHS: &[&str] = &[
+    "CDPATH",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "KUBECONFIG",
+    "DOCKER_CONFIG",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "NETRC",
+    "GNUPGHOME",
+    "MYSQL_HOME",
+];
+
 /// Builtins that evaluate subscripts in their arguments.
 const EVALUATING: &[&str] = &[
     "test",
@@ -130,6 +149,8 @@ impl Walk<'_> {
     }
 
     fn assign(&mut self, assignment: &Assignment, judged: &mut Judged) -> Result<(), Excess> {
+        let mut ignored = super::fields::Text::default();
+        self.pieces(&assignment.index, &mut ignored, true)?;
         let mut values = Vec::with_capacity(assignment.value.len());
         for word in &assignment.value {
             values.push(self.single(word)?.0);
@@ -164,6 +185,10 @@ impl Walk<'_> {
             }
         } else if COMMANDS.contains(&name) && !value.starts_with("ssh") {
             self.subshell(|walk| walk.text(value, Streams { captured: true, ..Streams::default() }))?;
+        } else if PATHS.contains(&name) {
+            for part in value.split(':') {
+                self.judge_path(part, false, judged);
+            }
         } else if name == "PATH" {
             // Programs of the workspace come before those of the system.
             let first = value.split(':').next().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! What is known while a line is walked over.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::super::Categories;
@@ -168,6 +169,11 @@ impl<'s> Walk<'s> {
         if self.reparsed > MAX_REPARSED {
             return Err(Excess::Steps);
         }
+        // What is not known stands as a variable without a value.
+        let text = &*match text.contains(UNKNOWN) {
+            true => Cow::Owned(text.replace(UNKNOWN, "${__}")),
+            false => Cow::Borrowed(text),
+        };
         let parsed = parse(text, self.depth)?;
         if parsed.damaged {
             let mut judged = Judged::default();

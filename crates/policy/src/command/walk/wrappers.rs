@@ -120,6 +120,13 @@ impl Walk<'_> {
             Input::Text(text) => text.split_whitespace().take(64).map(str::to_owned).collect(),
             _ => vec![UNKNOWN.to_string()],
         };
+        if rest.is_empty() && call.name == "parallel" {
+            judged.add(Categories::MUTATING, "runs the lines of its input");
+            if let Input::Text(text) = &call.streams.input {
+                let text = text.clone();
+                self.subshell(|walk| walk.text(&text, Streams::default()))?;
+            }
+        }
         if rest.is_empty() {
             rest.push(Arg::known("echo"));
         }
