@@ -11,6 +11,7 @@ use std::path::Path;
 use agentiso_policy::command::{Categories, Category, Command, Scope, classify};
 
 struct Labelled {
+    file: String,
     command: String,
     expected: Categories,
     found: Categories,
@@ -38,7 +39,8 @@ fn read(dir: &str) -> Vec<Labelled> {
             let expected: Categories = labels.split(',').map(|name| known(name).unwrap()).collect();
             let command = command.replace('␤', "\n").replace('␉', "\t");
             let found = classify(&scope, Command::Shell(&command)).categories;
-            commands.push(Labelled { command, expected, found });
+            let file = file.file_stem().unwrap().to_string_lossy().into_owned();
+            commands.push(Labelled { file, command, expected, found });
         }
     }
     commands
@@ -103,9 +105,15 @@ fn risk_is_found_and_harmless_commands_raise_few_alarms() {
 
 #[test]
 fn commands_that_were_written_after_the_tables_are_classified_as_well() {
-    let commands = read("held_out");
-    assert!(commands.len() >= 300, "{} commands", commands.len());
-    let (recall, alarms) = report(&commands);
-    assert!(recall >= 0.995, "recall of risk {recall:.4}");
-    assert!(alarms <= 0.02, "false alarms {alarms:.4}");
+    let mut commands = read("held_out");
+    assert!(commands.len() >= 4000, "{} commands", commands.len());
+    let files: BTreeSet<_> = commands.iter().map(|one| one.file.clone()).collect();
+    for file in files {
+        let (own, others): (Vec<_>, Vec<_>) = commands.into_iter().partition(|one| one.file == file);
+        commands = others;
+        println!("\n{file}:");
+        let (recall, alarms) = report(&own);
+        assert!(recall >= 0.995, "{file}: recall of risk {recall:.4}");
+        assert!(alarms <= 0.02, "{file}: false alarms {alarms:.4}");
+    }
 }

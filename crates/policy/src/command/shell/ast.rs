@@ -75,6 +75,8 @@ pub struct Simple {
 pub struct Assignment {
     /// The variable, without an index.
     pub name: String,
+    /// The index, which is evaluated.
+    pub index: Vec<Piece>,
     /// The value; the elements of an array, one after the other.
     pub value: Vec<Word>,
     /// `NAME+=value`.
@@ -115,9 +117,16 @@ pub enum Piece {
         quoted: bool,
     },
     /// `<( … )` and `>( … )`.
-    Process(List),
+    Process {
+        /// The commands.
+        body: List,
+        /// `>( … )`: they read what is written to the file.
+        reads: bool,
+    },
     /// `$(( … ))`: only its substitutions matter.
     Arithmetic(Vec<Piece>),
+    /// The index in `${name[…]}`: evaluated, and no part of the word.
+    Evaluated(Vec<Piece>),
 }
 
 /// What `${name…}` does with the value of the parameter.
@@ -140,6 +149,17 @@ pub enum Change {
         /// Whether every occurrence is replaced.
         all: bool,
     },
+    /// `${x%pattern}` and the like: a part is cut off.
+    Trim {
+        /// The literal pattern.
+        pattern: String,
+        /// `%` and not `#`.
+        from_end: bool,
+        /// `%%` and `##`.
+        is_longest: bool,
+    },
+    /// `${x@P}`: the value is expanded once more.
+    Prompt,
     /// Everything else. The word has its substitutions.
     Unknown(Word),
 }

@@ -21,7 +21,10 @@ impl Parser<'_> {
             }
             b'{' => {
                 self.at += 1;
-                let piece = self.nested(|parser| parser.braced(quoted))?;
+                let (index, piece) = self.nested(|parser| parser.braced(quoted))?;
+                if !index.is_empty() {
+                    pieces.push(Piece::Evaluated(index));
+                }
                 pieces.push(piece);
             }
             b'[' => {
@@ -42,6 +45,8 @@ impl Parser<'_> {
             byte if byte.is_ascii_digit() || b"@*#?$!-".contains(&byte) => {
                 self.at += 1;
                 let name = char::from(byte).to_string();
+                // `"$@"` becomes several words.
+                let quoted = quoted && byte != b'@';
                 pieces.push(Piece::Parameter { name, change: Change::None, quoted });
             }
             _ => pieces.text("$", quoted),
@@ -57,7 +62,7 @@ impl Parser<'_> {
     }
 
     /// The inside of `${ … }`.
-    fn braced(&mut self, quoted: bool) -> Result<Piece, Excess> {
+    fn braced(&mut self, quoted: bool) -> Result<(Vec<Piece>, Piece), Excess> {
         let is_length = self.peek() == b'#' && self.peek_at(1) != b'}';
         let is_indirect = self.peek() == b'!';
         if is_length || is_indirect {
@@ -71,11 +76,11 @@ impl Parser<'_> {
                 self.at += 1;
             }
         }
-        let is_element = self.peek() == b'[';
-        if is_element {
-            let length = self.rest().find([']', '}', '\n']).unwrap_or(self.rest().len());
-            self.at += length;
-            self.take("]");
+        let mut index = Vec::new();
+        let mut is_every = name == "@" || name == "*";
+        if self.take("[") {
+            is_every |= self.rest().starts_with(['@', '*']);
+            index = self.arithmetic_until(b']')?;
         }
         let operator = self.rest();
         let start = self.at;
@@ -102,7 +107,7 @@ impl Parser<'_> {
             Change::None if is_length || is_indirect => Change::Unknown(Word::default()),
             other => other,
         };
-        Ok(Piece::Parameter { name, change, quoted })
+        Ok((index, Piece::Parameter { name, change, quoted: quoted && !is_every }))
     }
 
     /// The word behind the operator, up to the closing brace.
@@ -136,7 +141,7 @@ impl Parser<'_> {
         Ok(pieces)
     }
 
-    fn arithmetic_until(&mut self, closer: u8) -> Result<Vec<Piece>, Excess> {
+    pub(super) fn arithmetic_until(&mut self, closer: u8) -> Result<Vec<Piece>, Excess> {
         let opener = if closer == b')' { b'(' } else { b'[' };
         let mut pieces = Pieces::default();
         let mut open = 0u32;
@@ -207,6 +212,15 @@ fn literal_change(operator: &str) -> Option<Change> {
             None => Some(Change::Slice(offset, None)),
             Some(length) => Some(Change::Slice(offset, Some(length.ok()?))),
         };
+    }
+    if operator == "@P" {
+        return Some(Change::Prompt);
+    }
+    for (mark, from_end) in [("%%", true), ("%", true), ("##", false), ("#", false)] {
+        if let Some(pattern) = operator.strip_prefix(mark) {
+            let is_longest = mark.len() == 2;
+            return Some(Change::Trim { pattern: pattern.to_owned(), from_end, is_longest });
+        }
     }
     let replace = operator.strip_prefix('/')?;
     let (replace, all) = match replace.strip_prefix('/') {

@@ -43,25 +43,31 @@ impl Parser<'_> {
             return Ok(None);
         }
         let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-        let mut end = length;
-        if rest.get(end) == Some(&b'[') {
-            match rest[end..].iter().take(256).position(|byte| *byte == b']' || *byte == b'\n') {
-                Some(close) if rest[end + close] == b']' => end += close + 1,
-                _ => return Ok(None),
-            }
-        }
+        let end = match rest.get(length) {
+            Some(b'[') => match index_end(rest, length) {
+                Some(end) => end,
+                None => return Ok(None),
+            },
+            _ => length,
+        };
         let appends = rest.get(end) == Some(&b'+');
-        end += usize::from(appends);
-        if rest.get(end) != Some(&b'=') {
+        if rest.get(end + usize::from(appends)) != Some(&b'=') {
             return Ok(None);
         }
         let name = self.rest()[..length].to_owned();
-        self.at += end + 1;
+        self.at += length;
+        let mut index = Vec::new();
+        if self.take("[") {
+            index = self.nested(|parser| parser.arithmetic_until(b']'))?;
+        }
+        self.take("+");
+        // It was found above, so this only fails if quotes hide the end of the index: never read twice.
+        self.damaged |= !self.take("=");
         let value = match self.take("(") {
             true => self.array()?,
             false => vec![self.word()?.unwrap_or_else(|| Word::literal(""))],
         };
-        Ok(Some(Assignment { name, value, appends }))
+        Ok(Some(Assignment { name, index, value, appends }))
     }
 
     fn array(&mut self) -> Result<Vec<Word>, Excess> {
@@ -77,4 +83,19 @@ impl Parser<'_> {
             }
         }
     }
+}
+
+/// The position behind the `]` that closes the `[` at `start`, on the same line.
+fn index_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut open = 0u32;
+    for (at, byte) in bytes.iter().enumerate().skip(start).take(1024) {
+        match byte {
+            b'[' => open += 1,
+            b']' if open == 1 => return Some(at + 1),
+            b']' => open -= 1,
+            b'\n' => return None,
+            _ => {}
+        }
+    }
+    None
 }

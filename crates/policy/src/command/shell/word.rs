@@ -36,15 +36,21 @@ impl Parser<'_> {
         let mut pieces = Pieces::default();
         loop {
             match self.peek() {
-                b'<' | b'>' if self.peek_at(1) == b'(' => {
+                byte @ (b'<' | b'>') if self.peek_at(1) == b'(' => {
                     self.at += 2;
                     let body = self.nested(|parser| parser.list(&[]))?;
                     self.expect(")");
-                    pieces.push(Piece::Process(body));
+                    pieces.push(Piece::Process { body, reads: byte == b'>' });
                 }
                 b'(' if self.at > start && self.is_extended_glob() => {
-                    // `@(a|b)`: the alternatives are text.
+                    // `@(a|b)`: the alternatives are text, unless commands are in them.
                     let end = self.rest().find(')');
+                    let inner = &self.rest()[..end.unwrap_or(self.rest().len())];
+                    if inner.contains(['$', '`', '<', '>']) {
+                        pieces.text("(", false);
+                        self.at += 1;
+                        continue;
+                    }
                     self.damaged |= end.is_none();
                     let length = end.map_or(self.rest().len(), |end| end + 1);
                     let text = &self.rest()[..length];

@@ -9,6 +9,8 @@ use super::model::{Entry, FlagRule, Kind};
 pub struct Options<'a> {
     /// Effects of all flags.
     pub adds: Categories,
+    /// Effects that count whatever other flags leave.
+    pub insists: Categories,
     /// What flags such as `--dry-run` leave of the row's effects.
     pub leaves: Option<Categories>,
     /// Flags with values: first spelling of the rule, kind, value.
@@ -29,12 +31,13 @@ impl<'a> Options<'a> {
 
     /// Whether a flag makes the command read-only.
     pub fn is_harmless(&self) -> bool {
-        self.leaves.is_some_and(Categories::is_read_only)
+        self.insists.is_read_only() && self.leaves.is_some_and(Categories::is_read_only)
     }
 
     /// Adds what was found in the arguments behind.
     pub fn append(&mut self, behind: Self) {
         self.adds.add(behind.adds);
+        self.insists.add(behind.insists);
         self.leaves = match (self.leaves, behind.leaves) {
             (Some(one), Some(other)) => Some(one.and(other)),
             (one, other) => one.or(other),
@@ -90,6 +93,7 @@ pub fn options<'a>(entries: &[&'a Entry], args: &'a [Arg], until_positional: boo
         let mut apply =
             |found: &mut Options<'a>, rule: &'a FlagRule, attached: Option<&str>, is_exact: bool| {
                 found.adds.add(rule.adds);
+                found.insists.add(rule.insists);
                 found.known.push(&rule.names[0]);
                 // What might be absent proves nothing.
                 if let Some(left) = rule.leaves.filter(|_| is_exact && !arg.optional) {
@@ -110,7 +114,7 @@ pub fn options<'a>(entries: &[&'a Entry], args: &'a [Arg], until_positional: boo
         if text.starts_with("--") || long_dashes {
             // GNU programs accept unambiguous beginnings of long flags.
             let abbreviated = rules().find(|rule| {
-                name.len() >= 4
+                name.len() >= 3
                     && rule.names.iter().any(|known| known.starts_with("--") && known.starts_with(name))
             });
             match abbreviated {

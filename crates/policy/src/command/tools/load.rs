@@ -8,7 +8,10 @@
 //!
 //! Effects are `ro`, `mut`, `del`, `net`, `esc` and `tty`. `-f:EFFECT` adds an effect, `-f=KIND` takes a value,
 //! `-f=KIND:EFFECT` does both, `-f:!` makes the command read-only, and `-f:!EFFECT` leaves only that effect. `past` makes
-//! flags behind `--` count, and `bare` makes the program read-only without arguments. `#` begins a comment.
+//! flags behind `--` count, and `bare` makes the program read-only without arguments. `-f:^EFFECT` adds an effect that
+//! no other flag takes away. `unless=-e,-f` means that with one of these flags the first positional argument has the
+//! second kind, `args>N:EFFECT` and `args<N:EFFECT` add effects by the number of positional arguments, and
+//! `sets:EFFECT` adds one if an argument contains `=`. `#` begins a comment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -76,6 +79,14 @@ fn row(line: &str) -> Option<(Vec<String>, Entry)> {
         if let Some(kinds) = word.strip_prefix("args=") {
             entry.args =
                 kinds.split(',').map(|name| kind(name.trim_end_matches('*'))).collect::<Option<_>>()?;
+        } else if let Some(flags) = word.strip_prefix("unless=") {
+            entry.first_is_given_by = flags.split(',').map(str::to_owned).collect();
+        } else if let Some(rule) = word.strip_prefix("args>") {
+            entry.with_more = Some(counted(rule)?);
+        } else if let Some(rule) = word.strip_prefix("args<") {
+            entry.with_fewer = Some(counted(rule)?);
+        } else if let Some(effect) = word.strip_prefix("sets:") {
+            entry.with_setting = effects(effect)?;
         } else if let Some(name) = word.strip_prefix('@') {
             entry.handler = Some(handler(name)?);
         } else if word == "dashes" {
@@ -89,6 +100,11 @@ fn row(line: &str) -> Option<(Vec<String>, Entry)> {
         }
     }
     Some((names, entry))
+}
+
+fn counted(rule: &str) -> Option<(usize, Categories)> {
+    let (count, effect) = rule.split_once(':')?;
+    Some((count.parse().ok()?, effects(effect)?))
 }
 
 fn flag(word: &str) -> Option<FlagRule> {
@@ -105,13 +121,21 @@ fn flag(word: &str) -> Option<FlagRule> {
     if !are_flags {
         return None;
     }
-    let (adds, leaves) = match effect.map(|effect| (effect, effect.strip_prefix('!'))) {
-        None => (Categories::READ_ONLY, None),
-        Some((_, Some(""))) => (Categories::READ_ONLY, Some(Categories::READ_ONLY)),
-        Some((_, Some(left))) => (Categories::READ_ONLY, Some(effects(left)?)),
-        Some((effect, None)) => (effects(effect)?, None),
-    };
-    Some(FlagRule { names, value, adds, leaves })
+    let none = Categories::READ_ONLY;
+    let mut rule = FlagRule { names, value, adds: none, insists: none, leaves: None };
+    match effect {
+        None => {}
+        Some("!") => rule.leaves = Some(none),
+        Some(effect) => match (effect.strip_prefix('!'), effect.strip_prefix('^')) {
+            (Some(left), _) => rule.leaves = Some(effects(left)?),
+            (_, Some(insisted)) => {
+                rule.insists = effects(insisted)?;
+                rule.adds = rule.insists;
+            }
+            _ => rule.adds = effects(effect)?,
+        },
+    }
+    Some(rule)
 }
 
 fn effects(text: &str) -> Option<Categories> {
@@ -163,6 +187,16 @@ fn handler(name: &str) -> Option<Handler> {
         "cd" => Handler::Cd,
         "declare" => Handler::Declare,
         "alias" => Handler::Alias,
+        "set" => Handler::Positional,
+        "fd" => Handler::FindSimple,
+        "editor" => Handler::Editor,
+        "archive" => Handler::Archive,
+        "copy" => Handler::Copy,
+        "mount" => Handler::Mount,
+        "later" => Handler::Later,
+        "keygen" => Handler::Keygen,
+        "local" => Handler::Local,
+        "cmake" => Handler::Cmake,
         "trap" => Handler::Trap,
         "ask" => Handler::Ask,
         "find" => Handler::Find,
@@ -182,6 +216,7 @@ fn handler(name: &str) -> Option<Handler> {
         "which" => Handler::Which,
         "multicall" => Handler::Multicall,
         "pwd" => Handler::Pwd,
+        "dirname" => Handler::Dirname,
         _ => return None,
     })
 }

@@ -28,6 +28,14 @@ pub struct Entry {
     pub past_dashes: bool,
     /// Without arguments the program only prints something.
     pub bare_is_harmless: bool,
+    /// Flags with which the first positional argument has the second kind already: `grep -e PATTERN FILE`.
+    pub first_is_given_by: Vec<String>,
+    /// Effects of more than a number of positional arguments: `hostname NAME`.
+    pub with_more: Option<(usize, Categories)>,
+    /// Effects of fewer than a number of positional arguments.
+    pub with_fewer: Option<(usize, Categories)>,
+    /// Effects of an argument with `=` in it: `sysctl NAME=VALUE`.
+    pub with_setting: Categories,
 }
 
 /// One or several spellings of a flag.
@@ -39,6 +47,8 @@ pub struct FlagRule {
     pub value: Option<Kind>,
     /// Effects it adds.
     pub adds: Categories,
+    /// Effects that it adds whatever other flags leave.
+    pub insists: Categories,
     /// The effects that it leaves of the row's own: none if the command then only shows something.
     pub leaves: Option<Categories>,
 }
@@ -99,6 +109,8 @@ pub enum Handler {
     Cd,
     /// Sets variables.
     Declare,
+    /// Sets or moves the positional parameters.
+    Positional,
     /// Defines aliases.
     Alias,
     /// Runs a command on a signal.
@@ -107,6 +119,10 @@ pub enum Handler {
     Ask,
     /// Finds files and runs commands on them.
     Find,
+    /// `fd`: finds files and runs a command on them.
+    FindSimple,
+    /// An editor or debugger with commands of its own in its arguments.
+    Editor,
     /// An interpreter: its script, code or terminal.
     Interpreter,
     /// A pager or another program that only needs a terminal if its output is one.
@@ -125,10 +141,24 @@ pub enum Handler {
     Dd,
     /// Archives.
     Tar,
+    /// Archives of object files.
+    Archive,
+    /// Copies files.
+    Copy,
+    /// Mounts file systems, also of other hosts.
+    Mount,
+    /// Runs its input later.
+    Later,
+    /// Makes keys, and asks for their passwords.
+    Keygen,
+    /// Is networked if an argument is a URL.
+    Local,
     /// Runs or changes containers.
     Container,
     /// `make` and its targets.
     Make,
+    /// `cmake` and its targets.
+    Cmake,
     /// `git` beyond its tables.
     Git,
     /// Runs scripts of a package.
@@ -137,6 +167,8 @@ pub enum Handler {
     Which,
     /// Another program whose name is the first argument.
     Multicall,
+    /// Prints a part of a path.
+    Dirname,
     /// Prints the working directory.
     Pwd,
 }

@@ -70,6 +70,12 @@ const NETWORK: &[&str] = &[
     "MongoClient",
     "dns.lookup",
     "dns.resolve",
+    "require('dns",
+    "require(\"dns",
+    "node:dns",
+    "httpd",
+    "/inet/",
+    "INADDR",
     "gethostby",
     "getaddrinfo",
     "require('net')",
@@ -131,6 +137,11 @@ const DELETION: &[&str] = &[
     "os.kill",
     "process.kill",
     "emptyDir",
+    "Deno.truncate",
+    "File.rename",
+    "file.remove",
+    "unlinkFile",
+    "filesystem::remove",
     "rename(",
     "remove(",
 ];
@@ -194,6 +205,11 @@ const EXECUTION: &[&str] = &[
     "Command(",
     "Command.new",
     "run(",
+    "os:cmd",
+    "syscmd",
+    "do shell script",
+    "shell(",
+    "cmd(",
 ];
 
 const DECODING: &[&str] = &[
@@ -223,6 +239,12 @@ impl Walk<'_> {
         if let Some(word) = has(DELETION) {
             judged.add(Categories::DESTRUCTIVE, format!("the code has {word}"));
         }
+        let removes = code
+            .match_indices("rm(")
+            .any(|(at, _)| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'));
+        if removes {
+            judged.add(Categories::DESTRUCTIVE, "the code calls rm");
+        }
         if let Some(word) = has(HOST) {
             judged.add(Categories::HOST_ESCAPE_RISK, format!("the code has {word}"));
         }
@@ -235,11 +257,20 @@ impl Walk<'_> {
         let runs_others = has(EXECUTION).is_some();
         let literals = literals(code);
         for literal in &literals {
-            if literal.text.starts_with(['/', '~']) || literal.text.contains("../") {
-                self.judge_argument(&literal.text, false, judged);
+            // Perl's `open(F, ">/path")`, and pipes of it.
+            let text = literal.text.trim_start_matches(['<', '>', '+', '|', ' ']);
+            if text.starts_with(['/', '~']) || text.contains("../") || matches!(text, "..") {
+                self.judge_argument(text, false, judged);
             }
         }
+        for line in bare_commands(code) {
+            self.subshell(|walk| walk.text(line, Streams { captured: true, ..Streams::default() }))?;
+        }
         if !runs_others {
+            for literal in literals.iter().filter(|literal| code.contains("open") && is_pipe(&literal.text)) {
+                let line = literal.text.trim_matches(['|', ' ']);
+                self.subshell(|walk| walk.text(line, Streams { captured: true, ..Streams::default() }))?;
+            }
             return Ok(());
         }
         // A literal may be a line, and literals with only commas between them may be a list of arguments.
@@ -250,6 +281,7 @@ impl Walk<'_> {
                 [single] => single.text.clone(),
                 list => list.iter().map(|literal| quoted(&literal.text)).collect::<Vec<_>>().join(" "),
             };
+            let line = line.trim_matches(['|', ' ']).to_owned();
             let is_command =
                 line.starts_with(|letter: char| letter.is_ascii_alphabetic() || "'/.~$".contains(letter));
             if is_command {
@@ -259,6 +291,24 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// Perl's `open(F, "|command")` and `open(F, "command|")`.
+fn is_pipe(text: &str) -> bool {
+    text.len() > 1 && (text.starts_with('|') || text.ends_with('|'))
+}
+
+/// Commands without quotes: `exec rm x` of Tcl, `syscmd(rm x)` of m4.
+fn bare_commands(code: &str) -> impl Iterator<Item = &str> {
+    const STARTS: &[&str] = &["exec ", "spawn ", "system ", "syscmd(", "esyscmd(", "shell "];
+    code.split(['\n', ';', '['])
+        .filter_map(|line| {
+            let line = line.trim_start();
+            STARTS.iter().find_map(|start| line.strip_prefix(start))
+        })
+        .map(|line| line.trim_end_matches([')', ']', ' ']))
+        .filter(|line| line.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '/'))
+        .take(32)
 }
 
 /// A quoted text in code.

@@ -1,195 +1,11 @@
-//! Languages that can be read: SQL, `sed` and `awk`.
+//! Languages that can be read: `sed` and `awk`.
 
 use super::super::Categories;
 use super::super::shell::Excess;
-use super::call::Call;
-use super::code::literals;
 use super::judged::Judged;
-use super::state::{Input, Streams, UNKNOWN, Walk};
+use super::state::{Streams, UNKNOWN, Walk};
 
 impl Walk<'_> {
-    /// A client of a database: statements in flags, arguments or standard input.
-    pub(super) fn database(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
-        let options = call.options();
-        if options.is_harmless() {
-            judged.add(Categories::READ_ONLY, format!("{} prints its version", call.name));
-            return Ok(());
-        }
-        judged.add(call.found.entry().effect.and(options.adds), format!("{} uses a database", call.name));
-        self.values(&options, judged)?;
-        let kinds = &call.found.entry().args;
-        let mut has_statement = options
-            .values
-            .iter()
-            .any(|(name, kind, _)| *kind == super::super::tools::Kind::Sql || *name == "-f");
-        // `redis-cli GET key` is one statement.
-        let mut statement = String::new();
-        for (number, index) in options.positional.iter().enumerate() {
-            let kind = kinds
-                .get(number.min(kinds.len().saturating_sub(1)))
-                .copied()
-                .unwrap_or(super::super::tools::Kind::Text);
-            if kind == super::super::tools::Kind::Sql {
-                has_statement |= !call.args[*index].optional;
-                statement.push(' ');
-                statement.push_str(call.text(*index));
-            } else {
-                self.judge_kind(kind, call.text(*index), judged)?;
-            }
-        }
-        self.sql(&statement, judged)?;
-        if options.has("-f") {
-            judged.add(Categories::MUTATING, "runs a file of statements, which is not read");
-        }
-        if has_statement || options.has("-l") {
-            return Ok(());
-        }
-        match &call.streams.input {
-            Input::Text(text) => {
-                let text = text.clone();
-                self.sql(&text, judged)?;
-            }
-            Input::Unknown { .. } => judged.add(Categories::MUTATING, "runs statements from its input"),
-            Input::Terminal => {
-                let effect = Categories::INTERACTIVE.and(Categories::MUTATING);
-                judged.add(effect, format!("{} without statements wants a terminal", call.name));
-            }
-        }
-        Ok(())
-    }
-
-    /// Statements of SQL, and commands of its clients and of Redis.
-    pub(super) fn sql(&mut self, sql: &str, judged: &mut Judged) -> Result<(), Excess> {
-        self.step()?;
-        for literal in literals(sql) {
-            if literal.text.starts_with(['/', '~']) {
-                self.judge_argument(&literal.text, false, judged);
-            }
-        }
-        let upper = sql.to_ascii_uppercase();
-        for statement in upper.split([';', '\n']) {
-            let mut words =
-                statement.split(|letter: char| !letter.is_alphanumeric() && !"_.\\!".contains(letter));
-            let mut words = words.by_ref().filter(|word| !word.is_empty());
-            let Some(first) = words.next() else { continue };
-            let has = |word: &str| {
-                statement
-                    .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
-                    .any(|other| other == word)
-            };
-            let deletes = [
-                "DROP",
-                "DELETE",
-                "TRUNCATE",
-                "FLUSHALL",
-                "FLUSHDB",
-                "DEL",
-                "UNLINK",
-                "PURGE",
-                "DROPDATABASE",
-                "DELETEMANY",
-                "DELETEONE",
-                "REMOVE",
-                "DESTROY",
-            ];
-            if deletes.iter().any(|word| has(word))
-                || statement.contains("DROPDATABASE")
-                || statement.contains(".DROP(")
-            {
-                judged.add(Categories::DESTRUCTIVE, "a statement deletes");
-                continue;
-            }
-            if first.starts_with("\\!") || matches!(first, ".SHELL" | ".SYSTEM") || has("PROGRAM") {
-                judged.add(Categories::MUTATING, "a statement runs a program");
-                continue;
-            }
-            let reads = matches!(
-                first,
-                "SELECT"
-                    | "SHOW"
-                    | "EXPLAIN"
-                    | "DESCRIBE"
-                    | "DESC"
-                    | "WITH"
-                    | "VALUES"
-                    | "PRAGMA"
-                    | "USE"
-                    | "BEGIN"
-                    | "COMMIT"
-                    | "ROLLBACK"
-                    | "TABLE"
-                    | "SET"
-                    | "FROM"
-                    | "WHERE"
-                    | "GROUP"
-                    | "ORDER"
-                    | "LIMIT"
-                    | "JOIN"
-                    | "LEFT"
-                    | "AND"
-                    | "GET"
-                    | "KEYS"
-                    | "INFO"
-                    | "PING"
-                    | "TTL"
-                    | "TYPE"
-                    | "EXISTS"
-                    | "LRANGE"
-                    | "HGETALL"
-                    | "HGET"
-                    | "SMEMBERS"
-                    | "ZRANGE"
-                    | "DBSIZE"
-                    | "SCAN"
-                    | "LLEN"
-                    | "MGET"
-                    | "CLIENT"
-                    | "MONITOR"
-                    | "MEMORY"
-                    | "STRLEN"
-            ) || first.starts_with(['.', '\\'])
-                && !matches!(
-                    first,
-                    ".IMPORT"
-                        | ".RESTORE"
-                        | ".SAVE"
-                        | ".BACKUP"
-                        | ".CLONE"
-                        | ".OUTPUT"
-                        | ".ONCE"
-                        | ".READ"
-                        | "\\I"
-                        | "\\O"
-                        | "\\COPY"
-                        | "\\W"
-                );
-            let queries = [
-                "FIND",
-                "FINDONE",
-                "COUNT",
-                "COUNTDOCUMENTS",
-                "AGGREGATE",
-                "STATS",
-                "GETCOLLECTIONNAMES",
-                "DISTINCT",
-            ];
-            let reads = reads
-                || first.starts_with("DB.")
-                    && queries.iter().any(|word| statement.contains(&format!(".{word}(")));
-            let is_set = first == "SET" && !statement.contains('=') && !has("TO");
-            let writes = [
-                "INSERT", "UPDATE", "CREATE", "ALTER", "INTO", "REPLACE", "GRANT", "ATTACH", "SETVAL",
-                "NEXTVAL",
-            ]
-            .iter()
-            .any(|word| has(word));
-            if !reads || writes || is_set || first == "PRAGMA" && statement.contains('=') {
-                judged.add(Categories::MUTATING, "a statement changes data");
-            }
-        }
-        Ok(())
-    }
-
     /// A program for `sed`: `w`, `e`, and the same as flags of `s`.
     pub(super) fn sed(&mut self, script: &str, judged: &mut Judged) -> Result<(), Excess> {
         self.step()?;
@@ -207,8 +23,13 @@ impl Walk<'_> {
                 '\\' => at = letters.get(at).map_or(at, |mark| section(&letters, at + 1, *mark)),
                 's' | 'y' => {
                     let Some(mark) = letters.get(at) else { continue };
-                    at = section(&letters, at + 1, *mark);
-                    at = section(&letters, at, *mark);
+                    let start = section(&letters, at + 1, *mark);
+                    at = section(&letters, start, *mark);
+                    if self.drafts.len() < 16 {
+                        let text: String =
+                            letters[start.min(letters.len())..at.min(letters.len())].iter().collect();
+                        self.drafts.push(text.trim_end_matches(*mark).replace('&', " x "));
+                    }
                     while let Some(flag) = letters.get(at) {
                         match flag {
                             'e' if letter == 's' => {
@@ -262,6 +83,10 @@ impl Walk<'_> {
             return Ok(());
         }
         let (bare, strings) = without_strings(script);
+        if bare.contains("print") {
+            // `print "rm " $1` for a shell behind the pipe.
+            self.drafts.extend(strings.iter().take(16).map(|text| format!("{text}{UNKNOWN}")));
+        }
         let runs = bare.contains("system") || pipes(&bare);
         if runs {
             judged.add(Categories::MUTATING, "awk runs a command");
@@ -351,17 +176,17 @@ fn pipes(bare: &str) -> bool {
 
 /// Whether a `print` has a `>` behind it outside parentheses.
 fn prints_to_file(bare: &str) -> bool {
-    bare.match_indices("print").any(|(start, _)| {
-        let mut depth = 0i32;
-        for letter in bare[start..].chars() {
-            match letter {
-                '(' => depth += 1,
-                ')' => depth -= 1,
-                ';' | '}' | '\n' => return false,
-                '>' if depth <= 0 => return true,
-                _ => {}
-            }
+    let mut prints = false;
+    let mut depth = 0i32;
+    for (at, letter) in bare.char_indices() {
+        match letter {
+            'p' if bare[at..].starts_with("print") => (prints, depth) = (true, 0),
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ';' | '}' | '\n' => prints = false,
+            '>' if prints && depth <= 0 => return true,
+            _ => {}
         }
-        false
-    })
+    }
+    false
 }

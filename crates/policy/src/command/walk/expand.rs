@@ -2,7 +2,7 @@
 
 use super::super::shell::{Change, Excess, Piece, Word};
 use super::fields::{Class, Text};
-use super::state::{Output, Streams, UNKNOWN, Walk};
+use super::state::{Input, Output, Streams, UNKNOWN, Walk};
 
 /// Values longer than this are not followed.
 const MAX_VALUE: usize = 32 * 1024;
@@ -74,14 +74,16 @@ impl Walk<'_> {
                         None => out.push_unknown(class, output.hidden),
                     }
                 }
-                Piece::Process(body) => {
-                    let output = self.captured(|walk| {
-                        walk.subshell(|walk| {
-                            walk.list(body, &Streams { captured: true, ..Streams::default() })
-                        })
-                    })?;
+                Piece::Process { body, reads } => {
+                    let input = if *reads { Input::Unknown { hidden: false } } else { Input::Terminal };
+                    let streams = Streams { input, captured: true, saved: false };
+                    let output = self.captured(|walk| walk.subshell(|walk| walk.list(body, &streams)))?;
                     out.process = Some(output);
                     out.push("/dev/fd/63", Class::Quoted);
+                }
+                Piece::Evaluated(inner) => {
+                    let mut ignored = Text::default();
+                    self.pieces(inner, &mut ignored, true)?;
                 }
                 Piece::Arithmetic(inner) => {
                     let mut ignored = Text::default();
@@ -131,6 +133,19 @@ impl Walk<'_> {
                 Some(value) => out.push(&value.replacen(from.as_str(), to, 1), class),
                 None => out.push_unknown(class, false),
             },
+            Change::Trim { pattern, from_end, is_longest } => {
+                match value.as_deref().and_then(|value| trimmed(value, pattern, *from_end, *is_longest)) {
+                    Some(part) => out.push(&part, class),
+                    None => out.push_unknown(class, false),
+                }
+            }
+            Change::Prompt => {
+                if let Some(value) = value.filter(|value| value.contains(['$', '`'])) {
+                    let line = format!(": \"{}\"", value.replace('"', ""));
+                    self.subshell(|walk| walk.text(&line, Streams { captured: true, ..Streams::default() }))?;
+                }
+                out.push_unknown(class, false);
+            }
             Change::Unknown(word) => {
                 self.discard(word)?;
                 out.push_unknown(class, false);
@@ -144,6 +159,44 @@ impl Walk<'_> {
         let mut ignored = Text::default();
         self.pieces(&word.pieces, &mut ignored, true)
     }
+}
+
+/// A value without what a pattern of letters and `*` matches at one end.
+fn trimmed(value: &str, pattern: &str, from_end: bool, is_longest: bool) -> Option<String> {
+    if value.contains(UNKNOWN) || pattern.contains(['?', '[', '\\']) || value.len() > 4096 {
+        return None;
+    }
+    let matches = |part: &str| {
+        let mut rest = part;
+        let mut sections = pattern.split('*').peekable();
+        let first = sections.next().unwrap_or_default();
+        let Some(behind) = rest.strip_prefix(first) else { return false };
+        rest = behind;
+        if sections.peek().is_none() {
+            return rest.is_empty();
+        }
+        while let Some(section) = sections.next() {
+            if sections.peek().is_none() {
+                return rest.ends_with(section);
+            }
+            let Some(at) = rest.find(section) else { return false };
+            rest = &rest[at + section.len()..];
+        }
+        true
+    };
+    let cuts = (0..=value.len()).filter(|at| value.is_char_boundary(*at));
+    // From the end, a later cut matches less.
+    let found = match (from_end, is_longest) {
+        (true, false) => cuts.rev().find(|at| matches(&value[*at..])),
+        (true, true) => cuts.into_iter().find(|at| matches(&value[*at..])),
+        (false, false) => cuts.into_iter().find(|at| matches(&value[..*at])),
+        (false, true) => cuts.rev().find(|at| matches(&value[..*at])),
+    };
+    Some(match found {
+        None => value.to_owned(),
+        Some(at) if from_end => value[..at].to_owned(),
+        Some(at) => value[at..].to_owned(),
+    })
 }
 
 fn slice(value: &str, offset: i64, length: Option<i64>) -> Option<String> {

@@ -60,7 +60,7 @@ impl Walk<'_> {
     /// Expands a word into arguments, and walks over the commands in it.
     pub(super) fn fields(&mut self, word: &Word) -> Result<Fields, Excess> {
         if let [Piece::Text { text, quoted }] = word.pieces.as_slice()
-            && (*quoted || !text.starts_with('~') && !text.contains('{'))
+            && (*quoted || !text.starts_with('~') && !text.contains(['{', '*', '?', '[']))
         {
             self.step()?;
             return Ok(Fields { args: vec![Arg::known(text.as_str())], ..Fields::default() });
@@ -69,9 +69,13 @@ impl Walk<'_> {
         self.pieces(&word.pieces, &mut text, false)?;
         let has_quotes = word.pieces.iter().any(|piece| matches!(piece, Piece::Text { quoted: true, .. }));
         let mut args = Vec::new();
+        let separators = self.get("IFS").filter(|set| set.len() < 16).unwrap_or_default();
         for letters in braces(text.letters)? {
             let letters = self.with_home(letters);
-            split(&letters, has_quotes, &mut args);
+            split(&letters, &separators, has_quotes, &mut args);
+        }
+        for _ in &args {
+            self.step()?;
         }
         Ok(Fields { args, hidden: text.hidden, process: text.process })
     }
@@ -104,25 +108,28 @@ impl Walk<'_> {
 }
 
 /// Splits at blanks that come from expansions.
-fn split(letters: &[(char, Class)], has_quotes: bool, args: &mut Vec<Arg>) {
+fn split(letters: &[(char, Class)], separators: &str, has_quotes: bool, args: &mut Vec<Arg>) {
     let mut text = String::new();
     let mut is_open = has_quotes;
     let mut certain = has_quotes;
+    let mut is_pattern = false;
     for (letter, class) in letters {
-        if *class == Class::Split && matches!(letter, ' ' | '\t' | '\n') {
+        if *class == Class::Split && (matches!(letter, ' ' | '\t' | '\n') || separators.contains(*letter)) {
             if is_open && (!text.is_empty() || certain) {
-                args.push(Arg { text: std::mem::take(&mut text), optional: !certain });
+                args.push(Arg { text: std::mem::take(&mut text), optional: !certain, is_pattern });
             }
             is_open = false;
             certain = false;
+            is_pattern = false;
             continue;
         }
         is_open = true;
+        is_pattern |= *class != Class::Quoted && matches!(letter, '*' | '?' | '[');
         certain |= *letter != UNKNOWN || *class != Class::Split;
         text.push(*letter);
     }
     if is_open && (!text.is_empty() || certain) {
-        args.push(Arg { text, optional: !certain });
+        args.push(Arg { text, optional: !certain, is_pattern });
     }
 }
 

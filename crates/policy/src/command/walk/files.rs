@@ -57,6 +57,62 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// `fd … -x COMMAND` runs a command on what it finds.
+    pub(super) fn find_simple(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        self.by_table(call, judged)?;
+        let runs = |text: &str| matches!(text, "-x" | "--exec" | "-X" | "--exec-batch");
+        if let Some(start) = call.args.iter().position(|arg| runs(&arg.text)) {
+            let command: Vec<Arg> =
+                call.args[start + 1..].iter().take_while(|arg| arg.text != ";").cloned().collect();
+            let streams = Streams { input: Input::Unknown { hidden: false }, captured: true, saved: false };
+            self.subshell(|walk| walk.command(&command, &streams))?;
+        }
+        Ok(())
+    }
+
+    /// `cp /dev/null FILE` empties the file.
+    pub(super) fn copy(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        self.by_table(call, judged)?;
+        if call.args.iter().any(|arg| arg.text == "/dev/null") {
+            judged.add(Categories::DESTRUCTIVE, "empties a file");
+        }
+        Ok(())
+    }
+
+    /// `ar d` and `ar m` take members out; `ar t` and `ar p` only read.
+    pub(super) fn archive(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        let operation = call.args.first().map_or("", |arg| arg.text.trim_start_matches('-'));
+        if operation.starts_with(['t', 'p']) {
+            judged.add(Categories::READ_ONLY, "lists an archive");
+            for arg in &call.args[1..] {
+                self.judge_argument(&arg.text, false, judged);
+            }
+            return Ok(());
+        }
+        self.by_table(call, judged)?;
+        if operation.starts_with('d') {
+            judged.add(Categories::DESTRUCTIVE, "deletes members of an archive");
+        }
+        Ok(())
+    }
+
+    /// `mount HOST:/DIRECTORY DIRECTORY` uses the network.
+    pub(super) fn mount(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        self.by_table(call, judged)?;
+        let options = call.options();
+        let is_remote = |text: &str| {
+            text.starts_with("//")
+                || text.contains(":/")
+                || text.starts_with("nfs")
+                || text.starts_with("cifs")
+        };
+        let kind = options.value("-t").unwrap_or_default();
+        if is_remote(kind) || call.positional(&options).iter().any(|word| is_remote(word)) {
+            judged.add(Categories::NETWORKED, "mounts a directory of another host");
+        }
+        Ok(())
+    }
+
     pub(super) fn dd(&mut self, call: &Call<'_>, judged: &mut Judged) {
         judged.add(Categories::READ_ONLY, "copies blocks");
         for arg in call.args {

@@ -5,6 +5,7 @@ use super::super::shell::Excess;
 use super::super::tools::Options;
 use super::call::Call;
 use super::judged::Judged;
+use super::simple::quoted;
 use super::state::{Input, Streams, Walk};
 
 /// Settings whose value is a command.
@@ -37,11 +38,26 @@ impl Walk<'_> {
             return Ok(());
         }
         let words = call.positional(&options);
+        // `ext::COMMAND` as a repository runs the command.
+        for line in words.iter().filter_map(|word| word.strip_prefix("ext::")) {
+            judged.add(Categories::MUTATING, "runs a command to reach the repository");
+            let line = line.to_owned();
+            self.subshell(|walk| walk.text(&line, Streams { captured: true, ..Streams::default() }))?;
+        }
         match subcommand {
             "commit" => commit(&options, call, judged),
             "checkout" => checkout(call, &options, &words, judged),
             "push" if words.iter().any(|word| word.starts_with('+') || word.starts_with(':')) => {
                 judged.add(Categories::DESTRUCTIVE, "the refspec overwrites or deletes a branch");
+            }
+            "remote/show" if !words.is_empty() && !options.has("-n") => {
+                judged.add(Categories::NETWORKED, "asks the other repository");
+            }
+            "tag" if options.has("-a") && !options.has("-m") && !options.has("-F") && !options.has("-d") => {
+                judged.add(
+                    Categories::INTERACTIVE.and(Categories::MUTATING),
+                    "opens an editor for the message",
+                );
             }
             "branch" | "tag" if !words.is_empty() && !options.has("-l") => {
                 judged.add(Categories::MUTATING, format!("creates or moves a {subcommand}"));
@@ -59,7 +75,11 @@ impl Walk<'_> {
             "restore" => judged.add(Categories::DESTRUCTIVE, "overwrites files of the work tree"),
             "rm" if !options.has("--cached") => judged.add(Categories::DESTRUCTIVE, "deletes files"),
             "bisect/run" | "submodule/foreach" => {
-                let line = words.join(" ");
+                let first = call.options_first();
+                let line = match call.positional(&first).as_slice() {
+                    [line] => (*line).to_owned(),
+                    words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+                };
                 self.subshell(|walk| walk.text(&line, Streams::default()))?;
             }
             "merge" | "pull" | "revert" | "cherry-pick" if options.has("-e") => {

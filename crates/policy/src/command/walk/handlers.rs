@@ -24,6 +24,7 @@ impl Walk<'_> {
             Handler::Decode => return self.decode(call, judged),
             Handler::Reverse => return self.reverse(call, judged),
             Handler::Translate => return Ok(self.translate(call, judged)),
+            Handler::Dirname => return Ok(self.dirname(call, judged)),
             Handler::Which => return Ok(self.which(call, judged)),
             Handler::Pwd => return Ok(Output::known(self.state.cwd.clone())),
             Handler::Shell => self.shell(call, judged)?,
@@ -31,10 +32,20 @@ impl Walk<'_> {
             Handler::Source => self.source(call, judged)?,
             Handler::Cd => self.cd(call, judged),
             Handler::Declare => self.declare(call, judged)?,
+            Handler::Positional => self.positional_parameters(call, judged),
             Handler::Alias => self.alias(call, judged),
             Handler::Trap => self.trap(call, judged)?,
-            Handler::Ask => self.ask(call, judged),
+            Handler::Ask => self.ask(call, judged)?,
             Handler::Find => self.find_files(call, judged)?,
+            Handler::FindSimple => self.find_simple(call, judged)?,
+            Handler::Editor => self.editor(call, judged)?,
+            Handler::Archive => self.archive(call, judged)?,
+            Handler::Copy => self.copy(call, judged)?,
+            Handler::Mount => self.mount(call, judged)?,
+            Handler::Later => self.later(call, judged)?,
+            Handler::Keygen => self.keygen(call, judged)?,
+            Handler::Local => self.local(call, judged)?,
+            Handler::Cmake => self.cmake(call, judged)?,
             Handler::Interpreter => self.interpreter(call, judged)?,
             Handler::Pager => self.pager(call, judged)?,
             Handler::Database => self.database(call, judged)?,
@@ -56,6 +67,10 @@ impl Walk<'_> {
     /// A program that shows its output page by page, if that is a terminal.
     fn pager(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         self.by_table(call, judged)?;
+        // `less '+!command' FILE`.
+        for arg in call.args.iter().filter(|arg| arg.text.starts_with('+')) {
+            self.editor_command(&arg.text, judged)?;
+        }
         match call.streams.captured {
             true => self.pager_waits = true,
             false => judged.add(Categories::INTERACTIVE, format!("{} wants a terminal", call.name)),

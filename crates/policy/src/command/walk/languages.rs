@@ -4,6 +4,8 @@ use super::super::Categories;
 use super::super::shell::Excess;
 use super::super::tools::{Kind, find};
 use super::call::Call;
+use super::code::literals;
+use super::harmless::{Language, only_prints};
 use super::judged::Judged;
 use super::simple::hidden_code;
 use super::state::{Arg, Input, Walk};
@@ -23,6 +25,9 @@ impl Walk<'_> {
         for (name, kind, value) in &options.values {
             if *kind == Kind::Code {
                 has_code = true;
+                if self.harmless_code(call, value, judged) {
+                    continue;
+                }
                 judged.add(Categories::MUTATING, format!("runs code given to {name}"));
             }
             if *name == "-m" && call.name.starts_with(['p', 'P']) {
@@ -42,6 +47,14 @@ impl Walk<'_> {
                 Some(script) => {
                     judged.add(Categories::MUTATING, format!("runs {script}, which is not read"));
                     let name = script.rsplit('/').next().unwrap_or_default();
+                    if script == "inspect" && matches!(call.name, "node" | "nodejs") {
+                        judged.add(Categories::INTERACTIVE, "a debugger wants a terminal");
+                    }
+                    let installs =
+                        call.args.iter().any(|arg| matches!(arg.text.as_str(), "install" | "develop"));
+                    if name == "setup.py" && installs {
+                        judged.add(Categories::HOST_ESCAPE_RISK, "install usually writes to the system");
+                    }
                     if matches!(name, "manage.py" | "artisan" | "rails") {
                         let mut command = vec![Arg::known(name)];
                         command.extend(rest.clone().skip(1).map(|index| call.args[*index].clone()));
@@ -55,7 +68,30 @@ impl Walk<'_> {
             }
         }
         self.script_arguments(call, rest.as_slice(), judged);
+        if judged.categories.has(super::super::Category::HostEscapeRisk) {
+            judged.add(Categories::MUTATING, "code works on files outside");
+        }
         Ok(())
+    }
+
+    /// Whether a program only computes and prints; the files that it names are judged.
+    fn harmless_code(&mut self, call: &Call<'_>, code: &str, judged: &mut Judged) -> bool {
+        let Some(language) = Language::of(call.name) else { return false };
+        // Perl opens arguments such as `command|` as commands.
+        let opens = |text: &str| text.starts_with(['>', '|']) || text.ends_with('|');
+        let is_harmless = only_prints(language, code)
+            && !(language == Language::Perl
+                && call.args.iter().any(|arg| opens(&arg.text) || arg.text.starts_with("-M")));
+        if !is_harmless {
+            return false;
+        }
+        // Files outside count as they do for code that is not followed.
+        let is_path = |text: &str| text.starts_with(['/', '~']) || text.starts_with("..");
+        if literals(code).iter().any(|literal| is_path(&literal.text)) {
+            return false;
+        }
+        judged.add(Categories::READ_ONLY, "only computes and prints");
+        true
     }
 
     fn script_arguments(&mut self, call: &Call<'_>, indices: &[usize], judged: &mut Judged) {
@@ -69,6 +105,7 @@ impl Walk<'_> {
     /// An interpreter that reads its code from standard input.
     fn interpreter_input(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         match &call.streams.input {
+            Input::Text(text) if self.harmless_code(call, text, judged) => {}
             Input::Text(text) => {
                 judged.add(Categories::MUTATING, "runs its input as code");
                 let text = text.clone();
@@ -115,7 +152,8 @@ impl Walk<'_> {
                 Categories::READ_ONLY
             }
             known => {
-                let program = known.split('.').next().unwrap_or(known);
+                let program = known.split('.').next().unwrap_or(known).to_ascii_lowercase();
+                let program = program.as_str();
                 if find(program, &args).is_some() && !matches!(program, "test" | "time" | "site" | "code") {
                     let mut command = vec![Arg::known(program)];
                     command.extend(args);

@@ -61,6 +61,24 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// A program that reads files here unless it is given a URL.
+    pub(super) fn local(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        self.by_table(call, judged)?;
+        let options = call.options();
+        let is_path = |word: &str| word.starts_with(['.', '/', '~', UNKNOWN]) || word.ends_with(".tgz");
+        let words = call.positional(&options);
+        let names_repository =
+            call.name == "helm" && words.iter().any(|word| !is_path(word) && word.contains('/'));
+        let has_version = call.name == "go" && words.first().is_some_and(|word| word.contains('@'));
+        if names_repository
+            || has_version
+            || words.iter().any(|word| word.contains("://") || word.contains("github.com"))
+        {
+            judged.add(Categories::NETWORKED, "reads from another host");
+        }
+        Ok(())
+    }
+
     /// A command on another host: its paths are not those of this host.
     pub(super) fn ssh(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options_first();
@@ -68,7 +86,8 @@ impl Walk<'_> {
             judged.add(Categories::READ_ONLY, "prints its version or settings");
             return Ok(());
         }
-        judged.add(Categories::NETWORKED.and(options.adds), "connects to another host");
+        let effect = call.found.entry().effect.and(options.adds);
+        judged.add(effect, "runs commands on another host");
         self.values(&options, judged)?;
         for (_, _, value) in options.values.iter().filter(|(name, ..)| *name == "-o") {
             let runs = ["ProxyCommand", "LocalCommand", "KnownHostsCommand"];

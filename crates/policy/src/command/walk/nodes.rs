@@ -81,12 +81,14 @@ impl Walk<'_> {
         let mut asks = false;
         for word in words {
             for arg in self.fields(word)? {
+                self.subscripts(&arg.text)?;
                 if asks {
                     self.judge_path(&arg.text, false, &mut judged);
                 }
                 asks = arg.text.len() == 2
                     && arg.text.starts_with('-')
-                    && !matches!(arg.text.as_str(), "-z" | "-n" | "-v" | "-o" | "-a");
+                    && !matches!(arg.text.as_str(), "-z" | "-n" | "-v" | "-o" | "-a")
+                    || matches!(arg.text.as_str(), "-nt" | "-ot" | "-ef");
             }
         }
         self.record(judged.step("condition"));
@@ -107,6 +109,7 @@ impl Walk<'_> {
     fn pipeline(&mut self, commands: &[Node], streams: &Streams) -> Result<Output, Excess> {
         let mut input = streams.input.clone();
         let mut waits = false;
+        self.drafts.clear();
         let mut output = Output::default();
         for (index, command) in commands.iter().enumerate() {
             let is_last = index + 1 == commands.len();

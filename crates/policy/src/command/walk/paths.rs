@@ -17,6 +17,18 @@ impl Walk<'_> {
         if path.is_empty() || path == "-" || path == UNKNOWN.to_string() {
             return;
         }
+        let without_patterns = path.contains(".?") || path.contains(".[");
+        let plain: String;
+        let path = match without_patterns {
+            // `.?` and `.[.]` match `..`.
+            true => {
+                let parts: Vec<&str> =
+                    path.split('/').map(|part| if is_parent(part) { ".." } else { part }).collect();
+                plain = parts.join("/");
+                plain.as_str()
+            }
+            false => path,
+        };
         let resolved = match path.strip_prefix('~') {
             // A `~` that the shell does not expand is expanded by many programs.
             Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{}{rest}", self.scope.home()),
@@ -93,5 +105,20 @@ impl Walk<'_> {
             self.judge_path(path, writes, judged);
         }
         false
+    }
+}
+
+/// Whether a pattern matches exactly `..` and names of two letters.
+fn is_parent(pattern: &str) -> bool {
+    match pattern.strip_prefix('.') {
+        Some("?") => true,
+        Some(set) => {
+            set.starts_with('[')
+                && set.ends_with(']')
+                && !set.starts_with("[!")
+                && !set.starts_with("[^")
+                && set.contains('.')
+        }
+        None => false,
     }
 }

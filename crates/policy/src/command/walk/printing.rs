@@ -4,11 +4,12 @@ use super::super::Categories;
 use super::super::shell::Excess;
 use super::call::Call;
 use super::judged::Judged;
-use super::state::{Input, Output, UNKNOWN, Walk};
+use super::state::{Arg, Input, Output, UNKNOWN, Walk};
 
 impl Walk<'_> {
     pub(super) fn echo(&mut self, call: &Call<'_>, judged: &mut Judged) -> Output {
         judged.add(Categories::READ_ONLY, "prints its arguments");
+        self.listed(call, judged);
         let mut escapes = false;
         let words: Vec<&str> = call
             .args
@@ -29,44 +30,24 @@ impl Walk<'_> {
         Output::known(if escapes { unescaped(&text) } else { text })
     }
 
+    /// `echo /home/*` lists a directory.
+    fn listed(&mut self, call: &Call<'_>, judged: &mut Judged) {
+        for arg in call.args.iter().filter(|arg| arg.is_pattern && arg.text.contains('/')) {
+            self.judge_path(&arg.text, false, judged);
+        }
+    }
+
     pub(super) fn printf(&mut self, call: &Call<'_>, judged: &mut Judged) -> Output {
         judged.add(Categories::READ_ONLY, "prints its arguments");
+        self.listed(call, judged);
         if call.args.first().is_some_and(|arg| arg.text == "-v") {
             if let Some(name) = call.args.get(1) {
-                let name = name.text.clone();
-                self.set(&name, UNKNOWN.to_string());
+                let value = formatted(&call.args[2..]);
+                self.set(&name.text.clone(), value);
             }
             return Output::default();
         }
-        let texts: Vec<&str> =
-            call.args.iter().map(|arg| arg.text.as_str()).filter(|text| *text != "--").collect();
-        let Some((format, values)) = texts.split_first() else { return Output::default() };
-        let format = unescaped(format);
-        let mut out = String::new();
-        let mut values = values.iter();
-        loop {
-            let mut took = false;
-            let mut letters = format.chars();
-            while let Some(letter) = letters.next() {
-                if letter != '%' {
-                    out.push(letter);
-                    continue;
-                }
-                match letters.by_ref().find(|next| next.is_alphabetic() || *next == '%') {
-                    Some('%') => out.push('%'),
-                    Some(kind) => {
-                        took = true;
-                        let value = values.next().copied().unwrap_or_default();
-                        out.push_str(&if kind == 'b' { unescaped(value) } else { value.to_owned() });
-                    }
-                    None => {}
-                }
-            }
-            if !took || values.len() == 0 || out.len() > 16 * 1024 {
-                break;
-            }
-        }
-        Output::known(out)
+        Output::known(formatted(call.args))
     }
 
     /// `cat` passes its input on.
@@ -138,6 +119,25 @@ impl Walk<'_> {
         }
     }
 
+    /// `dirname PATH` of a known path.
+    pub(super) fn dirname(&mut self, call: &Call<'_>, judged: &mut Judged) -> Output {
+        judged.add(Categories::READ_ONLY, "prints a part of a path");
+        let Some(arg) = call.args.iter().find(|arg| !arg.text.starts_with('-')) else {
+            return Output::default();
+        };
+        let path = arg.text.trim_end_matches('/');
+        if path.contains(UNKNOWN) {
+            return Output::default();
+        }
+        Output::known(match (call.name, path.rsplit_once('/')) {
+            ("basename", Some((_, name))) => name,
+            ("basename", None) => path,
+            (_, Some(("", _))) => "/",
+            (_, Some((directory, _))) => directory,
+            (_, None) => ".",
+        })
+    }
+
     /// `which python` and `command -v python` print a path that ends in the program's name.
     pub(super) fn which(&mut self, call: &Call<'_>, judged: &mut Judged) -> Output {
         judged.add(Categories::READ_ONLY, "finds a program");
@@ -146,6 +146,38 @@ impl Walk<'_> {
             None => Output::default(),
         }
     }
+}
+
+/// What `printf` prints.
+fn formatted(args: &[Arg]) -> String {
+    let texts: Vec<&str> = args.iter().map(|arg| arg.text.as_str()).filter(|text| *text != "--").collect();
+    let Some((format, values)) = texts.split_first() else { return String::new() };
+    let format = unescaped(format);
+    let mut out = String::new();
+    let mut values = values.iter();
+    loop {
+        let mut took = false;
+        let mut letters = format.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                out.push(letter);
+                continue;
+            }
+            match letters.by_ref().find(|next| next.is_alphabetic() || *next == '%') {
+                Some('%') => out.push('%'),
+                Some(kind) => {
+                    took = true;
+                    let value = values.next().copied().unwrap_or_default();
+                    out.push_str(&if kind == 'b' { unescaped(value) } else { value.to_owned() });
+                }
+                None => {}
+            }
+        }
+        if !took || values.len() == 0 || out.len() > 16 * 1024 {
+            break;
+        }
+    }
+    out
 }
 
 /// The members of a set of `tr`: ranges and escapes are expanded.

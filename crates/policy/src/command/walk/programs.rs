@@ -5,7 +5,47 @@ use super::super::shell::Excess;
 use super::super::tools::{Found, Kind, Options, find};
 use super::call::Call;
 use super::judged::Judged;
+use super::scripts::deletes;
 use super::state::{Arg, Output, Streams, UNKNOWN, Walk};
+
+/// Programs that count if they are an argument of a program that is in no table.
+const RISKY: &[&str] = &[
+    "rm",
+    "rmdir",
+    "unlink",
+    "shred",
+    "mv",
+    "dd",
+    "truncate",
+    "mkfs",
+    "curl",
+    "wget",
+    "ssh",
+    "scp",
+    "rsync",
+    "nc",
+    "ncat",
+    "sudo",
+    "doas",
+    "chmod",
+    "chown",
+    "tee",
+    "git",
+    "npm",
+    "npx",
+    "pip",
+    "docker",
+    "kubectl",
+    "apt",
+    "apt-get",
+    "mount",
+    "umount",
+    "chroot",
+    "systemctl",
+    "find",
+    "xargs",
+    "eval",
+];
 
 impl Walk<'_> {
     /// Judges a program with its arguments.
@@ -25,15 +65,25 @@ impl Walk<'_> {
         };
         if name.contains(['*', '?', '[']) && name != "[" && name != "[[" {
             let hidden = super::simple::hidden_code();
-            judged.add(hidden, "the program is given by a pattern of its name");
+            judged.add(hidden.and(Categories::NETWORKED), "the program is given by a pattern of its name");
         }
         let rest = &args[1..];
+        if ["/etc/init.d/", "/etc/rc.d/"].iter().any(|place| first.text.starts_with(place)) {
+            judged.add(Categories::HOST_ESCAPE_RISK, "controls a service of the host");
+        }
         let found = if name.is_empty() { None } else { find(name, rest) };
         let is_local = self.is_project_script(&first.text);
         let output = match found {
             Some(found) if !is_local => {
                 let call = Call { name, args: rest, found: &found, streams };
-                self.known(&call, &mut judged)?
+                let output = self.known(&call, &mut judged)?;
+                let is_plain = judged.categories.is_read_only() && found.tool.subcommands.is_empty();
+                let asks =
+                    rest.iter().any(|arg| matches!(arg.text.as_str(), "--version" | "--help" | "-V" | "-v"));
+                if is_plain && !asks && self.is_own(&first.text) {
+                    judged.add(Categories::MUTATING, "a program of the workspace with a known name");
+                }
+                output
             }
             _ => {
                 self.unknown(name, rest, streams, &mut judged)?;
@@ -48,12 +98,17 @@ impl Walk<'_> {
     /// `bin` hold the programs of environments, such as `.venv/bin/pip` and `node_modules/.bin/tsc`.
     fn is_project_script(&self, path: &str) -> bool {
         let Some((directory, name)) = path.rsplit_once('/') else { return false };
-        let place = self.scope.place(&super::super::scope::normalise(&self.state.cwd, path));
-        let is_own =
-            matches!(place, super::super::scope::Place::Workspace | super::super::scope::Place::Scratch);
         let is_environment = matches!(directory.rsplit('/').next(), Some("bin" | ".bin" | "Scripts"));
         let is_wrapper = matches!(name, "gradlew" | "mvnw" | "configure" | "manage.py" | "artisan");
-        is_own && !is_environment && !is_wrapper && !self.scope.is_machine()
+        self.is_own(path) && !is_environment && !is_wrapper
+    }
+
+    /// Whether the path of a program leads into the workspace.
+    fn is_own(&self, path: &str) -> bool {
+        let place = self.scope.place(&super::super::scope::normalise(&self.state.cwd, path));
+        path.contains('/')
+            && matches!(place, super::super::scope::Place::Workspace | super::super::scope::Place::Scratch)
+            && !self.scope.is_machine()
     }
 
     /// A program that is in the tables.
@@ -76,6 +131,15 @@ impl Walk<'_> {
     pub(super) fn by_table(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options();
         self.effects(call, &options, judged);
+        let entry = call.found.entry();
+        let changes_services = entry.effect.covers(Categories::MUTATING)
+            && entry.effect.without(Categories::MUTATING) != Categories::READ_ONLY;
+        let is_open = changes_services || call.found.subcommand() == Some("*");
+        let words = call.positional(&options).into_iter().take(4);
+        let flags = options.unknown.iter().map(|arg| arg.text.as_str());
+        if is_open && !options.is_harmless() && words.chain(flags).any(deletes) {
+            judged.add(Categories::DESTRUCTIVE, format!("{} is asked to delete", call.name));
+        }
         let cwd = self.state.cwd.clone();
         self.values(&options, judged)?;
         self.arguments(call, &options, judged)?;
@@ -91,10 +155,21 @@ impl Walk<'_> {
             Some("*") => format!("{} with this subcommand", call.name),
             Some(subcommand) => format!("{} {}", call.name, subcommand.replace('/', " ")),
         };
+        let count = options.positional.iter().filter(|index| !call.args[**index].optional).count();
+        if let Some((_, effect)) = entry.with_more.filter(|(most, _)| count > *most) {
+            judged.add(effect, format!("{what} with an argument changes a setting"));
+        }
         let is_bare = call.args.is_empty() && entry.bare_is_harmless;
         if let Some(left) = options.leaves.or(is_bare.then_some(Categories::READ_ONLY)) {
+            let left = left.and(options.insists);
             judged.add(left, format!("{what} with these flags is {left}"));
             return;
+        }
+        if let Some((_, effect)) = entry.with_fewer.filter(|(least, _)| count < *least) {
+            judged.add(effect, format!("{what} chooses a file of its own"));
+        }
+        if !entry.with_setting.is_read_only() && call.args.iter().any(|arg| arg.text.contains('=')) {
+            judged.add(entry.with_setting, format!("{what} with NAME=VALUE changes a setting"));
         }
         judged.add(entry.effect.and(options.adds), format!("{what} is {}", entry.effect.and(options.adds)));
         if call.found.is_strange && call.found.subcommand.is_none() {
@@ -120,20 +195,19 @@ impl Walk<'_> {
         options: &Options<'_>,
         judged: &mut Judged,
     ) -> Result<(), Excess> {
-        let kinds = &call.found.entry().args;
+        let entry = call.found.entry();
+        let kinds = match entry.first_is_given_by.iter().any(|flag| options.has(flag)) {
+            true => entry.args.get(1..).unwrap_or_default(),
+            false => entry.args.as_slice(),
+        };
         let count = options.positional.len();
         for (number, index) in options.positional.iter().enumerate() {
             // `args=read,write` of two kinds ending in `write` means: the last argument is written.
-            let kind = match kinds.as_slice() {
+            let kind = match kinds {
                 [] => Kind::Read,
-                [Kind::Read, Kind::Write] if number + 1 < count => Kind::Read,
-                [Kind::Read, Kind::Write] => {
-                    if count > 1 {
-                        Kind::Write
-                    } else {
-                        Kind::Read
-                    }
-                }
+                [Kind::Read, Kind::Write] if number + 1 < count || count == 1 => Kind::Read,
+                [Kind::Read, Kind::Write] if entry.effect.is_read_only() => Kind::Output,
+                [Kind::Read, Kind::Write] => Kind::Write,
                 kinds => kinds[number.min(kinds.len() - 1)],
             };
             self.judge_kind(kind, call.text(*index), judged)?;
@@ -179,21 +253,18 @@ impl Walk<'_> {
         let mut is_networked = false;
         for arg in args {
             is_networked |= self.judge_argument(&arg.text, false, judged);
-            let deletes = matches!(
-                arg.text.as_str(),
-                "-rf"
-                    | "-fr"
-                    | "-Rf"
-                    | "-fR"
-                    | "-delete"
-                    | "--delete"
-                    | "--force-delete"
-                    | "--purge"
-                    | "--hard"
-            );
-            if deletes {
+            let asks = matches!(arg.text.as_str(), "-rf" | "-fr" | "-Rf" | "-fR" | "--hard");
+            if asks || deletes(&arg.text) {
                 judged.add(Categories::DESTRUCTIVE, format!("{} asks a program to delete", arg.text));
             }
+        }
+        if deletes(name) {
+            judged.add(Categories::DESTRUCTIVE, format!("{name} sounds as if it deletes"));
+        }
+        // It may be a wrapper.
+        let command = args.iter().take(16).position(|arg| RISKY.contains(&arg.text.as_str()));
+        if let Some(start) = command {
+            self.deeper(|walk| walk.command(&args[start..], streams))?;
         }
         if is_networked {
             judged.add(Categories::NETWORKED, "a URL is given to a program that is not in the tables");
@@ -224,16 +295,19 @@ fn asks_for_help(call: &Call<'_>) -> bool {
     }
     let runs_others =
         matches!(call.name, "echo" | "printf" | "eval" | "exec" | "command" | "test" | "[" | "source" | ".");
-    let asks = |text: &str| matches!(text, "--help" | "--version");
+    let asks = |text: &str| matches!(text, "--help" | "--version" | "-help");
     if runs_others || !(asks(&last.text) || call.args.first().is_some_and(|first| asks(&first.text))) {
         return false;
     }
     // Only flags and words of the subcommand stand before it, and nothing that could be a command of its own.
     let handler = call.found.entry().handler.or(call.found.tool.entry.handler);
-    match handler {
-        None => true,
-        Some(_) => call.args.iter().filter(|arg| !arg.text.starts_with('-')).count() <= words(call.found),
-    }
+    let runs_code = matches!(call.name, "java" | "javaw")
+        || call
+            .args
+            .first()
+            .is_some_and(|arg| matches!(arg.text.as_str(), "run" | "exec" | "r" | "x" | "test" | "eval"));
+    let count = call.args.iter().filter(|arg| !arg.text.starts_with('-')).count();
+    count <= words(call.found) || handler.is_none() && !runs_code
 }
 
 fn words(found: &Found) -> usize {

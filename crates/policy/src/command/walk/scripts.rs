@@ -27,6 +27,16 @@ const NETWORK: &[&str] =
 impl Walk<'_> {
     pub(super) fn make(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options();
+        let shows = ["targets", "query", "deps", "graph", "commands", "list", "compdb", "rules", "inputs"];
+        let tool = options.value("-t").filter(|_| matches!(call.name, "ninja" | "samu" | "n2"));
+        match tool {
+            Some(tool) if shows.contains(&tool) => {
+                judged.add(Categories::READ_ONLY, "only shows what the build files say");
+                return Ok(());
+            }
+            Some(tool) => target(tool, judged),
+            None => {}
+        }
         self.effects(call, &options, judged);
         let before = self.state.cwd.clone();
         self.values(&options, judged)?;
@@ -55,6 +65,32 @@ impl Walk<'_> {
             }
         }
         self.state.cwd = before;
+        Ok(())
+    }
+
+    /// `cmake --build DIR --target clean`.
+    pub(super) fn cmake(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        self.by_table(call, judged)?;
+        let options = call.options();
+        for (_, _, value) in options.values.iter().filter(|(name, ..)| *name == "--target") {
+            target(value, judged);
+            if value == "install" {
+                judged.add(Categories::HOST_ESCAPE_RISK, "install usually writes to /usr/local");
+            }
+        }
+        let runs = call.args.iter().position(|arg| arg.text == "-E").map(|index| &call.args[index + 1..]);
+        match runs {
+            Some([verb, ..]) if verb.text.starts_with("rm") || verb.text.starts_with("remove") => {
+                judged.add(Categories::DESTRUCTIVE, "deletes files");
+            }
+            Some([verb, rest @ ..]) if matches!(verb.text.as_str(), "env" | "time" | "chdir") => {
+                let skipped = usize::from(verb.text == "chdir");
+                let command: Vec<Arg> =
+                    rest.iter().skip(skipped).skip_while(|arg| arg.text.contains('=')).cloned().collect();
+                self.deeper(|walk| walk.command(&command, call.streams))?;
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -107,7 +143,7 @@ impl Walk<'_> {
                 options.positional.iter().skip(skipped).map(|index| call.args[*index].clone()).collect();
             self.deeper(|walk| walk.command(&command, call.streams))?;
         } else {
-            for word in words.iter().skip(1) {
+            for word in &words {
                 if self.judge_argument(word, false, judged) {
                     judged.add(Categories::NETWORKED, "a URL is given to a script");
                 }
@@ -124,7 +160,10 @@ impl Walk<'_> {
             judged.add(left, format!("{} only shows what it would do", call.name));
             return Ok(());
         }
-        judged.add(entry.effect.and(options.adds), format!("{} talks to a service", call.name));
+        let only_shows =
+            matches!(call.positional(&options).first(), Some(&("version" | "help" | "completion")));
+        let effect = if only_shows { Categories::READ_ONLY } else { entry.effect.and(options.adds) };
+        judged.add(effect, format!("{} talks to a service", call.name));
         for (_, kind, value) in &options.values {
             self.judge_kind(*kind, value, judged)?;
         }
@@ -138,23 +177,6 @@ impl Walk<'_> {
         }
         let words: Vec<&str> = call.positional(&options);
         let verbs: Vec<&str> = words.iter().take(5).copied().collect();
-        let deletes = [
-            "delete",
-            "remove",
-            "terminate",
-            "destroy",
-            "purge",
-            "rm",
-            "rb",
-            "deregister",
-            "uninstall",
-            "prune",
-            "revoke",
-            "drop",
-            "kill",
-            "rollback",
-            "reset",
-        ];
         let reads = [
             "list", "describe", "get", "show", "ls", "view", "status", "logs", "log", "search", "whoami",
             "version", "help", "head", "lookup", "tail", "info", "diff", "plan", "cat", "wait", "read",
@@ -166,8 +188,13 @@ impl Walk<'_> {
                     || word.strip_prefix(verb).is_some_and(|rest| rest.starts_with('-') || rest == "s")
             })
         };
-        if verbs.iter().any(|word| is(word, &deletes)) {
+        if only_shows {
+            return Ok(());
+        }
+        if verbs.iter().any(|word| deletes(word)) {
             judged.add(Categories::DESTRUCTIVE, "the verb deletes");
+        } else if verbs.iter().any(|word| *word == "get-credentials" || word.starts_with("update-")) {
+            judged.add(Categories::MUTATING, "the verb writes settings");
         } else if !verbs.iter().any(|word| is(word, &reads)) && !verbs.is_empty() {
             judged.add(Categories::MUTATING, "the verb is not one that only reads");
         }
@@ -175,8 +202,59 @@ impl Walk<'_> {
     }
 }
 
+/// Verbs of subcommands and flags that delete.
+const VERBS: &[&str] = &[
+    "delete",
+    "del",
+    "rm",
+    "remove",
+    "drop",
+    "destroy",
+    "purge",
+    "prune",
+    "wipe",
+    "reset",
+    "uninstall",
+    "truncate",
+    "terminate",
+    "erase",
+    "yank",
+    "revoke",
+    "kill",
+    "flush",
+    "flushall",
+    "nuke",
+    "unpublish",
+    "luksformat",
+    "rmdir",
+    "unlink",
+    "shred",
+    "cleanup",
+    "clean",
+    "deregister",
+    "rb",
+    "trash",
+    "rollback",
+];
+
+/// Whether a word of a command line sounds as if it deletes: `db:drop`, `batch-delete-image`, `--force-reset`.
+pub(super) fn deletes(word: &str) -> bool {
+    word.len() < 64
+        && !word.contains(['/', '=', ' '])
+        && word
+            .trim_start_matches('-')
+            .split([':', '-', '_', '.'])
+            .any(|part| VERBS.iter().any(|verb| part.eq_ignore_ascii_case(verb)))
+}
+
 fn target(name: &str, judged: &mut Judged) {
     let lower = name.to_ascii_lowercase();
+    if matches!(lower.as_str(), "menuconfig" | "nconfig" | "xconfig" | "gconfig" | "oldconfig") {
+        judged.add(Categories::INTERACTIVE, format!("{name} asks at a terminal"));
+    }
+    if lower.starts_with("dependency:") || lower.starts_with("update") || lower.starts_with("install-deps") {
+        judged.add(Categories::NETWORKED, format!("{name} sounds as if it uses the network"));
+    }
     let has_part = |parts: &[&str]| {
         parts
             .iter()

@@ -53,6 +53,11 @@ impl Walk<'_> {
             }
             Input::Unknown { hidden } => {
                 judged.add(Categories::MUTATING, "runs its input as commands");
+                for draft in std::mem::take(&mut self.drafts) {
+                    self.subshell(|walk| {
+                        walk.text(&draft, Streams { captured: true, ..Streams::default() })
+                    })?;
+                }
                 if *hidden {
                     judged.add(hidden_code(), "runs commands that come out of a decoder");
                 }
@@ -69,6 +74,31 @@ impl Walk<'_> {
             judged.add(Categories::MUTATING, "runs a script, which is not read");
         }
         Ok(())
+    }
+
+    /// `at` and `batch` run their input later.
+    pub(super) fn later(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
+        self.by_table(call, judged)?;
+        if let Input::Text(text) = &call.streams.input {
+            let text = text.clone();
+            self.subshell(|walk| walk.text(&text, Streams::default()))?;
+        }
+        Ok(())
+    }
+
+    /// `set -- a b` and `shift`.
+    pub(super) fn positional_parameters(&mut self, call: &Call<'_>, judged: &mut Judged) {
+        judged.add(Categories::READ_ONLY, "sets options or arguments of the shell");
+        let texts = || call.args.iter().map(|arg| arg.text.clone());
+        if call.name == "shift" {
+            let count = call.args.first().and_then(|arg| arg.text.parse().ok()).unwrap_or(1);
+            let count = usize::min(count, self.state.positional.len());
+            self.state.positional.drain(..count);
+        } else if let Some(separator) = call.args.iter().position(|arg| arg.text == "--") {
+            self.state.positional = texts().skip(separator + 1).collect();
+        } else if call.args.first().is_some_and(|arg| !arg.text.starts_with(['-', '+'])) {
+            self.state.positional = texts().collect();
+        }
     }
 
     pub(super) fn eval(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
@@ -167,16 +197,30 @@ impl Walk<'_> {
     }
 
     /// `read`: asks a person if its input is the terminal.
-    pub(super) fn ask(&mut self, call: &Call<'_>, judged: &mut Judged) {
+    pub(super) fn ask(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         judged.add(Categories::READ_ONLY, "reads a line of input");
         let options = call.options();
-        for index in &options.positional {
+        self.values(&options, judged)?;
+        let line = match &call.streams.input {
+            Input::Text(text) if call.name != "read" => Some(text.replace('\n', " ")),
+            Input::Text(text) => text.lines().next().map(str::to_owned),
+            _ => None,
+        };
+        let count = options.positional.len();
+        let mut words: Vec<String> =
+            line.iter().flat_map(|line| line.splitn(count.max(1), [' ', '\t']).map(str::to_owned)).collect();
+        words.resize(count, if line.is_some() { String::new() } else { UNKNOWN.to_string() });
+        if count == 0 {
+            self.set("REPLY", line.unwrap_or_else(|| UNKNOWN.to_string()));
+        }
+        for (index, value) in options.positional.iter().zip(words) {
             let name = call.text(*index).to_owned();
-            self.set(&name, UNKNOWN.to_string());
+            self.set(&name, value);
         }
         if matches!(call.streams.input, Input::Terminal) && !options.has("-u") {
             judged.add(Categories::INTERACTIVE, "asks for input from the terminal");
         }
+        Ok(())
     }
 }
 

@@ -54,6 +54,44 @@ const COMMANDS: &[&str] = &[
     "PS4",
 ];
 
+/// Variables whose value names files that other programs use.
+const PATHS: &[&str] = &[
+    "CDPATH",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "KUBECONFIG",
+    "DOCKER_CONFIG",
+    "PGPASSFILE",
+    "PGSERVICEFILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_CONFIG_FILE",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "NETRC",
+    "GNUPGHOME",
+    "MYSQL_HOME",
+];
+
+/// Builtins that evaluate subscripts in their arguments.
+const EVALUATING: &[&str] = &[
+    "test",
+    "[",
+    "printf",
+    "read",
+    "let",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "unset",
+    "mapfile",
+    "readarray",
+    "wait",
+    "getopts",
+];
+
 impl Walk<'_> {
     pub(super) fn simple(&mut self, simple: &Simple, outer: &Streams) -> Result<Output, Excess> {
         let mut judged = Judged::default();
@@ -100,12 +138,19 @@ impl Walk<'_> {
         if !judged.categories.is_read_only() {
             self.record(judged.step(&shown(&args)));
         }
+        if EVALUATING.contains(&args[0].text.as_str()) {
+            for arg in &args[1..] {
+                self.subscripts(&arg.text)?;
+            }
+        }
         let output = self.command(&args, &streams)?;
         // What goes to a file is not printed.
         Ok(if streams.saved { Output::known("") } else { output })
     }
 
     fn assign(&mut self, assignment: &Assignment, judged: &mut Judged) -> Result<(), Excess> {
+        let mut ignored = super::fields::Text::default();
+        self.pieces(&assignment.index, &mut ignored, true)?;
         let mut values = Vec::with_capacity(assignment.value.len());
         for word in &assignment.value {
             values.push(self.single(word)?.0);
@@ -127,7 +172,10 @@ impl Walk<'_> {
         value: &str,
         judged: &mut Judged,
     ) -> Result<(), Excess> {
-        if LOADERS.contains(&name) && !value.is_empty() {
+        self.subscripts(value)?;
+        let loads =
+            LOADERS.contains(&name) || name.starts_with("GIT_CONFIG") || name.starts_with("BASH_FUNC_");
+        if loads && !value.is_empty() {
             let harmless = name == "NODE_OPTIONS"
                 && !value.contains("-r")
                 && !value.contains("import")
@@ -137,6 +185,10 @@ impl Walk<'_> {
             }
         } else if COMMANDS.contains(&name) && !value.starts_with("ssh") {
             self.subshell(|walk| walk.text(value, Streams { captured: true, ..Streams::default() }))?;
+        } else if PATHS.contains(&name) {
+            for part in value.split(':') {
+                self.judge_path(part, false, judged);
+            }
         } else if name == "PATH" {
             // Programs of the workspace come before those of the system.
             let first = value.split(':').next().unwrap_or_default();
@@ -149,6 +201,19 @@ impl Walk<'_> {
             if !is_system && is_own && !first.contains(UNKNOWN) && !self.scope.is_machine() {
                 judged.add(Categories::MUTATING, "programs are searched in the workspace first");
             }
+        }
+        Ok(())
+    }
+
+    /// `a[$(command)]` in a text that a builtin takes for a variable or an expression runs the command.
+    pub(super) fn subscripts(&mut self, text: &str) -> Result<(), Excess> {
+        let runs = text.find('[').is_some_and(|start| {
+            let rest = &text[start..];
+            rest.contains("$(") || rest.contains('`')
+        });
+        if runs {
+            let line = format!(": \"{}\"", text.replace('"', ""));
+            self.subshell(|walk| walk.text(&line, Streams { captured: true, ..Streams::default() }))?;
         }
         Ok(())
     }

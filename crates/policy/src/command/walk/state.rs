@@ -1,5 +1,6 @@
 //! What is known while a line is walked over.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::super::Categories;
@@ -26,11 +27,13 @@ pub struct Arg {
     pub text: String,
     /// It may turn out to be no argument, or several.
     pub optional: bool,
+    /// The shell looks for files whose names match it.
+    pub is_pattern: bool,
 }
 
 impl Arg {
     pub(super) fn known(text: impl Into<String>) -> Self {
-        Self { text: text.into(), optional: false }
+        Self { text: text.into(), ..Self::default() }
     }
 }
 
@@ -107,6 +110,8 @@ pub struct Walk<'s> {
     pub(super) host_counts: bool,
     /// A program that needs a terminal unless its output goes to a harmless command.
     pub(super) pager_waits: bool,
+    /// Texts of which the earlier commands of a pipeline make their output.
+    pub(super) drafts: Vec<String>,
     pub(super) depth: u32,
     left: u32,
     reparsed: usize,
@@ -141,6 +146,7 @@ impl<'s> Walk<'s> {
             paths_count: true,
             host_counts: true,
             pager_waits: false,
+            drafts: Vec::new(),
             depth: 0,
             left: MAX_STEPS,
             reparsed: 0,
@@ -163,6 +169,11 @@ impl<'s> Walk<'s> {
         if self.reparsed > MAX_REPARSED {
             return Err(Excess::Steps);
         }
+        // What is not known stands as a variable without a value.
+        let text = &*match text.contains(UNKNOWN) {
+            true => Cow::Owned(text.replace(UNKNOWN, "${__}")),
+            false => Cow::Borrowed(text),
+        };
         let parsed = parse(text, self.depth)?;
         if parsed.damaged {
             let mut judged = Judged::default();

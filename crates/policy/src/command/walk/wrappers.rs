@@ -6,6 +6,9 @@ use super::call::Call;
 use super::judged::Judged;
 use super::state::{Arg, Input, Output, Streams, UNKNOWN, Walk};
 
+/// Programs that fetch a package and run a program of it; its version may follow its name.
+const FETCHING: &[&str] = &["npx", "bunx", "pnpx", "dlx", "npm", "pnpm", "yarn", "bun", "uvx", "uv", "pipx"];
+
 impl Walk<'_> {
     /// A program that runs its arguments as a command, behind `skipped` arguments of its own.
     pub(super) fn wrapper(
@@ -22,6 +25,10 @@ impl Walk<'_> {
         let before = self.state.clone();
         self.values(&options, judged)?;
         let mut rest: Vec<Arg> = options.positional.iter().map(|index| call.args[*index].clone()).collect();
+        let is_login = matches!(call.name, "su" | "runuser");
+        if is_login {
+            rest.retain(|arg| arg.text != "-");
+        }
         for arg in rest.drain(..skipped.min(rest.len())) {
             // `chroot DIR`, `flock FILE`: paths; `timeout 5`: not.
             self.judge_argument(&arg.text, false, judged);
@@ -31,14 +38,21 @@ impl Walk<'_> {
                 .first()
                 .map_or_else(Output::default, |program| Output::known(program.text.clone())));
         }
-        if rest.first().is_some_and(|arg| arg.text == "-c") && matches!(call.name, "flock" | "su" | "runuser")
-        {
+        let takes_line = matches!(call.name, "flock" | "su" | "runuser" | "script");
+        if takes_line && rest.first().is_some_and(|arg| matches!(arg.text.as_str(), "-c" | "--command")) {
             // These take flags behind their first argument.
             let line = rest.get(1).map(|arg| arg.text.clone()).unwrap_or_default();
             return self.subshell(|walk| walk.text(&line, call.streams.clone()));
         }
-        let is_env = matches!(call.name, "env" | "sudo" | "doas" | "exec" | "command");
-        while is_env && rest.first().is_some_and(|arg| is_setting(&arg.text)) {
+        // What follows the user are arguments of the login shell.
+        if is_login && !options.has("-c") && call.name == "su" {
+            rest.clear();
+        }
+        let is_env = matches!(
+            call.name,
+            "env" | "sudo" | "doas" | "exec" | "command" | "cross-env" | "env-cmd" | "dotenv"
+        );
+        while is_env && rest.first().is_some_and(|arg| is_setting(&arg.text) || arg.text == "--") {
             let arg = rest.remove(0);
             if let Some((name, value)) = arg.text.split_once('=') {
                 self.judge_variable(name, value, judged)?;
@@ -49,8 +63,17 @@ impl Walk<'_> {
         {
             rest.clear();
         }
-        let joins =
-            matches!(call.name, "watch" | "entr" | "parallel") || (call.name == "flock" && rest.len() == 1);
+        // `npx rimraf@5 dist`.
+        if let Some(package) = rest.first_mut()
+            && FETCHING.contains(&call.name)
+            && let Some(end) = package.text.char_indices().skip(1).find(|(_, letter)| *letter == '@')
+        {
+            package.text.truncate(end.0);
+        }
+        let joins = matches!(
+            call.name,
+            "watch" | "entr" | "parallel" | "concurrently" | "nodemon" | "reflex" | "ssh-agent"
+        ) || (call.name == "flock" && rest.len() == 1);
         let output = if rest.is_empty() {
             self.without_command(call, options.has("-c"), judged);
             Ok(Output::default())
@@ -97,6 +120,13 @@ impl Walk<'_> {
             Input::Text(text) => text.split_whitespace().take(64).map(str::to_owned).collect(),
             _ => vec![UNKNOWN.to_string()],
         };
+        if rest.is_empty() && call.name == "parallel" {
+            judged.add(Categories::MUTATING, "runs the lines of its input");
+            if let Input::Text(text) = &call.streams.input {
+                let text = text.clone();
+                self.subshell(|walk| walk.text(&text, Streams::default()))?;
+            }
+        }
         if rest.is_empty() {
             rest.push(Arg::known("echo"));
         }
@@ -112,15 +142,16 @@ impl Walk<'_> {
             Some(mark) if rest.iter().any(|arg| arg.text.contains(&mark)) => items
                 .iter()
                 .map(|item| {
-                    let fill =
-                        |arg: &Arg| Arg { text: arg.text.replace(&mark, item), optional: arg.optional };
+                    let fill = |arg: &Arg| Arg { text: arg.text.replace(&mark, item), ..arg.clone() };
                     rest.iter().map(fill).collect()
                 })
                 .collect(),
             _ => {
-                rest.extend(
-                    items.into_iter().map(|text| Arg { optional: text == UNKNOWN.to_string(), text }),
-                );
+                rest.extend(items.into_iter().map(|text| Arg {
+                    optional: text == UNKNOWN.to_string(),
+                    text,
+                    is_pattern: false,
+                }));
                 vec![rest]
             }
         };
