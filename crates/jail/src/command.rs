@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::env::Environment;
+use crate::spec::path;
 
 /// A program with its arguments and surroundings.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -16,6 +17,7 @@ pub struct Command {
     /// The whole environment. Nothing is inherited.
     pub env: Environment,
     /// The working directory in the sandbox.
+    #[serde(with = "path::one")]
     pub cwd: PathBuf,
     /// The wall time after which the command is ended.
     pub timeout: Option<Duration>,

@@ -3,6 +3,7 @@
 mod check;
 mod limits;
 mod mounts;
+pub(crate) mod path;
 
 use std::path::PathBuf;
 
@@ -34,6 +35,9 @@ pub struct Spec {
     pub user: ShownUser,
     /// Capabilities over the files of the sandbox.
     pub file_capabilities: FileCapabilities,
+    /// The home directory in the sandbox, for programs that ask who they are. Something must be mounted there.
+    #[serde(with = "path::one")]
+    pub home: PathBuf,
     /// The host name in the sandbox.
     pub hostname: String,
     /// The network of the sandbox.
@@ -43,6 +47,7 @@ pub struct Spec {
     /// Measures without which nothing may run.
     pub require: Vec<Measure>,
     /// A directory of the host for temporary files where mounts are impossible. The caller creates and removes it.
+    #[serde(with = "path::optional")]
     pub scratch: Option<PathBuf>,
 }
 
@@ -54,7 +59,7 @@ pub enum Root {
     Host,
     /// A directory of the host that contains a root file system, for example an unpacked image. Mount points that are
     /// missing in it are created beside its directories, not in them.
-    Directory(PathBuf),
+    Directory(#[serde(with = "path::one")] PathBuf),
     /// A root file system that can be changed. The target of this overlay must be `/`. Missing mount points are created
     /// in it.
     Overlay(Overlay),
@@ -97,14 +102,23 @@ pub enum Network {
 }
 
 impl Spec {
-    /// A sandbox with the host's programs, private `/proc`, `/dev` and `/tmp`, no network, and nothing else.
+    /// The home directory unless given.
+    pub const HOME: &str = "/home/agent";
+
+    /// A sandbox with the host's programs, private `/proc`, `/dev`, `/tmp` and home, no network, and nothing else.
     pub fn new() -> Self {
         Self {
             version: SPEC_VERSION,
             root: Root::Host,
-            mounts: vec![Mount::Proc, Mount::Dev, Mount::Tmpfs(Tmpfs::new("/tmp"))],
+            mounts: vec![
+                Mount::Proc,
+                Mount::Dev,
+                Mount::Tmpfs(Tmpfs::new("/tmp")),
+                Mount::Tmpfs(Tmpfs::private(Self::HOME)),
+            ],
             user: ShownUser::default(),
             file_capabilities: FileCapabilities::default(),
+            home: PathBuf::from(Self::HOME),
             hostname: "sandbox".to_owned(),
             network: Network::default(),
             limits: Limits::default(),

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::path;
+
 /// Something that is mounted in a sandbox. Nothing that is mounted honours set-user-ID bits or contains device nodes,
 /// except for [`Mount::Dev`].
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -26,8 +28,10 @@ pub enum Mount {
 #[serde(deny_unknown_fields)]
 pub struct Bind {
     /// The path on the host, without symbolic links.
+    #[serde(with = "path::one")]
     pub source: PathBuf,
     /// The path in the sandbox.
+    #[serde(with = "path::one")]
     pub target: PathBuf,
     /// Whether it cannot be changed.
     pub readonly: bool,
@@ -38,12 +42,16 @@ pub struct Bind {
 #[serde(deny_unknown_fields)]
 pub struct Overlay {
     /// Layers that are only read, the uppermost first. At least one.
+    #[serde(with = "path::list")]
     pub lowers: Vec<PathBuf>,
     /// The directory that receives changes. Required unless `readonly`.
+    #[serde(with = "path::optional")]
     pub upper: Option<PathBuf>,
     /// A directory of overlayfs on the file system of `upper`. Required with `upper`.
+    #[serde(with = "path::optional")]
     pub work: Option<PathBuf>,
     /// The path in the sandbox.
+    #[serde(with = "path::one")]
     pub target: PathBuf,
     /// Whether it cannot be changed. `upper` is then one more layer to read.
     pub readonly: bool,
@@ -54,6 +62,7 @@ pub struct Overlay {
 #[serde(deny_unknown_fields)]
 pub struct Tmpfs {
     /// The path in the sandbox.
+    #[serde(with = "path::one")]
     pub target: PathBuf,
     /// The most bytes it can hold.
     pub size: u64,
