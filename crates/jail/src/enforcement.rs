@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn printed_and_serialised_names_agree() {
-        let all = [Measure::UserNamespace, Measure::NoNewPrivileges, Measure::TreeEnds, Measure::ProcessResources];
+        let all =
+            [Measure::UserNamespace, Measure::NoNewPrivileges, Measure::TreeEnds, Measure::ProcessResources];
         for measure in all {
             assert_eq!(serde_json::to_string(&measure).unwrap(), format!("\"{measure}\""));
         }

@@ -109,7 +109,9 @@ fn advice(measure: Measure) -> &'static str {
              kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces above 0), \
              or do not require this measure"
         }
-        Measure::Landlock => "use a kernel with Landlock enabled (lsm=landlock), or do not require this measure",
+        Measure::Landlock => {
+            "use a kernel with Landlock enabled (lsm=landlock), or do not require this measure"
+        }
         Measure::MemoryLimit | Measure::ProcessLimit | Measure::CpuLimit => {
             "run in a delegated cgroup (a systemd user session, or a unit with Delegate=yes), \
              or do not require this measure"

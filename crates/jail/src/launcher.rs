@@ -100,7 +100,11 @@ impl Launcher {
         self.start(spec, None).map(|(_, enforcement)| enforcement)
     }
 
-    fn start(&self, spec: &Spec, command: Option<(&Command, &Stdio)>) -> Result<(Sandbox, Enforcement), JailError> {
+    fn start(
+        &self,
+        spec: &Spec,
+        command: Option<(&Command, &Stdio)>,
+    ) -> Result<(Sandbox, Enforcement), JailError> {
         spec.check()?;
         spec.check_network(self.network.is_some())?;
         let group = Group::make(&spec.limits).map(Arc::new);
@@ -134,7 +138,12 @@ impl Launcher {
     }
 
     /// Starts the helper and tells it what to do.
-    fn spawn(&self, start: &Start, stdio: Option<&Stdio>, group: Option<Arc<Group>>) -> Result<Sandbox, JailError> {
+    fn spawn(
+        &self,
+        start: &Start,
+        stdio: Option<&Stdio>,
+        group: Option<Arc<Group>>,
+    ) -> Result<Sandbox, JailError> {
         let (channel, theirs) = channel_pair()?;
         // Nothing is inherited but the channel. The helper closes what others have left open.
         let helper = std::process::Command::new(&self.helper)
@@ -176,7 +185,9 @@ impl Sandbox {
     fn wait_until_ready(&mut self, mode: Mode) -> Result<Result<Enforcement, Failure>, JailError> {
         loop {
             match receive::<Report>(&self.channel) {
-                Ok(Some((Report::Cloned { pid }, _))) if mode != Mode::Plain => self.init.pid = Pid::from_raw(pid),
+                Ok(Some((Report::Cloned { pid }, _))) if mode != Mode::Plain => {
+                    self.init.pid = Pid::from_raw(pid)
+                }
                 Ok(Some((Report::Cloned { .. }, _))) => {}
                 Ok(Some((Report::Ready(enforcement), _))) => return Ok(Ok(enforcement)),
                 Ok(Some((Report::Failed(failure), _))) => return Ok(Err(failure)),
@@ -226,7 +237,9 @@ pub(crate) fn explain(failure: Failure, command: Option<&Command>) -> JailError 
             JailError::WorkingDirectory { cwd, cause: error(number) }
         }
         Failure::Program { error: libc::ENOENT } => JailError::ProgramNotFound { program: program() },
-        Failure::Program { error: number } => JailError::NotExecutable { program: program(), cause: error(number) },
+        Failure::Program { error: number } => {
+            JailError::NotExecutable { program: program(), cause: error(number) }
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -97,12 +97,22 @@ pub(crate) enum Report {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) enum Failure {
     /// The kernel does not allow this mode.
-    ModeRefused { step: String, error: i32 },
-    SetUp { step: String, error: i32 },
+    ModeRefused {
+        step: String,
+        error: i32,
+    },
+    SetUp {
+        step: String,
+        error: i32,
+    },
     Unavailable(Enforced),
     Invalid(String),
-    WorkingDirectory { error: i32 },
-    Program { error: i32 },
+    WorkingDirectory {
+        error: i32,
+    },
+    Program {
+        error: i32,
+    },
 }
 
 /// Writes one frame.
@@ -210,7 +220,8 @@ mod tests {
         let (ours, theirs) = pair();
         drop(ours);
         assert!(receive::<Control>(&theirs).unwrap().is_none());
-        for broken in [&[5, 0, 0, 0, 1][..], &[0xff, 0xff, 0xff, 0xff][..], &[1, 0][..], &[1, 0, 0, 0, 9][..]] {
+        for broken in [&[5, 0, 0, 0, 1][..], &[0xff, 0xff, 0xff, 0xff][..], &[1, 0][..], &[1, 0, 0, 0, 9][..]]
+        {
             let (ours, theirs) = pair();
             rustix::io::write(&ours, broken).unwrap();
             drop(ours);

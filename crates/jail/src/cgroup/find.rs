@@ -51,7 +51,8 @@ pub(super) fn parents(
         let version = if controllers.is_empty() { Version::Two } else { Version::One };
         let Some(dir) = directory(mounts, version, controllers, path) else { continue };
         for controller in Controller::ALL {
-            let has = |list: &str, separator: char| list.split(separator).any(|name| name == controller.name());
+            let has =
+                |list: &str, separator: char| list.split(separator).any(|name| name == controller.name());
             let parents = found.entry(controller).or_default();
             match version {
                 Version::One if has(controllers, ',') => parents.push(Parent { version, dir: dir.clone() }),
@@ -59,7 +60,8 @@ pub(super) fn parents(
                 // Groups with controllers cannot be below one with processes, so they are made beside the caller's own.
                 Version::Two => {
                     let candidates = dir.parent().into_iter().chain([dir.as_path()]);
-                    let candidates = candidates.filter(|dir| enabled(dir).is_some_and(|list| has(list.trim(), ' ')));
+                    let candidates =
+                        candidates.filter(|dir| enabled(dir).is_some_and(|list| has(list.trim(), ' ')));
                     parents.extend(candidates.map(|dir| Parent { version, dir: dir.to_owned() }));
                 }
             }
@@ -73,7 +75,9 @@ pub(super) fn parents(
 fn directory(mounts: &str, version: Version, controllers: &str, path: &str) -> Option<PathBuf> {
     let is_wanted = |kind: &str, options: &str| match version {
         Version::Two => kind == "cgroup2",
-        Version::One => kind == "cgroup" && controllers.split(',').all(|name| options.split(',').any(|one| one == name)),
+        Version::One => {
+            kind == "cgroup" && controllers.split(',').all(|name| options.split(',').any(|one| one == name))
+        }
     };
     mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;

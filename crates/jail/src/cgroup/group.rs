@@ -41,7 +41,11 @@ impl Group {
         let name = format!("{PREFIX}{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut group = Self { dirs: BTreeMap::new(), limits: Grouped::default() };
         for (controller, values) in wanted {
-            let made = parents.get(&controller).into_iter().flatten().find_map(|parent| group.limit(parent, &name, &values).ok());
+            let made = parents
+                .get(&controller)
+                .into_iter()
+                .flatten()
+                .find_map(|parent| group.limit(parent, &name, &values).ok());
             if made.is_some() {
                 match controller {
                     Controller::Cpu => group.limits.cpu = true,
@@ -151,7 +155,8 @@ fn wanted(limits: &Limits) -> BTreeMap<Controller, Values> {
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
         if owner.is_some_and(|owner| !Path::new("/proc").join(owner.to_string()).exists()) {
             // It may be another user's.
             let _ = fs::remove_dir(entry.path());
@@ -165,7 +170,8 @@ mod tests {
 
     #[test]
     fn limits_are_written_as_the_kernel_wants_them() {
-        let limits = Limits { memory: Some(1 << 20), cpu_milli: Some(1500), processes: Some(7), ..Limits::default() };
+        let limits =
+            Limits { memory: Some(1 << 20), cpu_milli: Some(1500), processes: Some(7), ..Limits::default() };
         let wanted = wanted(&limits);
         assert_eq!(wanted[&Controller::Memory].two[0], ("memory.max", "1048576".to_owned()));
         assert_eq!(wanted[&Controller::Cpu].two[0], ("cpu.max", "150000 100000".to_owned()));

@@ -46,7 +46,9 @@ fn take_channel() -> Result<OwnedFd, Errno> {
 
 fn launch(start: Start, fds: Vec<OwnedFd>, channel: &OwnedFd) -> Result<(), Failure> {
     let mut fds = fds.into_iter();
-    let mut next = || fds.next().ok_or(Failure::SetUp { step: "receive the descriptors".to_owned(), error: libc::EBADF });
+    let mut next = || {
+        fds.next().ok_or(Failure::SetUp { step: "receive the descriptors".to_owned(), error: libc::EBADF })
+    };
     let stdio = match &start.command {
         Some(_) => Some([next()?, next()?, next()?]),
         None => None,
@@ -78,7 +80,8 @@ fn launch(start: Start, fds: Vec<OwnedFd>, channel: &OwnedFd) -> Result<(), Fail
 fn enter_network(user: Option<OwnedFd>, network: Option<OwnedFd>) -> Result<(), StepFailed> {
     if let Some(user) = user {
         let kind = Some(LinkNameSpaceType::User);
-        move_into_link_name_space(user.as_fd(), kind).step(|| "enter the network's user namespace".to_owned())?;
+        move_into_link_name_space(user.as_fd(), kind)
+            .step(|| "enter the network's user namespace".to_owned())?;
     }
     if let Some(network) = network {
         let kind = Some(LinkNameSpaceType::Network);
@@ -97,8 +100,9 @@ fn clone(sandbox: impl FnOnce(OwnedFd) -> Sandbox, mode: Mode, channel: &OwnedFd
         })?),
         _ => None,
     };
-    let (release, released) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map(|(read, write)| (write, read)).step(|| "make a pipe".to_owned())?;
+    let (release, released) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map(|(read, write)| (write, read))
+        .step(|| "make a pipe".to_owned())?;
     let mut flags = libc::CLONE_PARENT
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID

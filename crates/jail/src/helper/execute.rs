@@ -46,9 +46,14 @@ pub(super) struct Surroundings<'a> {
 }
 
 /// Starts the program of a command. When this returns, it runs.
-pub(super) fn start(command: &Command, stdio: [OwnedFd; 3], around: &Surroundings<'_>) -> Result<Pid, Failure> {
+pub(super) fn start(
+    command: &Command,
+    stdio: [OwnedFd; 3],
+    around: &Surroundings<'_>,
+) -> Result<Pid, Failure> {
     let program = Program::plan(command, around).map_err(|_| Failure::Invalid("a zero byte".to_owned()))?;
-    let set_up = |error: Errno| Failure::SetUp { step: "start the command".to_owned(), error: error.raw_os_error() };
+    let set_up =
+        |error: Errno| Failure::SetUp { step: "start the command".to_owned(), error: error.raw_os_error() };
     let (report, reporter) = pipe_with(PipeFlags::CLOEXEC).map_err(set_up)?;
     // SAFETY: the helper and everything it forks have one thread.
     let Some(pid) = unsafe { fork() }.map_err(set_up)? else {
@@ -118,7 +123,12 @@ impl Program {
     }
 
     /// Executes the program; what it returns is why it could not.
-    fn become_it(&self, command: &Command, stdio: &[OwnedFd; 3], around: &Surroundings<'_>) -> (Stage, Errno) {
+    fn become_it(
+        &self,
+        command: &Command,
+        stdio: &[OwnedFd; 3],
+        around: &Surroundings<'_>,
+    ) -> (Stage, Errno) {
         if let Err(error) = prepare(command, stdio, around.restrictions) {
             return (Stage::SetUp, error);
         }
@@ -167,7 +177,11 @@ fn candidates(name: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
 
 /// Makes this process what a program expects: a session of its own, its standard streams and nothing else that is open, all
 /// signals as usual.
-fn prepare(command: &Command, stdio: &[OwnedFd; 3], restrictions: Option<&Restrictions>) -> Result<(), Errno> {
+fn prepare(
+    command: &Command,
+    stdio: &[OwnedFd; 3],
+    restrictions: Option<&Restrictions>,
+) -> Result<(), Errno> {
     setsid()?;
     if restrictions.is_some() {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -44,8 +44,9 @@ pub(super) fn run(sandbox: Sandbox) {
 
 /// A process without namespaces.
 pub(super) fn run_plain(sandbox: Sandbox) {
-    let outcome = plain::set_up(&sandbox)
-        .map(|plain::Plain { enforcement, restrictions, paths }| (enforcement, Some(restrictions), Some(paths)));
+    let outcome = plain::set_up(&sandbox).map(|plain::Plain { enforcement, restrictions, paths }| {
+        (enforcement, Some(restrictions), Some(paths))
+    });
     serve(sandbox, outcome);
 }
 
@@ -106,7 +107,11 @@ fn namespaces(sandbox: &Sandbox, enforcement: &mut Enforcement) {
             "user namespace with the same users; no capability of the host",
         ),
         Mode::Namespaces => {
-            enforcement.record(Measure::UserNamespace, State::Enforced, "user namespace with the caller alone");
+            enforcement.record(
+                Measure::UserNamespace,
+                State::Enforced,
+                "user namespace with the caller alone",
+            );
         }
         Mode::NoUserNamespace | Mode::Plain => enforcement.record(
             Measure::UserNamespace,
@@ -126,14 +131,20 @@ fn namespaces(sandbox: &Sandbox, enforcement: &mut Enforcement) {
     }
     match spec.network {
         Network::Off => match loopback::up() {
-            Ok(()) => enforcement.record(Measure::Network, State::Enforced, "network namespace with loopback alone"),
+            Ok(()) => {
+                enforcement.record(Measure::Network, State::Enforced, "network namespace with loopback alone")
+            }
             Err(error) => {
                 let detail = format!("network namespace; loopback could not be brought up: {error}");
                 enforcement.record(Measure::Network, State::Degraded, detail);
             }
         },
-        Network::Host => enforcement.record(Measure::Network, State::Enforced, "the host's network, as specified"),
-        Network::Namespace => enforcement.record(Measure::Network, State::Enforced, "the given network namespace"),
+        Network::Host => {
+            enforcement.record(Measure::Network, State::Enforced, "the host's network, as specified")
+        }
+        Network::Namespace => {
+            enforcement.record(Measure::Network, State::Enforced, "the given network namespace")
+        }
     }
 }
 

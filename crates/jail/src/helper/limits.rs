@@ -91,9 +91,10 @@ fn processes(sandbox: &Sandbox, enforcement: &mut Enforcement) {
     let counts_itself = sandbox.start.mode == Mode::Namespaces && kernel >= OWN_PROCESS_COUNT;
     let (state, detail) = match (set(Resource::Nproc, limit.into()), counts_itself) {
         (false, _) => (State::Unavailable, "no pids cgroup can be made here"),
-        (true, _) if sandbox.as_root => {
-            (State::Unavailable, "no pids cgroup can be made here, and the kernel does not limit root otherwise")
-        }
+        (true, _) if sandbox.as_root => (
+            State::Unavailable,
+            "no pids cgroup can be made here, and the kernel does not limit root otherwise",
+        ),
         (true, true) => (State::Enforced, "processes of the user namespace"),
         (true, false) => (State::Degraded, "counted together with all processes of the user"),
     };

@@ -24,6 +24,6 @@ mod step;
 mod supervise;
 mod tree;
 
+pub(crate) use entry::HELPER_NAME;
 pub use entry::run_helper_if_requested;
 pub(crate) use limits::counts_processes;
-pub(crate) use entry::HELPER_NAME;

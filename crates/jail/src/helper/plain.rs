@@ -18,7 +18,18 @@ use crate::wire::Failure;
 const NO_NAMESPACES: &str = "namespaces are not allowed here";
 /// What programs read, besides what the specification shows.
 const SYSTEM: [&str; 12] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/etc", "/proc", "/sys",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/etc",
+    "/proc",
+    "/sys",
 ];
 const DEVICES: [&str; 7] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/shm"];
@@ -75,7 +86,9 @@ pub(super) fn set_up(sandbox: &Sandbox) -> Result<Plain, Failure> {
             State::Degraded,
             "no network namespace: internet sockets are refused, and so is loopback",
         ),
-        Network::Host | Network::Namespace => enforcement.record(Measure::Network, State::Enforced, "as specified"),
+        Network::Host | Network::Namespace => {
+            enforcement.record(Measure::Network, State::Enforced, "as specified")
+        }
     }
     let detail = "no pid namespace: descendants are found and killed one by one";
     enforcement.record(Measure::TreeEnds, State::Degraded, detail);
@@ -99,7 +112,9 @@ fn files(spec: &Spec) -> Result<(Paths, Vec<Allowed>), Failure> {
             }
             Mount::Overlay(overlay) => {
                 let at = overlay.target.display();
-                return Err(unavailable(&format!("without a mount namespace no overlay can be mounted at {at}")));
+                return Err(unavailable(&format!(
+                    "without a mount namespace no overlay can be mounted at {at}"
+                )));
             }
             Mount::Tmpfs(tmpfs) => {
                 let Some(scratch) = &spec.scratch else { continue };
@@ -127,20 +142,32 @@ fn unavailable(why: &str) -> Failure {
 impl Paths {
     /// The path of the host.
     fn on_host(&self, path: &Path) -> Option<PathBuf> {
-        let covering = self.mounts.iter().rev().find_map(|(target, source)| {
-            path.strip_prefix(target).ok().map(|rest| (source, rest))
-        });
-        covering.map(|(source, rest)| if rest.as_os_str().is_empty() { source.clone() } else { source.join(rest) })
+        let covering = self
+            .mounts
+            .iter()
+            .rev()
+            .find_map(|(target, source)| path.strip_prefix(target).ok().map(|rest| (source, rest)));
+        covering.map(
+            |(source, rest)| if rest.as_os_str().is_empty() { source.clone() } else { source.join(rest) },
+        )
     }
 
     /// What is different for a command.
-    pub fn surroundings<'a>(&self, command: &Command, restrictions: Option<&'a Restrictions>) -> Surroundings<'a> {
+    pub fn surroundings<'a>(
+        &self,
+        command: &Command,
+        restrictions: Option<&'a Restrictions>,
+    ) -> Surroundings<'a> {
         let cwd = self.on_host(&command.cwd).unwrap_or_else(|| command.cwd.clone());
         let translated = |name: &'static str| {
             let value = command.env.get(name)?;
             Some((name, self.on_host(Path::new(value))?))
         };
-        Surroundings { cwd, variables: DIRECTORIES.into_iter().filter_map(translated).collect(), restrictions }
+        Surroundings {
+            cwd,
+            variables: DIRECTORIES.into_iter().filter_map(translated).collect(),
+            restrictions,
+        }
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) fn drop_privileges(spec: &Spec, enforcement: &mut Enforcement) -> Res
     capabilities::drop_all(spec.file_capabilities).map_err(|error| failed("drop capabilities", error))?;
     let detail = match spec.file_capabilities {
         FileCapabilities::None => "no capabilities",
-        FileCapabilities::All => "chown, dac_override, fowner and fsetid over files of the sandbox, as specified",
+        FileCapabilities::All => {
+            "chown, dac_override, fowner and fsetid over files of the sandbox, as specified"
+        }
     };
     enforcement.record(Measure::Capabilities, State::Enforced, detail);
     Ok(())
@@ -64,7 +66,8 @@ impl Restrictions {
                 None
             }
             Some(version) => {
-                let ruleset = ruleset(version, rules, no_tcp).map_err(|error| failed("make Landlock rules", error))?;
+                let ruleset =
+                    ruleset(version, rules, no_tcp).map_err(|error| failed("make Landlock rules", error))?;
                 let scopes = if version >= 6 { "with" } else { "without" };
                 let detail = format!("version {version}, {scopes} scopes for abstract sockets and signals");
                 enforcement.record(Measure::Landlock, State::Enforced, detail);

@@ -44,6 +44,12 @@ impl From<StepFailed> for Failure {
 fn refuses_mode(error: Errno) -> bool {
     matches!(
         error,
-        Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS | Errno::INVAL | Errno::USERS | Errno::OPNOTSUPP
+        Errno::PERM
+            | Errno::ACCESS
+            | Errno::NOSPC
+            | Errno::NOSYS
+            | Errno::INVAL
+            | Errno::USERS
+            | Errno::OPNOTSUPP
     )
 }

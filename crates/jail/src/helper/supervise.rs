@@ -54,7 +54,10 @@ pub(super) fn run(ready: &Ready, command: &Command, stdio: [OwnedFd; 3], channel
     if ready.scope == Scope::Descendants
         && let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
     {
-        return report(Report::Failed(Failure::SetUp { step: "adopt orphans".to_owned(), error: error.raw_os_error() }));
+        return report(Report::Failed(Failure::SetUp {
+            step: "adopt orphans".to_owned(),
+            error: error.raw_os_error(),
+        }));
     }
     let signals = match child_signals() {
         Ok(signals) => signals,
@@ -65,7 +68,11 @@ pub(super) fn run(ready: &Ready, command: &Command, stdio: [OwnedFd; 3], channel
     };
     let around = match &ready.paths {
         Some(paths) => paths.surroundings(command, ready.of_command.as_ref()),
-        None => Surroundings { cwd: command.cwd.clone(), variables: Vec::new(), restrictions: ready.of_command.as_ref() },
+        None => Surroundings {
+            cwd: command.cwd.clone(),
+            variables: Vec::new(),
+            restrictions: ready.of_command.as_ref(),
+        },
     };
     let child = match execute::start(command, stdio, &around) {
         Ok(child) => child,
@@ -124,8 +131,10 @@ impl Watched<'_> {
     /// Waits for a message, a child or a time, and returns what there is to read. `None` if polling fails.
     fn poll(&mut self, until: Option<Instant>) -> Option<[bool; 2]> {
         let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
-        let mut fds =
-            [PollFd::new(self.channel, PollFlags::IN), PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN)];
+        let mut fds = [
+            PollFd::new(self.channel, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
+        ];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return None,

@@ -114,8 +114,7 @@ impl Ruleset {
     pub fn allow(&self, place: impl AsFd, is_dir: bool, access: Access) -> Result<(), Errno> {
         const PATH_BENEATH: u32 = 1;
         let of_kind = if is_dir { self.handled.files } else { self.handled.files & OF_FILES };
-        let rule =
-            PathBeneath { allowed: rights(access) & of_kind, parent: place.as_fd().as_raw_fd() };
+        let rule = PathBeneath { allowed: rights(access) & of_kind, parent: place.as_fd().as_raw_fd() };
         // SAFETY: `rule` is what the kernel expects for a rule of this kind.
         check(unsafe {
             libc::syscall(

@@ -42,9 +42,8 @@ pub(crate) unsafe fn fork_with(flags: libc::c_int) -> Result<Option<Pid>, Errno>
         ..CloneArgs::default()
     };
     // SAFETY: the arguments describe a fork: no shared memory and no new stack. There is one thread, says the caller.
-    let pid = check(unsafe {
-        libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<CloneArgs>())
-    })?;
+    let pid =
+        check(unsafe { libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<CloneArgs>()) })?;
     Ok(i32::try_from(pid).ok().and_then(Pid::from_raw))
 }
 

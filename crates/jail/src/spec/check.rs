@@ -27,7 +27,10 @@ impl Spec {
             return refuse(format!("more than {MAX_MOUNTS} mounts"));
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        if self.hostname.is_empty() || self.hostname.len() > MAX_HOSTNAME || !self.hostname.bytes().all(is_name) {
+        if self.hostname.is_empty()
+            || self.hostname.len() > MAX_HOSTNAME
+            || !self.hostname.bytes().all(is_name)
+        {
             return refuse(format!("the host name {:?} is malformed", self.hostname));
         }
         match &self.root {
@@ -57,7 +60,12 @@ impl Spec {
         if limits.memory.is_some_and(|bytes| bytes < MIN_MEMORY) {
             return refuse(format!("less than {MIN_MEMORY} bytes of memory"));
         }
-        let zero = [limits.cpu_seconds, limits.open_files, limits.processes.map(u64::from), limits.cpu_milli.map(u64::from)];
+        let zero = [
+            limits.cpu_seconds,
+            limits.open_files,
+            limits.processes.map(u64::from),
+            limits.cpu_milli.map(u64::from),
+        ];
         if zero.contains(&Some(0)) {
             return refuse("a limit is zero");
         }
@@ -129,7 +137,12 @@ fn layers(overlay: &Overlay) -> Result<(), JailError> {
     if overlay.readonly && overlay.upper.is_none() && overlay.lowers.len() < 2 {
         return refuse(format!("the overlay at {at} has one layer: bind it read-only"));
     }
-    overlay.lowers.iter().chain(&overlay.upper).chain(&overlay.work).try_for_each(|path| on_host("layer", path))
+    overlay
+        .lowers
+        .iter()
+        .chain(&overlay.upper)
+        .chain(&overlay.work)
+        .try_for_each(|path| on_host("layer", path))
 }
 
 fn on_host(what: &str, path: &Path) -> Result<(), JailError> {
@@ -174,8 +187,13 @@ mod tests {
 
     #[test]
     fn paths_are_absolute_and_do_not_climb() {
-        for (source, target) in [("a", "/w"), ("/a/../b", "/w"), ("/a", "w"), ("/a", "/w/../etc"), ("/a", "/"), ("/a\0", "/w")] {
-            assert!(Spec::new().mount(Bind::readonly(source, target)).check().is_err(), "{source:?} {target:?}");
+        for (source, target) in
+            [("a", "/w"), ("/a/../b", "/w"), ("/a", "w"), ("/a", "/w/../etc"), ("/a", "/"), ("/a\0", "/w")]
+        {
+            assert!(
+                Spec::new().mount(Bind::readonly(source, target)).check().is_err(),
+                "{source:?} {target:?}"
+            );
         }
         assert!(Command::new(["x"]).cwd("relative").check(false).is_err());
         assert!(Command::new(["x"]).cwd("/a/../b").check(false).is_err());
@@ -193,7 +211,10 @@ mod tests {
             assert!(Spec::new().mount(overlay.clone()).check().is_err(), "{overlay:?}");
         }
         let two = vec!["/a".into(), "/b".into()];
-        Spec::new().mount(Overlay { lowers: two, upper: None, work: None, readonly: true, ..overlay() }).check().unwrap();
+        Spec::new()
+            .mount(Overlay { lowers: two, upper: None, work: None, readonly: true, ..overlay() })
+            .check()
+            .unwrap();
     }
 
     #[test]

@@ -8,7 +8,9 @@ const EAFNOSUPPORT: i32 = libc::EAFNOSUPPORT;
 
 /// The error of a system call in a sandbox; 0 if it succeeds.
 fn error_of(place: &Place, number: i64, arguments: &str) -> i32 {
-    let script = format!("perl -e '$! = 0; my $r = syscall({number}{arguments}); print $r < 0 ? $!+0 : 0'");
+    let script = format!(
+        "perl -e 'my @call = ({number}{arguments}); my $r = syscall(shift @call, @call); print $r < 0 ? $!+0 : 0'"
+    );
     place.run(&script).text().parse().unwrap()
 }
 

@@ -163,7 +163,10 @@ pub fn repeat(test: &str, change: impl FnOnce(&mut process::Command)) {
     let test = test.split_once("::").unwrap().1;
     let (dir, program, helper) = copies();
     let mut command = process::Command::new(program);
-    command.args(["--exact", test, "--nocapture"]).env(HELPER, helper).env("TMPDIR", dir.path().join("tmp"));
+    command
+        .args(["--exact", test, "--nocapture", "--include-ignored"])
+        .env(HELPER, helper)
+        .env("TMPDIR", dir.path().join("tmp"));
     command.env_remove("NEXTEST").current_dir("/");
     change(&mut command);
     let output = command.output().unwrap();

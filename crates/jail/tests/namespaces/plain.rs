@@ -8,17 +8,17 @@ use agentiso_jail::{Bind, End, JailError, Measure, Overlay, State};
 
 use crate::place::{Place, USER, launcher, processes_with, repeat, run, sh, start};
 
-/// Repeats a test where nobody may make namespaces: below a user namespace with the limit 0 for them.
-fn repeat_without_namespaces(test: &str) {
+/// Repeats a test as `inside` where nobody may make user namespaces: below one with the limit 0 for them.
+fn repeat_without_user_namespaces(test: &str, inside: u32) {
     repeat(test, |command| {
         // SAFETY: the child has one thread, and only makes system calls and writes files.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 let user = rustix::process::geteuid().as_raw();
                 rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER)?;
                 fs::write("/proc/self/setgroups", "deny")?;
-                fs::write("/proc/self/gid_map", format!("{USER} {user} 1"))?;
-                fs::write("/proc/self/uid_map", format!("{USER} {user} 1"))?;
+                fs::write("/proc/self/gid_map", format!("{inside} {user} 1"))?;
+                fs::write("/proc/self/uid_map", format!("{inside} {user} 1"))?;
                 fs::write("/proc/sys/user/max_user_namespaces", "0")
             });
         }
@@ -38,10 +38,31 @@ macro_rules! without_namespaces {
 
             #[test]
             fn where_namespaces_are_refused() {
-                repeat_without_namespaces(concat!(module_path!(), "::there"));
+                repeat_without_user_namespaces(concat!(module_path!(), "::there"), USER);
             }
         }
     };
+}
+
+#[test]
+#[ignore = "runs as root where user namespaces are refused"]
+fn root_without_user_namespaces() {
+    let place = Place::new();
+    let enforcement = launcher().probe(&place.spec()).unwrap();
+    let incomplete: Vec<_> =
+        enforcement.measures().iter().filter(|one| one.state != State::Enforced).collect();
+    assert_eq!(
+        incomplete.iter().map(|one| one.measure).collect::<Vec<_>>(),
+        [Measure::UserNamespace],
+        "{incomplete:?}"
+    );
+    let script = "grep CapBnd /proc/self/status | cut -f2; ls -d /root 2>/dev/null; (mount -t tmpfs x /tmp) 2>/dev/null || echo refused";
+    assert_eq!(run(&place.spec(), &sh(script)).text(), "0000000000000000\nrefused");
+}
+
+#[test]
+fn root_makes_the_other_namespaces_without_a_user_namespace() {
+    repeat_without_user_namespaces("namespaces::plain::root_without_user_namespaces", 0);
 }
 
 without_namespaces! {

@@ -102,7 +102,8 @@ fn passwd(spec: &Spec) -> String {
     let group = rustix::process::getegid().as_raw();
     let home = spec.home.display();
     let root_home = if user == 0 { home.to_string() } else { "/".to_owned() };
-    let mut text = format!("root:x:0:0:root:{root_home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
+    let mut text =
+        format!("root:x:0:0:root:{root_home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n");
     if user != 0 && user != 65534 {
         text.push_str(&format!("agent:x:{user}:{group}:agent:{home}:/bin/sh\n"));
     }

@@ -58,8 +58,11 @@ pub(super) fn enter(spec: &Spec, enforcement: &mut Enforcement) -> Result<View, 
         Root::Host | Root::Directory(_) => empty("0755", ROOT_SIZE).first_step("mount an empty root")?,
     };
     let entries = root::prepare(spec)?;
-    let prepared: Vec<(&Path, Prepared)> =
-        spec.mounts.iter().map(|mount| prepare(mount).map(|done| (mount.target(), done))).collect::<Result<_, _>>()?;
+    let prepared: Vec<(&Path, Prepared)> = spec
+        .mounts
+        .iter()
+        .map(|mount| prepare(mount).map(|done| (mount.target(), done)))
+        .collect::<Result<_, _>>()?;
     leave_host(&new_root)?;
     let mut points = Points::default();
     if !matches!(&spec.root, Root::Overlay(overlay) if overlay.readonly) {
@@ -126,7 +129,8 @@ fn install(
         }
         Prepared::Proc(None) => {
             points.directory(target).step(doing)?;
-            let detail = "/proc is empty: the host's own is covered in part, so the kernel does not allow a new one";
+            let detail =
+                "/proc is empty: the host's own is covered in part, so the kernel does not allow a new one";
             enforcement.record(Measure::Proc, State::Unavailable, detail);
         }
     }
@@ -160,7 +164,6 @@ fn leave_host(new_root: &OwnedFd) -> Result<(), StepFailed> {
     unmount(".", UnmountFlags::DETACH).step(|| "leave the host's root".to_owned())?;
     rustix::process::chdir("/").step(|| "enter its root".to_owned())
 }
-
 
 fn rules(spec: &Spec, has_proc: bool) -> Vec<Allowed> {
     let root = match &spec.root {

@@ -54,7 +54,9 @@ fn host(spec: &Spec) -> Result<Vec<Entry>, StepFailed> {
 fn directory(path: &Path) -> Result<Vec<Entry>, StepFailed> {
     let doing = || format!("show {} as root", path.display());
     let names = fs::read_dir(path)
-        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<BTreeSet<_>>>())
+        .and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<BTreeSet<_>>>()
+        })
         .map_err(errno)
         .step(doing)?;
     let mut entries: Vec<Entry> = OWN.iter().map(|path| Entry::Directory(path.into())).collect();
@@ -95,7 +97,9 @@ impl Entry {
                 let parent = at.parent().map_or(Ok(()), |parent| points.directory(parent).map(drop));
                 parent.and_then(|()| symlinkat(&to, CWD, &at)).step(|| format!("make {}", at.display()))
             }
-            Self::File { at, content } => write(points, &at, &content).step(|| format!("write {}", at.display())),
+            Self::File { at, content } => {
+                write(points, &at, &content).step(|| format!("write {}", at.display()))
+            }
             Self::Directory(at) => points.directory(&at).map(drop).step(|| format!("make {}", at.display())),
         }
     }

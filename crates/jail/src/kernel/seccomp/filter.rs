@@ -53,7 +53,8 @@ impl Filter {
         for (number, rule) in rules {
             let block = rule.block();
             // Blocks are shorter than 256 instructions, and numbers of system calls are small.
-            let (number, length) = (u32::try_from(*number).unwrap_or(u32::MAX), u8::try_from(block.len()).unwrap_or(u8::MAX));
+            let (number, length) =
+                (u32::try_from(*number).unwrap_or(u32::MAX), u8::try_from(block.len()).unwrap_or(u8::MAX));
             program.push(jump(JUMP_IF_EQUAL, number, 0, length));
             program.extend(block);
         }
@@ -69,7 +70,8 @@ impl Filter {
             filter: self.program.as_ptr().cast_mut(),
         };
         // SAFETY: the kernel copies the program, which lives until the call returns.
-        check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0u32, &raw const program) }).map(drop)
+        check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0u32, &raw const program) })
+            .map(drop)
     }
 }
 
@@ -132,7 +134,12 @@ pub(super) mod tests {
     use super::*;
 
     /// What a filter answers: `Ok` to allow.
-    pub(in super::super) fn answer(filter: &Filter, architecture: u32, number: u32, arguments: [u64; 6]) -> Result<(), Errno> {
+    pub(in super::super) fn answer(
+        filter: &Filter,
+        architecture: u32,
+        number: u32,
+        arguments: [u64; 6],
+    ) -> Result<(), Errno> {
         let mut data = Vec::new();
         data.extend(number.to_le_bytes());
         data.extend(architecture.to_le_bytes());
@@ -166,10 +173,19 @@ pub(super) mod tests {
             (1, Rule::Fail(Errno::PERM)),
             (2, Rule::FailIfAnyBit { argument: 0, bits: 0b110, error: Errno::ACCESS }),
             (3, Rule::FailIfOneOf { argument: 1, values: &[7, 9], error: Errno::PERM }),
-            (4, Rule::AllowOnly { argument: 0, values: &[1, 2], pairs: &[(16, 2, 0)], error: Errno::AFNOSUPPORT }),
+            (
+                4,
+                Rule::AllowOnly {
+                    argument: 0,
+                    values: &[1, 2],
+                    pairs: &[(16, 2, 0)],
+                    error: Errno::AFNOSUPPORT,
+                },
+            ),
         ];
         let filter = Filter::new(100, &rules);
-        let ask = |number, first, second, third| answer(&filter, HERE, number, [first, second, third, 0, 0, 0]);
+        let ask =
+            |number, first, second, third| answer(&filter, HERE, number, [first, second, third, 0, 0, 0]);
         assert_eq!(ask(0, 0, 0, 0), Ok(()));
         assert_eq!(ask(1, 0, 0, 0), Err(Errno::PERM));
         assert_eq!((ask(2, 1, 0, 0), ask(2, 4, 0, 0)), (Ok(()), Err(Errno::ACCESS)));

@@ -158,10 +158,26 @@ mod tests {
     #[test]
     fn what_programs_need_is_allowed() {
         let needed = [
-            libc::SYS_read, libc::SYS_openat, libc::SYS_openat2, libc::SYS_execve, libc::SYS_mmap, libc::SYS_futex,
-            libc::SYS_rename, libc::SYS_statx, libc::SYS_memfd_create, libc::SYS_copy_file_range, libc::SYS_prctl,
-            libc::SYS_seccomp, libc::SYS_rseq, libc::SYS_pidfd_open, libc::SYS_inotify_init1, libc::SYS_setsid,
-            libc::SYS_landlock_create_ruleset, libc::SYS_mknod, libc::SYS_setxattr, libc::SYS_sched_setaffinity,
+            libc::SYS_read,
+            libc::SYS_openat,
+            libc::SYS_openat2,
+            libc::SYS_execve,
+            libc::SYS_mmap,
+            libc::SYS_futex,
+            libc::SYS_rename,
+            libc::SYS_statx,
+            libc::SYS_memfd_create,
+            libc::SYS_copy_file_range,
+            libc::SYS_prctl,
+            libc::SYS_seccomp,
+            libc::SYS_rseq,
+            libc::SYS_pidfd_open,
+            libc::SYS_inotify_init1,
+            libc::SYS_setsid,
+            libc::SYS_landlock_create_ruleset,
+            libc::SYS_mknod,
+            libc::SYS_setxattr,
+            libc::SYS_sched_setaffinity,
         ];
         for number in needed {
             assert_eq!(ask(Sockets::Internet, number, [0; 3]), Ok(()), "{number}");
