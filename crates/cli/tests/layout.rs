@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/diff", &["core"]),
     ("crates/disks", &["core"]),
     ("crates/images", &["blocking", "core"]),
+    ("crates/jail", &["core"]),
     ("crates/meta", &["blocking", "core"]),
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
