@@ -9,7 +9,7 @@ use std::process::Command;
 use agentiso_mounts::{By, IngestOptions, MountError, MountRequest, MountState, Running};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::operations::{self, Op};
+use crate::ops::{self, Op};
 use crate::server::{mount, mounts, unmount, with_fuse};
 use crate::support::*;
 
@@ -105,14 +105,14 @@ fn a_mount_behaves_like_a_plain_directory() {
 fn compared() {
     let place = Place::new();
     let source = place.path("source");
-    operations::start(&source);
+    ops::start(&source);
     let tree = place.import(&source);
     let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
     runner
-        .run(&proptest::collection::vec(operations::op(), 1..60), |ops| {
+        .run(&proptest::collection::vec(ops::op(), 1..60), |ops| {
             let plain = place.path("plain");
             let _ = fs::remove_dir_all(&plain);
-            operations::start(&plain);
+            ops::start(&plain);
             let info = mount(&place, tree, "point", By::Fuse);
             let results = |root: &Path| -> Vec<_> { ops.iter().map(|op: &Op| op.apply(root)).collect() };
             let (expected, found) = (results(&plain), results(&info.point));
