@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use agentiso_mounts::{
-    By, Enter, IngestOptions, Kind, LayoutOptions, Launcher, Layouts, MountRequest, Mounts, Support, WorkDir,
+    By, Enter, IngestOptions, Kind, Launcher, LayoutOptions, Layouts, MountRequest, Mounts, Support, WorkDir,
     WorkDirOptions, WorkDirs, enter,
 };
 use agentiso_store::{ImportOptions, Options, Root, Store, TreeId, import_directory};
@@ -105,7 +105,8 @@ fn compared(bench: &Bench, tree: TreeId) {
     fs::create_dir(&point).unwrap();
     let launcher = Launcher { program: std::env::current_exe().unwrap(), arguments: vec!["serve".into()] };
     let mounts = Mounts::open(&bench.base.join("mounts"), &bench.dirs, launcher).unwrap();
-    let request = |by| MountRequest { tree, point: point.clone(), label: String::new(), read_only: false, by };
+    let request =
+        |by| MountRequest { tree, point: point.clone(), label: String::new(), read_only: false, by };
     let fuse = match bench.dirs.support().fuse() {
         Ok(()) => {
             let (elapsed, info) = timed(|| mounts.mount(&request(By::Fuse)).unwrap());
@@ -126,8 +127,14 @@ fn compared(bench: &Bench, tree: TreeId) {
         ("read all files", "tar -cf - --exclude=.git . | cat > /dev/null"),
         ("git clone, local", "rm -rf ../clone; git clone -q . \"$CLONE\"; rm -rf \"$CLONE\""),
         ("write 1000 files", "mkdir new; for i in $(seq 1000); do echo $i > new/$i; done"),
-        ("rename 1000 files", "for i in $(seq 20); do for f in new/*; do :; done; done; cd new; perl -e 'rename $_, \"x$_\" for 1..1000'"),
-        ("rename a directory of 100 files", "perl -e 'rename \"dir-1\", \"renamed\" or exit 0'; ls renamed > /dev/null 2>&1 || mv dir-1 renamed"),
+        (
+            "rename 1000 files",
+            "for i in $(seq 20); do for f in new/*; do :; done; done; cd new; perl -e 'rename $_, \"x$_\" for 1..1000'",
+        ),
+        (
+            "rename a directory of 100 files",
+            "perl -e 'rename \"dir-1\", \"renamed\" or exit 0'; ls renamed > /dev/null 2>&1 || mv dir-1 renamed",
+        ),
         ("rm -rf of half", "rm -rf dir-*[02468]"),
     ];
     println!("{:<36} {:>12} {:>12} {:>12}", "", "plain", "overlay", "FUSE");
@@ -196,7 +203,8 @@ fn run(bench: &Bench, workdir: &WorkDir, words: &[&str]) {
 }
 
 fn sh(directory: &Path, script: &str) -> bool {
-    let status = Command::new("sh").args(["-ec", script]).current_dir(directory).stdout(Stdio::null()).status();
+    let status =
+        Command::new("sh").args(["-ec", script]).current_dir(directory).stdout(Stdio::null()).status();
     status.unwrap().success()
 }
 

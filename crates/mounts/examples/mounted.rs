@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use agentiso_mounts::{
-    By, IngestOptions, LayoutOptions, Launcher, Layouts, MountRequest, Mounts, Support, WorkDirs, serve_mount,
+    By, IngestOptions, Launcher, LayoutOptions, Layouts, MountRequest, Mounts, Support, WorkDirs, serve_mount,
 };
 use agentiso_store::{ImportOptions, Options, Root, Store, import_directory};
 

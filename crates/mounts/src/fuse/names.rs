@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 
 use fuser::{FileAttr, Request};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat, openat,
-    renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat,
+    openat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -46,7 +46,12 @@ impl Overlaid {
     }
 
     /// Gives a new file to who asked for it, if the server may: it does when root serves.
-    pub(super) fn give(&self, request: &Request, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    pub(super) fn give(
+        &self,
+        request: &Request,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<(), Errno> {
         if !self.gives_files || (request.uid(), request.gid()) == self.owner {
             return Ok(());
         }

@@ -36,10 +36,12 @@ impl Op {
             Self::Append(path, len) => {
                 OpenOptions::new().append(true).open(at(path)).and_then(|mut file| file.write_all(&fill(len)))
             }
-            Self::WriteAt(path, offset) => OpenOptions::new().write(true).open(at(path)).and_then(|mut file| {
-                file.seek(SeekFrom::Start(*offset))?;
-                file.write_all(b"middle")
-            }),
+            Self::WriteAt(path, offset) => {
+                OpenOptions::new().write(true).open(at(path)).and_then(|mut file| {
+                    file.seek(SeekFrom::Start(*offset))?;
+                    file.write_all(b"middle")
+                })
+            }
             Self::Truncate(path, len) => {
                 OpenOptions::new().write(true).open(at(path)).and_then(|file| file.set_len(*len))
             }

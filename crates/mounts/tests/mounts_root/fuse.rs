@@ -35,9 +35,8 @@ fn used() {
     assert_eq!(fs::metadata(at("linked")).unwrap().ino(), fs::metadata(at("dir-0/file-0")).unwrap().ino());
     assert_eq!(fs::read_to_string(at("renamed/file-1")).unwrap().lines().count(), 2);
     // A checkpoint of the live mount.
-    let visitor = place.dirs.visit(&info.workdir).unwrap();
     let options = IngestOptions { running: Running::Unfrozen, ..IngestOptions::default() };
-    let live = visitor.ingest(&options).unwrap();
+    let live = mounts(&place).ingest(&info.point, &options).unwrap();
     assert!(live.is_consistent);
     assert_eq!(place.differences(place.import(&info.point), live.tree, true), Vec::<String>::new());
     let listed = mounts(&place).list().unwrap();
@@ -142,7 +141,8 @@ fn killed() {
     let pid = rustix::process::Pid::from_raw(info.server.unwrap() as i32).unwrap();
     let watch = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    rustix::event::poll(&mut [rustix::event::PollFd::new(&watch, rustix::event::PollFlags::IN)], None).unwrap();
+    rustix::event::poll(&mut [rustix::event::PollFd::new(&watch, rustix::event::PollFlags::IN)], None)
+        .unwrap();
     let listed = mounts(&place).list().unwrap();
     let states: Vec<_> = listed.iter().map(|info| (info.label.as_str(), info.state)).collect();
     assert_eq!(states, [("other", MountState::Live), ("point", MountState::Dead)]);
@@ -174,8 +174,13 @@ fn busy() {
         Command::new("cat").current_dir(&info.point).stdin(std::process::Stdio::piped()).spawn().unwrap();
     assert!(matches!(mounts(&place).unmount(&info.point, false), Err(MountError::Busy { .. })));
     assert!(info.point.join("dir-0").exists());
-    let request =
-        MountRequest { tree, point: info.point.clone(), label: String::new(), read_only: false, by: By::Fuse };
+    let request = MountRequest {
+        tree,
+        point: info.point.clone(),
+        label: String::new(),
+        read_only: false,
+        by: By::Fuse,
+    };
     assert!(matches!(mounts(&place).mount(&request), Err(MountError::Busy { .. })));
     drop(child.stdin.take());
     child.wait().unwrap();

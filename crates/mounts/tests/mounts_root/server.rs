@@ -68,11 +68,8 @@ pub fn with_fuse(test: &str) {
             .args([program.as_os_str(), node.as_os_str(), user.as_ref(), test.as_ref()])
             .output()
             .unwrap();
-        let text = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && text.contains("1 passed"), "as user {user}:\n{text}");
         std::fs::remove_file(&node).unwrap();
     }
