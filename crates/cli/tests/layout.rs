@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/images", &["blocking", "core"]),
     ("crates/jail", &["core"]),
     ("crates/meta", &["blocking", "core"]),
+    ("crates/mounts", &["core", "store"]),
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
     ("crates/secrets", &["core"]),
