@@ -34,11 +34,9 @@ pub enum ProtectionState {
     /// It is in force.
     Enforced,
     /// A part of it is in force.
-    Partial,
+    Degraded,
     /// The host does not offer it.
     Unavailable,
-    /// It was not asked for.
-    Off,
 }
 
 /// What a command used.
@@ -50,10 +48,4 @@ pub struct UsageReport {
     pub system_ms: u64,
     /// The largest memory of one process, in bytes.
     pub max_rss_bytes: u64,
-    /// Times that a process waited for the disk.
-    pub major_faults: u64,
-    /// Blocks read from disks.
-    pub blocks_read: u64,
-    /// Blocks written to disks.
-    pub blocks_written: u64,
 }

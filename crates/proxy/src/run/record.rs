@@ -1,0 +1,218 @@
+//! Carrying a command out, and recording what it changed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use agentiso_core::{Code, Failure};
+use agentiso_jail::Launcher;
+use agentiso_mounts::{
+    Access, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Support, WorkDir, WorkDirOptions, WorkDirs,
+};
+use agentiso_policy::command::Decision;
+use agentiso_vfs::{BeginUse, Note, Use, VaultInfo};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::child::{Live, attend, not_started, streams};
+use super::sandbox::{self, Files};
+use super::target::Target;
+use super::{Boundary, Stop, checkpoint, sweep};
+use crate::changes;
+use crate::envelope::{FileConflict, Outcome, ResultReport};
+use crate::request::Run;
+
+/// Where the files of a run are, while it runs.
+enum Directory {
+    /// A directory of its own, with what the command changes.
+    Own(Box<WorkDir>),
+    /// The layers of the tree: the command cannot change anything.
+    Shared(agentiso_mounts::Base),
+}
+
+impl Boundary<'_> {
+    /// Runs an allowed command.
+    pub(super) fn carry_out(
+        &self,
+        run: &Run,
+        target: Target,
+        decision: &Decision,
+        stdin: Option<File>,
+        result: &mut ResultReport,
+        live: &dyn Live,
+    ) -> Result<Outcome, Stop> {
+        let workspace = target.make(self.vaults, &result.command)?;
+        result.workspace = workspace.vault.name.clone();
+        result.fork = workspace.fork.clone();
+        result.checkpoint = checkpoint::take(self.vaults, run, decision, &workspace)?;
+        let id = Uuid::now_v7().to_string();
+        let vault = &workspace.vault;
+        self.note(vault, "proxy_exec_requested", result, &id);
+        let purpose: String = format!("run {id}: {}", result.command).chars().take(500).collect();
+        let using =
+            self.vaults.begin_use(&vault.id.to_string(), &BeginUse { directory: None, purpose })?;
+        let done = self.in_directory(run, decision, stdin, vault, using, &id, result, live);
+        if let Ok(outcome) = &done {
+            super::end(result, *outcome);
+        }
+        self.note(vault, "proxy_exec_completed", result, &id);
+        sweep::after_run(self.places);
+        done
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one run, which live for different times")]
+    fn in_directory(
+        &self,
+        run: &Run,
+        decision: &Decision,
+        stdin: Option<File>,
+        vault: &VaultInfo,
+        using: Use,
+        id: &str,
+        result: &mut ResultReport,
+        live: &dyn Live,
+    ) -> Result<Outcome, Stop> {
+        let directory = match self.directory(run, vault, &using) {
+            Ok(directory) => directory,
+            Err(failure) => {
+                self.vaults.end_use(using)?;
+                return Err(failure.into());
+            }
+        };
+        let ran = self.execute(run, decision, stdin, &directory, id, result, live);
+        // What a command changed before it was killed is recorded as well.
+        let recorded = self.keep_changes(directory, using, result);
+        let outcome = ran?;
+        recorded?;
+        Ok(outcome)
+    }
+
+    /// The directory for a command.
+    fn directory(&self, run: &Run, vault: &VaultInfo, using: &Use) -> Result<Directory, Failure> {
+        let store = self.vaults.store();
+        let layouts = Layouts::open(&self.places.layouts(), store, LayoutOptions::default())?;
+        let support = Support::probe(&self.places.work());
+        if run.readonly && support.overlay().is_ok() {
+            return Ok(Directory::Shared(layouts.base(using.base())?));
+        }
+        let work = WorkDirs::open(&self.places.work(), store, &layouts, &support)?;
+        let label = json!({ "kind": "run", "vault": vault.id.to_string(), "use": using.id().to_string() });
+        let options = WorkDirOptions { label: label.to_string(), kind: Kind::Auto };
+        Ok(Directory::Own(Box::new(work.create(using.base(), &options)?)))
+    }
+
+    fn execute(
+        &self,
+        run: &Run,
+        decision: &Decision,
+        stdin: Option<File>,
+        directory: &Directory,
+        id: &str,
+        result: &mut ResultReport,
+        live: &dyn Live,
+    ) -> Result<Outcome, Failure> {
+        let mountpoint = PathBuf::from(&result.mountpoint);
+        let files = directory.files(run.readonly);
+        let spec = sandbox::spec(&files, &mountpoint, decision);
+        let command = sandbox::command(run, result, &mountpoint, id);
+        let (theirs, ours) = streams(stdin, run.stdin)
+            .map_err(|error| Failure::new(Code::of_io(&error), format!("could not make pipes: {error}")))?;
+        let output = self.places.output();
+        create(&output)?;
+        let mut running = match Launcher::new().run(&spec, &command, theirs) {
+            Ok(running) => running,
+            Err(error) => return not_started(error, result),
+        };
+        result.enforcement = Some(sandbox::report(running.enforcement(), &spec, &files));
+        attend(&mut running, ours, &output, id, live, result)
+    }
+
+    /// Records what the command changed.
+    fn keep_changes(
+        &self,
+        directory: Directory,
+        mut using: Use,
+        result: &mut ResultReport,
+    ) -> Result<(), Failure> {
+        let Directory::Own(work) = directory else { return Ok(self.vaults.end_use(using)?) };
+        let recorded = self.record(&work, &mut using, result);
+        let ended = self.vaults.end_use(using);
+        work.remove()?;
+        recorded?;
+        Ok(ended?)
+    }
+
+    fn record(&self, work: &WorkDir, using: &mut Use, result: &mut ResultReport) -> Result<(), Failure> {
+        if !work.is_touched()? {
+            return Ok(());
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        let Ingested { tree, lease, changes, notices, .. } =
+            work.ingest(&IngestOptions { quiesce: None, threads })?;
+        changes::report(&changes, result);
+        result.warnings.extend(notices.iter().map(changes::notice));
+        if changes.total == 0 {
+            return Ok(());
+        }
+        let note = Note::new("proxy_exec").detail(json!({ "command": result.command }).to_string());
+        let report = self.vaults.commit_use(using, tree, lease, &note)?;
+        result.conflicts = report
+            .conflicts
+            .iter()
+            .map(|one| FileConflict { path: changes::shown(&one.path), reason: changes::reason(one.kind) })
+            .collect();
+        if let Some(saved) = report.saved {
+            result.warnings.push(format!(
+                "some changes are in conflict with others made meanwhile; the checkpoint {} has all of them",
+                saved.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// Notes in the audit log that a command was refused. It was refused either way.
+    pub(super) fn note_refusal(&self, target: &Target, result: &mut ResultReport, operation: &str) {
+        self.note(&target.source, operation, result, "");
+    }
+
+    fn note(&self, vault: &VaultInfo, operation: &str, result: &mut ResultReport, id: &str) {
+        let detail = json!({
+            "run": id,
+            "command": result.command,
+            "cwd": result.cwd,
+            "action": result.decision.action,
+            "categories": result.decision.categories,
+            "rule": result.decision.rule,
+            "checkpoint": result.checkpoint,
+            "exit_code": result.exit_code,
+            "duration_ms": result.duration_ms,
+            "changes": result.changes_total,
+            "outcome": result.outcome,
+        });
+        let noted =
+            self.vaults.audit_append(Some(&vault.id.to_string()), operation, None, Some(&detail.to_string()));
+        if let Err(error) = noted {
+            result.warnings.push(format!("the audit log could not be written: {error}"));
+        }
+    }
+}
+
+impl Directory {
+    fn files(&self, readonly: bool) -> Files<'_> {
+        match self {
+            Self::Shared(base) => Files::Layers { lowers: base.lowers().to_vec(), writable: None },
+            Self::Own(work) => match work.access() {
+                Access::Overlay(overlay) => Files::Layers {
+                    lowers: overlay.lowers.clone(),
+                    writable: (!readonly).then_some((overlay.upper.as_path(), overlay.work.as_path())),
+                },
+                Access::Directory(path) => Files::Directory { path: path.to_owned(), readonly },
+            },
+        }
+    }
+}
+
+fn create(directory: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(directory).map_err(|error| {
+        Failure::new(Code::of_io(&error), format!("could not create {}: {error}", directory.display()))
+    })
+}
