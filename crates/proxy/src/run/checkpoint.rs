@@ -27,7 +27,6 @@ pub fn take(
     let request = SaveCheckpoint {
         description: Some(description),
         kind: CheckpointKind::Auto,
-        prefix: "checkpoint".to_owned(),
         ..SaveCheckpoint::default()
     };
     Ok(Some(vaults.save_checkpoint(&workspace.vault.id.to_string(), &request)?.name))
