@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/disks", &["core"]),
     ("crates/images", &["blocking", "core"]),
     ("crates/meta", &["blocking", "core"]),
+    ("crates/mounts", &["core", "store"]),
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
     ("crates/secrets", &["core"]),

@@ -1,0 +1,139 @@
+//! Random operations through a real mount do what they do on a plain directory, and are read back exactly.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use agentiso_mounts::Kind;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde::{Deserialize, Serialize};
+
+use crate::support::*;
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+enum Op {
+    Write(String, usize),
+    Append(String, usize),
+    WriteAt(String, u64),
+    Truncate(String, u64),
+    Mkdir(String),
+    Remove(String),
+    RemoveAll(String),
+    Rename(String, String),
+    Symlink(String, String),
+    Link(String, String),
+    Chmod(String, u32),
+    Attribute(String, u8),
+}
+
+impl Op {
+    /// Carries it out below a root; the answer is the error number.
+    fn apply(&self, root: &Path) -> Result<(), i32> {
+        let at = |name: &String| root.join(name);
+        let fill = |len: &usize| vec![b'x'; *len];
+        let done: io::Result<()> = match self {
+            Self::Write(path, len) => fs::write(at(path), fill(len)),
+            Self::Append(path, len) => {
+                OpenOptions::new().append(true).open(at(path)).and_then(|mut file| file.write_all(&fill(len)))
+            }
+            Self::WriteAt(path, offset) => OpenOptions::new().write(true).open(at(path)).and_then(|mut file| {
+                file.seek(SeekFrom::Start(*offset))?;
+                file.write_all(b"middle")
+            }),
+            Self::Truncate(path, len) => {
+                OpenOptions::new().write(true).open(at(path)).and_then(|file| file.set_len(*len))
+            }
+            Self::Mkdir(path) => fs::create_dir(at(path)),
+            Self::Remove(path) => fs::remove_file(at(path)).or_else(|_| fs::remove_dir(at(path))),
+            Self::RemoveAll(path) => fs::remove_dir_all(at(path)),
+            Self::Rename(from, to) => fs::rename(at(from), at(to)),
+            Self::Symlink(target, path) => symlink(target, at(path)),
+            Self::Link(from, to) => fs::hard_link(at(from), at(to)),
+            Self::Chmod(path, mode) => {
+                match fs::symlink_metadata(at(path)) {
+                    Ok(metadata) if metadata.is_symlink() => Ok(()),
+                    _ => fs::set_permissions(at(path), fs::Permissions::from_mode(*mode)),
+                }
+            }
+            Self::Attribute(path, value) => File::open(at(path)).and_then(|file| {
+                let flags = rustix::fs::XattrFlags::empty();
+                Ok(rustix::fs::fsetxattr(&file, "user.test", &[*value], flags)?)
+            }),
+        };
+        done.map_err(|error| error.raw_os_error().unwrap_or(-1))
+    }
+}
+
+/// Paths of which many exist, and many are below one another.
+fn path() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec!["a", "b", "c", "dir-0", "dir-1", "file-0", "file-1"]);
+    prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let mode = prop::sample::select(vec![0o755, 0o700, 0o644, 0o777]);
+    prop_oneof![
+        3 => (path(), 0..5000_usize).prop_map(|(path, len)| Op::Write(path, len)),
+        1 => (path(), 0..50_usize).prop_map(|(path, len)| Op::Append(path, len)),
+        1 => (path(), 0..9000_u64).prop_map(|(path, at)| Op::WriteAt(path, at)),
+        1 => (path(), 0..9000_u64).prop_map(|(path, len)| Op::Truncate(path, len)),
+        3 => path().prop_map(Op::Mkdir),
+        2 => path().prop_map(Op::Remove),
+        1 => path().prop_map(Op::RemoveAll),
+        6 => (path(), path()).prop_map(|(from, to)| Op::Rename(from, to)),
+        1 => (path(), path()).prop_map(|(target, path)| Op::Symlink(target, path)),
+        1 => (path(), path()).prop_map(|(from, to)| Op::Link(from, to)),
+        2 => (path(), mode).prop_map(|(path, mode)| Op::Chmod(path, mode)),
+        1 => (path(), any::<u8>()).prop_map(|(path, value)| Op::Attribute(path, value)),
+    ]
+}
+
+fn start(root: &Path) {
+    fill(root, 2, 2);
+    fill(&root.join("a"), 2, 2);
+    write(root.join("b/c/file-0"), "deep");
+}
+
+#[test]
+fn a_mount_behaves_like_a_plain_directory() {
+    everywhere("operations::compared");
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn compared() {
+    let place = Place::new();
+    let source = place.path("source");
+    start(&source);
+    let tree = place.import(&source);
+    let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
+    runner
+        .run(&prop::collection::vec(op(), 1..40), |ops| {
+            let plain = place.path("plain");
+            let _ = fs::remove_dir_all(&plain);
+            start(&plain);
+            let expected: Vec<_> = ops.iter().map(|op| op.apply(&plain)).collect();
+            fs::write(place.path("ops"), serde_json::to_vec(&ops).unwrap()).unwrap();
+            let workdir = place.create(tree, Kind::Overlay);
+            let answer = place.run_test(&workdir, "operations::carry_out");
+            let results: Vec<Result<(), i32>> = serde_json::from_str(&answer).unwrap();
+            prop_assert_eq!(results, expected);
+            let ingested = place.ingest(&workdir);
+            let differences = place.differences(place.import(&plain), ingested.tree, false);
+            prop_assert_eq!(differences, Vec::<String>::new());
+            workdir.remove().unwrap();
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn carry_out() {
+    let place = Place::inherited();
+    let ops: Vec<Op> = serde_json::from_slice(&fs::read(place.path("ops")).unwrap()).unwrap();
+    let results: Vec<_> = ops.iter().map(|op| op.apply(Path::new("."))).collect();
+    fs::write(place.path("answer"), serde_json::to_vec(&results).unwrap()).unwrap();
+}
