@@ -112,6 +112,18 @@ codes! {
     SnapshotInUse = "snapshot_in_use", 409;
     /// The memory of a snapshot does not fit this host: another QEMU, kernel or processor.
     SnapshotIncompatible = "snapshot_incompatible", 409;
+    /// No vault has that name or id.
+    VaultNotFound = "vault_not_found", 404;
+    /// A vault of that name exists already.
+    VaultExists = "vault_exists", 409;
+    /// Commands are running in the vault, or others change it all the time.
+    VaultBusy = "vault_busy", 409;
+    /// The vault has no checkpoint of that name.
+    CheckpointNotFound = "checkpoint_not_found", 404;
+    /// The vault has a checkpoint of that name already.
+    CheckpointExists = "checkpoint_exists", 409;
+    /// The history has no such version, or there is nothing to undo.
+    VersionNotFound = "version_not_found", 404;
     /// No session has that id.
     SessionNotFound = "session_not_found", 404;
     /// Another session owns the workspace.
@@ -130,6 +142,10 @@ codes! {
     FileNotFound = "file_not_found", 404;
     /// The path, or a part of it, is not a directory.
     NotADirectory = "not_a_directory", 400;
+    /// The path is not a regular file.
+    NotAFile = "not_a_file", 400;
+    /// The directory has entries.
+    DirectoryNotEmpty = "directory_not_empty", 409;
     /// The path exists already.
     FileExists = "file_exists", 409;
     /// The file is not text.

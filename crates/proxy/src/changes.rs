@@ -1,7 +1,7 @@
 //! Changes of trees as the envelope shows them.
 
 use agentiso_store::{
-    Change, ChangeKind as StoreKind, Changes, ConflictKind, Content, Info, NodeKind, Notice, TreePath,
+    Change, ChangeKind as StoreKind, Changes, ConflictKind, Content, Info, NodeKind, Notice, Reason, TreePath,
 };
 
 use crate::envelope::{ChangeKind, ChangeReport, ResultReport};
@@ -81,7 +81,18 @@ pub fn reason(kind: ConflictKind) -> String {
 
 /// Something that could not be kept.
 pub fn notice(notice: &Notice) -> String {
-    format!("{} was not kept: {}", notice.path, notice.reason)
+    let reason = match &notice.reason {
+        Reason::Socket => "a socket is not kept",
+        Reason::Device => "a device is not kept",
+        Reason::Whiteout => "the mark of a removed file is not kept",
+        Reason::Vanished => "it was removed while it was read",
+        Reason::Unstable => "it changed each time it was read",
+        Reason::DirectoryChanged => "entries were added or removed while it was read",
+        Reason::Unreadable => "it cannot be read",
+        Reason::OtherFileSystem => "it is on another file system",
+        Reason::Store => "it is the store itself",
+    };
+    format!("{}: {reason}", notice.path)
 }
 
 fn hash(info: &Info) -> Option<String> {

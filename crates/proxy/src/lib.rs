@@ -8,11 +8,17 @@
 
 mod approvals;
 mod capture;
+mod changes;
 pub mod envelope;
 mod policies;
 mod request;
+mod run;
 
 pub use approvals::{Approvals, Asker, Granting};
-pub use capture::{Captured, Limits as CaptureLimits};
+pub use changes::{
+    change as change_report, entry as kind_name, exact as exact_path, notice, reason as conflict_reason,
+    shown as shown_path,
+};
 pub use policies::{PolicyFiles, read_policy};
-pub use request::{Fork, Invocation, RequestError, Run, parse_timeout};
+pub use request::{Fork, Invocation, RequestError, Run, parse_timeout, parse_variable};
+pub use run::{Boundary, Live, OutputStream, Places, explain, name_of, no_vault, refused, roots};

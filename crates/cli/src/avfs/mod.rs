@@ -14,8 +14,6 @@ mod inbox;
 mod policy;
 mod proxy;
 pub mod schemas;
-mod session;
-mod shell;
 mod shown;
 mod upkeep;
 mod vault;

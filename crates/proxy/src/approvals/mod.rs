@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 pub use asker::Asker;
 pub use granting::Granting;
+pub(crate) use granting::INSIDE;
 
 /// How long a request waits for an answer.
 const OPEN: Duration = Duration::from_secs(3600);

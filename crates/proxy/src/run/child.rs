@@ -82,11 +82,11 @@ pub fn attend(
     let began = Instant::now();
     let interrupts = Interrupts::listen()
         .map_err(|error| Failure::new(Code::of_io(&error), format!("could not listen for signals: {error}")))?;
+    let capture = |stream: OutputStream, from: OwnedFd| {
+        let path = output.join(format!("{id}.{}", stream.as_str()));
+        Capture::new(Limits::DEFAULT, path).drain(File::from(from), |bytes| live.output(stream, bytes))
+    };
     let (ended, stdout, stderr) = thread::scope(|scope| {
-        let capture = |stream: OutputStream, from: OwnedFd| {
-            let path = output.join(format!("{id}.{}", stream.as_str()));
-            Capture::new(Limits::DEFAULT, path).drain(File::from(from), |bytes| live.output(stream, bytes))
-        };
         let stdout = scope.spawn(|| capture(OutputStream::Stdout, streams.stdout));
         let stderr = scope.spawn(|| capture(OutputStream::Stderr, streams.stderr));
         let ended = wait(running, &interrupts);

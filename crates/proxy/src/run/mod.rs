@@ -24,6 +24,7 @@ mod interrupt;
 mod judge;
 mod places;
 mod record;
+mod roots;
 mod sandbox;
 mod sweep;
 mod target;
@@ -37,7 +38,9 @@ use agentiso_vfs::Vaults;
 
 pub use child::{Live, OutputStream};
 pub use judge::explain;
-pub use places::Places;
+pub use roots::roots;
+pub use places::{Places, name_of};
+pub use target::no_vault;
 
 use crate::envelope::{Envelope, ErrorReport, Outcome, ResultReport};
 use crate::policies::PolicyFiles;
@@ -69,6 +72,14 @@ impl<E: Into<Failure>> From<E> for Stop {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
+}
+
+/// The envelope of a request that could not even be tried.
+pub fn refused(run: &Run, failure: &Failure) -> Envelope {
+    let mut result = begin::result(run);
+    let outcome = fail(&mut result, failure);
+    end(&mut result, outcome);
+    Envelope::new(run.report(), result)
 }
 
 impl Boundary<'_> {

@@ -61,3 +61,8 @@ impl Places {
         self.policies().join(format!("{vault}.toml"))
     }
 }
+
+/// A name for a file that stands for something else.
+pub fn name_of(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use agentiso_core::{Code, Failure};
 use agentiso_jail::Launcher;
 use agentiso_mounts::{
-    Access, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Support, WorkDir, WorkDirOptions, WorkDirs,
+    Access, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Running, Support, WorkDir, WorkDirOptions, WorkDirs,
 };
 use agentiso_policy::command::Decision;
 use agentiso_vfs::{BeginUse, Note, Use, VaultInfo};
@@ -90,7 +90,7 @@ impl Boundary<'_> {
     fn directory(&self, run: &Run, vault: &VaultInfo, using: &Use) -> Result<Directory, Failure> {
         let store = self.vaults.store();
         let layouts = Layouts::open(&self.places.layouts(), store, LayoutOptions::default())?;
-        let support = Support::probe(&self.places.work());
+        let support = Support::probe(&self.places.work())?;
         if run.readonly && support.overlay().is_ok() {
             return Ok(Directory::Shared(layouts.base(using.base())?));
         }
@@ -111,7 +111,7 @@ impl Boundary<'_> {
         live: &dyn Live,
     ) -> Result<Outcome, Failure> {
         let mountpoint = PathBuf::from(&result.mountpoint);
-        let files = directory.files(run.readonly);
+        let files = directory.files(run.readonly)?;
         let spec = sandbox::spec(&files, &mountpoint, decision);
         let command = sandbox::command(run, result, &mountpoint, id);
         let (theirs, ours) = streams(stdin, run.stdin)
@@ -145,11 +145,10 @@ impl Boundary<'_> {
         if !work.is_touched()? {
             return Ok(());
         }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-        let Ingested { tree, lease, changes, notices, .. } =
-            work.ingest(&IngestOptions { quiesce: None, threads })?;
+        let Ingested { tree, lease, changes, report, .. } =
+            work.ingest(&IngestOptions { running: Running::Nothing, threads: 0 })?;
         changes::report(&changes, result);
-        result.warnings.extend(notices.iter().map(changes::notice));
+        result.warnings.extend(report.notices.iter().map(changes::notice));
         if changes.total == 0 {
             return Ok(());
         }
@@ -197,17 +196,17 @@ impl Boundary<'_> {
 }
 
 impl Directory {
-    fn files(&self, readonly: bool) -> Files<'_> {
-        match self {
+    fn files(&self, readonly: bool) -> Result<Files, Failure> {
+        Ok(match self {
             Self::Shared(base) => Files::Layers { lowers: base.lowers().to_vec(), writable: None },
-            Self::Own(work) => match work.access() {
+            Self::Own(work) => match work.access()? {
                 Access::Overlay(overlay) => Files::Layers {
-                    lowers: overlay.lowers.clone(),
-                    writable: (!readonly).then_some((overlay.upper.as_path(), overlay.work.as_path())),
+                    writable: (!readonly).then_some((overlay.upper, overlay.work)),
+                    lowers: overlay.lowers,
                 },
                 Access::Directory(path) => Files::Directory { path: path.to_owned(), readonly },
             },
-        }
+        })
     }
 }
 

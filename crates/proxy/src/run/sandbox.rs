@@ -50,20 +50,20 @@ fn refused(message: impl Into<String>, remedy: &str) -> Failure {
 }
 
 /// How the command sees the files of the vault.
-pub enum Files<'f> {
+pub enum Files {
     /// Layers, the uppermost first; without a writable one they are read-only.
-    Layers { lowers: Vec<PathBuf>, writable: Option<(&'f Path, &'f Path)> },
+    Layers { lowers: Vec<PathBuf>, writable: Option<(PathBuf, PathBuf)> },
     /// A directory.
     Directory { path: PathBuf, readonly: bool },
 }
 
 /// The sandbox.
-pub fn spec(files: &Files<'_>, mountpoint: &Path, decision: &Decision) -> Spec {
+pub fn spec(files: &Files, mountpoint: &Path, decision: &Decision) -> Spec {
     let mount: Mount = match files {
         Files::Layers { lowers, writable } => Overlay {
             lowers: lowers.clone(),
-            upper: writable.map(|(upper, _)| upper.to_owned()),
-            work: writable.map(|(_, work)| work.to_owned()),
+            upper: writable.as_ref().map(|(upper, _)| upper.clone()),
+            work: writable.as_ref().map(|(_, work)| work.clone()),
             target: mountpoint.to_owned(),
             readonly: writable.is_none(),
         }
@@ -98,7 +98,7 @@ pub fn command(run: &Run, result: &ResultReport, mountpoint: &Path, id: &str) ->
 pub fn report(
     enforcement: &agentiso_jail::Enforcement,
     spec: &Spec,
-    files: &Files<'_>,
+    files: &Files,
 ) -> EnforcementReport {
     let protection = |one: &agentiso_jail::Enforced| Protection {
         name: one.measure.to_string(),

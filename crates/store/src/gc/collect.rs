@@ -157,3 +157,39 @@ fn wasteful(packs: &PackSet, live: &Live, options: GcOptions) -> Result<Vec<Arc<
     }
     Ok(doomed)
 }
+
+/// What a collection would remove, as far as it is known now.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Garbage {
+    /// Objects, counted once for each copy.
+    pub objects: u64,
+    /// Their size in packs.
+    pub bytes: u64,
+}
+
+/// Counts what is not reachable from these roots, from pins or from leases. Removes nothing.
+pub fn garbage(store: &Store, roots: Vec<Root>) -> Result<Garbage, StoreError> {
+    let packs = store.refresh()?;
+    if let Some((path, error)) = packs.damaged.first() {
+        return Err(StoreError::damaged(path.display(), error));
+    }
+    let mut live = Live::default();
+    for root in roots.into_iter().chain(store.pins()?.into_iter().map(|(_, root)| root)) {
+        live.mark(store, root)?;
+    }
+    for root in leased(store)? {
+        match live.mark(store, root) {
+            // Its owner may not have published it yet.
+            Err(error) if !error.is_damage() => return Err(error),
+            _ => {}
+        }
+    }
+    let mut found = Garbage::default();
+    for pack in &packs.packs {
+        for entry in pack.entries()?.iter().filter(|entry| !live.contains(&entry.header.id)) {
+            found.objects += 1;
+            found.bytes += RECORD_LEN as u64 + u64::from(entry.header.stored);
+        }
+    }
+    Ok(found)
+}

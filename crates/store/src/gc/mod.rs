@@ -17,5 +17,5 @@ mod mark;
 mod replace;
 mod tidy;
 
-pub use collect::{GcOptions, GcReport, collect};
+pub use collect::{Garbage, GcOptions, GcReport, collect, garbage};
 pub use tidy::tidy;
