@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/policy", &["core"]),
     ("crates/secrets", &["core"]),
     ("crates/store", &["core"]),
+    ("crates/vfs", &["core", "store"]),
     ("crates/vmm", &["blocking", "core", "proto"]),
     (
         "crates/runtime",
