@@ -1,0 +1,46 @@
+//! Overlay file systems.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use super::{Step, StepFailed};
+use crate::kernel::mounts::{Protection, new_file_system, open_host};
+use crate::spec::Overlay;
+
+/// The longest value that the kernel takes in one piece.
+const MAX_VALUE: usize = 255;
+
+/// Joins layers. They are named by descriptor, so that a path is looked up once and may contain any character.
+pub(super) fn prepare(overlay: &Overlay) -> Result<OwnedFd, StepFailed> {
+    let open = |path: &Path| open_host(path).step(|| format!("open the layer {}", path.display()));
+    let mut lowers = overlay.lowers.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut writable = None;
+    match (&overlay.upper, &overlay.work) {
+        (Some(upper), _) if overlay.readonly => lowers.insert(0, open(upper)?),
+        (Some(upper), Some(work)) => writable = Some((open(upper)?, open(work)?)),
+        _ => {}
+    }
+    let names: Vec<String> = lowers.iter().map(name).collect();
+    let joined = names.join(":");
+    let writable_names = writable.as_ref().map(|(upper, work)| (name(upper), name(work)));
+    let mut options = Vec::new();
+    if joined.len() <= MAX_VALUE {
+        options.push(("lowerdir", Some(joined.as_str())));
+    } else {
+        options.extend(names.iter().map(|name| ("lowerdir+", Some(name.as_str()))));
+    }
+    if let Some((upper, work)) = &writable_names {
+        options.extend([("upperdir", Some(upper.as_str())), ("workdir", Some(work.as_str()))]);
+    }
+    // An ordinary user cannot write other attributes, and layers must mean the same to everyone.
+    options.push(("userxattr", None));
+    let protection = if overlay.readonly { Protection::READONLY } else { Protection::WRITABLE };
+    new_file_system("overlay", &options, protection).step(|| {
+        let many = if joined.len() > MAX_VALUE { " (so many layers need Linux 6.8)" } else { "" };
+        format!("join {} layers for {}{many}", overlay.lowers.len(), overlay.target.display())
+    })
+}
+
+fn name(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}

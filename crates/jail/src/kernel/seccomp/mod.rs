@@ -1,0 +1,7 @@
+//! The filter of system calls.
+
+mod filter;
+mod rules;
+
+pub(crate) use filter::Filter;
+pub(crate) use rules::{Sockets, sandbox};
