@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -12,11 +12,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread::JoinHandle;
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_remount};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
-};
 
+use crate::descriptors::{receive, send};
 use crate::error::MountError;
 use crate::namespace::Namespaces;
 use crate::renames::{RenameStats, RenameSupervisor, install_rename_filter, rename_filter};
@@ -155,25 +152,4 @@ impl Setup {
         }
         Ok(())
     }
-}
-
-fn send(socket: std::os::fd::BorrowedFd<'_>, fd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let fds = [fd];
-    control.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(socket, &[io::IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-fn receive(socket: &UnixStream) -> io::Result<OwnedFd> {
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(socket, &mut [io::IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let found = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    found.ok_or_else(|| io::Error::other("the child sent no descriptor"))
 }

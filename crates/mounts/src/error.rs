@@ -79,6 +79,10 @@ impl MountError {
         move |error| Self::Io { what, path: path.as_ref().to_owned(), source: error.into() }
     }
 
+    pub(crate) fn is_permission_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     pub(crate) fn invalid(what: impl ToString, reason: impl ToString) -> Self {
         Self::Invalid { what: what.to_string(), reason: reason.to_string() }
     }

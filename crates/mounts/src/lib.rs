@@ -19,14 +19,15 @@
 //! **Without overlayfs** a working directory is a plain copy of the tree (by reflink where the file system can), and
 //! changes are found by comparison. [`Support`] says what is used and why.
 
+mod descriptors;
 mod enter;
 mod error;
 mod files;
-//FUSE mod fuse;
+mod fuse;
 mod ingest;
 mod layer;
 mod layouts;
-//FUSE mod mounts;
+mod mounts;
 mod namespace;
 mod overlay;
 mod renames;
@@ -37,7 +38,7 @@ pub use enter::{Enter, Entered, enter};
 pub use error::MountError;
 pub use ingest::{IngestOptions, Ingested, Quiesce, Running};
 pub use layouts::{Base, Evicted, LayoutInfo, LayoutOptions, Layouts};
-//FUSE pub use mounts::{By, Launcher, MountInfo, MountRequest, MountState, Mounts, serve_mount};
+pub use mounts::{By, Launcher, MountInfo, MountRequest, MountState, Mounts, serve_mount};
 pub use overlay::Overlay;
 pub use renames::{
     RenameStats, RenameSupervisor, install_rename_filter, move_directory, rename_filter,

@@ -14,5 +14,6 @@
 mod ingested;
 mod recorded;
 mod run;
+mod unreadable;
 
 pub use ingested::{IngestOptions, Ingested, Quiesce, Running};

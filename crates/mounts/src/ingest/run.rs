@@ -9,6 +9,7 @@ use agentiso_store::{
 
 use super::ingested::{IngestOptions, Ingested, Quiesce, Running};
 use super::recorded::as_recorded;
+use super::unreadable::Readable;
 use crate::error::MountError;
 use crate::files::write_bytes;
 use crate::renames::is_staging;
@@ -38,8 +39,22 @@ impl WorkDir {
             writable: &directory.join(state.writable()),
             threads: options.threads,
         };
-        let (imported, is_consistent) = reading.passes(options.running, known.as_ref())?;
-        let tree = as_recorded(&session, state.tree, imported.tree)?;
+        let unreadable = directory.join("unreadable.json");
+        Readable::recover(reading.writable, &unreadable)?;
+        let (imported, is_consistent, found) = match reading.passes(options.running, known.as_ref()) {
+            Err(error) if is_refused(&error) => {
+                let readable = Readable::make(reading.writable, &unreadable)?;
+                let (imported, is_consistent) = reading.passes(options.running, known.as_ref())?;
+                let found = readable.as_before(&session, imported.tree)?;
+                (imported, is_consistent, found)
+            }
+            result => {
+                let (imported, is_consistent) = result?;
+                let found = imported.tree;
+                (imported, is_consistent, found)
+            }
+        };
+        let tree = as_recorded(&session, state.tree, found)?;
         let before = state.current;
         let lease = if tree == before {
             drop(session);
@@ -113,6 +128,14 @@ impl Reading<'_> {
             import_layer(self.session, self.state.tree, self.writable, &options)
         }
     }
+}
+
+/// Whether a file may not be read by its owner.
+fn is_refused(error: &MountError) -> bool {
+    matches!(
+        error,
+        MountError::Store(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied
+    )
 }
 
 /// Whether something changed while it was read.

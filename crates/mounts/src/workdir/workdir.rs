@@ -116,7 +116,11 @@ impl WorkDir {
             return Ok(true);
         }
         let writable = self.path().join(state.writable());
-        Ok(!is_empty(&writable)? || stamp(&writable)? != state.untouched)
+        match (is_empty(&writable), stamp(&writable)) {
+            // A root that its owner may not read was changed.
+            (Err(error), _) | (_, Err(error)) if error.is_permission_denied() => Ok(true),
+            (is_empty, stamp) => Ok(!is_empty? || stamp? != state.untouched),
+        }
     }
 
     /// Discards all changes and shows another tree. It must not be mounted or in use. The caller keeps the tree in the

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::support::*;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-enum Op {
+pub enum Op {
     Write(String, usize),
     Append(String, usize),
     WriteAt(String, u64),
@@ -30,7 +30,7 @@ enum Op {
 
 impl Op {
     /// Carries it out below a root; the answer is the error number.
-    fn apply(&self, root: &Path) -> Result<(), i32> {
+    pub fn apply(&self, root: &Path) -> Result<(), i32> {
         let at = |name: &String| root.join(name);
         let fill = |len: &usize| vec![b'x'; *len];
         let done: io::Result<()> = match self {
@@ -54,6 +54,10 @@ impl Op {
             Self::Chmod(path, mode) => {
                 match fs::symlink_metadata(at(path)) {
                     Ok(metadata) if metadata.is_symlink() => Ok(()),
+                    // Nobody but root could read the plain directory otherwise.
+                    Ok(metadata) if metadata.is_dir() => {
+                        fs::set_permissions(at(path), fs::Permissions::from_mode(mode | 0o700))
+                    }
                     _ => fs::set_permissions(at(path), fs::Permissions::from_mode(*mode)),
                 }
             }
@@ -72,7 +76,7 @@ fn path() -> impl Strategy<Value = String> {
     prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
 }
 
-fn op() -> impl Strategy<Value = Op> {
+pub fn op() -> impl Strategy<Value = Op> {
     let mode = prop::sample::select(vec![0o755, 0o700, 0o644, 0o777]);
     prop_oneof![
         3 => (path(), 0..5000_usize).prop_map(|(path, len)| Op::Write(path, len)),
@@ -90,7 +94,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn start(root: &Path) {
+pub fn start(root: &Path) {
     fill(root, 2, 2);
     fill(&root.join("a"), 2, 2);
     write(root.join("b/c/file-0"), "deep");

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use agentiso_mounts::{Access, IngestOptions, Kind, MountError, Support, WorkDirOptions, WorkDirs};
-use agentiso_store::{ChangeKind, GcOptions, StoreError, collect};
+use agentiso_store::{ChangeKind, GcOptions, Node, StoreError, TreePath, collect, directory_meta, lookup};
 
 use crate::support::*;
 
@@ -211,9 +211,26 @@ fn forbidding() {
         fs::set_permissions(root.join("dir-0"), fs::Permissions::from_mode(0o555)).unwrap();
     });
     let workdir = place.create(tree, Kind::Overlay);
-    place.run(&workdir, "chmod 755 dir-0; rm dir-0/file-0; chmod 500 dir-0; mkdir -m 500 sealed");
-    let ingested = place.ingest(&workdir);
-    assert_eq!(place.differences(tree, ingested.tree, false).len(), 3);
+    place.run(
+        &workdir,
+        "chmod 755 dir-0; rm dir-0/file-0; chmod 500 dir-0; mkdir -m 500 sealed; \
+        mkdir -p a/b; echo x > a/b/secret; chmod 000 a/b/secret; chmod 300 a/b; chmod 000 a; \
+        echo y > dir-1/unreadable; chmod 200 dir-1/unreadable; chmod 000 dir-1/file-1",
+    );
+    for _ in 0..2 {
+        let ingested = place.ingest(&workdir);
+        assert_eq!(place.differences(tree, ingested.tree, false).len(), 8);
+        let mode = |name: &str| match lookup(&place.store, ingested.tree, &TreePath::parse(name).unwrap()).unwrap() {
+            Some(Node::Directory(tree)) => directory_meta(&place.store, tree).unwrap().mode,
+            Some(other) => other.meta().unwrap().mode,
+            None => panic!("{name}"),
+        };
+        let modes = ["a", "a/b", "a/b/secret", "dir-1/unreadable", "dir-1/file-1"].map(mode);
+        assert_eq!(modes, [0, 0o300, 0, 0o200, 0]);
+        // And in the working directory.
+        let upper = fs::metadata(workdir.writable().join("a")).unwrap();
+        assert_eq!(upper.permissions().mode() & 0o7777, 0);
+    }
     workdir.remove().unwrap();
     let left: Vec<_> = fs::read_dir(place.dirs.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("old")), "{left:?}");

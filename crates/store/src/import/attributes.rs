@@ -40,29 +40,27 @@ pub(super) fn read(fd: impl AsFd) -> Result<Attributes, Errno> {
 }
 
 /// What an overlay says about a directory of its upper layer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct OverlayMarks {
     /// The directory hides what is below it in the lower layers.
     pub(super) is_opaque: bool,
-    /// The directory was renamed and continues another one.
-    pub(super) is_redirected: bool,
+    /// The directory was renamed and continues this one of the lower layers: a path from their root, or a name in the
+    /// directory that its parent continues.
+    pub(super) redirect: Option<Vec<u8>>,
 }
 
 /// Reads the marks that an overlay of root, or of a user, has made.
 pub(super) fn overlay_marks(fd: impl AsFd) -> Result<OverlayMarks, Errno> {
-    let has = |names: [&[u8]; 2], wanted: Option<&[u8]>| -> Result<bool, Errno> {
-        for name in names {
-            match value(&fd, name) {
-                Ok(value) if wanted.is_none_or(|wanted| wanted == value) => return Ok(true),
-                Ok(_) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
+    let mark = |name: &[u8]| match value(&fd, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
+        Err(error) => Err(error),
     };
+    let is_yes = |value: Option<Vec<u8>>| value.is_some_and(|value| value == b"y");
     Ok(OverlayMarks {
-        is_opaque: has([b"user.overlay.opaque", b"trusted.overlay.opaque"], Some(b"y"))?,
-        is_redirected: has([b"user.overlay.redirect", b"trusted.overlay.redirect"], None)?,
+        is_opaque: is_yes(mark(b"user.overlay.opaque")?) || is_yes(mark(b"trusted.overlay.opaque")?),
+        // The kernel follows no others.
+        redirect: mark(b"trusted.overlay.redirect")?,
     })
 }
 

@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::cache::StatCache;
-use super::directory::{Context, ImportOptions, Imported, collect, host_path};
+use super::directory::{Context, ImportOptions, Imported, collect};
 use super::links::Links;
+use super::scan::Listed;
 use crate::builder::put_directory;
 use crate::edit::{Edit, edit};
 use crate::error::StoreError;
 use crate::id::TreeId;
 use crate::node::Node;
 use crate::object::Directory;
+use crate::path::TreePath;
 use crate::session::Session;
 use crate::tree::lookup;
 
 /// The tree that an overlay shows: `base`, which its lower layer was made from, with the changes of its upper layer.
 ///
-/// Understands whiteouts and opaque directories. Directories that the overlay renamed without copying them
-/// (`redirect_dir=on`) are refused. The layer must not change meanwhile, or the report says so.
+/// Understands whiteouts, opaque directories, and directories that the overlay renamed without copying them
+/// (`redirect_dir=on`). The layer must not change meanwhile, or the report says so.
 pub fn import_layer(
     session: &Session,
     base: TreeId,
@@ -29,22 +31,26 @@ pub fn import_layer(
     let context = Context::open(session, upper, options, true)?;
     let (listed, batches, mut report) = collect(&context)?;
     let mut edits = BTreeMap::new();
+    // What each directory continues in the base, in the order of the list: parents first.
+    let mut origins: Vec<Option<TreePath>> = Vec::with_capacity(listed.len());
     for directory in &listed {
-        if directory.marks.is_redirected {
-            let reason = "the overlay renamed this directory; mount it with redirect_dir=off".to_owned();
-            return Err(StoreError::Import { path: host_path(upper, &directory.path), reason });
-        }
-        let below = match lookup(session, base, &directory.path) {
+        let origin = origin(directory, &origins)?;
+        let below = match origin.as_ref().map_or(Ok(None), |origin| lookup(session, base, origin)) {
             Err(StoreError::NotADirectory { .. }) => None,
             other => other?,
         };
-        let is_new = directory.marks.is_opaque || !matches!(below, Some(Node::Directory(_)));
-        let change = if is_new {
-            let empty = Directory { meta: directory.meta, entries: Vec::new() };
-            Edit::Put(Node::Directory(put_directory(session, &empty)?))
-        } else {
-            Edit::SetMeta(directory.meta)
+        let (origin, change) = match below {
+            Some(Node::Directory(tree)) if directory.marks.redirect.is_some() => {
+                let renamed = edit(session, tree, [(TreePath::root(), Edit::SetMeta(directory.meta))].into())?;
+                (origin, Edit::Put(Node::Directory(renamed)))
+            }
+            Some(Node::Directory(_)) => (origin, Edit::SetMeta(directory.meta)),
+            _ => {
+                let empty = Directory { meta: directory.meta, entries: Vec::new() };
+                (None, Edit::Put(Node::Directory(put_directory(session, &empty)?)))
+            }
         };
+        origins.push(origin);
         edits.insert(directory.path.clone(), change);
     }
     let mut links = Links::default();
@@ -72,4 +78,18 @@ pub fn import_layer(
     edits.extend(links.finish().map(|(path, file)| (path, Edit::Put(Node::File(file)))));
     let tree = edit(session, base, edits)?;
     Ok(Imported { tree, cache, report })
+}
+
+/// The directory of the base that one of the layer continues; nothing if it begins empty.
+fn origin(directory: &Listed, origins: &[Option<TreePath>]) -> Result<Option<TreePath>, StoreError> {
+    let Some((_, name)) = directory.path.split() else { return Ok(Some(TreePath::root())) };
+    if directory.marks.is_opaque {
+        return Ok(None);
+    }
+    let above = origins.get(directory.parent).cloned().flatten();
+    match &directory.marks.redirect {
+        Some(path) if path.starts_with(b"/") => TreePath::parse(path).map(Some),
+        Some(name) => Ok(above.map(|above| TreePath::parse(name).map(|name| name.below(&above))).transpose()?),
+        None => Ok(above.map(|above| above.join(name))),
+    }
 }

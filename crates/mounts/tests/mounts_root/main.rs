@@ -1,0 +1,11 @@
+//! Mounts that other programs see, which need root or, for an ordinary user, a `/dev/fuse` that root has opened to all.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
+
+mod fuse;
+mod kernel;
+#[path = "../mounts/operations.rs"]
+mod operations;
+mod plain;
+mod server;
+#[path = "../mounts/support.rs"]
+mod support;
