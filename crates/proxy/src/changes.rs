@@ -12,11 +12,16 @@ const MOST: usize = 1000;
 /// Puts changes into the envelope.
 pub fn report(changes: &Changes, result: &mut ResultReport) {
     result.changes_total = changes.total;
-    result.changes = changes.list.iter().take(MOST).map(change).collect();
+    result.changes = first(changes);
     result.changes_truncated = result.changes.len() as u64 != changes.total;
     result.changed_files = result.changes.iter().map(|one| one.path.clone()).collect();
     result.changed_files.sort();
     result.changed_files.dedup();
+}
+
+/// The first changes.
+pub fn first(changes: &Changes) -> Vec<ChangeReport> {
+    changes.list.iter().take(MOST).map(change).collect()
 }
 
 /// One change.

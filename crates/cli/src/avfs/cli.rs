@@ -6,7 +6,9 @@ use agentiso_core::Failure;
 use clap::{Parser, Subcommand};
 
 use super::context::Context;
-use super::{checkpoint, completions, files, history, host, inbox, policy, proxy, upkeep, vault};
+use super::{
+    checkpoint, completions, files, history, host, inbox, policy, proxy, session, shell, upkeep, vault,
+};
 
 /// Versioned files for AI agents, and a policy boundary in front of every command.
 #[derive(Debug, Parser)]
@@ -24,7 +26,7 @@ use super::{checkpoint, completions, files, history, host, inbox, policy, proxy,
 )]
 pub struct Cli {
     /// The vault to use
-    #[arg(long, global = true, value_name = "NAME", overrides_with = "vault", env = "AVFS_VAULT", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "NAME", overrides_with = "vault")]
     pub vault: Option<String>,
     /// Print results and errors as JSON on standard output
     #[arg(long, global = true, overrides_with = "json")]
@@ -70,6 +72,12 @@ verbs! {
     /// Run one command through policy, checkpoint and sandbox
     #[command(subcommand)]
     Proxy(proxy::ProxyVerb) => proxy::proxy,
+    /// Start, use and end sandboxes that stay
+    #[command(subcommand)]
+    Session(session::SessionVerb) => session::session,
+    /// Serves a session. Started by `session start`.
+    #[command(hide = true, name = "serve-session")]
+    ServeSession(session::ServeSession) => session::serve,
     /// List and answer requests for approval
     Inbox(inbox::Inbox) => inbox::inbox,
     /// Show what the policy decides about commands, and set the policy of a vault
@@ -129,6 +137,16 @@ verbs! {
     Export(host::Export) => host::export,
     /// Run a command on one file of a vault
     Exec(proxy::ExecFile) => proxy::exec_file,
+    /// Mount a vault as a directory, or list mounts
+    Mount(host::Mount) => host::mount,
+    /// Unmount a vault, and keep what was changed
+    #[command(visible_alias = "umount")]
+    Unmount(host::Unmount) => host::unmount,
+    /// Run a shell or a command that sees a vault, without a sandbox
+    Enter(host::Enter) => host::enter,
+    /// Serves a mount. Started by `mount`.
+    #[command(hide = true, name = "serve-mount")]
+    ServeMount(host::ServeMount) => host::serve_mount,
     /// Limit the size of a vault
     Quota(vault::Quota) => vault::quota,
     /// Show counts and sizes
@@ -145,6 +163,8 @@ verbs! {
     Maintain(upkeep::Maintain) => upkeep::maintain,
     /// Show what was done, and by whom
     Audit(upkeep::Audit) => upkeep::audit,
+    /// Open an interactive shell for avfs commands
+    Shell(shell::Shell) => shell::shell,
     /// Print a shell completion script
     Completions(completions::Completions) => completions::completions,
     /// Print shell aliases for common commands

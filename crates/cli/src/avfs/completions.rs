@@ -67,10 +67,8 @@ pub fn completions(context: &Context, flags: Completions) -> Result<u8, Failure>
     };
     let mut script = Vec::new();
     completer.write_registration("COMPLETE", name, name, name, &mut script).map_err(failed)?;
-    let script = Script {
-        shell: flags.shell.to_string(),
-        script: String::from_utf8_lossy(&script).into_owned(),
-    };
+    let script =
+        Script { shell: flags.shell.to_string(), script: String::from_utf8_lossy(&script).into_owned() };
     context.shown.result(&script, |out| write!(out, "{}", script.script))?;
     Ok(0)
 }
@@ -79,9 +77,13 @@ pub fn completions(context: &Context, flags: Completions) -> Result<u8, Failure>
 pub fn aliases(context: &Context, flags: Aliases) -> Result<u8, Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !flags.prefix.chars().all(is_plain) {
-        return Err(Failure::new(Code::InvalidArgument, "a prefix has letters, digits, hyphens and underscores"));
+        return Err(Failure::new(
+            Code::InvalidArgument,
+            "a prefix has letters, digits, hyphens and underscores",
+        ));
     }
-    let alias = |verb: &str| Alias { name: format!("{}{verb}", flags.prefix), command: format!("avfs {verb}") };
+    let alias =
+        |verb: &str| Alias { name: format!("{}{verb}", flags.prefix), command: format!("avfs {verb}") };
     let list = AliasList {
         shell: flags.shell.to_string(),
         aliases: SHORT.iter().map(|verb| alias(verb)).collect(),

@@ -1,6 +1,7 @@
 //! What all commands share.
 
 use std::cell::OnceCell;
+use std::env;
 use std::ffi::OsStr;
 use std::fs::DirBuilder;
 use std::os::unix::ffi::OsStrExt;
@@ -9,12 +10,18 @@ use std::path::Path;
 
 use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
-use agentiso_proxy::{Boundary, Places, PolicyFiles, no_vault};
+use agentiso_proxy::{Boundary, Mounting, Places, PolicyFiles, no_vault};
 use agentiso_runtime::BootClock;
-use agentiso_vfs::{GcDone, GcRequest, Options, Root, StateRef, TreePath, Vaults, VfsError, View, parse_path};
+use agentiso_vfs::{
+    GcDone, GcRequest, Options, Root, StateRef, TreePath, Vaults, VfsError, View, parse_path,
+};
 
 use super::answer::Shown;
 use super::directory;
+use super::host::SERVE;
+
+/// The variable that names the vault.
+const VARIABLE: &str = "AVFS_VAULT";
 
 /// What all commands share. Nothing is opened before it is needed.
 pub struct Context {
@@ -33,10 +40,10 @@ pub struct Context {
 impl Context {
     /// The context of one call.
     pub fn new(paths: Paths, named: Option<String>, shown: Shown) -> Self {
-        let places = Places::new(&paths.home, std::env::home_dir());
+        let places = Places::new(&paths.home, env::home_dir());
         let policies = PolicyFiles::of(&paths.config_file);
         // An empty AVFS_VAULT is none.
-        let named = named.filter(|name| !name.is_empty());
+        let named = named.or_else(|| env::var(VARIABLE).ok()).filter(|name| !name.is_empty());
         Self { places, policies, shown, paths, named, vaults: OnceCell::new(), clock: OnceCell::new() }
     }
 
@@ -94,11 +101,22 @@ impl Context {
 
     /// What working directories need of the store.
     pub fn roots(&self) -> Result<Vec<Root>, VfsError> {
-        agentiso_proxy::roots(self.vaults.get(), &self.places)
+        match self.vaults.get() {
+            Some(vaults) => agentiso_proxy::roots(vaults.store(), &self.places).map_err(foreign),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Brings what mounts of the vault have changed into the vault.
-    pub fn flush_mounts(&self, _vault: &str) -> Result<(), Failure> {
+    pub fn flush_mounts(&self, vault: &str) -> Result<(), Failure> {
+        // Without a mount there is no directory of mounts.
+        if !self.places.mounts().exists() {
+            return Ok(());
+        }
+        let back = Mounting::open(self.vaults()?, &self.places, SERVE)?.flush(vault)?;
+        if let Some(fork) = back.saved_as {
+            self.shown.note(&format!("a mount is in conflict with the vault: {fork} has what the mount has"));
+        }
         Ok(())
     }
 
@@ -119,4 +137,10 @@ fn create_private(directory: &Path) -> Result<(), Failure> {
         Failure::new(Code::of_io(&error), format!("could not create {}: {error}", directory.display()))
             .with_remedy("set AGENTISO_HOME to a directory that you may write to")
     })
+}
+
+/// A failure of what else uses the store, as an error of the vaults.
+fn foreign(failure: Failure) -> VfsError {
+    let source = std::io::Error::other(failure.message().to_owned());
+    VfsError::Io { what: "read", path: "the working directories".into(), source }
 }

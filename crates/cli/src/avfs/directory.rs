@@ -34,8 +34,11 @@ pub fn default_vault(places: &Places) -> Result<Option<Default>, Failure> {
         Err(error) => return Err(failed("read", &file, &error)),
     };
     let default = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::new(Code::DataDamaged, format!("the default vault in {} is damaged: {error}", file.display()))
-            .with_remedy("choose one again with avfs vault use NAME")
+        Failure::new(
+            Code::DataDamaged,
+            format!("the default vault in {} is damaged: {error}", file.display()),
+        )
+        .with_remedy("choose one again with avfs vault use NAME")
     })?;
     Ok(Some(default))
 }

@@ -14,6 +14,8 @@ mod inbox;
 mod policy;
 mod proxy;
 pub mod schemas;
+mod session;
+mod shell;
 mod shown;
 mod upkeep;
 mod vault;

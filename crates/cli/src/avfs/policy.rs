@@ -56,7 +56,9 @@ pub struct Explain {
 
 /// Flags of `policy check`.
 #[derive(Args, Debug)]
-#[command(after_help = "The exit code is 1 if the file has mistakes.\n\nExample:\n  avfs policy check policy.toml")]
+#[command(
+    after_help = "The exit code is 1 if the file has mistakes.\n\nExample:\n  avfs policy check policy.toml"
+)]
 pub struct Check {
     /// The policy file
     pub file: PathBuf,
@@ -64,7 +66,9 @@ pub struct Check {
 
 /// Flags of `policy set`.
 #[derive(Args, Debug)]
-#[command(after_help = "The file is copied. docs/policy.md describes it.\n\nExample:\n  avfs --vault work policy set policy.toml")]
+#[command(
+    after_help = "The file is copied. docs/policy.md describes it.\n\nExample:\n  avfs --vault work policy set policy.toml"
+)]
 pub struct Set {
     /// The policy file
     pub file: PathBuf,
@@ -110,7 +114,11 @@ pub fn policy(context: &Context, verb: PolicyVerb) -> Result<u8, Failure> {
                 defaults: policy.defaults.len(),
             };
             context.shown.result(&checked, |out| {
-                writeln!(out, "{} is valid: {} rules, {} defaults.", checked.file, checked.rules, checked.defaults)
+                writeln!(
+                    out,
+                    "{} is valid: {} rules, {} defaults.",
+                    checked.file, checked.rules, checked.defaults
+                )
             })?;
             Ok(0)
         }

@@ -5,7 +5,7 @@ use agentiso_proxy::envelope::Envelope;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use super::answer::{Answer, ErrorAnswer};
-use super::{checkpoint, completions, files, history, host, inbox, policy, proxy, upkeep, vault};
+use super::{checkpoint, completions, files, history, host, inbox, policy, proxy, session, upkeep, vault};
 
 /// Gives types their names, and lists them all. A type that is not in the list cannot be printed.
 macro_rules! answers {
@@ -37,6 +37,7 @@ answers! {
     "cp": files::Copied,
     "diff": history::FileDifference,
     "diff_tree": history::ChangeList,
+    "enter": host::EnteredVault,
     "error": ErrorAnswer,
     "exec": proxy::FileRan,
     "export": host::ExportedFiles,
@@ -55,6 +56,8 @@ answers! {
     "meta_change": files::MetaChanged,
     "meta_import": files::MetaImported,
     "mkdir": files::Made,
+    "mount": host::MountShown,
+    "mount_list": host::MountList,
     "mv": files::Moved,
     "policy_check": policy::Checked,
     "policy_set": policy::VaultPolicy,
@@ -66,6 +69,8 @@ answers! {
     "revert": history::Reverted,
     "rm": files::RemovedPath,
     "search": files::Hits,
+    "session": session::SessionShown,
+    "session_list": session::SessionList,
     "stat": files::Details,
     "stats": upkeep::StatsShown,
     "tag": files::FileTags,
@@ -74,6 +79,7 @@ answers! {
     "tag_rename": files::TagRenamed,
     "tree": files::Node,
     "undo": history::UndoneChange,
+    "unmount": host::Unmounted,
     "vault_config": vault::Configured,
     "vault_create": vault::Created,
     "vault_delete": vault::Removed,

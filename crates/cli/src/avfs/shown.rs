@@ -1,6 +1,6 @@
 //! How things are shown.
 
-use agentiso_store::{NodeKind, Time, TreePath};
+use agentiso_store::{NodeKind, Time};
 use agentiso_vfs::Stat;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -80,9 +80,4 @@ pub fn human(count: u64) -> String {
 /// Whether something is a directory.
 pub fn is_directory(kind: NodeKind) -> bool {
     kind == NodeKind::Directory
-}
-
-/// A path for a message.
-pub fn named(path: &TreePath) -> String {
-    path.to_string()
 }

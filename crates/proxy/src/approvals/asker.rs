@@ -7,8 +7,7 @@
 use std::fs;
 
 use agentiso_core::SessionId;
-use rustix::process::{getpid, getppid, getsid};
-
+use rustix::process::{Pid, getpid, getppid, getsid};
 
 /// The longest name of a client in the queue.
 const MAX_CLIENT: usize = 128;
@@ -30,8 +29,13 @@ pub struct Asker {
 impl Asker {
     /// The process that called this one.
     pub fn current() -> Self {
-        let pid = getppid().unwrap_or_else(getpid).as_raw_nonzero().get().unsigned_abs();
-        let session = getsid(None).map_or(0, |session| session.as_raw_nonzero().get().unsigned_abs());
+        Self::of(getppid().unwrap_or_else(getpid), None)
+    }
+
+    /// A process, and the session of `member`; of this process without one.
+    pub fn of(process: Pid, member: Option<Pid>) -> Self {
+        let pid = process.as_raw_nonzero().get().unsigned_abs();
+        let session = getsid(member).map_or(0, |session| session.as_raw_nonzero().get().unsigned_abs());
         let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Self {
             pid,
@@ -80,7 +84,10 @@ mod tests {
     #[test]
     fn a_session_is_the_same_for_all_its_processes_and_no_other() {
         let here = Asker::current();
-        assert_eq!(here.session(), Asker { pid: here.pid + 1, program: String::new(), ..here.clone() }.session());
+        assert_eq!(
+            here.session(),
+            Asker { pid: here.pid + 1, program: String::new(), ..here.clone() }.session()
+        );
         let others = [
             Asker { session: here.session + 1, ..here.clone() },
             Asker { started: here.started + 1, ..here.clone() },

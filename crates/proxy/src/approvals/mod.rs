@@ -13,9 +13,7 @@ mod granting;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agentiso_core::approval::{
-    Answer, Approval, ApprovalState, Asked, GrantScope, MAX_REASON, OpenLimits,
-};
+use agentiso_core::approval::{Answer, Approval, ApprovalState, Asked, GrantScope, MAX_REASON, OpenLimits};
 use agentiso_core::ports::Clock;
 use agentiso_core::ports::records::{NewAnswer, Raised};
 use agentiso_core::{ApprovalId, Code, Failure, WorkspaceId, WorkspaceName};
@@ -211,7 +209,10 @@ impl<'a> Approvals<'a> {
 
     fn exists(&self) -> Result<bool, Failure> {
         self.database.try_exists().map_err(|error| {
-            Failure::new(Code::of_io(&error), format!("could not look for {}: {error}", self.database.display()))
+            Failure::new(
+                Code::of_io(&error),
+                format!("could not look for {}: {error}", self.database.display()),
+            )
         })
     }
 

@@ -128,9 +128,7 @@ mod tests {
 
     #[test]
     fn a_time_limit_has_the_form_of_version_1() {
-        for (limit, json) in
-            [(None, "\"none\""), (Some(Duration::from_millis(1500)), "{\"millis\":1500}")]
-        {
+        for (limit, json) in [(None, "\"none\""), (Some(Duration::from_millis(1500)), "{\"millis\":1500}")] {
             let limit = TimeoutReport(limit);
             assert_eq!(serde_json::to_string(&limit).unwrap(), json);
             assert_eq!(serde_json::from_str::<TimeoutReport>(json).unwrap(), limit);

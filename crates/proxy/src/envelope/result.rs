@@ -5,9 +5,7 @@ use agentiso_core::{Code, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    CaptureReport, ChangeReport, DecisionReport, EnforcementReport, FileConflict, UsageReport,
-};
+use super::{CaptureReport, ChangeReport, DecisionReport, EnforcementReport, FileConflict, UsageReport};
 
 /// What became of a command.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]

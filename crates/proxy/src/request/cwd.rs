@@ -38,9 +38,14 @@ mod tests {
 
     #[test]
     fn directories_are_resolved_within_the_vault() {
-        for (given, normal) in
-            [("/", "/"), ("", "/"), ("src", "/src"), ("/a//b/./c/", "/a/b/c"), ("/a/b/../c", "/a/c"), ("a/..", "/")]
-        {
+        for (given, normal) in [
+            ("/", "/"),
+            ("", "/"),
+            ("src", "/src"),
+            ("/a//b/./c/", "/a/b/c"),
+            ("/a/b/../c", "/a/c"),
+            ("a/..", "/"),
+        ] {
             assert_eq!(normal_cwd(given).as_deref(), Ok(normal), "{given}");
         }
     }

@@ -45,7 +45,8 @@ mod tests {
 
     #[test]
     fn what_is_no_time_limit_is_refused() {
-        for wrong in ["", "s", "-1", "1.5s", "5 s", "5d", "99999999999999999999", "1000h", "+5", "0x10", "½s"] {
+        for wrong in ["", "s", "-1", "1.5s", "5 s", "5d", "99999999999999999999", "1000h", "+5", "0x10", "½s"]
+        {
             assert!(matches!(parse_timeout(wrong), Err(RequestError::Timeout { .. })), "{wrong}");
         }
     }

@@ -7,9 +7,9 @@ use agentiso_core::approval::{Approval, Asked};
 use agentiso_core::{Code, Failure};
 use agentiso_policy::command::Decision;
 
-use super::Boundary;
 use super::target::Target;
-use crate::approvals::{Approvals, Asker, Standing};
+use super::{Boundary, Call};
+use crate::approvals::{Approvals, Standing};
 use crate::envelope::{ApprovalReport, ResultReport};
 use crate::request::Run;
 
@@ -18,8 +18,8 @@ const MAX_STDIN: u64 = 64 << 20;
 
 /// What the queue says.
 pub enum Answer {
-    /// It may run, with this standard input if it was read already.
-    Granted(Option<File>),
+    /// It may run.
+    Granted,
     /// It waits for the owner.
     Waiting,
     /// The owner denied it.
@@ -33,6 +33,7 @@ impl Boundary<'_> {
         run: &Run,
         target: &Target,
         decision: &Decision,
+        call: &mut Call<'_>,
         result: &mut ResultReport,
     ) -> Result<Answer, Failure> {
         let mut hash = blake3::Hasher::new();
@@ -42,7 +43,10 @@ impl Boundary<'_> {
                 hash.update(text.as_bytes());
             }
         }
-        let stdin = if run.stdin { Some(spool(&mut hash)?) } else { None };
+        // From here on the command reads the copy.
+        if let Some(stdin) = call.stdin.take() {
+            call.stdin = Some(spool(stdin, &mut hash)?);
+        }
         let asked = Asked::VaultCommand {
             vault: target.source.name.clone(),
             fork: target.asked_fork(),
@@ -55,10 +59,9 @@ impl Boundary<'_> {
         let queue = Approvals::new(self.places.database.clone(), self.clock);
         let reason = decision.reason.as_deref().unwrap_or("the policy requires approval");
         let (vault, name) = (target.source.id.0, &target.source.name);
-        let standing =
-            queue.request(vault, name, asked, reason, &Asker::current(), run.approve.as_deref())?;
+        let standing = queue.request(vault, name, asked, reason, &call.asker, run.approve.as_deref())?;
         let (answer, approval) = match standing {
-            Standing::Granted(one) => (Answer::Granted(stdin), one),
+            Standing::Granted(one) => (Answer::Granted, one),
             Standing::Waiting(one) | Standing::NeedsToken(one) => (Answer::Waiting, one),
             Standing::Denied(one) => {
                 result.decision.reason = Some("the owner denied this command".to_owned());
@@ -82,12 +85,12 @@ fn report(queue: &Approvals<'_>, approval: &Approval) -> ApprovalReport {
 }
 
 /// Reads standard input into a file without a name.
-fn spool(hash: &mut blake3::Hasher) -> Result<File, Failure> {
+fn spool(stdin: File, hash: &mut blake3::Hasher) -> Result<File, Failure> {
     let failed = |error: io::Error| {
         Failure::new(Code::of_io(&error), format!("could not read standard input: {error}"))
     };
     let mut file = unnamed().map_err(failed)?;
-    let mut input = io::stdin().lock().take(MAX_STDIN + 1);
+    let mut input = stdin.take(MAX_STDIN + 1);
     let mut chunk = vec![0; 64 << 10];
     let mut total = 0;
     loop {

@@ -1,8 +1,6 @@
 //! What the envelope says before anything has happened.
 
-use crate::envelope::{
-    CaptureReport, DecisionReport, Outcome, ResultReport, RunState,
-};
+use crate::envelope::{CaptureReport, DecisionReport, Outcome, ResultReport, RunState};
 use crate::request::{Invocation, Run};
 
 /// The program for lines of shell, if it exists; `/bin/sh` otherwise.

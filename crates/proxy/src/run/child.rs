@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::interrupt::Interrupts;
+use super::Call;
 use crate::capture::{Capture, Captured, Limits};
 use crate::envelope::{Outcome, ResultReport, UsageReport};
 
@@ -57,9 +57,9 @@ pub struct Streams {
     stderr: OwnedFd,
 }
 
-/// Makes the streams. Standard input is that of this process, a file, or nothing.
-pub fn streams(stdin: Option<File>, inherit: bool) -> io::Result<(Stdio, Streams)> {
-    let mut theirs = if inherit && stdin.is_none() { Stdio::inherit()? } else { Stdio::null()? };
+/// Makes the streams.
+pub fn streams(stdin: Option<File>) -> io::Result<(Stdio, Streams)> {
+    let mut theirs = Stdio::null()?;
     if let Some(file) = stdin {
         theirs.stdin = file.into();
     }
@@ -70,26 +70,24 @@ pub fn streams(stdin: Option<File>, inherit: bool) -> io::Result<(Stdio, Streams
     Ok((theirs, Streams { stdout, stderr }))
 }
 
-/// Waits for the command, and reads what it writes. `id` names the files of long outputs.
+/// Waits for the command, and reads what it writes. `files` is the path of the files of long outputs, without ending.
 pub fn attend(
     running: &mut Running,
     streams: Streams,
-    output: &Path,
-    id: &str,
-    live: &dyn Live,
+    files: &Path,
+    call: &Call<'_>,
     result: &mut ResultReport,
 ) -> Result<Outcome, Failure> {
     let began = Instant::now();
-    let interrupts = Interrupts::listen()
-        .map_err(|error| Failure::new(Code::of_io(&error), format!("could not listen for signals: {error}")))?;
+    let live = call.live;
     let capture = |stream: OutputStream, from: OwnedFd| {
-        let path = output.join(format!("{id}.{}", stream.as_str()));
+        let path = files.with_extension(stream.as_str());
         Capture::new(Limits::DEFAULT, path).drain(File::from(from), |bytes| live.output(stream, bytes))
     };
     let (ended, stdout, stderr) = thread::scope(|scope| {
         let stdout = scope.spawn(|| capture(OutputStream::Stdout, streams.stdout));
         let stderr = scope.spawn(|| capture(OutputStream::Stderr, streams.stderr));
-        let ended = wait(running, &interrupts);
+        let ended = wait(running, call.stop);
         result.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         (ended, stdout.join(), stderr.join())
     });
@@ -117,13 +115,13 @@ fn keep(
     }
 }
 
-/// Waits for the end. A signal to this process ends the command.
-fn wait(running: &mut Running, interrupts: &Interrupts) -> Result<Exit, Failure> {
-    let failed = |error: rustix::io::Errno| {
-        Failure::new(Code::Io, format!("could not wait for the command: {error}"))
-    };
+/// Waits for the end. If `stop` becomes readable, the command is ended.
+fn wait(running: &mut Running, stop: BorrowedFd<'_>) -> Result<Exit, Failure> {
+    let failed =
+        |error: rustix::io::Errno| Failure::new(Code::Io, format!("could not wait for the command: {error}"));
     loop {
-        let mut ready = [PollFd::new(&*running, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
+        let mut ready =
+            [PollFd::new(&*running, PollFlags::IN), PollFd::from_borrowed_fd(stop, PollFlags::IN)];
         match poll(&mut ready, None) {
             Err(rustix::io::Errno::INTR) => continue,
             polled => polled.map_err(failed)?,
@@ -147,7 +145,9 @@ fn outcome(exit: &Exit, result: &mut ResultReport) -> Outcome {
         max_rss_bytes: exit.usage.max_rss,
     });
     if exit.oom_killed {
-        result.warnings.push("the command was killed because it needed more memory than its limit".to_owned());
+        result
+            .warnings
+            .push("the command was killed because it needed more memory than its limit".to_owned());
     }
     let by_itself = match exit.end {
         End::Code(code) => {

@@ -1,6 +1,6 @@
 //! Signals that end the run.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
@@ -24,6 +24,12 @@ impl Interrupts {
         }
         Ok(listening)
     }
+}
+
+/// Waits until the process is asked to end.
+pub fn wait_for_interrupt() -> io::Result<()> {
+    let mut interrupts = Interrupts::listen()?;
+    interrupts.read.read_exact(&mut [0])
 }
 
 impl AsFd for Interrupts {

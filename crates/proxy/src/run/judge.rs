@@ -4,12 +4,13 @@ use std::path::Path;
 
 use agentiso_core::Failure;
 use agentiso_policy::command::{
-    Command, CommandPolicies, Decision, PolicyExplanation, Scope, classify, decide, explain as explain_command,
+    Command, CommandPolicies, Decision, PolicyExplanation, Scope, classify, decide,
+    explain as explain_command,
 };
 use agentiso_vfs::{VaultId, Vaults};
 
-use super::{Boundary, Places};
 use super::target::Target;
+use super::{Boundary, Places};
 use crate::policies::PolicyFiles;
 use crate::request::{Invocation, Run};
 

@@ -20,31 +20,38 @@ mod approve;
 mod begin;
 mod checkpoint;
 mod child;
-mod interrupt;
+pub(crate) mod interrupt;
 mod judge;
 mod places;
-mod record;
+pub(crate) mod record;
 mod roots;
-mod sandbox;
+pub(crate) mod sandbox;
 mod sweep;
 mod target;
 
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use agentiso_core::ports::Clock;
 use agentiso_core::{Code, Failure};
-use agentiso_policy::command::Action;
+use agentiso_policy::command::{Action, Category};
 use agentiso_vfs::Vaults;
 
 pub use child::{Live, OutputStream};
+pub use interrupt::wait_for_interrupt;
 pub use judge::explain;
-pub use roots::roots;
 pub use places::{Places, name_of};
+pub use roots::{roots, work_dirs};
+pub use sweep::reclaim;
 pub use target::no_vault;
 
+use crate::approvals::Asker;
 use crate::envelope::{Envelope, ErrorReport, Outcome, ResultReport};
 use crate::policies::PolicyFiles;
 use crate::request::{Run, normal_cwd};
+use crate::session::Resident;
 use approve::Answer;
 use target::Target;
 
@@ -82,12 +89,41 @@ pub fn refused(run: &Run, failure: &Failure) -> Envelope {
     Envelope::new(run.report(), result)
 }
 
+/// What belongs to one call.
+pub(crate) struct Call<'c> {
+    /// Who sees output while the command runs.
+    pub live: &'c dyn Live,
+    /// Becomes readable when the command is to be ended.
+    pub stop: BorrowedFd<'c>,
+    /// Who asks.
+    pub asker: Asker,
+    /// What the command reads, if it reads anything.
+    pub stdin: Option<File>,
+}
+
 impl Boundary<'_> {
-    /// Runs a command. Whatever happens is in the envelope.
+    /// Runs a command in a sandbox of its own. Whatever happens is in the envelope.
     pub fn run(&self, run: &Run, live: &dyn Live) -> Envelope {
+        let prepare = || {
+            let stdin = if run.stdin { Some(io::stdin().as_fd().try_clone_to_owned()?.into()) } else { None };
+            io::Result::Ok((stdin, interrupt::Interrupts::listen()?))
+        };
+        let (stdin, interrupts) = match prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let message = format!("could not prepare the command: {error}");
+                return refused(run, &Failure::new(Code::of_io(&error), message));
+            }
+        };
+        let call = Call { live, stop: interrupts.as_fd(), asker: Asker::current(), stdin };
+        self.run_in(run, call, None)
+    }
+
+    /// Runs a command in a sandbox of its own, or in one that stays.
+    pub(crate) fn run_in(&self, run: &Run, mut call: Call<'_>, resident: Option<&mut Resident>) -> Envelope {
         let began = Instant::now();
         let mut result = begin::result(run);
-        let outcome = match self.attempt(run, &mut result, live) {
+        let outcome = match self.attempt(run, &mut call, resident, &mut result) {
             Ok(outcome) | Err(Stop::With(outcome)) => outcome,
             Err(Stop::Failed(failure)) => fail(&mut result, &failure),
         };
@@ -96,7 +132,13 @@ impl Boundary<'_> {
         Envelope::new(run.report(), result)
     }
 
-    fn attempt(&self, run: &Run, result: &mut ResultReport, live: &dyn Live) -> Result<Outcome, Stop> {
+    fn attempt(
+        &self,
+        run: &Run,
+        call: &mut Call<'_>,
+        resident: Option<&mut Resident>,
+        result: &mut ResultReport,
+    ) -> Result<Outcome, Stop> {
         run.check()?;
         result.cwd = normal_cwd(&run.cwd)?;
         let mountpoint = sandbox::mountpoint(run)?;
@@ -106,29 +148,34 @@ impl Boundary<'_> {
         result.workspace = target.planned_name();
         let decision = self.judge(run, &target, &mountpoint, &result.cwd)?;
         result.decision = (&decision).into();
-        match decision.action {
-            Action::Deny => {
-                self.note_refusal(&target, result, "proxy_exec_denied");
-                return Err(Stop::With(Outcome::Denied));
-            }
-            Action::RequireApproval if run.dry_run => return Err(Stop::With(Outcome::ApprovalRequired)),
-            _ if run.dry_run => return Err(Stop::With(Outcome::Planned)),
-            Action::RequireApproval => match self.approve(run, &target, &decision, result)? {
-                Answer::Granted(stdin) => self.carry_out(run, target, &decision, stdin, result, live),
-                Answer::Waiting => {
-                    self.note_refusal(&target, result, "proxy_exec_approval_required");
-                    Err(Stop::With(Outcome::ApprovalRequired))
-                }
-                Answer::Denied => {
-                    self.note_refusal(&target, result, "proxy_exec_denied");
-                    Err(Stop::With(Outcome::Denied))
-                }
-            },
-            Action::Allow | Action::AllowWithCheckpoint => {
-                self.carry_out(run, target, &decision, None, result, live)
-            }
+        if decision.action == Action::Deny {
+            self.note_refusal(&target, result, "proxy_exec_denied");
+            return Err(Stop::With(Outcome::Denied));
         }
+        if resident.is_some() && decision.categories.has(Category::Networked) {
+            return Err(Stop::Failed(no_network_in_a_session()));
+        }
+        let needs_approval = decision.action == Action::RequireApproval;
+        if run.dry_run {
+            let outcome = if needs_approval { Outcome::ApprovalRequired } else { Outcome::Planned };
+            return Err(Stop::With(outcome));
+        }
+        if needs_approval {
+            let (operation, outcome) = match self.approve(run, &target, &decision, call, result)? {
+                Answer::Granted => return self.carry_out(run, target, &decision, call, resident, result),
+                Answer::Waiting => ("proxy_exec_approval_required", Outcome::ApprovalRequired),
+                Answer::Denied => ("proxy_exec_denied", Outcome::Denied),
+            };
+            self.note_refusal(&target, result, operation);
+            return Err(Stop::With(outcome));
+        }
+        self.carry_out(run, target, &decision, call, resident, result)
     }
+}
+
+fn no_network_in_a_session() -> Failure {
+    Failure::new(Code::Unsupported, "a session has no network")
+        .with_remedy("run it in a sandbox of its own, with avfs proxy exec")
 }
 
 /// Reports a failure.
@@ -145,7 +192,8 @@ fn fail(result: &mut ResultReport, failure: &Failure) -> Outcome {
         | Code::ApprovalNotFound
         | Code::ApprovalClosed
         | Code::FileNotFound
-        | Code::NotADirectory => Outcome::InvalidRequest,
+        | Code::NotADirectory
+        | Code::Unsupported => Outcome::InvalidRequest,
         // A token for another command.
         Code::ApprovalRequired => Outcome::ApprovalRequired,
         _ => Outcome::InternalError,

@@ -1,28 +1,30 @@
 //! Carrying a command out, and recording what it changed.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
-use agentiso_jail::Launcher;
+use agentiso_jail::{Launcher, Stdio};
 use agentiso_mounts::{
-    Access, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Running, Support, WorkDir, WorkDirOptions, WorkDirs,
+    Access, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Running, Support, WorkDir, WorkDirOptions,
+    WorkDirs,
 };
-use agentiso_policy::command::Decision;
+use agentiso_policy::command::{Category, Decision};
 use agentiso_vfs::{BeginUse, Note, Use, VaultInfo};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::child::{Live, attend, not_started, streams};
+use super::child::{Streams, attend, not_started, streams};
 use super::sandbox::{self, Files};
 use super::target::Target;
-use super::{Boundary, Stop, checkpoint, sweep};
+use super::{Boundary, Call, Stop, checkpoint, sweep};
 use crate::changes;
 use crate::envelope::{FileConflict, Outcome, ResultReport};
 use crate::request::Run;
+use crate::session::Resident;
 
 /// Where the files of a run are, while it runs.
-enum Directory {
+pub(crate) enum Directory {
     /// A directory of its own, with what the command changes.
     Own(Box<WorkDir>),
     /// The layers of the tree: the command cannot change anything.
@@ -36,9 +38,9 @@ impl Boundary<'_> {
         run: &Run,
         target: Target,
         decision: &Decision,
-        stdin: Option<File>,
+        call: &mut Call<'_>,
+        resident: Option<&mut Resident>,
         result: &mut ResultReport,
-        live: &dyn Live,
     ) -> Result<Outcome, Stop> {
         let workspace = target.make(self.vaults, &result.command)?;
         result.workspace = workspace.vault.name.clone();
@@ -47,38 +49,37 @@ impl Boundary<'_> {
         let id = Uuid::now_v7().to_string();
         let vault = &workspace.vault;
         self.note(vault, "proxy_exec_requested", result, &id);
-        let purpose: String = format!("run {id}: {}", result.command).chars().take(500).collect();
-        let using =
-            self.vaults.begin_use(&vault.id.to_string(), &BeginUse { directory: None, purpose })?;
-        let done = self.in_directory(run, decision, stdin, vault, using, &id, result, live);
+        let done = match resident {
+            Some(resident) => self.in_session(run, call, resident, &id, result),
+            None => self.in_directory(run, decision, call, vault, &id, result),
+        };
         if let Ok(outcome) = &done {
             super::end(result, *outcome);
         }
         self.note(vault, "proxy_exec_completed", result, &id);
-        sweep::after_run(self.places);
-        done
+        sweep::after_run(self.vaults, self.places);
+        Ok(done?)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one run, which live for different times")]
+    /// In a sandbox of its own.
     fn in_directory(
         &self,
         run: &Run,
         decision: &Decision,
-        stdin: Option<File>,
+        call: &mut Call<'_>,
         vault: &VaultInfo,
-        using: Use,
         id: &str,
         result: &mut ResultReport,
-        live: &dyn Live,
-    ) -> Result<Outcome, Stop> {
-        let directory = match self.directory(run, vault, &using) {
+    ) -> Result<Outcome, Failure> {
+        let using = self.vaults.begin_use(&vault.id.to_string(), &purpose(id, &result.command))?;
+        let directory = match self.directory("run", run.readonly, &using) {
             Ok(directory) => directory,
             Err(failure) => {
                 self.vaults.end_use(using)?;
-                return Err(failure.into());
+                return Err(failure);
             }
         };
-        let ran = self.execute(run, decision, stdin, &directory, id, result, live);
+        let ran = self.execute(run, decision, call, &directory, id, result);
         // What a command changed before it was killed is recorded as well.
         let recorded = self.keep_changes(directory, using, result);
         let outcome = ran?;
@@ -86,16 +87,44 @@ impl Boundary<'_> {
         Ok(outcome)
     }
 
+    /// In a sandbox that stays.
+    fn in_session(
+        &self,
+        run: &Run,
+        call: &mut Call<'_>,
+        resident: &mut Resident,
+        id: &str,
+        result: &mut ResultReport,
+    ) -> Result<Outcome, Failure> {
+        result.readonly = resident.readonly;
+        let command = sandbox::command(run, result, Path::new(&result.mountpoint), id);
+        let (theirs, ours) = pipes(call)?;
+        let output = self.places.output();
+        create(&output)?;
+        let ran = match resident.sandbox.exec(&command, theirs) {
+            Ok(mut running) => {
+                result.enforcement = Some(resident.enforcement.clone());
+                attend(&mut running, ours, &output.join(id), call, result)
+            }
+            Err(error) => not_started(error, result),
+        };
+        if let Directory::Own(work) = &resident.directory {
+            self.record(work, &mut resident.using, result)?;
+        }
+        ran
+    }
+
     /// The directory for a command.
-    fn directory(&self, run: &Run, vault: &VaultInfo, using: &Use) -> Result<Directory, Failure> {
+    pub(crate) fn directory(&self, kind: &str, readonly: bool, using: &Use) -> Result<Directory, Failure> {
         let store = self.vaults.store();
         let layouts = Layouts::open(&self.places.layouts(), store, LayoutOptions::default())?;
         let support = Support::probe(&self.places.work())?;
-        if run.readonly && support.overlay().is_ok() {
+        if readonly && support.overlay().is_ok() {
             return Ok(Directory::Shared(layouts.base(using.base())?));
         }
         let work = WorkDirs::open(&self.places.work(), store, &layouts, &support)?;
-        let label = json!({ "kind": "run", "vault": vault.id.to_string(), "use": using.id().to_string() });
+        let label =
+            json!({ "kind": kind, "vault": using.vault().to_string(), "use": using.id().to_string() });
         let options = WorkDirOptions { label: label.to_string(), kind: Kind::Auto };
         Ok(Directory::Own(Box::new(work.create(using.base(), &options)?)))
     }
@@ -104,18 +133,17 @@ impl Boundary<'_> {
         &self,
         run: &Run,
         decision: &Decision,
-        stdin: Option<File>,
+        call: &mut Call<'_>,
         directory: &Directory,
         id: &str,
         result: &mut ResultReport,
-        live: &dyn Live,
     ) -> Result<Outcome, Failure> {
         let mountpoint = PathBuf::from(&result.mountpoint);
         let files = directory.files(run.readonly)?;
-        let spec = sandbox::spec(&files, &mountpoint, decision);
+        let network = decision.categories.has(Category::Networked);
+        let spec = sandbox::spec(&files, &mountpoint, network);
         let command = sandbox::command(run, result, &mountpoint, id);
-        let (theirs, ours) = streams(stdin, run.stdin)
-            .map_err(|error| Failure::new(Code::of_io(&error), format!("could not make pipes: {error}")))?;
+        let (theirs, ours) = pipes(call)?;
         let output = self.places.output();
         create(&output)?;
         let mut running = match Launcher::new().run(&spec, &command, theirs) {
@@ -123,7 +151,7 @@ impl Boundary<'_> {
             Err(error) => return not_started(error, result),
         };
         result.enforcement = Some(sandbox::report(running.enforcement(), &spec, &files));
-        attend(&mut running, ours, &output, id, live, result)
+        attend(&mut running, ours, &output.join(id), call, result)
     }
 
     /// Records what the command changed.
@@ -195,8 +223,19 @@ impl Boundary<'_> {
     }
 }
 
+/// What a run says about itself.
+pub(crate) fn purpose(id: &str, command: &str) -> BeginUse {
+    let purpose = format!("run {id}: {command}").chars().take(500).collect();
+    BeginUse { directory: None, purpose }
+}
+
+fn pipes(call: &mut Call<'_>) -> Result<(Stdio, Streams), Failure> {
+    streams(call.stdin.take())
+        .map_err(|error| Failure::new(Code::of_io(&error), format!("could not make pipes: {error}")))
+}
+
 impl Directory {
-    fn files(&self, readonly: bool) -> Result<Files, Failure> {
+    pub(crate) fn files(&self, readonly: bool) -> Result<Files, Failure> {
         Ok(match self {
             Self::Shared(base) => Files::Layers { lowers: base.lowers().to_vec(), writable: None },
             Self::Own(work) => match work.access()? {
@@ -210,7 +249,7 @@ impl Directory {
     }
 }
 
-fn create(directory: &Path) -> Result<(), Failure> {
+pub(crate) fn create(directory: &Path) -> Result<(), Failure> {
     fs::create_dir_all(directory).map_err(|error| {
         Failure::new(Code::of_io(&error), format!("could not create {}: {error}", directory.display()))
     })

@@ -4,19 +4,19 @@ use std::path::{Component, Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
 use agentiso_jail::{Bind, Command, Environment, Mount, Network, Overlay, Spec, State, Tmpfs};
-use agentiso_policy::command::{Category, Decision};
 
 use crate::approvals::INSIDE;
 use crate::envelope::{EnforcementReport, Protection, ProtectionState, ResultReport};
 use crate::request::Run;
 
 /// Where commands see their vault, unless another directory was given.
-const WORKSPACE: &str = "/workspace";
+pub const WORKSPACE: &str = "/workspace";
 /// The home directory of commands. It is empty, and gone afterwards.
 const HOME: &str = "/home/agent";
 /// What a vault must not cover: the system itself, and what the sandbox provides.
 const RESERVED: &[&str] = &[
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr",
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys",
+    "/usr",
 ];
 
 /// The directory at which the command sees the vault.
@@ -58,7 +58,7 @@ pub enum Files {
 }
 
 /// The sandbox.
-pub fn spec(files: &Files, mountpoint: &Path, decision: &Decision) -> Spec {
+pub fn spec(files: &Files, mountpoint: &Path, network: bool) -> Spec {
     let mount: Mount = match files {
         Files::Layers { lowers, writable } => Overlay {
             lowers: lowers.clone(),
@@ -73,7 +73,7 @@ pub fn spec(files: &Files, mountpoint: &Path, decision: &Decision) -> Spec {
     };
     let mut spec = Spec::new().mount(Tmpfs::private(HOME)).mount(mount);
     // What the policy calls networked got here by a rule or by the owner's approval.
-    if decision.categories.has(Category::Networked) {
+    if network {
         spec.network = Network::Host;
     }
     spec
@@ -95,11 +95,7 @@ pub fn command(run: &Run, result: &ResultReport, mountpoint: &Path, id: &str) ->
 }
 
 /// What is in force.
-pub fn report(
-    enforcement: &agentiso_jail::Enforcement,
-    spec: &Spec,
-    files: &Files,
-) -> EnforcementReport {
+pub fn report(enforcement: &agentiso_jail::Enforcement, spec: &Spec, files: &Files) -> EnforcementReport {
     let protection = |one: &agentiso_jail::Enforced| Protection {
         name: one.measure.to_string(),
         state: match one.state {

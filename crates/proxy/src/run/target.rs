@@ -84,9 +84,7 @@ impl Target {
         let (vault, created) = match self.fork {
             None => return Ok(Workspace { vault: self.source, fork: None }),
             Some(PlannedFork::Existing(fork)) => (*fork, false),
-            Some(PlannedFork::Auto) => {
-                (make(vaults, &self.source, ForkNames::Automatic(1), command)?, true)
-            }
+            Some(PlannedFork::Auto) => (make(vaults, &self.source, ForkNames::Automatic(1), command)?, true),
             Some(PlannedFork::New(name)) => {
                 let shown = name.to_string();
                 match make(vaults, &self.source, ForkNames::Given(vec![name]), command) {
@@ -112,12 +110,7 @@ fn existing(vaults: &Vaults, name: &str) -> Result<Option<VaultInfo>, Failure> {
     }
 }
 
-fn make(
-    vaults: &Vaults,
-    source: &VaultInfo,
-    names: ForkNames,
-    command: &str,
-) -> Result<VaultInfo, Failure> {
+fn make(vaults: &Vaults, source: &VaultInfo, names: ForkNames, command: &str) -> Result<VaultInfo, Failure> {
     let description: String = format!("for {command}").chars().take(200).collect();
     let request = ForkVault {
         source: source.id.to_string(),

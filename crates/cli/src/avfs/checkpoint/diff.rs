@@ -9,10 +9,8 @@ use crate::avfs::history::{ChangeList, show_changes};
 
 /// Flags of `checkpoint diff`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  avfs --vault work checkpoint diff before-change\n  \
-                  avfs --vault work checkpoint diff monday tuesday"
-)]
+#[command(after_help = "Examples:\n  avfs --vault work checkpoint diff before-change\n  \
+                  avfs --vault work checkpoint diff monday tuesday")]
 pub struct Diff {
     /// The state before: a checkpoint, or a revision such as r17
     pub before: StateRef,

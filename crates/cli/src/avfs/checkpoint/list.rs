@@ -25,8 +25,9 @@ pub fn list(context: &Context, _: List) -> Result<u8, Failure> {
     let found = context.vaults()?.checkpoints(&context.vault()?)?;
     let listed = Snapshots { snapshots: found.into_iter().map(Snapshot::from).collect() };
     context.shown.result(&listed, |out| {
-        let mut table =
-            Table::new(["NAME", "KIND", "FILES", "SIZE", "CREATED", "DESCRIPTION"]).align_right(2).align_right(3);
+        let mut table = Table::new(["NAME", "KIND", "FILES", "SIZE", "CREATED", "DESCRIPTION"])
+            .align_right(2)
+            .align_right(3);
         for one in &listed.snapshots {
             table.row([
                 one.name.clone(),

@@ -39,7 +39,11 @@ pub fn save(context: &Context, flags: Save) -> Result<u8, Failure> {
     };
     let saved = Snapshot::from(context.vaults()?.save_checkpoint(&vault, &request)?);
     context.shown.result(&saved, |out| {
-        writeln!(out, "Saved checkpoint {} ({} files, {})", saved.name, saved.file_count, saved.total_size_human)
+        writeln!(
+            out,
+            "Saved checkpoint {} ({} files, {})",
+            saved.name, saved.file_count, saved.total_size_human
+        )
     })?;
     Ok(0)
 }

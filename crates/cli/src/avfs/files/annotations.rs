@@ -15,10 +15,8 @@ use crate::avfs::shown;
 
 /// Flags of `meta`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  avfs --vault work meta /data.csv source https://example.com\n  \
-                  avfs --vault work meta /data.csv\n  avfs --vault work meta /data.csv --import '{\"rows\":\"12\"}'"
-)]
+#[command(after_help = "Examples:\n  avfs --vault work meta /data.csv source https://example.com\n  \
+                  avfs --vault work meta /data.csv\n  avfs --vault work meta /data.csv --import '{\"rows\":\"12\"}'")]
 pub struct Meta {
     /// The file
     pub path: OsString,
@@ -73,7 +71,10 @@ pub fn meta(context: &Context, flags: Meta) -> Result<u8, Failure> {
     let vault = context.vault()?;
     if let Some(json) = &flags.import {
         let values: BTreeMap<String, String> = serde_json::from_str(json).map_err(|error| {
-            Failure::new(Code::InvalidArgument, format!("the metadata is not a JSON object of texts: {error}"))
+            Failure::new(
+                Code::InvalidArgument,
+                format!("the metadata is not a JSON object of texts: {error}"),
+            )
         })?;
         let set = |(key, value): (&String, &String)| FileOp::SetMetadata {
             path: at.clone(),
@@ -82,11 +83,8 @@ pub fn meta(context: &Context, flags: Meta) -> Result<u8, Failure> {
         };
         let ops: Vec<FileOp> = values.iter().map(set).collect();
         vaults.change(&vault, &ops)?;
-        let imported = MetaImported {
-            path: shown::path(&at),
-            imported: values.len(),
-            action: "imported".to_owned(),
-        };
+        let imported =
+            MetaImported { path: shown::path(&at), imported: values.len(), action: "imported".to_owned() };
         context.shown.result(&imported, |out| writeln!(out, "Set {} values", imported.imported))?;
         return Ok(0);
     }

@@ -19,7 +19,9 @@ const MAX_JSON: usize = 64 << 20;
 
 /// Flags of `cat`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  avfs --vault work cat /README.md\n  avfs --vault work cat -v 2 /README.md")]
+#[command(
+    after_help = "Examples:\n  avfs --vault work cat /README.md\n  avfs --vault work cat -v 2 /README.md"
+)]
 pub struct Cat {
     /// Files
     #[arg(required = true)]

@@ -49,18 +49,13 @@ pub struct Copied {
 /// Copies a file or directory.
 pub fn cp(context: &Context, flags: Cp) -> Result<u8, Failure> {
     let (from, to) = (path(&flags.source)?, path(&flags.destination)?);
-    let op = FileOp::Copy {
-        from: from.clone(),
-        to: to.clone(),
-        recursive: flags.recursive,
-        replace: flags.force,
-    };
+    let op =
+        FileOp::Copy { from: from.clone(), to: to.clone(), recursive: flags.recursive, replace: flags.force };
     let changed = context.vaults()?.change(&context.vault()?, &[op])?;
-    let copied = Copied {
-        source: shown::path(&from),
-        destination: shown::path(&to),
-        copied: changed.is_changed,
-    };
-    context.shown.result(&copied, |out| writeln!(out, "Copied {} to {}", copied.source, copied.destination))?;
+    let copied =
+        Copied { source: shown::path(&from), destination: shown::path(&to), copied: changed.is_changed };
+    context
+        .shown
+        .result(&copied, |out| writeln!(out, "Copied {} to {}", copied.source, copied.destination))?;
     Ok(0)
 }

@@ -14,10 +14,8 @@ use crate::avfs::shown;
 
 /// Flags of `find`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  avfs --vault work find / -n '*.rs'\n  \
-                  avfs --vault work find /data --min-size 1000000 --tag raw"
-)]
+#[command(after_help = "Examples:\n  avfs --vault work find / -n '*.rs'\n  \
+                  avfs --vault work find /data --min-size 1000000 --tag raw")]
 pub struct Find {
     /// Where to look
     #[arg(default_value = "/")]

@@ -14,10 +14,8 @@ use crate::avfs::shown;
 
 /// Flags of `grep`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "The exit code is 0 whether anything matches or not.\n\nExample:\n  \
-                  avfs --vault work grep -n 'TODO|FIXME' /src"
-)]
+#[command(after_help = "The exit code is 0 whether anything matches or not.\n\nExample:\n  \
+                  avfs --vault work grep -n 'TODO|FIXME' /src")]
 pub struct Grep {
     /// A regular expression
     pub pattern: String,

@@ -14,10 +14,8 @@ use crate::avfs::shown;
 
 /// Flags of `mv`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "If the destination is a directory, the thing is moved into it.\n\nExample:\n  \
-                  avfs --vault work mv /old.txt /new.txt"
-)]
+#[command(after_help = "If the destination is a directory, the thing is moved into it.\n\nExample:\n  \
+                  avfs --vault work mv /old.txt /new.txt")]
 pub struct Mv {
     /// What to move
     pub source: OsString,

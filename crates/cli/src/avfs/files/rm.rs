@@ -14,10 +14,8 @@ use crate::avfs::shown;
 
 /// Flags of `rm`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "The history keeps what was removed: avfs revert brings a file back.\n\nExample:\n  \
-                  avfs --vault work rm -r /target"
-)]
+#[command(after_help = "The history keeps what was removed: avfs revert brings a file back.\n\nExample:\n  \
+                  avfs --vault work rm -r /target")]
 pub struct Rm {
     /// What to remove; all or nothing
     #[arg(required = true)]
@@ -49,11 +47,8 @@ pub fn rm(context: &Context, flags: Rm) -> Result<u8, Failure> {
         paths.iter().map(|path| FileOp::Remove { path: path.clone(), recursive, force }).collect();
     let changed = context.vaults()?.change(&context.vault()?, &ops)?;
     let paths: Vec<String> = paths.iter().map(shown::path).collect();
-    let removed = RemovedPath {
-        path: paths.first().cloned().unwrap_or_default(),
-        removed: changed.is_changed,
-        paths,
-    };
+    let removed =
+        RemovedPath { path: paths.first().cloned().unwrap_or_default(), removed: changed.is_changed, paths };
     context.shown.result(&removed, |out| match removed.removed {
         true => removed.paths.iter().try_for_each(|path| writeln!(out, "Removed {path}")),
         false => writeln!(out, "Nothing was removed"),

@@ -14,10 +14,8 @@ use crate::avfs::shown;
 
 /// Flags of `search`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "The query has words, \"phrases\", prefix*, AND, OR and NOT.\n\nExample:\n  \
-                  avfs --vault work search 'retry AND timeout'"
-)]
+#[command(after_help = "The query has words, \"phrases\", prefix*, AND, OR and NOT.\n\nExample:\n  \
+                  avfs --vault work search 'retry AND timeout'")]
 pub struct Search {
     /// Words to find
     #[arg(required_unless_present = "rebuild")]

@@ -99,9 +99,9 @@ pub fn tag(context: &Context, flags: Tag) -> Result<u8, Failure> {
         return changed_tag(context, None, name, if changed.is_changed { "deleted" } else { "unchanged" });
     }
     if let Some(pair) = flags.rename {
-        let (old, new) = pair.split_once(':').ok_or_else(|| {
-            Failure::new(Code::InvalidArgument, "a tag is renamed with --rename OLD:NEW")
-        })?;
+        let (old, new) = pair
+            .split_once(':')
+            .ok_or_else(|| Failure::new(Code::InvalidArgument, "a tag is renamed with --rename OLD:NEW"))?;
         let changed = vaults.rename_tag(&vault, old, new)?;
         let renamed = TagRenamed {
             old_name: old.to_owned(),
@@ -129,8 +129,7 @@ pub fn tag(context: &Context, flags: Tag) -> Result<u8, Failure> {
         }
         (None, _) => {
             let tags = context.view()?.all_tags().into_iter();
-            let tags: Vec<TagCount> =
-                tags.map(|(name, file_count)| TagCount { name, file_count }).collect();
+            let tags: Vec<TagCount> = tags.map(|(name, file_count)| TagCount { name, file_count }).collect();
             let all = AllTags { count: tags.len(), tags };
             context.shown.result(&all, |out| {
                 all.tags.iter().try_for_each(|tag| writeln!(out, "{}\t{}", tag.name, tag.file_count))
@@ -148,12 +147,7 @@ pub fn untag(context: &Context, flags: Untag) -> Result<u8, Failure> {
     changed_tag(context, Some(shown::path(&at)), flags.tag, "removed")
 }
 
-fn changed_tag(
-    context: &Context,
-    path: Option<String>,
-    tag: String,
-    action: &str,
-) -> Result<u8, Failure> {
+fn changed_tag(context: &Context, path: Option<String>, tag: String, action: &str) -> Result<u8, Failure> {
     let changed = TagChanged { path, tag, action: action.to_owned() };
     context.shown.result(&changed, |out| match &changed.path {
         Some(path) => writeln!(out, "{path}: tag {} {action}", changed.tag),

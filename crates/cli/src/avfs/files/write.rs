@@ -18,10 +18,8 @@ const SMALL: usize = 1 << 20;
 
 /// Flags of `write`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  avfs --vault work write /notes.txt 'first line'\n  \
-                  generate | avfs --vault work write /data/report.csv --parents"
-)]
+#[command(after_help = "Examples:\n  avfs --vault work write /notes.txt 'first line'\n  \
+                  generate | avfs --vault work write /data/report.csv --parents")]
 pub struct Write {
     /// The file
     pub path: OsString,
@@ -63,9 +61,7 @@ pub fn write(context: &Context, flags: Write) -> Result<u8, Failure> {
     let content = content(context, flags.content.as_deref())?;
     let op = match flags.append {
         true => FileOp::Append { path: at.clone(), content },
-        false => {
-            FileOp::Write { path: at.clone(), content, mode: flags.mode, if_absent: flags.no_replace }
-        }
+        false => FileOp::Write { path: at.clone(), content, mode: flags.mode, if_absent: flags.no_replace },
     };
     put(context, &at, op, flags.parents, flags.append)
 }

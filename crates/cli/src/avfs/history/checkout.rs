@@ -14,7 +14,9 @@ use crate::avfs::shown;
 
 /// Flags of `checkout`.
 #[derive(Args, Debug)]
-#[command(after_help = "The old content becomes a new version.\n\nExample:\n  avfs --vault work checkout /README.md -v 2")]
+#[command(
+    after_help = "The old content becomes a new version.\n\nExample:\n  avfs --vault work checkout /README.md -v 2"
+)]
 pub struct Checkout {
     /// The file
     pub path: OsString,
@@ -25,7 +27,9 @@ pub struct Checkout {
 
 /// Flags of `revert`.
 #[derive(Args, Debug)]
-#[command(after_help = "It also brings back a file that was removed.\n\nExample:\n  avfs --vault work revert /README.md")]
+#[command(
+    after_help = "It also brings back a file that was removed.\n\nExample:\n  avfs --vault work revert /README.md"
+)]
 pub struct Revert {
     /// The file
     pub path: OsString,

@@ -3,9 +3,7 @@
 use std::ffi::OsString;
 
 use agentiso_core::{Code, Explain, Failure};
-use agentiso_vfs::{
-    ChangeOptions, Endpoint, FileDiff, TreePath, VersionRef, diff_lines,
-};
+use agentiso_vfs::{ChangeOptions, Endpoint, FileDiff, TreePath, VersionRef, diff_lines};
 use clap::Args;
 
 use super::changes::{ChangeList, show_changes};
@@ -59,7 +57,9 @@ pub fn diff(context: &Context, flags: Diff) -> Result<u8, Failure> {
     let first = flags.path1.as_deref().map(path).transpose()?;
     let second = flags.path2.as_deref().map(path).transpose()?;
     match (&flags.from, &flags.to, first) {
-        (None, None, Some(first)) => versions(context, &flags, &first, &second.unwrap_or_else(|| first.clone())),
+        (None, None, Some(first)) => {
+            versions(context, &flags, &first, &second.unwrap_or_else(|| first.clone()))
+        }
         (None, None, None) => Err(Failure::new(Code::InvalidArgument, "there is nothing to compare")
             .with_remedy("give a file, or a state with --from")),
         (_, _, first) => states(context, &flags, first, second),

@@ -11,7 +11,10 @@ use crate::avfs::context::Context;
 pub fn endpoint(context: &Context, given: &str) -> Result<Endpoint, Failure> {
     if let Some(directory) = given.strip_prefix("host:") {
         let directory = PathBuf::from(directory).canonicalize().map_err(|error| {
-            Failure::new(Code::InvalidArgument, format!("could not find the directory {directory:?}: {error}"))
+            Failure::new(
+                Code::InvalidArgument,
+                format!("could not find the directory {directory:?}: {error}"),
+            )
         })?;
         return Ok(Endpoint::Host(directory));
     }

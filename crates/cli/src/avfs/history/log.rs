@@ -13,10 +13,8 @@ use crate::ui::{Table, age_since};
 
 /// Flags of `log`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Without a path the changes of the whole vault are shown.\n\nExamples:\n  \
-                  avfs --vault work log /README.md\n  avfs --vault work log -n 20"
-)]
+#[command(after_help = "Without a path the changes of the whole vault are shown.\n\nExamples:\n  \
+                  avfs --vault work log /README.md\n  avfs --vault work log -n 20")]
 pub struct Log {
     /// The file
     pub path: Option<OsString>,

@@ -120,7 +120,9 @@ pub fn merge(context: &Context, flags: Merge) -> Result<u8, Failure> {
         }
         match (merged.applied, merged.dry_run, is_stopped) {
             (true, ..) => writeln!(out, "Merged {} into {}", merged.source, merged.target),
-            (_, _, true) => writeln!(out, "Nothing was changed: choose with --on-conflict ours, theirs or markers"),
+            (_, _, true) => {
+                writeln!(out, "Nothing was changed: choose with --on-conflict ours, theirs or markers")
+            }
             (_, true, _) => writeln!(out, "Nothing was changed: this was a dry run"),
             _ => writeln!(out, "There was nothing to merge"),
         }

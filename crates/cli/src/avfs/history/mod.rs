@@ -10,7 +10,7 @@ mod merge;
 mod undo;
 
 pub use changes::{ChangeList, show_changes};
-pub use checkout::{Checkout, CheckedOutFile, Revert, Reverted, checkout, revert};
+pub use checkout::{CheckedOutFile, Checkout, Revert, Reverted, checkout, revert};
 pub use diff::{Diff, diff};
 pub use lines::FileDifference;
 pub use log::{History, Log, log};

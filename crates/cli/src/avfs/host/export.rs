@@ -16,11 +16,9 @@ use crate::avfs::shown::{self, human};
 
 /// Flags of `export`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "The destination appears when it is complete.\n\nExamples:\n  \
+#[command(after_help = "The destination appears when it is complete.\n\nExamples:\n  \
                   avfs --vault task-1 export / ./result\n  avfs --vault work export /src - --tar | tar t\n  \
-                  avfs --vault work export --git main / ~/repo"
-)]
+                  avfs --vault work export --git main / ~/repo")]
 pub struct Export {
     /// A directory or file of the vault
     pub vfs: OsString,
@@ -81,7 +79,7 @@ pub fn export(context: &Context, flags: Export) -> Result<u8, Failure> {
                 .with_remedy("give / as the path"));
         }
         let done = vaults.export_git(&vault, &flags.real, branch)?;
-        exported.commit = done.commits.last().cloned();
+        exported.commit = Some(done.head);
         exported.files_exported = view.totals()?.files;
     } else if flags.tar {
         if flags.real == Path::new("-") {

@@ -122,7 +122,11 @@ pub fn import(context: &Context, flags: Import) -> Result<u8, Failure> {
     };
     context.shown.result(&imported, |out| {
         let (files, bytes) = (imported.files_imported, human(imported.total_bytes));
-        writeln!(out, "Imported {files} files, {} directories, {bytes} to {}", imported.dirs_created, imported.vfs_path)
+        writeln!(
+            out,
+            "Imported {files} files, {} directories, {bytes} to {}",
+            imported.dirs_created, imported.vfs_path
+        )
     })?;
     Ok(0)
 }

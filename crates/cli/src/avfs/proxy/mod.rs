@@ -34,7 +34,8 @@ pub fn proxy(context: &Context, verb: ProxyVerb) -> Result<u8, Failure> {
 
 /// Whether a command line that cannot be parsed was meant to run a command.
 pub fn is_exec(words: &[OsString]) -> bool {
-    let verbs: Vec<&OsString> = words.iter().skip(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-")).collect();
+    let verbs: Vec<&OsString> =
+        words.iter().skip(1).filter(|word| !word.as_encoded_bytes().starts_with(b"-")).collect();
     verbs.windows(2).any(|pair| pair[0] == "proxy" && pair[1] == "exec")
 }
 

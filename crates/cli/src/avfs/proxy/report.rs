@@ -139,8 +139,10 @@ fn notes(shown: Shown, envelope: &Envelope) -> io::Result<()> {
         many => format!("{many} files changed in {}", result.workspace),
     };
     let checkpoint = result.checkpoint.as_ref().map(|name| format!("checkpoint {name}"));
-    let parts: Vec<&str> =
-        [changed.as_str(), checkpoint.as_deref().unwrap_or_default()].into_iter().filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = [changed.as_str(), checkpoint.as_deref().unwrap_or_default()]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
     if result.changes_total > 0 || result.fork.is_some() {
         writeln!(err, "{}", paint.faint(&format!("({})", harmless(&parts.join("; ")))))?;
     }

@@ -1,6 +1,6 @@
 //! `avfs audit`.
 
-use agentiso_core::{Code, Failure};
+use agentiso_core::Failure;
 use agentiso_vfs::AuditQuery;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -91,7 +91,13 @@ pub fn audit(context: &Context, flags: Audit) -> Result<u8, Failure> {
         context.shown.result(&cleared, |out| writeln!(out, "Removed {} entries", cleared.entries_deleted))?;
         return Ok(0);
     }
-    let query = AuditQuery { vault, since: flags.since, operation: flags.operation, limit: flags.limit, ..AuditQuery::default() };
+    let query = AuditQuery {
+        vault,
+        since: flags.since,
+        operation: flags.operation,
+        limit: flags.limit,
+        ..AuditQuery::default()
+    };
     let page = vaults.audit(&query)?;
     let entry = |one: agentiso_vfs::AuditEntry| Entry {
         id: one.id,
@@ -124,7 +130,7 @@ pub fn audit(context: &Context, flags: Audit) -> Result<u8, Failure> {
 }
 
 /// Reads a time.
-fn time(given: &str) -> Result<Timestamp, Failure> {
+fn time(given: &str) -> Result<Timestamp, String> {
     if let Ok(seconds) = given.parse::<i64>()
         && let Ok(time) = Timestamp::from_second(seconds)
     {
@@ -134,8 +140,6 @@ fn time(given: &str) -> Result<Timestamp, Failure> {
         return Ok(time);
     }
     let day = given.parse::<Date>().ok().and_then(|date| date.to_zoned(TimeZone::system()).ok());
-    day.map(|day| day.timestamp()).ok_or_else(|| {
-        Failure::new(Code::InvalidArgument, format!("{given:?} is not a time"))
-            .with_remedy("give seconds since 1970, RFC 3339, or YYYY-MM-DD")
-    })
+    day.map(|day| day.timestamp())
+        .ok_or_else(|| "give seconds since 1970, RFC 3339, or YYYY-MM-DD".to_owned())
 }

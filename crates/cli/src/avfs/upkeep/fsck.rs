@@ -64,7 +64,7 @@ pub fn fsck(context: &Context, flags: Fsck) -> Result<u8, Failure> {
     let request = FsckRequest { repair: flags.repair, source: flags.source };
     let found = context.vaults()?.fsck(&request)?;
     let damage = found.store.damage.iter().map(|one| match &one.object {
-        Some(object) => format!("{} in {}: {}", object, one.pack, one.reason),
+        Some((kind, id)) => format!("{} {id} in {}: {}", kind.as_str(), one.pack, one.reason),
         None => format!("{}: {}", one.pack, one.reason),
     });
     let done = FsckDone {

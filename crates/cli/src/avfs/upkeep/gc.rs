@@ -13,7 +13,9 @@ use crate::avfs::shown::human;
 
 /// Flags of `gc`.
 #[derive(Args, Debug)]
-#[command(after_help = "Other commands may run meanwhile: nothing they are about to use is removed.\n\nExample:\n  avfs gc")]
+#[command(
+    after_help = "Other commands may run meanwhile: nothing they are about to use is removed.\n\nExample:\n  avfs gc"
+)]
 pub struct Gc {
     /// Only count
     #[arg(long)]
@@ -60,7 +62,9 @@ pub fn gc(context: &Context, flags: Gc) -> Result<u8, Failure> {
     let collected = Collected::new(&done, flags.dry_run);
     context.shown.result(&collected, |out| match collected.dry_run {
         true => writeln!(out, "{} objects are not needed", collected.orphans_found),
-        false => writeln!(out, "Freed {} ({} objects)", collected.bytes_freed_human, collected.orphans_deleted),
+        false => {
+            writeln!(out, "Freed {} ({} objects)", collected.bytes_freed_human, collected.orphans_deleted)
+        }
     })?;
     Ok(0)
 }

@@ -70,7 +70,11 @@ pub fn stats(context: &Context, _: Stats) -> Result<u8, Failure> {
     };
     context.shown.result(&shown, |out| {
         writeln!(out, "vaults       {}", shown.vaults)?;
-        writeln!(out, "files        {} in {} directories, {}", shown.files, shown.directories, shown.total_size_bytes_human)?;
+        writeln!(
+            out,
+            "files        {} in {} directories, {}",
+            shown.files, shown.directories, shown.total_size_bytes_human
+        )?;
         writeln!(out, "history      {} changes, {} checkpoints", shown.revisions, shown.checkpoints)?;
         writeln!(out, "on disk      {}", shown.db_size_bytes_human)?;
         writeln!(out, "not needed   {} ({} objects)", shown.orphaned_bytes_human, shown.orphaned_blobs)

@@ -70,9 +70,10 @@ fn setting<'r>(retention: &'r mut Retention, key: &str) -> Result<&'r mut Option
         "keep_undo_points" => &mut retention.undo_points,
         "max_age_days" => &mut retention.max_age_days,
         other => {
-            return Err(Failure::new(Code::InvalidArgument, format!("{other:?} is not a setting")).with_remedy(
-                "settings: keep_revisions, keep_auto_checkpoints, keep_undo_points, max_age_days",
-            ));
+            return Err(Failure::new(Code::InvalidArgument, format!("{other:?} is not a setting"))
+                .with_remedy(
+                    "settings: keep_revisions, keep_auto_checkpoints, keep_undo_points, max_age_days",
+                ));
         }
     })
 }

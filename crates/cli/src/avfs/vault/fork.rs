@@ -78,7 +78,9 @@ pub fn fork(context: &Context, flags: Fork) -> Result<u8, Failure> {
     let names = match (&flags.name, flags.count) {
         (Some(name), _) => ForkNames::Given(vec![name.parse()?]),
         (None, Some(count)) if (1..=10_000).contains(&count) => ForkNames::Automatic(count),
-        _ => return Err(Failure::new(Code::InvalidArgument, "between 1 and 10,000 forks can be made at once")),
+        _ => {
+            return Err(Failure::new(Code::InvalidArgument, "between 1 and 10,000 forks can be made at once"));
+        }
     };
     let ttl = flags.ttl.as_deref().or(flags.ephemeral.then_some(EPHEMERAL));
     let vaults = context.vaults()?;

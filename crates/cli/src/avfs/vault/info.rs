@@ -110,7 +110,13 @@ pub fn info(context: &Context, flags: InfoFlags) -> Result<u8, Failure> {
         if let Some(description) = &info.description {
             writeln!(out, "description  {description}")?;
         }
-        writeln!(out, "content      {} files, {} directories, {}", info.files, info.directories, human(info.size))?;
+        writeln!(
+            out,
+            "content      {} files, {} directories, {}",
+            info.files,
+            info.directories,
+            human(info.size)
+        )?;
         writeln!(out, "revision     {}", info.revision)?;
         writeln!(out, "checkpoints  {}", info.checkpoints)?;
         writeln!(out, "created      {}", info.created_at)?;

@@ -61,7 +61,9 @@ pub fn list(context: &Context, _: List) -> Result<u8, Failure> {
     }
     let listed = Listed(listed);
     context.shown.result(&listed, |out| {
-        let mut table = Table::new(["", "NAME", "FILES", "SIZE", "FORKED FROM", "MODIFIED"]).align_right(2).align_right(3);
+        let mut table = Table::new(["", "NAME", "FILES", "SIZE", "FORKED FROM", "MODIFIED"])
+            .align_right(2)
+            .align_right(3);
         for vault in &listed.0 {
             table.row([
                 if vault.current { "*" } else { "" }.to_owned(),

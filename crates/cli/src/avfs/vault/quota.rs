@@ -81,7 +81,12 @@ pub fn quota(context: &Context, flags: Quota) -> Result<u8, Failure> {
                     Some(limit) => format!("{limit}{unit}"),
                     None => "none".to_owned(),
                 };
-                writeln!(out, "size   {} of {}", status.current_size_human, limit(status.max_size_mb, " MiB"))?;
+                writeln!(
+                    out,
+                    "size   {} of {}",
+                    status.current_size_human,
+                    limit(status.max_size_mb, " MiB")
+                )?;
                 writeln!(out, "files  {} of {}", status.current_files, limit(status.max_files, ""))?;
                 writeln!(out, "file   at most {}", limit(status.max_file_size_mb, " MiB"))
             })?;

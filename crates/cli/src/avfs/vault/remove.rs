@@ -13,10 +13,8 @@ use crate::ui::Stream;
 
 /// Flags of `vault rm`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "At a terminal it asks first. Elsewhere it needs --yes or --json.\n\nExample:\n  \
-                  avfs vault rm task-1 --yes"
-)]
+#[command(after_help = "At a terminal it asks first. Elsewhere it needs --yes or --json.\n\nExample:\n  \
+                  avfs vault rm task-1 --yes")]
 pub struct Remove {
     /// The vault
     pub name: String,

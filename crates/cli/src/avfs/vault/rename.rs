@@ -36,6 +36,8 @@ pub fn rename(context: &Context, flags: Rename) -> Result<u8, Failure> {
     let before = vaults.info(&flags.vault_name)?;
     let after = vaults.rename(&before.id.to_string(), &flags.new_name.parse()?)?;
     let renamed = Renamed { old_name: before.name, name: after.name, id: after.id.to_string() };
-    context.shown.result(&renamed, |out| writeln!(out, "Renamed {} to {}", renamed.old_name, renamed.name))?;
+    context
+        .shown
+        .result(&renamed, |out| writeln!(out, "Renamed {} to {}", renamed.old_name, renamed.name))?;
     Ok(0)
 }
