@@ -1,5 +1,10 @@
 //! How long it takes to run `true` in a sandbox: alone, with bubblewrap, with this crate, and in a session. Prints medians.
 //! `cargo bench -p agentiso-jail`; needs `bwrap` in the PATH.
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark may panic, and prints its figures"
+)]
 
 use std::process;
 use std::time::{Duration, Instant};

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 
 use crate::cgroup::Group;
 use crate::command::Command;
@@ -51,7 +53,7 @@ pub(crate) struct Sandbox {
 struct Init {
     helper: Child,
     /// Pid 1 of the pid namespace. Without one the helper itself is the init.
-    pid: Option<Pid>,
+    pid_1: Option<OwnedFd>,
 }
 
 impl Default for Launcher {
@@ -154,7 +156,7 @@ impl Launcher {
             .stderr(Streams::null())
             .spawn()
             .map_err(|cause| JailError::Helper { doing: "start the sandbox's helper", cause })?;
-        let sandbox = Sandbox { channel, init: Init { helper, pid: None }, group };
+        let sandbox = Sandbox { channel, init: Init { helper, pid_1: None }, group };
         let mut fds: Vec<BorrowedFd<'_>> = Vec::new();
         if let Some(Stdio { stdin, stdout, stderr }) = stdio {
             fds.extend([stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]);
@@ -185,10 +187,13 @@ impl Sandbox {
     fn wait_until_ready(&mut self, mode: Mode) -> Result<Result<Enforcement, Failure>, JailError> {
         loop {
             match receive::<Report>(&self.channel) {
-                Ok(Some((Report::Cloned { pid }, _))) if mode != Mode::Plain => {
-                    self.init.pid = Pid::from_raw(pid)
+                Ok(Some((Report::Cloned { pid }, _))) => {
+                    if let Some(pid) = Pid::from_raw(pid)
+                        && mode != Mode::Plain
+                    {
+                        self.init.pid_1 = Some(watch(pid)?);
+                    }
                 }
-                Ok(Some((Report::Cloned { .. }, _))) => {}
                 Ok(Some((Report::Ready(enforcement), _))) => return Ok(Ok(enforcement)),
                 Ok(Some((Report::Failed(failure), _))) => return Ok(Err(failure)),
                 Ok(_) => return Err(JailError::Lost),
@@ -200,10 +205,12 @@ impl Sandbox {
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        if let Some(pid) = self.init.pid {
-            // It is a child that nobody has waited for, so the number means it, or it has ended.
-            let _ = kill_process(pid, Signal::KILL);
-            while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()).map(drop) {}
+        if let Some(pid_1) = &self.init.pid_1 {
+            // It may have ended, and somebody else in this program may have waited for it.
+            let _ = pidfd_send_signal(pid_1, Signal::KILL);
+            while let Err(Errno::INTR) = waitid(WaitId::PidFd(pid_1.as_fd()), WaitIdOptions::EXITED).map(drop)
+            {
+            }
         } else {
             // Without a pid namespace its init kills what it started when it sees that the channel is closed.
             let _ = rustix::net::shutdown(&self.channel, rustix::net::Shutdown::Both);
@@ -241,6 +248,12 @@ pub(crate) fn explain(failure: Failure, command: Option<&Command>) -> JailError 
             JailError::NotExecutable { program: program(), cause: error(number) }
         }
     }
+}
+
+/// A descriptor of a process that cannot come to mean another one.
+fn watch(pid: Pid) -> Result<OwnedFd, JailError> {
+    pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|error| JailError::Helper { doing: "watch the sandbox's init", cause: error.into() })
 }
 
 fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, JailError> {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::identity::Maps;
+use super::identity::{Caller, Maps};
 use super::init::{self, Sandbox};
 use super::step::{Step, StepFailed};
 use crate::kernel::process::{close_from, exit_now, fork_with};
@@ -62,9 +62,10 @@ fn launch(start: Start, fds: Vec<OwnedFd>, channel: &OwnedFd) -> Result<(), Fail
             error: error.raw_os_error().unwrap_or(libc::EIO),
         })?;
     }
+    let caller = Caller::of_this_process();
     enter_network(network_user, network)?;
     let mode = start.mode;
-    let as_root = rustix::process::geteuid().is_root();
+    let as_root = caller.is_root();
     let sandbox = |channel| Sandbox { start, stdio, channel, as_root };
     match mode {
         Mode::Plain => {
@@ -72,7 +73,7 @@ fn launch(start: Start, fds: Vec<OwnedFd>, channel: &OwnedFd) -> Result<(), Fail
             init::run_plain(sandbox(channel.try_clone().map_err(|_| lost())?));
             Ok(())
         }
-        Mode::Namespaces | Mode::NoUserNamespace => clone(sandbox, mode, channel),
+        Mode::Namespaces | Mode::NoUserNamespace => clone(sandbox, mode, caller, channel),
     }
 }
 
@@ -90,11 +91,16 @@ fn enter_network(user: Option<OwnedFd>, network: Option<OwnedFd>) -> Result<(), 
     Ok(())
 }
 
-fn clone(sandbox: impl FnOnce(OwnedFd) -> Sandbox, mode: Mode, channel: &OwnedFd) -> Result<(), Failure> {
+fn clone(
+    sandbox: impl FnOnce(OwnedFd) -> Sandbox,
+    mode: Mode,
+    caller: Caller,
+    channel: &OwnedFd,
+) -> Result<(), Failure> {
     let sandbox = sandbox(channel.try_clone().map_err(|_| lost())?);
     let spec = &sandbox.start.spec;
     let maps = match mode {
-        Mode::Namespaces => Some(Maps::plan(spec.user).map_err(|error| Failure::SetUp {
+        Mode::Namespaces => Some(Maps::plan(spec.user, caller).map_err(|error| Failure::SetUp {
             step: "read the user maps".to_owned(),
             error: error.raw_os_error().unwrap_or(libc::EIO),
         })?),

@@ -10,6 +10,24 @@ use rustix::thread::set_thread_groups;
 
 use crate::spec::ShownUser;
 
+/// The user and group of a process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Caller {
+    user: u32,
+    group: u32,
+}
+
+impl Caller {
+    pub fn of_this_process() -> Self {
+        Self { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }
+    }
+
+    /// Whether it is root in its user namespace.
+    pub fn is_root(self) -> bool {
+        self.user == 0
+    }
+}
+
 /// The maps of a user namespace.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Maps {
@@ -20,23 +38,24 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// The maps of a sandbox that this process starts. Root keeps all users that it has, so that owners of files look right;
-    /// others have themselves alone.
-    pub fn plan(shown: ShownUser) -> io::Result<Self> {
-        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-        if user.is_root() {
+    /// The maps of a sandbox that this process starts for `caller`. Root keeps all users that it has, so that owners of files
+    /// look right; others have themselves alone. In the user namespace of a network this process may have another number
+    /// than its caller.
+    pub fn plan(shown: ShownUser, caller: Caller) -> io::Result<Self> {
+        let now = Caller::of_this_process();
+        if now.is_root() && caller.is_root() {
             // Without the supplementary groups there is nothing more to gain by them.
             let may_set_groups = set_thread_groups(&[]).is_ok();
             let of = |name: &str| fs::read_to_string(Path::new("/proc/self").join(name));
             let (users, groups) = (same(&of("uid_map")?), same(&of("gid_map")?));
             return Ok(Self { users, groups, deny_setgroups: !may_set_groups });
         }
-        let (user, group) = (user.as_raw(), group.as_raw());
-        let one = |outside: u32| {
-            let inside = if shown == ShownUser::Root { 0 } else { outside };
+        let one = |wanted: u32, outside: u32| {
+            let inside = if shown == ShownUser::Root { 0 } else { wanted };
             format!("{inside} {outside} 1\n")
         };
-        Ok(Self { users: one(user), groups: one(group), deny_setgroups: true })
+        let (users, groups) = (one(caller.user, now.user), one(caller.group, now.group));
+        Ok(Self { users, groups, deny_setgroups: true })
     }
 
     /// Writes the maps of a process in a new user namespace.

@@ -74,7 +74,8 @@ pub(super) fn set_up(sandbox: &Sandbox) -> Result<Plain, Failure> {
     enforcement.record(Measure::Seccomp, State::Enforced, "filter of system calls");
     let is_limited = enforcement.get(Measure::Landlock).is_some_and(|one| one.state == State::Enforced);
     if is_limited {
-        let detail = "no mount namespace: the host's files, restricted by Landlock";
+        let detail =
+            "no mount namespace: the host's files, restricted by Landlock; unix sockets by path are not";
         enforcement.record(Measure::Filesystem, State::Degraded, detail);
     } else {
         let detail = "no mount namespace and no Landlock: the command may do with files what its user may";

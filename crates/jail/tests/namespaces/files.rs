@@ -138,7 +138,7 @@ as_everyone! {
         let place = Place::new();
         let file = place.workspace().join("closed");
         fs::write(&file, "x").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
         let spec = Spec { user: ShownUser::Root, ..place.spec() };
         let script = sh("cat closed 2>/dev/null || echo refused");
         assert_eq!(run(&spec, &script).text(), "refused");

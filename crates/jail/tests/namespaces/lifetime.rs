@@ -167,6 +167,39 @@ as_everyone! {
     }
 }
 
+/// What [`a_caller_may_be_killed_at_any_time`] runs and kills: a caller that runs one command after another.
+#[test]
+#[ignore = "a part of another test"]
+fn caller_that_never_ends() {
+    let place = Place::new();
+    let mark = std::env::var("JAIL_TEST_MARK").unwrap();
+    loop {
+        let script = sh(&format!("setsid {} & exec perl -e 1 {mark}", sleeper(&mark)));
+        start(&place.spec(), &script).unwrap().finish();
+    }
+}
+
+as_everyone! {
+    fn a_caller_may_be_killed_at_any_time() {
+        let mark = mark("any-time");
+        for round in 0..40 {
+            let mut caller = process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "lifetime::caller_that_never_ends", "--ignored"])
+                .env("JAIL_TEST_MARK", &mark)
+                .stdout(process::Stdio::null())
+                .spawn()
+                .unwrap();
+            // Each round is killed at another point of its work. What is checked does not depend on which.
+            std::thread::sleep(Duration::from_millis(round * 3));
+            caller.kill().unwrap();
+            assert_eq!(caller.wait().unwrap().signal(), Some(9));
+        }
+        while !processes_with(&mark).is_empty() {
+            std::thread::yield_now();
+        }
+    }
+}
+
 as_everyone! {
     fn arguments_and_variables_can_be_large() {
         let place = Place::new();

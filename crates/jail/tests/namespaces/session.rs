@@ -33,7 +33,7 @@ as_everyone! {
         std::fs::remove_file(place.workspace().join("daemon")).unwrap();
         let keep = Command { leftovers: Leftovers::Keep, ..sh(&format!("({daemon}) > /dev/null 2>&1 < /dev/null")) };
         exec(&session, &keep);
-        assert_eq!(processes_with(&mark).len(), 1);
+        assert!(!processes_with(&mark).is_empty());
         session.close();
         assert_eq!(processes_with(&mark), Vec::<u32>::new());
     }

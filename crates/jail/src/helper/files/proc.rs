@@ -9,14 +9,21 @@ use super::{Step, StepFailed};
 use crate::kernel::mounts::{Protection, attach, copy_tree, new_file_system, open_without_links};
 
 /// Files that tell about the whole kernel, or about keys of the user, which no namespace separates.
-const HIDDEN: [&str; 7] = [
+const HIDDEN: [&str; 14] = [
     "/proc/kcore",
     "/proc/keys",
     "/proc/key-users",
     "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
+    "/proc/latency_stats",
+    "/proc/mtrr",
     "/proc/sched_debug",
     "/proc/sysrq-trigger",
     "/proc/timer_list",
+    "/proc/vmallocinfo",
+    "/proc/vmcore",
 ];
 /// Directories that tell about the whole kernel.
 const EMPTIED: [&str; 3] = ["/proc/acpi", "/proc/scsi", "/proc/irq"];
