@@ -159,7 +159,6 @@ pub(crate) fn boot_id() -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]
@@ -170,7 +169,7 @@ mod tests {
         let tree = dir.path().join("tree");
         fs::create_dir_all(tree.join("a/b")).unwrap();
         std::os::unix::fs::symlink(&outside, tree.join("a/link")).unwrap();
-        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0o000)).unwrap();
         fs::set_permissions(tree.join("a"), fs::Permissions::from_mode(0o500)).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());

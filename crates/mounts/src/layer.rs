@@ -8,11 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use agentiso_store::{
-    Attributes, Content, LinkGroup, Meta, Node, ObjectKind, Objects, Piece, Store, StoreError, TreePath, pieces,
+    Attributes, Content, LinkGroup, Meta, Node, ObjectKind, Objects, Piece, Store, StoreError, TreePath,
+    pieces,
 };
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat, fchmod,
-    fchown, fsetxattr, futimens, linkat, mkdirat, mknodat, openat, symlinkat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags, chmodat, chownat,
+    fchmod, fchown, fsetxattr, futimens, linkat, mkdirat, mknodat, openat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -130,13 +131,16 @@ impl Writer<'_> {
             Piece::Data(bytes) => host.write_all(bytes).map_err(io),
         })?;
         // The file may end with a hole.
-        if matches!(content, Content::Chunked(_)) { host.set_len(size).map_err(Failed::Write) } else { Ok(()) }
+        if matches!(content, Content::Chunked(_)) {
+            host.set_len(size).map_err(Failed::Write)
+        } else {
+            Ok(())
+        }
     }
 
     fn finish_directory(&self, path: &TreePath, meta: &Meta) -> Result<(), Failed> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd =
-            openat(&self.root, path.as_host(), flags, Mode::empty()).map_err(Failed::host("open"))?;
+        let fd = openat(&self.root, path.as_host(), flags, Mode::empty()).map_err(Failed::host("open"))?;
         self.opened(fd.as_fd(), meta)
     }
 

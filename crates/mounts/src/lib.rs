@@ -18,6 +18,9 @@
 //!
 //! **Without overlayfs** a working directory is a plain copy of the tree (by reflink where the file system can), and
 //! changes are found by comparison. [`Support`] says what is used and why.
+//!
+//! **Limits.** Files of a lower layer that have several names become separate files when one of them is written: overlayfs
+//! keeps such names together only in the layer that is written to. Sockets and devices are not read back.
 
 mod descriptors;
 mod enter;
@@ -40,8 +43,6 @@ pub use ingest::{IngestOptions, Ingested, Quiesce, Running};
 pub use layouts::{Base, Evicted, LayoutInfo, LayoutOptions, Layouts};
 pub use mounts::{By, Launcher, MountInfo, MountRequest, MountState, Mounts, serve_mount};
 pub use overlay::Overlay;
-pub use renames::{
-    RenameStats, RenameSupervisor, install_rename_filter, move_directory, rename_filter,
-};
+pub use renames::{RenameStats, RenameSupervisor, install_rename_filter, move_directory, rename_filter};
 pub use support::Support;
 pub use workdir::{Access, Kind, WorkDir, WorkDirInfo, WorkDirOptions, WorkDirs};

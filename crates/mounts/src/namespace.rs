@@ -68,7 +68,9 @@ fn write_file(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 /// Runs a function in a forked child and returns what it returned: a step and the error there, or success.
-pub(crate) fn in_child(work: impl FnOnce() -> Result<(), (u8, Errno)>) -> io::Result<Result<(), (u8, Errno)>> {
+pub(crate) fn in_child(
+    work: impl FnOnce() -> Result<(), (u8, Errno)>,
+) -> io::Result<Result<(), (u8, Errno)>> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: the child runs `work`, which by the rule of this module needs nothing of other threads, and exits.
     match unsafe { libc::fork() } {

@@ -46,9 +46,7 @@ impl Overlay {
         escape(&self.upper, &mut data);
         data.push(b':');
         self.push_lowers(&mut data, true);
-        if self.userxattr {
-            data.extend_from_slice(b",userxattr");
-        }
+        data.extend_from_slice(if self.userxattr { b",userxattr" } else { b",redirect_dir=follow" });
         finish(data)
     }
 
@@ -94,7 +92,6 @@ fn escape(path: &Path, data: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     fn overlay(upper: &str) -> Overlay {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::MountError;
 use crate::files::{
-    boot_id, names, new_directory, private_directory, random_name, read_record, remove_tree, wait_lock, write_record,
+    boot_id, names, new_directory, private_directory, random_name, read_record, remove_tree, wait_lock,
+    write_record,
 };
 use crate::namespace::{Namespaces, in_child};
 use crate::overlay::Overlay;

@@ -36,8 +36,7 @@ impl Overlaid {
         let directory = self.nodes.get(parent)?;
         let wanted = OFlags::from_bits_retain(flags as u32) & (KEPT | OFlags::EXCL);
         let flags = wanted | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd: OwnedFd =
-            openat(directory.as_fd(), name, flags, Mode::from_raw_mode(mode & 0o7777))?;
+        let fd: OwnedFd = openat(directory.as_fd(), name, flags, Mode::from_raw_mode(mode & 0o7777))?;
         self.give(request, directory.as_fd(), name)?;
         let found = self.find(parent, name)?;
         Ok((found, self.handles.add(File::from(fd))))

@@ -8,10 +8,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, OFlags, RenameFlags, copy_file_range, fdatasync, fstat, fstatvfs, fsync};
 use rustix::io::Errno;
@@ -391,7 +391,11 @@ impl Filesystem for Overlaid {
             let is_here = matches!(&*listed.name, b"." | b"..");
             let found = if is_here {
                 // The kernel does not count these as lookups.
-                Ok(FileAttr { ino: INodeNo(listed.inode.max(ROOT)), kind: fuser::FileType::Directory, ..missing() })
+                Ok(FileAttr {
+                    ino: INodeNo(listed.inode.max(ROOT)),
+                    kind: fuser::FileType::Directory,
+                    ..missing()
+                })
             } else {
                 self.find(number.0, &listed.name)
             };

@@ -2,9 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::{
-    FileType, XattrFlags, fstat, getxattr, listxattr, readlinkat, removexattr, setxattr,
-};
+use rustix::fs::{FileType, XattrFlags, fstat, getxattr, listxattr, readlinkat, removexattr, setxattr};
 use rustix::io::Errno;
 
 use super::attributes::open_file;
@@ -51,7 +49,13 @@ impl Overlaid {
         Ok(names)
     }
 
-    pub(super) fn set_attribute(&self, number: u64, name: &[u8], value: &[u8], flags: i32) -> Result<(), Errno> {
+    pub(super) fn set_attribute(
+        &self,
+        number: u64,
+        name: &[u8],
+        value: &[u8],
+        flags: i32,
+    ) -> Result<(), Errno> {
         let (_fd, path) = self.with_attributes(number)?;
         setxattr(path, name, value, XattrFlags::from_bits_retain(flags as u32))
     }

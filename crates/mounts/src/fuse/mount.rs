@@ -33,7 +33,8 @@ impl Prepared {
             reason: "the program fusermount3 is not installed (package fuse3)".to_owned(),
         })?;
         let failed = || MountError::io("start", &program);
-        let mut options = String::from("nosuid,nodev,default_permissions,auto_unmount,fsname=avfs,subtype=avfs");
+        let mut options =
+            String::from("nosuid,nodev,default_permissions,auto_unmount,fsname=avfs,subtype=avfs");
         options.push_str(if read_only { ",ro" } else { ",rw" });
         if for_everybody {
             options.push_str(",allow_other");

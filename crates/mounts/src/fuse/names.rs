@@ -5,8 +5,8 @@ use std::sync::PoisonError;
 
 use fuser::{FileAttr, Request};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat, openat,
-    renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, chownat, fstat, linkat, mkdirat, mknodat,
+    openat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -27,25 +27,31 @@ impl Overlaid {
 
     fn known(&self, parent: u64, name: &[u8], fd: OwnedFd, stat: &Stat) -> FileAttr {
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let is_shared = is_file && stat.st_nlink > 1 && !self.is_upper(parent, name, stat);
+        let is_shared = is_file && stat.st_nlink > 1 && !self.is_upper(parent, name);
         let number = self.nodes.add(parent, name, fd, stat, is_shared);
         attributes(number, stat)
     }
 
     /// Whether a file is in the writable layer, where its names lead to one file.
-    fn is_upper(&self, parent: u64, name: &[u8], stat: &Stat) -> bool {
+    fn is_upper(&self, parent: u64, name: &[u8]) -> bool {
         let mut path = self.nodes.path(parent);
         if !path.is_empty() {
             path.push(b'/');
         }
         path.extend_from_slice(name);
         let Some(upper) = &self.upper else { return false };
+        // Not compared by inode: the overlay shows the number that the file had in the lower layer.
         let found = statat(upper, &*path, AtFlags::SYMLINK_NOFOLLOW);
-        found.is_ok_and(|found| found.st_ino == stat.st_ino)
+        found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
     }
 
     /// Gives a new file to who asked for it, if the server may: it does when root serves.
-    pub(super) fn give(&self, request: &Request, directory: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    pub(super) fn give(
+        &self,
+        request: &Request,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<(), Errno> {
         if !self.gives_files || (request.uid(), request.gid()) == self.owner {
             return Ok(());
         }

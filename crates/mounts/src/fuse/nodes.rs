@@ -165,7 +165,8 @@ impl Nodes {
         if let Some(node) = table.nodes.get_mut(&moved) {
             (node.parent, node.name) = (to.0, to.1.into());
         }
-        let numbers: Vec<u64> = table.nodes.keys().copied().filter(|number| table.is_within(*number, moved)).collect();
+        let numbers: Vec<u64> =
+            table.nodes.keys().copied().filter(|number| table.is_within(*number, moved)).collect();
         for number in numbers {
             let Some(node) = table.nodes.get_mut(&number) else { continue };
             node.fd = None;

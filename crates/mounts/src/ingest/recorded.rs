@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use agentiso_store::{
-    Delta, Edit, File, Meta, Node, Session, StoreError, TreeId, compare, edit,
-};
+use agentiso_store::{Delta, Edit, File, Meta, Node, Session, StoreError, TreeId, compare, edit};
 
 /// The bits that are left out when a file does not belong to its recorded owner.
 const SET_ID: u16 = 0o6000;

@@ -147,10 +147,7 @@ fn is_disturbed(imported: &Imported) -> bool {
         || report.notices.iter().any(|notice| is_torn(notice.reason))
 }
 
-fn frozen<T>(
-    quiesce: &dyn Quiesce,
-    work: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, MountError> {
+fn frozen<T>(quiesce: &dyn Quiesce, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, MountError> {
     quiesce.freeze().map_err(MountError::io("stop", "the running commands"))?;
     let thaw = Thaw(Some(quiesce));
     let result = work();

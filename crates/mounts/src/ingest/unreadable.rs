@@ -16,7 +16,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use agentiso_store::{Edit, File, Meta, Node, Session, StoreError, TreeId, TreePath, directory_meta, edit, lookup};
+use agentiso_store::{
+    Edit, File, Meta, Node, Session, StoreError, TreeId, TreePath, directory_meta, edit, lookup,
+};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

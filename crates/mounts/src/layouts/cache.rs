@@ -1,9 +1,10 @@
 //! The cache of layouts.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agentiso_store::{Store, TreeId};
+use agentiso_store::{Store, Time, TreeId, directory_meta};
 
 use super::base::{Base, Lease};
 use super::build::{self, Built};
@@ -144,10 +145,19 @@ impl Layouts {
         Ok(None)
     }
 
-    /// Whether a layout is that of the tree, judged by its record and its root.
+    /// Whether a layout is that of the tree, judged by its record and its root: adding and removing entries there changes
+    /// its time. `verify` looks at everything.
     fn is_good(&self, path: &Path, tree: TreeId) -> Result<bool, MountError> {
         let Some(info) = LayoutInfo::read(path)? else { return Ok(false) };
-        Ok(info.tree == tree && path.join("tree").is_dir())
+        let root = path.join("tree");
+        let found = match std::fs::symlink_metadata(&root) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(MountError::io("read", &root)(error)),
+        };
+        let wanted = directory_meta(&self.0.store, tree)?.mtime;
+        let time = Time { seconds: found.mtime(), nanos: found.mtime_nsec() as u32 };
+        Ok(info.tree == tree && found.is_dir() && time == wanted)
     }
 
     /// Layouts of whole trees, the last used first.

@@ -49,7 +49,8 @@ pub(super) fn difference(
             Some(before) => different_entries(objects, load(objects, before)?, new)?,
             None => (Vec::new(), all_entries(objects, new, &HashSet::new())?),
         };
-        let olds: BTreeMap<Box<[u8]>, Node> = olds.into_iter().map(|entry| (entry.name, entry.node)).collect();
+        let olds: BTreeMap<Box<[u8]>, Node> =
+            olds.into_iter().map(|entry| (entry.name, entry.node)).collect();
         let mut kept = HashSet::new();
         for Entry { name, node } in news {
             let path = path.join(&name);

@@ -75,8 +75,8 @@ impl Launcher {
 pub fn serve_mount(record_path: &Path) -> Result<(), MountError> {
     let answer = |text: &str| {
         let mut out = std::io::stdout();
-        // If nobody reads it, the mount works all the same.
-        let _ = writeln!(out, "{}", text.replace('\n', " "));
+        // On a line of its own, whatever the program has printed. If nobody reads it, the mount works all the same.
+        let _ = writeln!(out, "\n{}", text.replace('\n', " "));
         let _ = out.flush();
     };
     let served = prepare(record_path).and_then(|(serving, workdir)| {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use agentiso_store::TreeId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::syncfs;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -18,6 +19,7 @@ use super::table::{mounted_type, start_time};
 use crate::error::MountError;
 use crate::files::{boot_id, names, private_directory, random_name, wait_lock};
 use crate::fuse::answers;
+use crate::ingest::{IngestOptions, Ingested};
 use crate::layouts::{mark, unmark};
 use crate::support::fusermount;
 use crate::workdir::{Access, Kind, WorkDir, WorkDirOptions, WorkDirs};
@@ -119,11 +121,11 @@ impl Mounts {
         match request.by {
             By::Auto if support.direct().is_ok() => Ok(By::Overlay),
             By::Auto if fuse().is_ok() => Ok(By::Fuse),
-            By::Auto if request.read_only => {
-                refuse("a read-only mount", fuse().err().unwrap_or_default())
-            }
+            By::Auto if request.read_only => refuse("a read-only mount", fuse().err().unwrap_or_default()),
             By::Auto | By::Plain => Ok(By::Plain),
-            By::Overlay => support.direct().clone().map(|()| By::Overlay).or_else(|reason| refuse("an overlay", reason)),
+            By::Overlay => {
+                support.direct().clone().map(|()| By::Overlay).or_else(|reason| refuse("an overlay", reason))
+            }
             By::Fuse => fuse().map(|()| By::Fuse).or_else(|reason| refuse("a mount over FUSE", reason)),
         }
     }
@@ -179,19 +181,23 @@ impl Mounts {
         Ok(all)
     }
 
+    /// Reads the changes of a mount into a new tree, while it is used. What programs have written to mapped files is included.
+    pub fn ingest(&self, point: &Path, options: &IngestOptions<'_>) -> Result<Ingested, MountError> {
+        let (_, record) = self.find(point)?;
+        let root = File::open(record.point()).map_err(MountError::io("open", point))?;
+        syncfs(&root).map_err(MountError::os("flush", point))?;
+        self.workdirs.visit(&record.workdir)?.ingest(options)
+    }
+
     /// Ends a mount and returns its working directory, with all changes: ingest it, record the tree, and remove it. Files
     /// that are open make it fail; `lazy` takes it away from the tree of directories all the same, and waits for the server
     /// only as long as a server needs without them.
     pub fn unmount(&self, point: &Path, lazy: bool) -> Result<WorkDir, MountError> {
         let _lock = self.lock()?;
-        let point = absolute(point)?;
-        let records = self.records()?;
-        let found = records.into_iter().find(|(_, record)| record.point() == point);
-        let (path, record) =
-            found.ok_or_else(|| MountError::NotFound { what: format!("a mount at {}", point.display()) })?;
+        let (path, record) = self.find(point)?;
         self.detach(&record, lazy)?;
         if let Some((pid, time)) = record.server {
-            wait_for_end(pid, time, &point)?;
+            wait_for_end(pid, time, &record.point())?;
         }
         self.release(&record.workdir)?;
         let workdir = self.workdirs.claim(&record.workdir)?;
@@ -233,7 +239,12 @@ impl Mounts {
         let below = self.workdirs.directory().join(&record.workdir);
         match fs::read_link(&point) {
             Ok(target) => Ok(target.starts_with(below)),
-            Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::InvalidInput
+                ) =>
+            {
                 Ok(false)
             }
             Err(error) => Err(MountError::io("read", &point)(error)),
@@ -288,6 +299,13 @@ impl Mounts {
             found.extend(Record::read(&path)?.map(|record| (path, record)));
         }
         Ok(found)
+    }
+
+    /// The record of the mount at a point.
+    fn find(&self, point: &Path) -> Result<(PathBuf, Record), MountError> {
+        let point = absolute(point)?;
+        let found = self.records()?.into_iter().find(|(_, record)| record.point() == point);
+        found.ok_or_else(|| MountError::NotFound { what: format!("a mount at {}", point.display()) })
     }
 
     fn record_path(&self, id: &str) -> PathBuf {
@@ -362,7 +380,9 @@ fn wait_for_end(pid: u32, time: u64, point: &Path) -> Result<(), MountError> {
 
 fn remove_file(path: &Path) -> Result<(), MountError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(MountError::io("remove", path)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(MountError::io("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }

@@ -72,7 +72,6 @@ pub(super) fn start_time(pid: u32) -> Result<Option<u64>, MountError> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

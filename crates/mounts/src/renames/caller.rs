@@ -41,7 +41,9 @@ impl Caller {
             let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: want };
             let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: want };
             // SAFETY: the local part is a buffer of at least that length; the remote part is only read, by the kernel.
-            let len = unsafe { libc::process_vm_readv(self.pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
+            let len = unsafe {
+                libc::process_vm_readv(self.pid as i32, &raw const local, 1, &raw const remote, 1, 0)
+            };
             if len <= 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -124,7 +126,6 @@ fn is_same(a: &Stat, b: &Stat) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use std::os::unix::fs::symlink;
 

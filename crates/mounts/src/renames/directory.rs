@@ -12,9 +12,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod,
-    fchown, fgetxattr, flistxattr, fsetxattr, fstat, futimens, linkat, mkdirat, openat, renameat_with, statat,
-    unlinkat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
+    fchmod, fchown, fgetxattr, flistxattr, fsetxattr, fstat, futimens, linkat, mkdirat, openat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -22,8 +22,7 @@ const STAGING: &[u8] = b".avfs-moving-";
 const DIGITS: usize = 32;
 /// How often a directory is emptied into which others keep putting files.
 const ATTEMPTS: usize = 16;
-const OPEN: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Whether a name is that of a directory in the middle of a move. It belongs to nobody, even after a crash.
 pub(crate) fn is_staging(name: &[u8]) -> bool {
@@ -75,7 +74,11 @@ fn check_target(to: BorrowedFd<'_>, new: &[u8], flags: RenameFlags) -> Result<()
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Err(Errno::NOTDIR);
     }
-    if names(openat(to, new, OPEN, Mode::empty())?.as_fd())?.is_empty() { Ok(()) } else { Err(Errno::NOTEMPTY) }
+    if names(openat(to, new, OPEN, Mode::empty())?.as_fd())?.is_empty() {
+        Ok(())
+    } else {
+        Err(Errno::NOTEMPTY)
+    }
 }
 
 fn staging_name() -> Result<Vec<u8>, Errno> {

@@ -19,7 +19,7 @@ mod directory;
 mod filter;
 mod supervisor;
 
-pub use directory::move_directory;
 pub(crate) use directory::is_staging;
+pub use directory::move_directory;
 pub use filter::{install_rename_filter, rename_filter};
 pub use supervisor::{RenameStats, RenameSupervisor};

@@ -1,17 +1,19 @@
 //! All working directories of one installation.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agentiso_store::{MaterialiseOptions, Reuse, Root, Sharing, Store, TreeId, materialise};
 
+use super::held::WorkDir;
 use super::stamp::stamp;
 use super::state::{Kind, State, WorkDirInfo, WorkDirOptions};
-use super::workdir::WorkDir;
 use crate::error::MountError;
 use crate::files::{
-    boot_id, is_at, lock_file, names, new_directory, private_directory, random_name, remove_tree, try_lock, wait_lock,
+    boot_id, is_at, lock_file, names, new_directory, private_directory, random_name, remove_tree, try_lock,
+    wait_lock,
 };
 use crate::layer::write_layer;
 use crate::layouts::{Item, Layer, Layouts};
@@ -46,12 +48,14 @@ impl WorkDirs {
     ) -> Result<Self, MountError> {
         private_directory(directory)?;
         let directory = std::path::absolute(directory).map_err(MountError::io("find", directory))?;
-        let inner = Inner {
-            directory,
-            store: store.clone(),
-            layouts: layouts.clone(),
-            support: support.clone(),
-        };
+        let device =
+            |path: &Path| fs::metadata(path).map(|found| found.dev()).map_err(MountError::io("read", path));
+        if device(&directory)? != device(layouts.directory())? {
+            let reason = "it must be on the same file system as the layouts";
+            return Err(MountError::invalid(directory.display(), reason));
+        }
+        let inner =
+            Inner { directory, store: store.clone(), layouts: layouts.clone(), support: support.clone() };
         let dirs = Self(Arc::new(inner));
         dirs.remove_leftovers()?;
         Ok(dirs)
@@ -253,7 +257,10 @@ impl WorkDirs {
 
     fn path_of(&self, name: &str) -> Result<PathBuf, MountError> {
         if !is_name(name) {
-            return Err(MountError::invalid(format!("the name {name:?}"), "it is not that of a working directory"));
+            return Err(MountError::invalid(
+                format!("the name {name:?}"),
+                "it is not that of a working directory",
+            ));
         }
         Ok(self.0.directory.join(name))
     }

@@ -14,12 +14,12 @@
 //! removed; those of killed processes are removed by the next `open`.
 
 mod dirs;
+mod held;
 mod stamp;
 mod state;
-mod workdir;
 
 pub use dirs::WorkDirs;
+pub use held::{Access, WorkDir};
 pub use state::{Kind, WorkDirInfo, WorkDirOptions};
-pub use workdir::{Access, WorkDir};
 
 pub(crate) use state::State;

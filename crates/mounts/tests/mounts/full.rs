@@ -63,7 +63,8 @@ fn layout() {
     let tree = place.tree(|root| write(root.join("large"), noise(2 << 20)));
     fs::write(place.path("ballast"), noise(2 << 20)).unwrap();
     for kind in [Kind::Overlay, Kind::Plain] {
-        let error = place.dirs.create(tree, &WorkDirOptions { kind, ..WorkDirOptions::default() }).unwrap_err();
+        let error =
+            place.dirs.create(tree, &WorkDirOptions { kind, ..WorkDirOptions::default() }).unwrap_err();
         assert_eq!(error.code(), Code::DiskFull, "{kind:?} {error}");
     }
     assert_eq!(place.dirs.layouts().list().unwrap(), []);
@@ -78,7 +79,11 @@ fn layout() {
     assert_eq!(place.run(&workdir, "ls"), "large\n");
     let below = |name: &str| {
         let names = fs::read_dir(place.path(name)).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.as_encoded_bytes().starts_with(b".new") || name.as_encoded_bytes().starts_with(b".old")).count()
+        names
+            .filter(|name| {
+                name.as_encoded_bytes().starts_with(b".new") || name.as_encoded_bytes().starts_with(b".old")
+            })
+            .count()
     };
     assert_eq!((below("layouts"), below("work")), (0, 0));
 }

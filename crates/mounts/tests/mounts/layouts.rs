@@ -122,9 +122,16 @@ fn a_damaged_layout_is_found_and_made_again() {
     place.dirs.layouts().verify(tree).unwrap();
     fs::write(lower.join("dir-1/file-1"), "damaged").unwrap();
     let error = place.dirs.layouts().verify(tree).unwrap_err();
-    assert!(matches!(&error, MountError::Damaged { reason, .. } if reason.contains("dir-1/file-1")), "{error}");
+    assert!(
+        matches!(&error, MountError::Damaged { reason, .. } if reason.contains("dir-1/file-1")),
+        "{error}"
+    );
     drop(place.dirs.layouts().base(tree).unwrap());
     place.dirs.layouts().verify(tree).unwrap();
+    // What is added to the root is noticed without looking at everything.
+    fs::write(lower.join("stranger"), "x").unwrap();
+    drop(place.dirs.layouts().base(tree).unwrap());
+    assert!(!lower.join("stranger").exists());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod full;
 mod kills;
 mod layouts;
 mod operations;
+mod ops;
 mod renames;
 mod support;
 mod workdirs;

@@ -37,7 +37,10 @@ fn rename_here() {
     let open = fs::OpenOptions::new().append(true).open("dir-0/file-1").unwrap();
     fs::rename("dir-0", "moved").unwrap();
     let after = fs::metadata("moved").unwrap();
-    assert_eq!((before.mtime(), before.mtime_nsec(), before.mode()), (after.mtime(), after.mtime_nsec(), after.mode()));
+    assert_eq!(
+        (before.mtime(), before.mtime_nsec(), before.mode()),
+        (after.mtime(), after.mtime_nsec(), after.mode())
+    );
     assert!(!fs::exists("dir-0").unwrap());
     assert_eq!(fs::read_to_string("moved/deep/er/file").unwrap(), "deep");
     assert_eq!(fs::read_link("moved/link").unwrap().to_str(), Some("file-0"));
@@ -69,7 +72,10 @@ fn renames_elsewhere_are_left_to_the_kernel() {
     let workdir = place.create(place.tree(|root| fill(root, 1, 1)), Kind::Overlay);
     write(place.path("outside/dir/file"), "x");
     let outside = place.path("outside").display().to_string();
-    place.run(&workdir, &format!("mv {outside}/dir {outside}/renamed; mv dir-0/file-0 plain; mv plain dir-0/back"));
+    place.run(
+        &workdir,
+        &format!("mv {outside}/dir {outside}/renamed; mv dir-0/file-0 plain; mv plain dir-0/back"),
+    );
     assert!(place.path("outside/renamed/file").exists());
     assert_eq!(place.ingest(&workdir).changes.total, 1);
 }

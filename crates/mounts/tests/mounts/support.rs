@@ -9,9 +9,7 @@ use agentiso_mounts::{
     Enter, Entered, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Support, WorkDir, WorkDirOptions,
     WorkDirs, enter,
 };
-use agentiso_store::{
-    ChangeOptions, ImportOptions, Options, Root, Store, TreeId, changes, import_directory,
-};
+use agentiso_store::{ChangeOptions, ImportOptions, Options, Root, Store, TreeId, changes, import_directory};
 
 const PLACE: &str = "MOUNTS_TEST_PLACE";
 const NOBODY: u32 = 65534;
@@ -21,7 +19,8 @@ pub struct Place {
     pub root: PathBuf,
     pub store: Store,
     pub dirs: WorkDirs,
-    pub dir: Option<tempfile::TempDir>,
+    /// Removed with everything in it, unless the parent of this process owns it.
+    pub _dir: Option<tempfile::TempDir>,
 }
 
 impl Place {
@@ -29,7 +28,7 @@ impl Place {
         let dir = tempfile::tempdir().unwrap();
         let place = Self::open(dir.path(), LayoutOptions::default());
         fs::create_dir(place.path("at")).unwrap();
-        Self { dir: Some(dir), ..place }
+        Self { _dir: Some(dir), ..place }
     }
 
     /// Opens a place as another process does.
@@ -39,7 +38,7 @@ impl Place {
         assert_eq!(support.overlay(), &Ok(()), "these tests need overlays in user namespaces");
         let layouts = Layouts::open(&root.join("layouts"), &store, options).unwrap();
         let dirs = WorkDirs::open(&root.join("work"), &store, &layouts, &support).unwrap();
-        Self { root: root.to_owned(), store, dirs, dir: None }
+        Self { root: root.to_owned(), store, dirs, _dir: None }
     }
 
     /// The place that the parent of this process has made.
@@ -126,7 +125,11 @@ impl Place {
     pub fn differences(&self, before: TreeId, after: TreeId, times: bool) -> Vec<String> {
         let options = ChangeOptions { times, renames: false, ..ChangeOptions::default() };
         let found = changes(&self.store, before, after, &options).unwrap();
-        found.list.iter().map(|change| format!("{:?} {} {:?}", change.kind, change.path, change.aspects)).collect()
+        found
+            .list
+            .iter()
+            .map(|change| format!("{:?} {} {:?}", change.kind, change.path, change.aspects))
+            .collect()
     }
 }
 
@@ -149,11 +152,8 @@ pub fn everywhere(test: &str) {
             command.uid(*user).gid(*user);
         }
         let output = command.output().unwrap();
-        let text = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "as user {user:?}:\n{text}");
         assert!(text.contains("1 passed"), "no test is called {test}");
     }

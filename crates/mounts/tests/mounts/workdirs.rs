@@ -130,7 +130,9 @@ fn garbage_collection_keeps_what_working_directories_need() {
     let name = workdir.name().to_owned();
     drop((workdir, ingested.lease));
     place.store.unpin(&tree.to_string()).unwrap();
-    let roots = || place.dirs.roots().map_err(|error| StoreError::Import { path: "".into(), reason: error.to_string() });
+    let roots = || {
+        place.dirs.roots().map_err(|error| StoreError::Import { path: "".into(), reason: error.to_string() })
+    };
     collect(&place.store, GcOptions { min_waste_percent: 0 }, roots).unwrap();
     let workdir = place.dirs.claim(&name).unwrap();
     assert_eq!(place.ingest(&workdir).tree, ingested.tree);
@@ -220,7 +222,9 @@ fn forbidding() {
     for _ in 0..2 {
         let ingested = place.ingest(&workdir);
         assert_eq!(place.differences(tree, ingested.tree, false).len(), 8);
-        let mode = |name: &str| match lookup(&place.store, ingested.tree, &TreePath::parse(name).unwrap()).unwrap() {
+        let mode = |name: &str| match lookup(&place.store, ingested.tree, &TreePath::parse(name).unwrap())
+            .unwrap()
+        {
             Some(Node::Directory(tree)) => directory_meta(&place.store, tree).unwrap().mode,
             Some(other) => other.meta().unwrap().mode,
             None => panic!("{name}"),
@@ -232,6 +236,7 @@ fn forbidding() {
         assert_eq!(upper.permissions().mode() & 0o7777, 0);
     }
     workdir.remove().unwrap();
-    let left: Vec<_> = fs::read_dir(place.dirs.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(place.dirs.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().contains("old")), "{left:?}");
 }

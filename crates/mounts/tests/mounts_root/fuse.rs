@@ -9,7 +9,7 @@ use std::process::Command;
 use agentiso_mounts::{By, IngestOptions, MountError, MountRequest, MountState, Running};
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::operations::{self, Op};
+use crate::ops::{self, Op};
 use crate::server::{mount, mounts, unmount, with_fuse};
 use crate::support::*;
 
@@ -35,9 +35,8 @@ fn used() {
     assert_eq!(fs::metadata(at("linked")).unwrap().ino(), fs::metadata(at("dir-0/file-0")).unwrap().ino());
     assert_eq!(fs::read_to_string(at("renamed/file-1")).unwrap().lines().count(), 2);
     // A checkpoint of the live mount.
-    let visitor = place.dirs.visit(&info.workdir).unwrap();
     let options = IngestOptions { running: Running::Unfrozen, ..IngestOptions::default() };
-    let live = visitor.ingest(&options).unwrap();
+    let live = mounts(&place).ingest(&info.point, &options).unwrap();
     assert!(live.is_consistent);
     assert_eq!(place.differences(place.import(&info.point), live.tree, true), Vec::<String>::new());
     let listed = mounts(&place).list().unwrap();
@@ -105,14 +104,14 @@ fn a_mount_behaves_like_a_plain_directory() {
 fn compared() {
     let place = Place::new();
     let source = place.path("source");
-    operations::start(&source);
+    ops::start(&source);
     let tree = place.import(&source);
     let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
     runner
-        .run(&proptest::collection::vec(operations::op(), 1..60), |ops| {
+        .run(&proptest::collection::vec(ops::op(), 1..60), |ops| {
             let plain = place.path("plain");
             let _ = fs::remove_dir_all(&plain);
-            operations::start(&plain);
+            ops::start(&plain);
             let info = mount(&place, tree, "point", By::Fuse);
             let results = |root: &Path| -> Vec<_> { ops.iter().map(|op: &Op| op.apply(root)).collect() };
             let (expected, found) = (results(&plain), results(&info.point));
@@ -142,7 +141,8 @@ fn killed() {
     let pid = rustix::process::Pid::from_raw(info.server.unwrap() as i32).unwrap();
     let watch = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    rustix::event::poll(&mut [rustix::event::PollFd::new(&watch, rustix::event::PollFlags::IN)], None).unwrap();
+    rustix::event::poll(&mut [rustix::event::PollFd::new(&watch, rustix::event::PollFlags::IN)], None)
+        .unwrap();
     let listed = mounts(&place).list().unwrap();
     let states: Vec<_> = listed.iter().map(|info| (info.label.as_str(), info.state)).collect();
     assert_eq!(states, [("other", MountState::Live), ("point", MountState::Dead)]);
@@ -174,8 +174,13 @@ fn busy() {
         Command::new("cat").current_dir(&info.point).stdin(std::process::Stdio::piped()).spawn().unwrap();
     assert!(matches!(mounts(&place).unmount(&info.point, false), Err(MountError::Busy { .. })));
     assert!(info.point.join("dir-0").exists());
-    let request =
-        MountRequest { tree, point: info.point.clone(), label: String::new(), read_only: false, by: By::Fuse };
+    let request = MountRequest {
+        tree,
+        point: info.point.clone(),
+        label: String::new(),
+        read_only: false,
+        by: By::Fuse,
+    };
     assert!(matches!(mounts(&place).mount(&request), Err(MountError::Busy { .. })));
     drop(child.stdin.take());
     child.wait().unwrap();

@@ -67,7 +67,8 @@ fn layers_of_a_mount_without_a_process_are_in_use() {
 fn forks_are_mounted_side_by_side() {
     let place = Place::new();
     let tree = place.tree(|root| fill(root, 2, 2));
-    let forks: Vec<_> = (0..4).map(|number| mount(&place, tree, &format!("fork-{number}"), By::Overlay)).collect();
+    let forks: Vec<_> =
+        (0..4).map(|number| mount(&place, tree, &format!("fork-{number}"), By::Overlay)).collect();
     for (number, fork) in forks.iter().enumerate() {
         fs::write(fork.point.join("dir-0/file-0"), number.to_string()).unwrap();
     }

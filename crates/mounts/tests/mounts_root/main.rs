@@ -3,8 +3,8 @@
 
 mod fuse;
 mod kernel;
-#[path = "../mounts/operations.rs"]
-mod operations;
+#[path = "../mounts/ops.rs"]
+mod ops;
 mod plain;
 mod server;
 #[path = "../mounts/support.rs"]

@@ -22,8 +22,13 @@ fn linked() {
     let mounts = Mounts::open(&place.path("mounts"), &dirs, launcher()).unwrap();
     let point = place.path("point");
     fs::create_dir(&point).unwrap();
-    let request =
-        MountRequest { tree, point: point.clone(), label: "plain".to_owned(), read_only: false, by: By::Auto };
+    let request = MountRequest {
+        tree,
+        point: point.clone(),
+        label: "plain".to_owned(),
+        read_only: false,
+        by: By::Auto,
+    };
     for by in [By::Fuse, By::Overlay] {
         let error = mounts.mount(&MountRequest { by, ..request.clone() }).unwrap_err();
         assert!(matches!(error, MountError::Unsupported { reason, .. } if reason == "nothing works"));

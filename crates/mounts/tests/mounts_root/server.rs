@@ -10,15 +10,23 @@ use crate::support::*;
 
 const RECORD: &str = "MOUNTS_TEST_RECORD";
 
-#[test]
-#[ignore = "started as the server of a mount"]
-fn serve() {
-    agentiso_mounts::serve_mount(Path::new(&std::env::var_os(RECORD).unwrap())).unwrap();
+/// Makes this program a server if it was started as one. Runs before the test harness, because a server must have one
+/// thread and the harness has several.
+extern "C" fn serve() {
+    if let Some(record) = std::env::var_os(RECORD) {
+        let served = agentiso_mounts::serve_mount(Path::new(&record));
+        std::process::exit(i32::from(served.is_err()));
+    }
 }
 
-/// Starts this test program as the server; the harness runs a single test in the main thread.
+// SAFETY: the loader calls what is in this section once, before `main`; the function needs nothing that `main` sets up.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static SERVE: extern "C" fn() = serve;
+
+/// Starts this test program as the server.
 pub fn launcher() -> Launcher {
-    let script = format!("{RECORD}=\"$1\" exec \"$0\" --exact server::serve --ignored --nocapture --test-threads=1");
+    let script = format!("{RECORD}=\"$1\" exec \"$0\"");
     let program = std::env::current_exe().unwrap();
     Launcher {
         program: "/bin/sh".into(),
@@ -60,11 +68,8 @@ pub fn with_fuse(test: &str) {
             .args([program.as_os_str(), node.as_os_str(), user.as_ref(), test.as_ref()])
             .output()
             .unwrap();
-        let text = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && text.contains("1 passed"), "as user {user}:\n{text}");
         std::fs::remove_file(&node).unwrap();
     }

@@ -41,7 +41,8 @@ pub fn import_layer(
         };
         let (origin, change) = match below {
             Some(Node::Directory(tree)) if directory.marks.redirect.is_some() => {
-                let renamed = edit(session, tree, [(TreePath::root(), Edit::SetMeta(directory.meta))].into())?;
+                let renamed =
+                    edit(session, tree, [(TreePath::root(), Edit::SetMeta(directory.meta))].into())?;
                 (origin, Edit::Put(Node::Directory(renamed)))
             }
             Some(Node::Directory(_)) => (origin, Edit::SetMeta(directory.meta)),
@@ -89,7 +90,9 @@ fn origin(directory: &Listed, origins: &[Option<TreePath>]) -> Result<Option<Tre
     let above = origins.get(directory.parent).cloned().flatten();
     match &directory.marks.redirect {
         Some(path) if path.starts_with(b"/") => TreePath::parse(path).map(Some),
-        Some(name) => Ok(above.map(|above| TreePath::parse(name).map(|name| name.below(&above))).transpose()?),
+        Some(name) => {
+            Ok(above.map(|above| TreePath::parse(name).map(|name| name.below(&above))).transpose()?)
+        }
         None => Ok(above.map(|above| above.join(name))),
     }
 }
