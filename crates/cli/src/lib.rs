@@ -1,6 +1,7 @@
 //! The command line: flags in, requests out, results on the screen.
 
 pub mod args;
+pub mod avfs;
 pub mod commands;
 mod completions;
 mod daemon;

@@ -46,6 +46,7 @@ mod write;
 use crate::args;
 
 pub use self::attend::FAILED as COMMAND_FAILED;
+pub use self::policy::show_explanation;
 
 use self::daemon_call::Daemon;
 use self::interrupt::{interruptible, interruption};

@@ -49,6 +49,26 @@ pub enum Asked {
         /// Identifies the new content.
         content_digest: String,
     },
+    /// To run a command on the files of a vault.
+    VaultCommand {
+        /// The name of the vault.
+        vault: String,
+        /// The fork that it runs in, instead of the vault itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fork: Option<String>,
+        /// The program and its arguments, or a shell with a command line.
+        argv: Vec<String>,
+        /// The directory it runs in, in the vault.
+        workdir: String,
+        /// Whether it cannot change the vault.
+        #[serde(default)]
+        readonly: bool,
+        /// The names of the variables it is given.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        variables: Vec<String>,
+        /// Identifies the values of these variables and the standard input.
+        inputs_digest: String,
+    },
 }
 
 /// A destination: a name, or an address that no name was resolved to. In JSON it is a text.
@@ -92,8 +112,16 @@ impl Asked {
     pub fn kind(&self) -> ApprovalKind {
         match self {
             Self::Network { .. } => ApprovalKind::Network,
-            Self::Command { .. } => ApprovalKind::Command,
+            Self::Command { .. } | Self::VaultCommand { .. } => ApprovalKind::Command,
             Self::FileChange { .. } => ApprovalKind::FileChange,
+        }
+    }
+
+    /// The first part of the canonical form.
+    fn tag(&self) -> &'static str {
+        match self {
+            Self::VaultCommand { .. } => "vault_command",
+            _ => self.kind().as_str(),
         }
     }
 
@@ -105,7 +133,7 @@ impl Asked {
             bytes.extend((part.len() as u64).to_le_bytes());
             bytes.extend(part.as_bytes());
         };
-        part(self.kind().as_str());
+        part(self.tag());
         match self {
             Self::Network { destination: NetworkDestination::Name(name) } => {
                 part("name");
@@ -130,6 +158,15 @@ impl Asked {
                 part(path);
                 part(content_digest);
             }
+            Self::VaultCommand { vault, fork, argv, workdir, readonly, variables, inputs_digest } => {
+                [vault, workdir, inputs_digest].into_iter().for_each(|text| part(text));
+                part(if *readonly { "readonly" } else { "writable" });
+                for list in [argv, variables] {
+                    part(&list.len().to_string());
+                    list.iter().for_each(|word| part(word));
+                }
+                fork.iter().for_each(|fork| part(fork));
+            }
         }
         bytes
     }
@@ -148,6 +185,10 @@ impl fmt::Display for Asked {
                 user.iter().try_for_each(|user| write!(f, " as {user}"))
             }
             Self::FileChange { path, .. } => write!(f, "change {path}"),
+            Self::VaultCommand { vault, fork, argv, workdir, .. } => {
+                write!(f, "run {} in {workdir} of the vault {vault}", argv.join(" "))?;
+                fork.iter().try_for_each(|fork| write!(f, ", in its fork {fork}"))
+            }
         }
     }
 }
@@ -168,6 +209,16 @@ mod tests {
             (proptest::collection::vec(word, 0..4), proptest::option::of(word), proptest::option::of(word))
                 .prop_map(|(argv, workdir, user)| Asked::Command { argv, workdir, user }),
             (word, word).prop_map(|(path, content_digest)| Asked::FileChange { path, content_digest }),
+            (
+                (word, word, word),
+                proptest::option::of(word),
+                proptest::collection::vec(word, 0..3),
+                proptest::collection::vec(word, 0..3),
+                any::<bool>(),
+            )
+                .prop_map(|((vault, workdir, inputs_digest), fork, argv, variables, readonly)| {
+                    Asked::VaultCommand { vault, fork, argv, workdir, readonly, variables, inputs_digest }
+                }),
         ]
     }
 

@@ -124,7 +124,7 @@ impl Engine {
         Ok(always
             .filter_map(|one| match one.asked {
                 Asked::Network { destination } => Some(destination),
-                Asked::Command { .. } | Asked::FileChange { .. } => None,
+                Asked::Command { .. } | Asked::FileChange { .. } | Asked::VaultCommand { .. } => None,
             })
             .collect())
     }

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// One kind of effect of a command.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Changes nothing, and none of the other categories applies.
@@ -153,6 +154,16 @@ impl fmt::Display for Categories {
 impl Serialize for Categories {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
+    }
+}
+
+impl JsonSchema for Categories {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Categories".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<Category>::json_schema(generator)
     }
 }
 

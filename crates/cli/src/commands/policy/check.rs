@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentiso_core::Failure;
+use agentiso_proxy::read_policy;
 use clap::Args;
 use serde_json::json;
 
-use super::files;
 use crate::output::Output;
 
 /// Flags of `policy check`.
@@ -22,7 +22,7 @@ pub struct Check {
 
 /// Reads a policy file and says whether it is valid.
 pub fn check(flags: &Check, output: Output) -> Result<u8, Failure> {
-    let policy = files::read(&flags.file)?;
+    let policy = read_policy(&flags.file)?;
     let (rules, defaults) = (policy.rules.len(), policy.defaults.len());
     let file = flags.file.display().to_string();
     let result = json!({ "file": file, "valid": true, "rules": rules, "defaults": defaults });

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use agentiso_config::paths::Paths;
 use agentiso_core::{Code, Failure};
 use agentiso_policy::command::{Action, Command, PolicyExplanation, Scope, explain as explain_command};
+use agentiso_proxy::PolicyFiles;
 use clap::Args;
 
-use super::files;
 use crate::output::Output;
 use crate::ui::Stream;
 
@@ -39,14 +39,14 @@ pub struct Explain {
 
 /// Explains what the policy decides about a command.
 pub fn explain(here: &Paths, flags: Explain, output: Output) -> Result<u8, Failure> {
-    let policies = files::policies(here, flags.policy.as_deref())?;
+    let policies = PolicyFiles::of(&here.config_file).read(flags.policy.as_deref())?;
     let scope = scope(flags.workspace)?;
     let command = match &flags.shell {
         Some(line) => Command::Shell(line),
         None => Command::Argv(&flags.argv),
     };
     let explanation = explain_command(&policies, &scope, command);
-    output.result(&explanation, |out| in_words(&explanation, out))?;
+    output.result(&explanation, |out| show_explanation(&explanation, out))?;
     Ok(0)
 }
 
@@ -67,7 +67,8 @@ fn scope(workspace: Option<PathBuf>) -> Result<Scope, Failure> {
     })
 }
 
-fn in_words(explanation: &PolicyExplanation, out: &mut Stream) -> io::Result<()> {
+/// Shows an explanation to a person.
+pub fn show_explanation(explanation: &PolicyExplanation, out: &mut Stream) -> io::Result<()> {
     let paint = out.paint();
     for step in &explanation.steps {
         writeln!(out, "{}  {}", paint.strong(&step.command), paint.faint(&step.categories.to_string()))?;

@@ -2,13 +2,14 @@
 
 mod check;
 mod explain;
-mod files;
 
 use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use clap::Subcommand;
 
 use crate::output::Output;
+
+pub use explain::show_explanation;
 
 /// Commands of `policy`.
 #[derive(Debug, Subcommand)]

@@ -1,12 +1,13 @@
 //! The decision about a command.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::{Categories, Category, Classified, Step};
 use super::model::{Action, CommandPolicies};
 
 /// What happens to a command, as it is shown in envelopes and explanations.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Decision {
     /// What happens.
     pub action: Action,

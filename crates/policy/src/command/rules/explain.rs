@@ -1,5 +1,6 @@
 //! The explanation of a decision.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::{Categories, Category, Command, Scope, classify};
@@ -7,7 +8,7 @@ use super::decision::{Decision, decide, settle};
 use super::model::{Action, CommandPolicies};
 
 /// Why a command is decided about as it is: every step, and the decision.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PolicyExplanation {
     /// The version of this form.
     pub schema_version: u32,
@@ -26,7 +27,7 @@ pub struct PolicyExplanation {
 }
 
 /// The command as it was given.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExplainedCommand {
     /// A program with its arguments.
@@ -36,7 +37,7 @@ pub enum ExplainedCommand {
 }
 
 /// One part of a command.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ExplainedStep {
     /// The part after expansion; `…` stands for what is not known.
     pub command: String,
@@ -53,7 +54,7 @@ pub struct ExplainedStep {
 }
 
 /// What is decided about a category of a step.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct SettledCategory {
     /// The category.
     pub category: Category,

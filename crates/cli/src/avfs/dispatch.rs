@@ -1,0 +1,60 @@
+//! From the command line to the command.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use agentiso_config::paths::Paths;
+use agentiso_core::Failure;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
+
+use super::answer::Shown;
+use super::cli::Cli;
+use super::context::Context;
+use super::proxy;
+use crate::misread::{failure_of, wants_json};
+
+/// The exit code for failures.
+const FAILED: u8 = 1;
+/// The exit code for a command line that cannot be parsed.
+const MISREAD: u8 = 2;
+
+/// Parses the command line, performs the command, and returns the exit code.
+pub fn main() -> ExitCode {
+    // This program is also what starts inside of sandboxes; then this does not return.
+    agentiso_jail::run_helper_if_requested();
+    CompleteEnv::with_factory(Cli::command).complete();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    ExitCode::from(perform(&words))
+}
+
+/// Performs one command line.
+pub fn perform(words: &[OsString]) -> u8 {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => return misread(&error, words),
+    };
+    let shown = Shown { json: cli.json, quiet: cli.quiet };
+    let paths = Paths::of_process(cli.config.as_deref()).map_err(Failure::from);
+    let done = paths.and_then(|paths| cli.verb.perform(&Context::new(paths, cli.vault, shown)));
+    done.unwrap_or_else(|failure| {
+        shown.failure(&failure);
+        failure.code().exit_status().unwrap_or(FAILED)
+    })
+}
+
+/// Reports what is wrong with the command line, or shows the requested help.
+fn misread(error: &clap::Error, words: &[OsString]) -> u8 {
+    if !error.use_stderr() || !wants_json(words) {
+        // A closed pipe is no failure.
+        let _ = error.print();
+        return if error.use_stderr() { MISREAD } else { 0 };
+    }
+    let failure = failure_of(error);
+    if proxy::is_exec(words) {
+        proxy::refuse(&failure);
+    } else {
+        Shown { json: true, quiet: false }.failure(&failure);
+    }
+    MISREAD
+}

@@ -1,0 +1,131 @@
+//! Commands that need approval.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::place::{Done, Place};
+
+/// A policy with which a harmless command needs approval.
+const POLICY: &str = "[[rule]]\nname = \"dates\"\naction = \"require_approval\"\nprogram = \"touch\"\n";
+
+fn place() -> Place {
+    let place = Place::with_vault();
+    let file = place.cwd.path().join("policy.toml");
+    std::fs::write(&file, POLICY).unwrap();
+    place.work("policy_set", &["policy", "set", file.to_str().unwrap()]);
+    place
+}
+
+fn ask(place: &Place, words: &[&str]) -> String {
+    let (code, envelope) = place.run(words);
+    assert_eq!(code, 3, "{envelope}");
+    assert_eq!(envelope["result"]["decision"]["rule"], "vault:dates");
+    envelope["result"]["approval"]["token"].as_str().unwrap().to_owned()
+}
+
+/// Answers as the owner, in another session than the one that asked.
+fn answer(place: &Place, words: &[&str]) -> Done {
+    let mut command = std::process::Command::new("setsid");
+    let ours = place.command(&[&["--json", "inbox"], words].concat());
+    command.arg("--wait").arg(ours.get_program()).args(ours.get_args()).env_clear().stdin(Stdio::null());
+    for (name, value) in ours.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let output = command.current_dir(place.cwd.path()).output().unwrap();
+    Done {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn an_approval_is_for_exactly_one_run_of_exactly_that_command() {
+    let place = place();
+    let token = ask(&place, &["--", "touch", "a"]);
+    assert_eq!(ask(&place, &["--", "touch", "a"]), token, "an equal request is the same one");
+    let listed = place.json("inbox_list", &["inbox", "list"]);
+    assert_eq!((listed[0]["request_id"].as_str(), listed[0]["state"].as_str()), (Some(token.as_str()), Some("open")));
+    assert_eq!(answer(&place, &["grant", &token[..8]]).value("inbox_request")["state"], "granted");
+    // Without the token, for another command, in another directory: nothing runs.
+    ask(&place, &["--", "touch", "a"]);
+    for other in [&["--", "touch", "b"][..], &["--readonly", "--", "touch", "a"], &["--env", "A=b", "--", "touch", "a"]] {
+        let (code, envelope) = place.run(&[&["--approve", token.as_str()], other].concat());
+        assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (3, Some("approval_required")), "{other:?}");
+    }
+    let (code, envelope) = place.run(&["--approve", &token, "--", "touch", "a"]);
+    assert_eq!(code, 0, "{envelope}");
+    assert_eq!(envelope["result"]["changed_files"], serde_json::json!(["/a"]));
+    assert!(envelope["result"]["checkpoint"].is_string());
+    // Once.
+    let (code, envelope) = place.run(&["--approve", &token, "--", "touch", "a"]);
+    assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (125, Some("approval_closed")));
+}
+
+#[test]
+fn whoever_asked_cannot_grant() {
+    let place = place();
+    let token = ask(&place, &["--", "touch", "a"]);
+    // This process and the one that asked are in one session, and nobody is at a terminal.
+    place.fails("not_permitted", &["inbox", "grant", &token]);
+    let mut inside = place.command(&["--json", "inbox", "grant", &token]);
+    let output = inside.env("AVFS_RUN", "x").output().unwrap();
+    assert!(!output.status.success());
+    let (code, envelope) = place.run(&["--approve", &token, "--", "touch", "a"]);
+    assert_eq!((code, envelope["result"]["approval"]["state"].as_str()), (3, Some("open")));
+}
+
+#[test]
+fn a_denied_command_is_denied_until_the_denial_is_over() {
+    let place = place();
+    let token = ask(&place, &["--", "touch", "a"]);
+    assert_eq!(answer(&place, &["deny", &token]).value("inbox_request")["state"], "denied");
+    for words in [&["--", "touch", "a"][..], &["--approve", &token, "--", "touch", "a"]] {
+        let (code, envelope) = place.run(words);
+        assert_eq!((code, envelope["result"]["outcome"].as_str()), (126, Some("denied")));
+    }
+    assert_eq!(place.json("inbox_list", &["inbox"]), serde_json::json!([]));
+    assert_eq!(place.json("inbox_list", &["inbox", "list", "--all"])[0]["state"], "denied");
+}
+
+#[test]
+fn standard_input_is_part_of_what_is_approved() {
+    let place = place();
+    let words = |token: Option<&str>| {
+        let mut words = vec!["--json", "--vault", "work", "proxy", "exec", "--stdin"];
+        words.extend(token.iter().flat_map(|token| ["--approve", token]));
+        words.extend(["--shell", "touch a; cat"]);
+        words.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let run = |token: Option<&str>, input: &[u8]| {
+        let words = words(token);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        place.avfs_with_input(&words, input).value("proxy_exec_result")
+    };
+    let asked: Value = run(None, b"harmless");
+    let token = asked["result"]["approval"]["token"].as_str().unwrap();
+    answer(&place, &["grant", token]);
+    assert_eq!(run(Some(token), b"harmful")["result"]["outcome"], "approval_required");
+    assert_eq!(run(Some(token), b"harmless")["result"]["stdout"], "harmless");
+}
+
+#[test]
+fn a_grant_can_last() {
+    let place = place();
+    let token = ask(&place, &["--", "touch", "a"]);
+    answer(&place, &["grant", &token, "--always"]);
+    for _ in 0..2 {
+        assert_eq!(place.run(&["--", "touch", "a"]).0, 0);
+    }
+    ask(&place, &["--", "touch", "b"]);
+}
+
+#[test]
+fn what_is_no_request_cannot_be_answered() {
+    let place = place();
+    place.fails("approval_not_found", &["inbox", "grant", "abcdef"]);
+    place.fails("approval_not_found", &["inbox", "deny", "a"]);
+    let (code, envelope) = place.run(&["--approve", "../../x", "--", "touch", "a"]);
+    assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (125, Some("approval_not_found")));
+}
