@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/images", &["blocking", "core"]),
     ("crates/meta", &["blocking", "core"]),
     ("crates/net", &["core", "policy"]),
+    ("crates/notes", &["core", "store"]),
     ("crates/policy", &["core"]),
     ("crates/secrets", &["core"]),
     ("crates/store", &["core"]),
