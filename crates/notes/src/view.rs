@@ -75,7 +75,7 @@ impl View {
         NotesError::NotFound { path: path.to_string(), nearest: nearest.ok().flatten() }
     }
 
-    /// Changes a note if it is what the caller expects. A change that would change nothing succeeds in any case.
+    /// Changes a note if it is what the caller expects.
     pub(crate) fn change(
         &self,
         path: &NotePath,
@@ -133,9 +133,6 @@ impl View {
         };
         // What the caller had in mind, applied to what it had seen.
         let proposed = edit(base.as_deref().or(current)).ok().flatten();
-        if proposed.as_deref() == current && current.is_some() {
-            return Ok(());
-        }
         // The other program's version is recorded now, so that it can be a base later.
         self.inner.refresh(lock, path.as_str())?;
         let conflict = Conflict::new(path.clone(), expected, current, proposed.as_deref(), base);

@@ -69,10 +69,6 @@ impl Directory {
         self.path.join(path)
     }
 
-    pub(crate) fn root(&self) -> &OwnedFd {
-        &self.root
-    }
-
     /// Opens something below the directory. The last name may be a symbolic link only with `O_PATH`.
     pub(super) fn open_beneath(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
