@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/meta", &["blocking", "core"]),
     ("crates/mounts", &["core", "store"]),
     ("crates/net", &["core", "policy"]),
+    ("crates/notes", &["core", "store"]),
     ("crates/policy", &["core"]),
     ("crates/secrets", &["core"]),
     ("crates/store", &["core"]),

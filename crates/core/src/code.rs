@@ -154,6 +154,10 @@ codes! {
     FileTooLarge = "file_too_large", 413;
     /// The text to replace was not found, or was found more than once.
     EditMismatch = "edit_mismatch", 400;
+    /// There is no such note, folder of notes, or version of a note.
+    NoteNotFound = "note_not_found", 404;
+    /// The note has changed since it was read.
+    NoteConflict = "note_conflict", 409;
     /// The workspace has no user of that name.
     UserNotFound = "user_not_found", 404;
     /// Agents may not use the path on the host.
