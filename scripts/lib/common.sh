@@ -122,9 +122,9 @@ need_compiler() {
   have cc || missing_packages+=(gcc libc6-dev)
 }
 
-# Builds agentiso in the profile that compiles fastest, and sets `built` to the program.
+# Builds both programs in the profile that compiles fastest, and sets `built` to agentiso; avfs is beside it.
 build_quickly() {
-  cargo build --profile quick --locked --bin agentiso
+  cargo build --profile quick --locked --bin agentiso --bin avfs
   built="${CARGO_TARGET_DIR:-$PWD/target}/quick/agentiso"
 }
 

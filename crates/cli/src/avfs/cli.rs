@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 
 use super::context::Context;
 use super::{
-    checkpoint, completions, files, history, host, inbox, policy, proxy, session, shell, upkeep, vault,
+    checkpoint, completions, files, history, host, inbox, man, policy, proxy, session, shell, upkeep, vault,
 };
 
 /// Versioned files for AI agents, and a policy boundary in front of every command.
@@ -167,6 +167,8 @@ verbs! {
     Shell(shell::Shell) => shell::shell,
     /// Print a shell completion script
     Completions(completions::Completions) => completions::completions,
+    /// Write the manual pages of avfs
+    Man(man::Man) => man::man,
     /// Print shell aliases for common commands
     Aliases(completions::Aliases) => completions::aliases,
 }

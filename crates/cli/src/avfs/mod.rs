@@ -11,6 +11,7 @@ mod files;
 mod history;
 mod host;
 mod inbox;
+mod man;
 mod policy;
 mod proxy;
 pub mod schemas;

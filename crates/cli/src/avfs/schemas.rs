@@ -5,7 +5,7 @@ use agentiso_proxy::envelope::Envelope;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use super::answer::{Answer, ErrorAnswer};
-use super::{checkpoint, completions, files, history, host, inbox, policy, proxy, session, upkeep, vault};
+use super::{checkpoint, completions, files, history, host, inbox, man, policy, proxy, session, upkeep, vault};
 
 /// Gives types their names, and lists them all. A type that is not in the list cannot be printed.
 macro_rules! answers {
@@ -52,6 +52,7 @@ answers! {
     "ls": files::Listing,
     "maintain": upkeep::MaintainDone,
     "merge": history::Merged,
+    "man": man::Pages,
     "meta": files::MetaShown,
     "meta_change": files::MetaChanged,
     "meta_import": files::MetaImported,

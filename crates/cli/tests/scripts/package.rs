@@ -68,10 +68,12 @@ fn a_deb_is_complete_declares_dependencies_and_is_reproducible() {
     let files = files(&usr);
     for file in [
         "bin/agentiso",
+        "bin/avfs",
         "lib/systemd/system/agentiso.service",
         "lib/systemd/system/agentiso.socket",
         "lib/systemd/user/agentiso.service",
         "share/bash-completion/completions/agentiso",
+        "share/bash-completion/completions/avfs",
         "share/doc/agentiso/README.md",
         "share/doc/agentiso/changelog.gz",
         "share/doc/agentiso/copyright",
@@ -79,7 +81,9 @@ fn a_deb_is_complete_declares_dependencies_and_is_reproducible() {
         "share/fish/vendor_completions.d/agentiso.fish",
         "share/man/man1/agentiso.1.gz",
         "share/man/man1/agentiso-exec.1.gz",
+        "share/man/man1/avfs-proxy-exec.1.gz",
         "share/zsh/vendor-completions/_agentiso",
+        "share/zsh/vendor-completions/_avfs",
     ] {
         assert!(files.iter().any(|present| present == file), "{file}: {files:?}");
     }
