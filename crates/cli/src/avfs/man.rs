@@ -34,8 +34,8 @@ pub fn man(context: &Context, flags: Man) -> Result<u8, Failure> {
     std::fs::create_dir_all(&directory).map_err(trouble)?;
     clap_mangen::generate_to(Cli::command(), &directory).map_err(trouble)?;
     let pages = Pages { directory };
-    context.shown.result(&pages, |out| {
-        writeln!(out, "Wrote the manual pages to {}.", pages.directory.display())
-    })?;
+    context
+        .shown
+        .result(&pages, |out| writeln!(out, "Wrote the manual pages to {}.", pages.directory.display()))?;
     Ok(0)
 }

@@ -5,7 +5,9 @@ use agentiso_proxy::envelope::Envelope;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use super::answer::{Answer, ErrorAnswer};
-use super::{checkpoint, completions, files, history, host, inbox, man, policy, proxy, session, upkeep, vault};
+use super::{
+    checkpoint, completions, files, history, host, inbox, man, policy, proxy, session, upkeep, vault,
+};
 
 /// Gives types their names, and lists them all. A type that is not in the list cannot be printed.
 macro_rules! answers {

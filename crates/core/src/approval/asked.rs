@@ -216,9 +216,11 @@ mod tests {
                 proptest::collection::vec(word, 0..3),
                 any::<bool>(),
             )
-                .prop_map(|((vault, workdir, inputs_digest), fork, argv, variables, readonly)| {
-                    Asked::VaultCommand { vault, fork, argv, workdir, readonly, variables, inputs_digest }
-                }),
+                .prop_map(
+                    |((vault, workdir, inputs_digest), fork, argv, variables, readonly)| {
+                        Asked::VaultCommand { vault, fork, argv, workdir, readonly, variables, inputs_digest }
+                    }
+                ),
         ]
     }
 

@@ -56,7 +56,13 @@ pub fn folder(text: &str) -> FolderPath {
     FolderPath::parse(text).unwrap()
 }
 
-pub fn write_with(view: &View, at: &str, content: &str, mode: WriteMode, if_match: Option<IfMatch>) -> Result<Written, NotesError> {
+pub fn write_with(
+    view: &View,
+    at: &str,
+    content: &str,
+    mode: WriteMode,
+    if_match: Option<IfMatch>,
+) -> Result<Written, NotesError> {
     let content = Secret::new(content.to_owned());
     view.write(&WriteNote { path: path(at), content, mode, heading: None, if_match })
 }
