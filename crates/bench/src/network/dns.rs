@@ -1,6 +1,6 @@
 //! How long an answer from the cache of the resolver takes: from the frame of the query to the frame of the answer.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ async fn serve(socket: UdpSocket) {
         let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 2, 0x58, 0, 4, 93, 184, 216, 34];
         let answer = [&head[..], question, &record].concat();
         // If it is lost, it is asked for again.
-        let _: Result<usize, _> = socket.send_to(&answer, SocketAddr::from(from)).await;
+        let _: Result<usize, _> = socket.send_to(&answer, from).await;
     }
 }
 

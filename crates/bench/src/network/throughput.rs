@@ -200,6 +200,8 @@ async fn send(mut stream: TcpStream) -> io::Result<f64> {
     }
     stream.shutdown().await?;
     // The end is there when everything before it has arrived.
-    stream.read(&mut [0]).await?;
-    Ok(rate(bytes, began))
+    match stream.read(&mut [0]).await? {
+        0 => Ok(rate(bytes, began)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
