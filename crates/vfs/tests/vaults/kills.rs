@@ -17,7 +17,6 @@ const ROUND: &str = "VFS_TEST_KILL_ROUND";
 /// state in which they differ is a change that was torn.
 #[test]
 #[ignore = "the other test of this file runs it in processes of its own"]
-#[expect(clippy::print_stdout, reason = "the parent reads the answers")]
 fn child() {
     let vaults = open(&std::path::PathBuf::from(std::env::var_os(HOME).unwrap()));
     let round = std::env::var(ROUND).unwrap();
