@@ -77,14 +77,15 @@ as_everyone! {
         fs::create_dir(root.join("etc")).unwrap();
         fs::write(root.join("etc/image"), "an image").unwrap();
         fs::create_dir(root.join("usr")).unwrap();
+        fs::create_dir_all(root.join("home/someone")).unwrap();
         for link in ["bin", "lib", "lib64"] {
             std::os::unix::fs::symlink(format!("usr/{link}"), root.join(link)).unwrap();
         }
         let spec = Spec { root: Root::Directory(root.clone()), ..place.spec() }.mount(Bind::readonly("/usr", "/usr"));
-        let output = run(&spec, &sh("cat /etc/image; ls -d /workspace /tmp; (echo x > /etc/image) 2>/dev/null || echo refused"));
-        assert_eq!(output.text(), "an image/tmp\n/workspace\nrefused");
+        let output = run(&spec, &sh("cat /etc/image; ls -d /workspace /tmp /home/*; (echo x > /etc/image) 2>/dev/null || echo refused"));
+        assert_eq!(output.text(), "an image/home/agent\n/home/someone\n/tmp\n/workspace\nrefused");
         // Mount points were made beside it.
-        assert!(!root.join("workspace").exists());
+        assert!(!root.join("workspace").exists() && !root.join("home/agent").exists());
     }
 }
 
