@@ -57,6 +57,9 @@ as_everyone! {
         let spec = Spec::new().mount(overlay);
         let output = run(&spec, &sh("cat top from39; (echo x > y) 2>/dev/null || echo refused"));
         assert_eq!(output.text(), "upper39refused");
+        let one = Overlay { lowers: vec![upper], upper: None, work: None, target: "/workspace".into(), readonly: true };
+        let output = run(&Spec::new().mount(one), &sh("cat top; (echo x > y) 2>/dev/null || echo refused"));
+        assert_eq!(output.text(), "upperrefused");
     }
 }
 

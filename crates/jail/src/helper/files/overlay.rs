@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use super::{Step, StepFailed};
-use crate::kernel::mounts::{Protection, new_file_system, open_host};
+use crate::kernel::mounts::{Protection, copy_tree, new_file_system, open_host};
 use crate::spec::Overlay;
 
 /// The longest value that the kernel takes in one piece.
@@ -19,6 +19,10 @@ pub(super) fn prepare(overlay: &Overlay) -> Result<OwnedFd, StepFailed> {
         (Some(upper), _) if overlay.readonly => lowers.insert(0, open(upper)?),
         (Some(upper), Some(work)) => writable = Some((open(upper)?, open(work)?)),
         _ => {}
+    }
+    if let ([only], None) = (lowers.as_slice(), &writable) {
+        // The kernel joins two at least.
+        return copy_tree(only, Protection::READONLY).step(|| format!("show {}", overlay.target.display()));
     }
     let names: Vec<String> = lowers.iter().map(name).collect();
     let joined = names.join(":");
