@@ -31,6 +31,7 @@ fn sample() -> Spec {
             Bind::writable("/w/files", "/workspace").into(),
             cache.into(),
         ],
+        volatile_overlays: true,
         user: ShownUser::Root,
         file_capabilities: FileCapabilities::All,
         home: Spec::HOME.into(),

@@ -49,6 +49,19 @@ as_everyone! {
 }
 
 as_everyone! {
+    fn an_overlay_that_is_not_flushed_can_be_used_again_either_way() {
+        let place = Place::new();
+        let mut spec = Spec::new().mount(overlay(&place, 1));
+        for (round, volatile) in [true, true, false, true].into_iter().enumerate() {
+            spec.volatile_overlays = volatile;
+            let script = format!("echo {round} >> rounds; grep -c 'workspace overlay.*volatile' /proc/mounts; cat rounds");
+            let rounds: String = (0..=round).map(|round| format!("\n{round}")).collect();
+            assert_eq!(run(&spec, &sh(&script)).text(), format!("{}{rounds}", u8::from(volatile)));
+        }
+    }
+}
+
+as_everyone! {
     fn an_overlay_can_be_read_only_and_have_many_layers() {
         let place = Place::new();
         let upper = place.subdir("upper");
