@@ -124,7 +124,7 @@ need_compiler() {
 
 # Builds agentiso in the profile that compiles fastest, and sets `built` to the program.
 build_quickly() {
-  cargo build --profile quick --locked --bin agentiso
+  cargo build --profile quick --locked --bin agentiso --bin avfs
   built="${CARGO_TARGET_DIR:-$PWD/target}/quick/agentiso"
 }
 

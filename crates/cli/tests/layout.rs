@@ -15,10 +15,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/diff", &["core"]),
     ("crates/disks", &["core"]),
     ("crates/images", &["blocking", "core"]),
+    ("crates/jail", &["core"]),
     ("crates/meta", &["blocking", "core"]),
     ("crates/mounts", &["core", "store"]),
     ("crates/net", &["core", "policy"]),
     ("crates/policy", &["core"]),
+    ("crates/proxy", &["core", "jail", "meta", "mounts", "policy", "store", "vfs"]),
     ("crates/secrets", &["core"]),
     ("crates/store", &["core"]),
     ("crates/vfs", &["core", "store"]),
@@ -33,7 +35,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/bench", &["config", "core", "proto", "runtime", "vmm"]),
     ("crates/engine", &["blocking", "core", "policy"]),
     ("crates/api", &["core", "engine"]),
-    ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "policy", "runtime"]),
+    (
+        "crates/cli",
+        &["api", "bench", "client", "config", "core", "engine", "policy", "proxy", "runtime", "vfs"],
+    ),
     ("guest", &["proto"]),
 ];
 

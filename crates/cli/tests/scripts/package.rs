@@ -68,6 +68,7 @@ fn a_deb_is_complete_declares_dependencies_and_is_reproducible() {
     let files = files(&usr);
     for file in [
         "bin/agentiso",
+        "bin/avfs",
         "lib/systemd/system/agentiso.service",
         "lib/systemd/system/agentiso.socket",
         "lib/systemd/user/agentiso.service",

@@ -46,13 +46,24 @@ fn an_approval_is_for_exactly_one_run_of_exactly_that_command() {
     let token = ask(&place, &["--", "touch", "a"]);
     assert_eq!(ask(&place, &["--", "touch", "a"]), token, "an equal request is the same one");
     let listed = place.json("inbox_list", &["inbox", "list"]);
-    assert_eq!((listed[0]["request_id"].as_str(), listed[0]["state"].as_str()), (Some(token.as_str()), Some("open")));
+    assert_eq!(
+        (listed[0]["request_id"].as_str(), listed[0]["state"].as_str()),
+        (Some(token.as_str()), Some("open"))
+    );
     assert_eq!(answer(&place, &["grant", &token[..8]]).value("inbox_request")["state"], "granted");
     // Without the token, for another command, in another directory: nothing runs.
     ask(&place, &["--", "touch", "a"]);
-    for other in [&["--", "touch", "b"][..], &["--readonly", "--", "touch", "a"], &["--env", "A=b", "--", "touch", "a"]] {
+    for other in [
+        &["--", "touch", "b"][..],
+        &["--readonly", "--", "touch", "a"],
+        &["--env", "A=b", "--", "touch", "a"],
+    ] {
         let (code, envelope) = place.run(&[&["--approve", token.as_str()], other].concat());
-        assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (3, Some("approval_required")), "{other:?}");
+        assert_eq!(
+            (code, envelope["result"]["error"]["code"].as_str()),
+            (3, Some("approval_required")),
+            "{other:?}"
+        );
     }
     let (code, envelope) = place.run(&["--approve", &token, "--", "touch", "a"]);
     assert_eq!(code, 0, "{envelope}");

@@ -100,7 +100,10 @@ fn files_are_found_by_name_size_kind_tag_and_metadata() {
     place.fails("invalid_argument", &["--vault", "work", "find", "/", "-n", "[a"]);
     place.fails("invalid_argument", &["--vault", "work", "find", "/", "-t", "sheep"]);
     let matches = place.work("grep", &["grep", "-n", "TODO", "/src"]);
-    assert_eq!((matches["matches"][0]["path"].as_str(), matches["matches"][0]["line_number"].as_u64()), (Some("/src/lib.rs"), Some(2)));
+    assert_eq!(
+        (matches["matches"][0]["path"].as_str(), matches["matches"][0]["line_number"].as_u64()),
+        (Some("/src/lib.rs"), Some(2))
+    );
     place.fails("invalid_argument", &["--vault", "work", "grep", "(", "/"]);
     let hits = place.work("search", &["search", "todo"]);
     assert_eq!(hits["results"][0]["path"], "/src/lib.rs");
@@ -133,4 +136,3 @@ fn details_of_a_file_are_shown() {
     let long = place.avfs(&["--vault", "work", "ls", "-l"]).stdout;
     assert!(long.starts_with("-rwxr-xr-x"), "{long}");
 }
-

@@ -11,7 +11,8 @@ fn every_version_of_a_file_is_kept() {
         place.write("/f", text);
     }
     let log = place.work("log", &["log", "/f"]);
-    let versions: Vec<u64> = log.as_array().unwrap().iter().map(|one| one["version"].as_u64().unwrap()).collect();
+    let versions: Vec<u64> =
+        log.as_array().unwrap().iter().map(|one| one["version"].as_u64().unwrap()).collect();
     assert_eq!(versions, [3, 2, 1]);
     assert_eq!(log[0]["current"], true);
     assert_eq!(place.work("cat", &["cat", "-v", "1", "/f"])["content"], "A");
@@ -32,7 +33,8 @@ fn files_are_compared_line_by_line() {
     place.write("/f", "a\nb\nc\n");
     place.write("/f", "a\nx\nb\nc\n");
     let diff = place.work("diff", &["diff", "/f"]);
-    let lines: Vec<_> = diff["diff"].as_array().unwrap().iter().map(|line| line["line_type"].as_str().unwrap()).collect();
+    let lines: Vec<_> =
+        diff["diff"].as_array().unwrap().iter().map(|line| line["line_type"].as_str().unwrap()).collect();
     // One line was added; those below it did not change.
     assert_eq!(lines, ["context", "add", "context", "context"]);
     assert_eq!(diff["version1"], "1");

@@ -37,7 +37,10 @@ fn archives_and_repositories_go_in_and_out() {
     let repository = place.cwd.path().join("repo.git");
     let exported = place.work("export", &["export", "--git", "main", "/", repository.to_str().unwrap()]);
     assert!(exported["commit"].is_string());
-    place.work("import", &["import", "--git", repository.to_str().unwrap(), "--revision", "main", "/from-git"]);
+    place.work(
+        "import",
+        &["import", "--git", repository.to_str().unwrap(), "--revision", "main", "/from-git"],
+    );
     assert_eq!(place.cat("/from-git/src/a"), "text");
 }
 
@@ -83,7 +86,8 @@ fn a_mount_in_conflict_with_its_vault_loses_nothing() {
 fn a_command_sees_a_vault_without_a_mount() {
     let place = Place::with_vault();
     place.write("/a", "x");
-    let entered = place.work("enter", &["enter", "--", "sh", "-c", "cat a >&2; echo y > b; echo $AVFS_VAULT >&2"]);
+    let entered =
+        place.work("enter", &["enter", "--", "sh", "-c", "cat a >&2; echo y > b; echo $AVFS_VAULT >&2"]);
     assert_eq!((entered["exit_code"].as_u64(), entered["changes_total"].as_u64()), (Some(0), Some(1)));
     assert_eq!(place.cat("/b"), "y\n");
     assert_eq!(place.avfs(&["--vault", "work", "enter", "--", "sh", "-c", "exit 5"]).code, 5);

@@ -53,7 +53,9 @@ fn the_network_of_the_host_cannot_be_reached() {
     let place = Place::with_vault();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let script = format!("import socket\ntry: socket.create_connection(('127.0.0.1', {port}), 2); print('reached')\nexcept OSError: print('no')");
+    let script = format!(
+        "import socket\ntry: socket.create_connection(('127.0.0.1', {port}), 2); print('reached')\nexcept OSError: print('no')"
+    );
     place.write("/probe.py", &script);
     let (_, envelope) = place.run(&["--", "python3", "probe.py"]);
     assert_eq!(envelope["result"]["stdout"], "no\n", "{envelope}");

@@ -38,8 +38,12 @@ fn a_command_that_succeeds_is_done() {
 #[test]
 fn a_command_that_fails_keeps_its_exit_code_and_its_envelope() {
     let place = Place::with_vault();
-    let envelope =
-        assert_outcome!(place.run(&["--shell", "echo out; echo err >&2; exit 42"]), 42, "failed", "completed");
+    let envelope = assert_outcome!(
+        place.run(&["--shell", "echo out; echo err >&2; exit 42"]),
+        42,
+        "failed",
+        "completed"
+    );
     assert_eq!(envelope["result"]["stdout"], "out\n");
     assert_eq!(envelope["result"]["stderr"], "err\n");
     assert_eq!(envelope["result"]["exit_code"], 42);
@@ -70,7 +74,8 @@ fn a_networked_command_needs_approval() {
 fn a_command_that_takes_too_long_is_ended_and_what_it_did_is_kept() {
     let place = Place::with_vault();
     let line = "echo begun; echo x > kept; trap '' TERM; sleep 100 & wait; sleep 100";
-    let envelope = assert_outcome!(place.run(&["--timeout", "1s", "--shell", line]), 124, "timed_out", "timed_out");
+    let envelope =
+        assert_outcome!(place.run(&["--timeout", "1s", "--shell", line]), 124, "timed_out", "timed_out");
     let result = &envelope["result"];
     assert_eq!(result["timed_out"], true);
     assert_eq!(result["stdout"], "begun\n");
@@ -109,7 +114,10 @@ fn a_request_that_makes_no_sense_has_an_envelope_too() {
     assert_outcome!(place.run(&[]), 125, "invalid_request", "failed");
     // Even a line that cannot be parsed.
     let done = place.avfs(&["--json", "--vault", "work", "proxy", "exec", "--no-such-flag", "--", "true"]);
-    assert_eq!((done.code, done.value("proxy_exec_result")["result"]["outcome"].as_str()), (2, Some("invalid_request")));
+    assert_eq!(
+        (done.code, done.value("proxy_exec_result")["result"]["outcome"].as_str()),
+        (2, Some("invalid_request"))
+    );
     let done = place.avfs(&["--json", "proxy", "exec", "--", "true"]);
     let envelope = done.value("proxy_exec_result");
     assert!(envelope["result"]["error"]["message"].as_str().unwrap().contains("no vault"), "{envelope}");
@@ -146,7 +154,16 @@ fn a_dry_run_says_what_would_happen_and_changes_nothing() {
 #[test]
 fn a_signal_to_avfs_ends_the_command_and_still_gives_an_envelope() {
     let place = Place::with_vault();
-    let words = ["--json", "--vault", "work", "proxy", "exec", "--stream", "--shell", "echo ready; echo x > kept; sleep 100"];
+    let words = [
+        "--json",
+        "--vault",
+        "work",
+        "proxy",
+        "exec",
+        "--stream",
+        "--shell",
+        "echo ready; echo x > kept; sleep 100",
+    ];
     let mut child = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();

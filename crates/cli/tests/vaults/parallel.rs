@@ -38,7 +38,17 @@ fn a_conflict_is_reported_and_neither_side_is_lost() {
     // The first is begun before the second changes the file, and ends after it.
     let line = "read go; echo first > f";
     let mut first = place
-        .command(&["--json", "--vault", "work", "proxy", "exec", "--stdin", "--stream", "--shell", &format!("echo begun; {line}")])
+        .command(&[
+            "--json",
+            "--vault",
+            "work",
+            "proxy",
+            "exec",
+            "--stdin",
+            "--stream",
+            "--shell",
+            &format!("echo begun; {line}"),
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -58,7 +68,8 @@ fn a_conflict_is_reported_and_neither_side_is_lost() {
     assert_eq!(place.cat("/f"), "second\n");
     let warning = envelope["result"]["warnings"][0].as_str().unwrap();
     let saved = place.work("checkpoint_list", &["checkpoint", "ls"]);
-    let saved = saved["snapshots"].as_array().unwrap().iter().find(|one| one["kind"] == "conflict").unwrap().clone();
+    let saved =
+        saved["snapshots"].as_array().unwrap().iter().find(|one| one["kind"] == "conflict").unwrap().clone();
     assert!(warning.contains(saved["name"].as_str().unwrap()), "{warning}");
     place.work("checkpoint_restore", &["checkpoint", "restore", saved["name"].as_str().unwrap()]);
     assert_eq!(place.cat("/f"), "first\n");
@@ -69,7 +80,18 @@ fn two_processes_make_a_fork_of_one_name_together() {
     let place = Place::with_vault();
     let start = |number: u32| {
         place
-            .command(&["--json", "--vault", "work", "proxy", "exec", "--fork", "task", "--", "touch", &format!("f{number}")])
+            .command(&[
+                "--json",
+                "--vault",
+                "work",
+                "proxy",
+                "exec",
+                "--fork",
+                "task",
+                "--",
+                "touch",
+                &format!("f{number}"),
+            ])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap()
@@ -88,7 +110,9 @@ fn two_processes_make_a_fork_of_one_name_together() {
 fn vaults_are_created_at_once_in_a_new_installation() {
     let place = Place::new();
     let running: Vec<_> = (0..6)
-        .map(|number| place.command(&["vault", "create", &format!("v{number}")]).stdout(Stdio::null()).spawn().unwrap())
+        .map(|number| {
+            place.command(&["vault", "create", &format!("v{number}")]).stdout(Stdio::null()).spawn().unwrap()
+        })
         .collect();
     for mut child in running {
         assert!(child.wait().unwrap().success());
@@ -100,10 +124,20 @@ fn vaults_are_created_at_once_in_a_new_installation() {
 fn a_killed_run_changes_nothing_and_is_cleaned_up() {
     let place = Place::with_vault();
     place.write("/f", "before");
-    let words = ["--json", "--vault", "work", "proxy", "exec", "--stream", "--shell", "echo after > f; echo ready; sleep 100"];
+    let words = [
+        "--json",
+        "--vault",
+        "work",
+        "proxy",
+        "exec",
+        "--stream",
+        "--shell",
+        "echo after > f; echo ready; sleep 100",
+    ];
     let mut child = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+        .unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(place.cat("/f"), "before");

@@ -35,7 +35,8 @@ fn the_recommended_pattern() {
     place.json("checkpoint_restore", &["--vault", "agent-workspace", "checkpoint", "restore", checkpoint]);
     assert_eq!(one_call("python3 main.py")["stdout"], "two\n");
     // All of it in one call.
-    let (_, envelope) = place.run_in("agent-workspace", &["--fork", "auto", "--checkpoint", "always", "--", "python3", "main.py"]);
+    let (_, envelope) = place
+        .run_in("agent-workspace", &["--fork", "auto", "--checkpoint", "always", "--", "python3", "main.py"]);
     let result = &envelope["result"];
     assert!(result["fork"]["created"] == true && result["checkpoint"].is_string(), "{envelope}");
 }

@@ -27,8 +27,9 @@ fn wildcards_of_sql_in_names_are_letters() {
 #[test]
 fn commands_within_one_second_all_get_their_checkpoint() {
     let place = Place::with_vault();
-    let names: Vec<String> =
-        (0..5).map(|number| place.line(&format!("echo {number} > f"))["checkpoint"].as_str().unwrap().to_owned()).collect();
+    let names: Vec<String> = (0..5)
+        .map(|number| place.line(&format!("echo {number} > f"))["checkpoint"].as_str().unwrap().to_owned())
+        .collect();
     let mut unique = names.clone();
     unique.sort();
     unique.dedup();

@@ -20,7 +20,9 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn every_change_is_reported_exactly() {
     let place = Place::with_vault();
-    for (path, text) in [("/edit", "before"), ("/gone", "x"), ("/mode", "x"), ("/old name", "moved content"), ("/same", "x")] {
+    for (path, text) in
+        [("/edit", "before"), ("/gone", "x"), ("/mode", "x"), ("/old name", "moved content"), ("/same", "x")]
+    {
         place.write(path, text);
     }
     let result = place.line(
@@ -38,7 +40,9 @@ fn every_change_is_reported_exactly() {
             ("renamed", "/new name"),
         ])
     );
-    let by_path = |path: &str| result["changes"].as_array().unwrap().iter().find(|one| one["path"] == path).unwrap().clone();
+    let by_path = |path: &str| {
+        result["changes"].as_array().unwrap().iter().find(|one| one["path"] == path).unwrap().clone()
+    };
     let edit = by_path("/edit");
     assert_eq!((edit["size_before"].as_u64(), edit["size_after"].as_u64()), (Some(6), Some(6)));
     assert_ne!(edit["hash_before"], edit["hash_after"]);
@@ -46,18 +50,21 @@ fn every_change_is_reported_exactly() {
     assert_eq!((mode["mode_before"].as_str(), mode["mode_after"].as_str()), (Some("0644"), Some("0755")));
     assert_eq!(by_path("/new name")["old_path"], "/old name");
     assert_eq!(by_path("/dir/link")["type"], "symlink");
+    assert_eq!(result["changed_files"], json!(["/dir", "/dir/link", "/edit", "/gone", "/mode", "/new name"]));
     assert_eq!(
-        result["changed_files"],
-        json!(["/dir", "/dir/link", "/edit", "/gone", "/mode", "/new name"])
+        (result["changes_total"].as_u64(), result["changes_truncated"].as_bool()),
+        (Some(6), Some(false))
     );
-    assert_eq!((result["changes_total"].as_u64(), result["changes_truncated"].as_bool()), (Some(6), Some(false)));
 }
 
 #[test]
 fn many_changes_are_counted_and_the_list_is_shortened() {
     let place = Place::with_vault();
     let result = place.line("for i in $(seq 1 1200); do echo $i > f$i; done");
-    assert_eq!((result["changes_total"].as_u64(), result["changes_truncated"].as_bool()), (Some(1200), Some(true)));
+    assert_eq!(
+        (result["changes_total"].as_u64(), result["changes_truncated"].as_bool()),
+        (Some(1200), Some(true))
+    );
     assert_eq!(result["changes"].as_array().unwrap().len(), 1000);
     assert_eq!(place.work("stats", &["stats"])["files"], 1200);
 }
@@ -71,7 +78,9 @@ fn a_checkpoint_is_taken_before_a_change_and_brings_it_back() {
     let checkpoint = result["checkpoint"].as_str().unwrap();
     place.work("checkpoint_restore", &["checkpoint", "restore", checkpoint]);
     assert_eq!(place.cat("/a.txt"), "precious");
-    let checkpoint = |words: &[&str]| place.run(&[words, &["--", "touch", "x"]].concat()).1["result"]["checkpoint"].clone();
+    let checkpoint = |words: &[&str]| {
+        place.run(&[words, &["--", "touch", "x"]].concat()).1["result"]["checkpoint"].clone()
+    };
     assert!(checkpoint(&["--checkpoint", "never"]).is_null());
     assert!(checkpoint(&["--readonly"]).is_null(), "a command that cannot change anything needs none");
     let (_, envelope) = place.run(&["--checkpoint", "always", "--", "true"]);
@@ -114,7 +123,14 @@ fn a_command_runs_in_a_fork_on_request() {
 fn the_command_gets_its_directory_variables_and_standard_input() {
     let place = Place::with_vault();
     place.work("mkdir", &["mkdir", "-p", "/src/lib"]);
-    let (_, envelope) = place.run(&["--cwd", "/src/lib", "--env", "GREETING=hello world", "--shell", "pwd; echo $GREETING; echo $AVFS_VAULT $AVFS_MOUNTPOINT"]);
+    let (_, envelope) = place.run(&[
+        "--cwd",
+        "/src/lib",
+        "--env",
+        "GREETING=hello world",
+        "--shell",
+        "pwd; echo $GREETING; echo $AVFS_VAULT $AVFS_MOUNTPOINT",
+    ]);
     assert_eq!(envelope["result"]["stdout"], "/workspace/src/lib\nhello world\nwork /workspace\n");
     assert_eq!(envelope["request"]["env"], json!(["GREETING"]));
     assert!(!envelope.to_string().contains("GREETING=hello"));
@@ -122,7 +138,8 @@ fn the_command_gets_its_directory_variables_and_standard_input() {
     let done = place.avfs_with_input(&words, b"12345");
     assert_eq!(done.value("proxy_exec_result")["result"]["stdout"].as_str().unwrap().trim(), "5");
     // Without --stdin there is nothing to read.
-    let done = place.avfs_with_input(&["--json", "--vault", "work", "proxy", "exec", "--", "wc", "-c"], b"12345");
+    let done =
+        place.avfs_with_input(&["--json", "--vault", "work", "proxy", "exec", "--", "wc", "-c"], b"12345");
     assert_eq!(done.value("proxy_exec_result")["result"]["stdout"].as_str().unwrap().trim(), "0");
 }
 
@@ -140,7 +157,10 @@ fn long_output_is_shortened_in_the_middle_and_kept_in_a_file() {
     let place = Place::with_vault();
     let result = place.line("seq 1 100000; printf '\\377' >&2");
     let capture = &result["stdout_capture"];
-    assert_eq!((capture["bytes"].as_u64(), capture["truncated"].as_bool(), capture["complete"].as_bool()), (Some(588_895), Some(true), Some(true)));
+    assert_eq!(
+        (capture["bytes"].as_u64(), capture["truncated"].as_bool(), capture["complete"].as_bool()),
+        (Some(588_895), Some(true), Some(true))
+    );
     let text = result["stdout"].as_str().unwrap();
     assert!(text.starts_with("1\n2\n") && text.ends_with("\n100000\n") && text.contains("bytes omitted"));
     let file = capture["file"].as_str().unwrap();
@@ -152,7 +172,16 @@ fn long_output_is_shortened_in_the_middle_and_kept_in_a_file() {
 #[test]
 fn output_is_streamed_before_the_envelope() {
     let place = Place::with_vault();
-    let done = place.avfs(&["--json", "--vault", "work", "proxy", "exec", "--stream", "--shell", "echo a; echo b >&2"]);
+    let done = place.avfs(&[
+        "--json",
+        "--vault",
+        "work",
+        "proxy",
+        "exec",
+        "--stream",
+        "--shell",
+        "echo a; echo b >&2",
+    ]);
     let lines: Vec<Value> = done.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (envelope, events) = lines.split_last().unwrap();
     crate::schema::check("proxy_exec_result", envelope);
@@ -174,7 +203,12 @@ fn what_confines_a_command_is_reported() {
     let result = place.line("true");
     let enforcement = &result["enforcement"];
     assert_eq!(enforcement["network"], "none");
-    let names: Vec<_> = enforcement["protections"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = enforcement["protections"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
     for name in ["filesystem", "network", "no_new_privileges", "seccomp"] {
         assert!(names.contains(&name), "{names:?}");
     }
@@ -198,7 +232,10 @@ fn the_vault_can_be_seen_at_a_directory_that_exists() {
         let (code, envelope) = place.run(&["--mountpoint", wrong, "--", "true"]);
         assert_eq!((code, envelope["result"]["outcome"].as_str()), (125, Some("invalid_request")), "{wrong}");
     }
-    assert_eq!(place.avfs(&["--json", "--vault", "work", "proxy", "exec", "--keep-mount", "--", "true"]).code, 2);
+    assert_eq!(
+        place.avfs(&["--json", "--vault", "work", "proxy", "exec", "--keep-mount", "--", "true"]).code,
+        2
+    );
 }
 
 #[test]

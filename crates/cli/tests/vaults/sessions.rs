@@ -62,7 +62,11 @@ fn a_session_that_does_not_run_is_an_error() {
     let place = Place::with_vault();
     for id in ["0190", "../x", ""] {
         let (code, envelope) = exec(&place, id, &["--", "true"]);
-        assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (125, Some("session_not_found")), "{id:?}");
+        assert_eq!(
+            (code, envelope["result"]["error"]["code"].as_str()),
+            (125, Some("session_not_found")),
+            "{id:?}"
+        );
         place.fails("session_not_found", &["session", "end", "--", id]);
     }
     // One whose server was killed is forgotten, and what was answered is kept.

@@ -21,7 +21,17 @@ fn what_no_vault_needs_is_removed_and_nothing_else() {
 fn a_collection_keeps_what_a_running_command_needs() {
     let place = Place::with_vault();
     place.write("/f", "needed");
-    let words = ["--json", "--vault", "work", "proxy", "exec", "--stdin", "--stream", "--shell", "echo ready; read go; cat f"];
+    let words = [
+        "--json",
+        "--vault",
+        "work",
+        "proxy",
+        "exec",
+        "--stdin",
+        "--stream",
+        "--shell",
+        "echo ready; read go; cat f",
+    ];
     let mut child = place
         .command(&words)
         .stdin(std::process::Stdio::piped())
@@ -62,11 +72,17 @@ fn everything_that_was_done_is_in_the_audit_log() {
     place.run(&["--", "touch", "g"]);
     place.run(&["--", "cat", "/etc/shadow"]);
     let log = place.work("audit", &["audit"]);
-    let operations: Vec<_> = log["entries"].as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
+    let operations: Vec<_> =
+        log["entries"].as_array().unwrap().iter().map(|one| one["operation"].as_str().unwrap()).collect();
     for operation in ["proxy_exec_requested", "proxy_exec_completed", "proxy_exec_denied"] {
         assert!(operations.contains(&operation), "{operations:?}");
     }
-    let denied = log["entries"].as_array().unwrap().iter().find(|one| one["operation"] == "proxy_exec_denied").unwrap();
+    let denied = log["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["operation"] == "proxy_exec_denied")
+        .unwrap();
     assert_eq!(denied["details"]["command"], "cat /etc/shadow");
     let only = place.work("audit", &["audit", "--operation", "proxy_exec_denied", "--since", "2020-01-01"]);
     assert_eq!(only["total_count"], 1);

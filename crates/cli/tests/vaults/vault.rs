@@ -109,8 +109,12 @@ fn checkpoints_are_saved_listed_compared_restored_and_removed() {
     place.work("rm", &["rm", "/b.txt"]);
     place.write("/c.txt", "new");
     let diff = place.work("diff_tree", &["checkpoint", "diff", "before"]);
-    let kinds: Vec<_> = diff["changes"].as_array().unwrap().iter().map(|one| (&one["path"], &one["kind"])).collect();
-    assert_eq!(format!("{kinds:?}"), r#"[(String("/a.txt"), String("modified")), (String("/b.txt"), String("deleted")), (String("/c.txt"), String("created"))]"#);
+    let kinds: Vec<_> =
+        diff["changes"].as_array().unwrap().iter().map(|one| (&one["path"], &one["kind"])).collect();
+    assert_eq!(
+        format!("{kinds:?}"),
+        r#"[(String("/a.txt"), String("modified")), (String("/b.txt"), String("deleted")), (String("/c.txt"), String("created"))]"#
+    );
     // One path alone, then everything; and a restore can be undone.
     place.work("checkpoint_restore", &["snapshot", "restore", "before", "--path", "/b.txt"]);
     assert_eq!((place.cat("/a.txt"), place.cat("/b.txt")), ("two".to_owned(), "kept".to_owned()));

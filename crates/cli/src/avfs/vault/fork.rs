@@ -79,7 +79,10 @@ pub fn fork(context: &Context, flags: Fork) -> Result<u8, Failure> {
         (Some(name), _) => ForkNames::Given(vec![name.parse()?]),
         (None, Some(count)) if (1..=10_000).contains(&count) => ForkNames::Automatic(count),
         _ => {
-            return Err(Failure::new(Code::InvalidArgument, "between 1 and 10,000 forks can be made at once"));
+            return Err(Failure::new(
+                Code::InvalidArgument,
+                "between 1 and 10,000 forks can be made at once",
+            ));
         }
     };
     let ttl = flags.ttl.as_deref().or(flags.ephemeral.then_some(EPHEMERAL));
