@@ -28,6 +28,8 @@ const CLEAN_UP: Duration = Duration::from_secs(25);
 
 /// Parses the command line, performs the command, and returns the exit code.
 pub fn main() -> ExitCode {
+    // This program is also what starts inside of sandboxes; then this does not return.
+    agentiso_proxy::run_helper_if_requested();
     if let Some(ended) = run_as_router() {
         return ended;
     }

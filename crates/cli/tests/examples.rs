@@ -12,6 +12,7 @@ use clap::{CommandFactory, Parser};
 /// Why lines in `sh` blocks cannot run in a test: a string that the line contains, and the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("scripts/", "the scripts have their own tests, and some run for hours"),
+    ("avfs ", "needs no machine; crates/cli/tests/vaults has the tests"),
     ("cargo ", "builds agentiso itself"),
     ("sudo ", "needs root and changes the host"),
     ("agentiso image kernel ", "compiles a kernel, which takes half an hour"),
@@ -28,12 +29,12 @@ const LANGUAGES: &[&str] = &["console", "sh", "json", "toml", "text", "python", 
 /// Words that end a command in a shell line.
 const ENDS: [&str; 6] = ["|", ";", "&&", "||", ">", "<"];
 
-/// Returns the words of every `agentiso` command in a shell line.
-fn commands(line: &str) -> Vec<Vec<String>> {
+/// Returns the words of every command of a program in a shell line.
+fn commands(line: &str, program: &str) -> Vec<Vec<String>> {
     let words = words(line);
     let parts = words.split(|(word, quoted)| !quoted && ENDS.contains(&word.as_str()));
     let commands = parts.filter_map(|part| {
-        let at = part.iter().position(|(word, quoted)| !quoted && word == "agentiso")?;
+        let at = part.iter().position(|(word, quoted)| !quoted && word == program)?;
         let plain = ["sudo", "do", "source"];
         let before = part[..at].iter().all(|(word, _)| plain.contains(&word.as_str()));
         before.then(|| part[at..].iter().map(|(word, _)| word.clone()).collect())
@@ -105,13 +106,23 @@ fn is_taken(words: &[String], place: &str) {
     }
 }
 
+fn is_taken_by_avfs(words: &[String], place: &str) {
+    if let Err(error) = agentiso_cli::avfs::Cli::try_parse_from(words) {
+        panic!("{place}: {}\n{error}", words.join(" "));
+    }
+}
+
 #[test]
 fn every_command_in_the_documentation_is_accepted() {
     let mut seen = 0;
     for (page, text) in pages() {
         for line in code(&text, &["sh", "console"]) {
-            for words in commands(line) {
+            for words in commands(line, "agentiso") {
                 is_taken(&words, &page);
+                seen += 1;
+            }
+            for words in commands(line, "avfs") {
+                is_taken_by_avfs(&words, &page);
                 seen += 1;
             }
         }
@@ -151,7 +162,7 @@ fn code_blocks_have_known_languages_and_other_blocks_show_no_commands() {
         }
         for line in code(&text, &["text", ""]) {
             assert!(
-                !line.trim_start().starts_with("agentiso "),
+                !["agentiso ", "avfs "].iter().any(|program| line.trim_start().starts_with(program)),
                 "{page}: use a console or sh block for: {line}"
             );
         }
@@ -160,28 +171,31 @@ fn code_blocks_have_known_languages_and_other_blocks_show_no_commands() {
 
 #[test]
 fn every_example_in_the_help_is_accepted() {
-    fn check(command: &clap::Command, seen: &mut usize) {
+    type IsTaken = fn(&[String], &str);
+    fn check(command: &clap::Command, program: &str, is_taken: IsTaken, seen: &mut usize) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let examples = help.split("Example").nth(1).unwrap_or_default();
         for line in examples.lines() {
             // Three spaces separate an example from its explanation.
             let line = line.trim_start();
             let line = line.split("   ").next().unwrap_or(line);
-            for words in commands(line) {
+            for words in commands(line, program) {
                 is_taken(&words, command.get_name());
                 *seen += 1;
             }
         }
-        command.get_subcommands().for_each(|verb| check(verb, seen));
+        command.get_subcommands().for_each(|verb| check(verb, program, is_taken, seen));
     }
-    let mut seen = 0;
-    check(&Cli::command(), &mut seen);
+    let (mut seen, mut of_avfs) = (0, 0);
+    check(&Cli::command(), "agentiso", is_taken, &mut seen);
     assert!(seen > 60, "only {seen} examples were found");
+    check(&agentiso_cli::avfs::Cli::command(), "avfs", is_taken_by_avfs, &mut of_avfs);
+    assert!(of_avfs > 60, "only {of_avfs} examples of avfs were found");
 }
 
 #[test]
 fn lines_are_split_like_in_a_shell() {
-    let split = |line: &str| commands(line);
+    let split = |line: &str| commands(line, "agentiso");
     assert_eq!(split("tar c . | agentiso cp - web:/a  # b"), [["agentiso", "cp", "-", "web:/a"]]);
     assert_eq!(
         split("agentiso exec web sh -c 'a; b | c' > out"),

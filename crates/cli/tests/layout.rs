@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/net", &["core", "policy"]),
     ("crates/notes", &["core", "store"]),
     ("crates/policy", &["core"]),
+    ("crates/proxy", &["core", "jail", "meta", "mounts", "policy", "store", "vfs"]),
     ("crates/secrets", &["core"]),
     ("crates/store", &["core"]),
     ("crates/vfs", &["core", "store"]),
@@ -35,7 +36,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/bench", &["config", "core", "net", "policy", "proto", "runtime", "vmm"]),
     ("crates/engine", &["blocking", "core", "policy"]),
     ("crates/api", &["core", "engine"]),
-    ("crates/cli", &["api", "bench", "client", "config", "core", "engine", "policy", "runtime"]),
+    (
+        "crates/cli",
+        &["api", "bench", "client", "config", "core", "engine", "policy", "proxy", "runtime", "vfs"],
+    ),
     ("guest", &["proto"]),
 ];
 

@@ -17,13 +17,15 @@ mod request;
 mod run;
 mod session;
 
+pub use agentiso_jail::run_helper_if_requested;
+pub use agentiso_mounts::{By, MountState, serve_mount};
 pub use approvals::{Approvals, Asker, Granting};
 pub use changes::{
     change as change_report, entry as kind_name, exact as exact_path, notice, reason as conflict_reason,
     shown as shown_path,
 };
 pub use entering::enter;
-pub use mounting::{BroughtBack, Mounted, Mounting};
+pub use mounting::{BroughtBack, Mounted, Mounting, SERVE_MOUNT};
 pub use policies::{PolicyFiles, read_policy};
 pub use request::{Fork, Invocation, RequestError, Run, parse_timeout, parse_variable};
 pub use run::{

@@ -23,6 +23,9 @@ use crate::changes;
 use crate::envelope::{ChangeReport, FileConflict};
 use crate::run::{Places, work_dirs};
 
+/// The command that serves a mount.
+pub const SERVE_MOUNT: &str = "serve-mount";
+
 /// What a working directory is for.
 #[derive(Debug, Deserialize, Serialize)]
 struct Label {
@@ -63,12 +66,12 @@ pub struct BroughtBack {
 }
 
 impl<'v> Mounting<'v> {
-    /// The mounts of an installation. Servers are this program with these arguments.
-    pub fn open(vaults: &'v Vaults, places: &Places, server: &[&str]) -> Result<Self, Failure> {
+    /// The mounts of an installation. A server is this program with [`SERVE_MOUNT`] and the path of a record.
+    pub fn open(vaults: &'v Vaults, places: &Places) -> Result<Self, Failure> {
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(Code::of_io(&error), format!("could not find this program: {error}"))
         })?;
-        let launcher = Launcher { program, arguments: server.iter().map(OsString::from).collect() };
+        let launcher = Launcher { program, arguments: vec![OsString::from(SERVE_MOUNT)] };
         let work = work_dirs(vaults.store(), places)?;
         let mounts = Mounts::open(&places.mounts(), &work, launcher)?;
         Ok(Self { vaults, places: places.clone(), mounts })

@@ -145,7 +145,7 @@ verbs! {
     /// Run a shell or a command that sees a vault, without a sandbox
     Enter(host::Enter) => host::enter,
     /// Serves a mount. Started by `mount`.
-    #[command(hide = true, name = "serve-mount")]
+    #[command(hide = true, name = agentiso_proxy::SERVE_MOUNT)]
     ServeMount(host::ServeMount) => host::serve_mount,
     /// Limit the size of a vault
     Quota(vault::Quota) => vault::quota,

@@ -18,7 +18,6 @@ use agentiso_vfs::{
 
 use super::answer::Shown;
 use super::directory;
-use super::host::SERVE;
 
 /// The variable that names the vault.
 const VARIABLE: &str = "AVFS_VAULT";
@@ -113,7 +112,7 @@ impl Context {
         if !self.places.mounts().exists() {
             return Ok(());
         }
-        let back = Mounting::open(self.vaults()?, &self.places, SERVE)?.flush(vault)?;
+        let back = Mounting::open(self.vaults()?, &self.places)?.flush(vault)?;
         if let Some(fork) = back.saved_as {
             self.shown.note(&format!("a mount is in conflict with the vault: {fork} has what the mount has"));
         }

@@ -11,8 +11,9 @@ use clap_complete::CompleteEnv;
 use super::answer::Shown;
 use super::cli::Cli;
 use super::context::Context;
-use super::proxy;
+use super::proxy::{self, ProxyVerb};
 use crate::misread::{failure_of, wants_json};
+use crate::output::Output;
 
 /// The exit code for failures.
 const FAILED: u8 = 1;
@@ -22,7 +23,7 @@ const MISREAD: u8 = 2;
 /// Parses the command line, performs the command, and returns the exit code.
 pub fn main() -> ExitCode {
     // This program is also what starts inside of sandboxes; then this does not return.
-    agentiso_jail::run_helper_if_requested();
+    agentiso_proxy::run_helper_if_requested();
     CompleteEnv::with_factory(Cli::command).complete();
     let words: Vec<OsString> = std::env::args_os().collect();
     ExitCode::from(perform(&words))
@@ -41,6 +42,17 @@ pub fn perform(words: &[OsString]) -> u8 {
         shown.failure(&failure);
         failure.code().exit_status().unwrap_or(FAILED)
     })
+}
+
+/// Performs `proxy` for another program.
+pub fn proxy_in(
+    paths: &Paths,
+    vault: Option<String>,
+    verb: ProxyVerb,
+    output: Output,
+) -> Result<u8, Failure> {
+    let shown = Shown { json: output.json, quiet: output.quiet };
+    proxy::proxy(&Context::new(paths.clone(), vault, shown), verb)
 }
 
 /// Reports what is wrong with the command line, or shows the requested help.

@@ -93,13 +93,14 @@ pub fn inbox(context: &Context, flags: Inbox) -> Result<u8, Failure> {
         }
         InboxVerb::Grant { request: reference, always } => {
             let found = queue.find(&reference)?;
-            let granting = Granting::current(|| confirmed(&found));
+            let confirm = || confirmed(&found);
+            let granting = Granting::current(&confirm);
             let scope = if always { GrantScope::Workspace } else { GrantScope::Once };
             let answered = queue.answer(&reference, Answered::Grant(scope), &granting)?;
             answer(context, &queue, &answered)?;
         }
         InboxVerb::Deny { request: reference } => {
-            let granting = Granting::current(|| false);
+            let granting = Granting::current(&|| false);
             let answered = queue.answer(&reference, Answered::Deny, &granting)?;
             answer(context, &queue, &answered)?;
         }

@@ -22,4 +22,5 @@ mod upkeep;
 mod vault;
 
 pub use cli::Cli;
-pub use dispatch::main;
+pub use dispatch::{main, proxy_in as proxy};
+pub use proxy::ProxyVerb;

@@ -1,7 +1,6 @@
 //! How things are shown.
 
-use agentiso_store::{NodeKind, Time};
-use agentiso_vfs::Stat;
+use agentiso_vfs::{NodeKind, Stat, Time};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,16 +1,17 @@
 //! `agentiso inbox`: requests for approval.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Write};
 
 use agentiso_config::paths::Paths;
 use agentiso_core::Failure;
 use agentiso_core::action::{ApprovalBrief, InboxApprover, InboxDeny, InboxGrant, InboxList, InboxListed};
 use agentiso_core::approval::{ApprovalState, GrantScope};
+use agentiso_proxy::Granting;
 
 use super::Daemon;
 use crate::args::{Inbox, InboxVerb};
 use crate::output::Output;
-use crate::ui::{Stream, age_since};
+use crate::ui::{Stream, age_since, harmless};
 
 /// How much of an id is shown: enough to name it by.
 const SHORT: usize = 8;
@@ -30,6 +31,7 @@ pub async fn inbox(here: &Paths, flags: Inbox, output: Output) -> Result<u8, Fai
                 (true, false) => GrantScope::Workspace,
                 (false, false) => GrantScope::Once,
             };
+            check_asker(&daemon, &request).await?;
             let request = InboxGrant { request_id: request, scope: Some(scope) };
             let answered = daemon.change("Still granting the request", &request).await?;
             output.result(&answered, |out| answer(out, &answered.request))?;
@@ -49,6 +51,25 @@ pub async fn inbox(here: &Paths, flags: Inbox, output: Output) -> Result<u8, Fai
         }
     }
     Ok(0)
+}
+
+/// Refuses to grant a command in a vault from the session of processes that asked for it.
+async fn check_asker(daemon: &Daemon, request: &str) -> Result<(), Failure> {
+    let listed = daemon
+        .ask_quietly(&InboxList { request_id: Some(request.to_owned()), all: Some(true), wait_secs: None })
+        .await?;
+    let Some(found) = listed.requests.into_iter().next() else { return Ok(()) };
+    let asked_by = found.session_id.as_deref().and_then(|id| id.parse().ok());
+    Granting::current(&|| confirmed(&found)).check(asked_by)
+}
+
+/// Asks the person at the terminal.
+fn confirmed(request: &ApprovalBrief) -> bool {
+    let mut err = Stream::stderr();
+    let asked = write!(err, "Allow {} to {}? [y/N] ", request.client, harmless(&request.summary));
+    let mut line = String::new();
+    let read = asked.and_then(|()| err.flush()).and_then(|()| io::stdin().lock().read_line(&mut line));
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
 }
 
 fn list(out: &mut Stream, listed: &InboxListed) -> io::Result<()> {

@@ -26,6 +26,7 @@ mod logs;
 mod man;
 mod net;
 mod policy;
+mod proxy;
 mod read;
 mod recover;
 mod rename;
@@ -140,6 +141,8 @@ verbs::verbs! {
     /// Explain what the command policy decides, and check policy files
     #[command(subcommand)]
     Policy(policy::PolicyVerb) => client(policy::policy),
+    /// Run one command in a vault, through policy, checkpoint and sandbox
+    Proxy(proxy::Proxy) => client(proxy::proxy),
     /// Prepare a kernel, an image, a template and the configuration; can be repeated
     Init(args::Init) => local(init::init),
     /// Check whether this host has everything agentiso needs, and show fixes

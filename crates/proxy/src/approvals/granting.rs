@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 
-use agentiso_core::approval::Approval;
 use agentiso_core::{Code, Failure, SessionId};
 
 use super::Asker;
@@ -11,37 +10,42 @@ use super::Asker;
 pub(crate) const INSIDE: &str = "AVFS_RUN";
 
 /// The process that wants to grant a request.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Granting {
+pub struct Granting<'c> {
     /// Its session in the queue.
-    pub session: SessionId,
+    session: SessionId,
     /// Whether it was started by a command that runs in the sandbox.
-    pub inside: bool,
-    /// Whether a person confirmed it at a terminal.
-    pub confirmed: bool,
+    is_inside: bool,
+    /// Asks a person at the terminal, if there is one.
+    confirm: Option<&'c dyn Fn() -> bool>,
 }
 
-impl Granting {
-    /// This process. `confirm` asks the person at the terminal; it is called only if there is one.
-    pub fn current(confirm: impl FnOnce() -> bool) -> Self {
-        let terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+impl<'c> Granting<'c> {
+    /// This process. `confirm` asks the person at the terminal; it is called only if that is necessary and possible.
+    pub fn current(confirm: &'c dyn Fn() -> bool) -> Self {
+        let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         Self {
             session: Asker::current().session(),
-            inside: std::env::var_os(INSIDE).is_some(),
-            confirmed: terminal && confirm(),
+            is_inside: std::env::var_os(INSIDE).is_some(),
+            confirm: is_terminal.then_some(confirm),
         }
     }
 
-    /// Refuses whoever asked.
-    pub fn check(&self, request: &Approval) -> Result<(), Failure> {
-        if self.inside {
+    /// Another process, for tests.
+    #[cfg(test)]
+    pub(super) fn of(session: SessionId, is_inside: bool, confirm: Option<&'c dyn Fn() -> bool>) -> Self {
+        Self { session, is_inside, confirm }
+    }
+
+    /// Refuses whoever asked, unless a person confirms it.
+    pub fn check(&self, asked_by: Option<SessionId>) -> Result<(), Failure> {
+        if self.is_inside {
             return Err(Failure::new(
                 Code::NotPermitted,
                 "a command that runs in the sandbox cannot grant requests for approval",
             )
             .with_remedy("ask the owner to grant it in a terminal"));
         }
-        if request.asked_by == Some(self.session) && !self.confirmed {
+        if asked_by == Some(self.session) && !self.confirm.is_some_and(|confirm| confirm()) {
             return Err(Failure::new(
                 Code::NotPermitted,
                 "the request comes from this session, which cannot grant it to itself",

@@ -180,7 +180,12 @@ impl<'a> Approvals<'a> {
     }
 
     /// Answers a request of a vault. `granting` says that the owner does.
-    pub fn answer(&self, reference: &str, answer: Answer, granting: &Granting) -> Result<Approval, Failure> {
+    pub fn answer(
+        &self,
+        reference: &str,
+        answer: Answer,
+        granting: &Granting<'_>,
+    ) -> Result<Approval, Failure> {
         let request = self.find(reference)?;
         if !matches!(request.asked, Asked::VaultCommand { .. }) {
             return Err(Failure::new(
@@ -190,7 +195,7 @@ impl<'a> Approvals<'a> {
             .with_remedy("answer it with agentiso inbox"));
         }
         if matches!(answer, Answer::Grant(_)) {
-            granting.check(&request)?;
+            granting.check(request.asked_by)?;
         }
         let at = self.clock.now();
         let until = match answer {

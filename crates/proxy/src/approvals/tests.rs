@@ -63,8 +63,8 @@ fn asked(word: &str) -> Asked {
     }
 }
 
-fn owner() -> Granting {
-    Granting { session: of_session(2).session(), inside: false, confirmed: false }
+fn owner() -> Granting<'static> {
+    Granting::of(of_session(2).session(), false, None)
 }
 
 const GRANT: Answer = Answer::Grant(GrantScope::Once);
@@ -109,12 +109,13 @@ fn an_unanswered_request_expires() {
 fn whoever_asked_cannot_grant_unless_a_person_confirms_it() {
     let place = Place::new();
     let id = place.waiting("a").id.to_string();
-    let same = Granting { session: of_session(1).session(), ..owner() };
+    let asker = of_session(1).session();
+    let same = Granting::of(asker, false, Some(&|| false));
     assert_eq!(place.queue().answer(&id, GRANT, &same).unwrap_err().code(), Code::NotPermitted);
-    let inside = Granting { inside: true, confirmed: true, ..owner() };
+    let inside = Granting::of(of_session(2).session(), true, Some(&|| true));
     assert_eq!(place.queue().answer(&id, GRANT, &inside).unwrap_err().code(), Code::NotPermitted);
     assert_eq!(place.queue().find(&id).unwrap().state, ApprovalState::Open);
-    place.queue().answer(&id, GRANT, &Granting { confirmed: true, ..same }).unwrap();
+    place.queue().answer(&id, GRANT, &Granting::of(asker, false, Some(&|| true))).unwrap();
 }
 
 #[test]

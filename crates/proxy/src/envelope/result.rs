@@ -114,7 +114,7 @@ pub enum Outcome {
     ApprovalRequired,
     /// The time limit ended it.
     TimedOut,
-    /// There is no such program.
+    /// There is no such program, or it cannot be executed.
     NotFound,
     /// A signal ended it.
     Killed,

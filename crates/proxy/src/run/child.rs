@@ -176,7 +176,7 @@ fn outcome(exit: &Exit, result: &mut ResultReport) -> Outcome {
 /// A program that cannot be started is an outcome of its own.
 pub fn not_started(error: JailError, result: &mut ResultReport) -> Result<Outcome, Failure> {
     let outcome = match &error {
-        JailError::ProgramNotFound { .. } => Outcome::NotFound,
+        JailError::ProgramNotFound { .. } | JailError::NotExecutable { .. } => Outcome::NotFound,
         _ => return Err(error.into()),
     };
     result.error = Some(crate::envelope::ErrorReport::from(&Failure::from(error)));

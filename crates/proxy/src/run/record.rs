@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use agentiso_core::{Code, Failure};
 use agentiso_jail::{Launcher, Stdio};
 use agentiso_mounts::{
-    Access, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Running, Support, WorkDir, WorkDirOptions,
-    WorkDirs,
+    Access, By, IngestOptions, Ingested, Kind, LayoutOptions, Layouts, Running, Support, WorkDir,
+    WorkDirOptions, WorkDirs,
 };
 use agentiso_policy::command::{Category, Decision};
 use agentiso_vfs::{BeginUse, Note, Use, VaultInfo};
@@ -20,6 +20,7 @@ use super::target::Target;
 use super::{Boundary, Call, Stop, checkpoint, sweep};
 use crate::changes;
 use crate::envelope::{FileConflict, Outcome, ResultReport};
+use crate::mounting::Mounting;
 use crate::request::Run;
 use crate::session::Resident;
 
@@ -55,10 +56,26 @@ impl Boundary<'_> {
         };
         if let Ok(outcome) = &done {
             super::end(result, *outcome);
+            if run.keep_mount {
+                self.keep_mounted(run, vault, result);
+            }
         }
         self.note(vault, "proxy_exec_completed", result, &id);
         sweep::after_run(self.vaults, self.places);
         Ok(done?)
+    }
+
+    /// Mounts the vault where the command saw it. The command has run, so a failure is a warning.
+    fn keep_mounted(&self, run: &Run, vault: &VaultInfo, result: &mut ResultReport) {
+        let point = PathBuf::from(&result.mountpoint);
+        let mount = || {
+            let mounting = Mounting::open(self.vaults, self.places)?;
+            mounting.mount(&vault.id.to_string(), &point, run.readonly, By::Auto)
+        };
+        match mount() {
+            Ok(_) => result.kept_mounted = true,
+            Err(failure) => result.warnings.push(format!("the vault is not mounted: {}", failure.message())),
+        }
     }
 
     /// In a sandbox of its own.

@@ -13,6 +13,3 @@ pub use import::{Import, ImportedFiles, import};
 pub use mount::{Mount, MountList, MountShown, mount};
 pub use serve_mount::{ServeMount, serve_mount};
 pub use unmount::{Unmount, Unmounted, unmount};
-
-/// How this program is started to serve a mount.
-pub const SERVE: &[&str] = &["serve-mount"];

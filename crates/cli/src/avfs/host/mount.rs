@@ -4,13 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use agentiso_core::{Code, Failure};
-use agentiso_mounts::By;
-use agentiso_proxy::Mounting;
+use agentiso_proxy::{By, MountState, Mounting};
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::SERVE;
 use super::unmount::unmount_at;
 use crate::avfs::context::Context;
 use crate::ui::Table;
@@ -75,7 +73,7 @@ pub struct MountList(Vec<MountShown>);
 /// Mounts a vault, or lists mounts.
 pub fn mount(context: &Context, flags: Mount) -> Result<u8, Failure> {
     let vaults = context.vaults()?;
-    let mounting = Mounting::open(vaults, &context.places, SERVE)?;
+    let mounting = Mounting::open(vaults, &context.places)?;
     let (Some(name), Some(point)) = (flags.name, flags.mountpoint) else {
         return list(context, &mounting);
     };
@@ -136,8 +134,8 @@ fn shown(context: &Context, one: &agentiso_proxy::Mounted) -> Result<MountShown,
         .to_owned(),
         server_pid: one.info.server,
         state: match one.info.state {
-            agentiso_mounts::MountState::Live => "live",
-            agentiso_mounts::MountState::Dead => "dead",
+            MountState::Live => "live",
+            MountState::Dead => "dead",
         }
         .to_owned(),
     })

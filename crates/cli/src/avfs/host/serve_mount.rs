@@ -16,6 +16,6 @@ pub struct ServeMount {
 
 /// Serves a mount until it is unmounted.
 pub fn serve_mount(_: &Context, flags: ServeMount) -> Result<u8, Failure> {
-    agentiso_mounts::serve_mount(&flags.record)?;
+    agentiso_proxy::serve_mount(&flags.record)?;
     Ok(0)
 }

@@ -10,7 +10,6 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::SERVE;
 use crate::avfs::context::Context;
 
 /// Flags of `unmount`.
@@ -61,7 +60,7 @@ impl Unmounted {
 
 /// Unmounts.
 pub fn unmount(context: &Context, flags: Unmount) -> Result<u8, Failure> {
-    let mounting = Mounting::open(context.vaults()?, &context.places, SERVE)?;
+    let mounting = Mounting::open(context.vaults()?, &context.places)?;
     let done = unmount_at(context, &mounting, &flags.mountpoint, flags.lazy)?;
     context.shown.result(&done, |out| writeln!(out, "{}", done.in_words()))?;
     Ok(0)
