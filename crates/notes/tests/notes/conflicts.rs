@@ -19,7 +19,8 @@ fn a_stale_write_is_refused_with_both_versions_and_a_merge() {
     let view = all(&place.open());
     let base = write(&view, "a.md", "one\ntwo\nthree\n").etag;
     let theirs = write(&view, "a.md", "ONE\ntwo\nthree\n").etag;
-    let refused = write_with(&view, "a.md", "one\ntwo\nTHREE\n", WriteMode::Overwrite, Some(IfMatch::Is(base)));
+    let refused =
+        write_with(&view, "a.md", "one\ntwo\nTHREE\n", WriteMode::Overwrite, Some(IfMatch::Is(base)));
     let found = conflict(refused.unwrap_err());
     assert_eq!(found.current.as_deref(), Some("ONE\ntwo\nthree\n"));
     assert_eq!(found.proposed.as_deref(), Some("one\ntwo\nTHREE\n"));
@@ -37,7 +38,8 @@ fn the_same_lines_give_a_merge_with_markers() {
     let view = all(&place.open());
     let base = write(&view, "a.md", "one\n").etag;
     write(&view, "a.md", "two\n");
-    let refused = write_with(&view, "a.md", "three\n", WriteMode::Overwrite, Some(IfMatch::Is(base))).unwrap_err();
+    let refused =
+        write_with(&view, "a.md", "three\n", WriteMode::Overwrite, Some(IfMatch::Is(base))).unwrap_err();
     let merge = conflict(refused).merge.unwrap();
     assert_eq!(merge.text, "<<<<<<< current\ntwo\n=======\nthree\n>>>>>>> proposed\n");
 }
@@ -49,7 +51,8 @@ fn a_change_by_hand_conflicts_too_and_the_text_before_it_is_known() {
     let view = all(&place.open());
     let base = read(&view, "a.md").etag;
     place.by_hand("a.md", "ONE\ntwo\nthree\n");
-    let refused = write_with(&view, "a.md", "four\n", WriteMode::Append, Some(IfMatch::Is(base))).unwrap_err();
+    let refused =
+        write_with(&view, "a.md", "four\n", WriteMode::Append, Some(IfMatch::Is(base))).unwrap_err();
     let found = conflict(refused);
     assert_eq!(found.merge.unwrap().text, "ONE\ntwo\nthree\nfour\n");
     assert_eq!(place.text("a.md"), "ONE\ntwo\nthree\n");
@@ -85,7 +88,8 @@ fn an_etag_does_not_reveal_the_text_of_another_note() {
     let view = all(&place.open());
     let secret = write(&view, "other/secret.md", "secret").etag;
     write(&view, "mine.md", "x");
-    let refused = write_with(&view, "mine.md", "y", WriteMode::Overwrite, Some(IfMatch::Is(secret))).unwrap_err();
+    let refused =
+        write_with(&view, "mine.md", "y", WriteMode::Overwrite, Some(IfMatch::Is(secret))).unwrap_err();
     assert_eq!(conflict(refused).base, None);
 }
 
@@ -129,7 +133,8 @@ fn every_append_of_many_writers_is_kept() {
             let view = all(&notes);
             std::thread::spawn(move || {
                 for turn in 0..10 {
-                    write_with(&view, "log.md", &format!("{writer}.{turn}"), WriteMode::Append, None).unwrap();
+                    write_with(&view, "log.md", &format!("{writer}.{turn}"), WriteMode::Append, None)
+                        .unwrap();
                 }
             })
         })

@@ -125,13 +125,22 @@ fn a_move_with_its_links_happens_as_a_whole() {
         let view = all(&place.open());
         let is_moved = !place.host("a.md").exists();
         for note in ["x.md", "y.md", "z/w.md"] {
-            let expected = if is_moved { format!("{note} [[z/b]] [[z/b#h|t]]") } else { format!("{note} [[a]] [[a#h|t]]") };
-            let expected = if note == "z/w.md" { expected.replace("z/b", "b") } else { expected.replace("[[z/b", "[[b") };
+            let expected = if is_moved {
+                format!("{note} [[z/b]] [[z/b#h|t]]")
+            } else {
+                format!("{note} [[a]] [[a#h|t]]")
+            };
+            let expected = if note == "z/w.md" {
+                expected.replace("z/b", "b")
+            } else {
+                expected.replace("[[z/b", "[[b")
+            };
             assert_eq!(place.text(note), expected, "after a kill at step {kill_at}");
         }
         if is_moved {
             assert_eq!(place.text("z/b.md"), "a [[b]] [x](../x.md)");
-            let versions = view.history(&ReadHistory { path: path("z/b.md"), limit: None, before: None }).unwrap();
+            let versions =
+                view.history(&ReadHistory { path: path("z/b.md"), limit: None, before: None }).unwrap();
             assert_eq!(versions.versions[0].action, VersionAction::Move);
         } else {
             assert_eq!(place.text("a.md"), "a [[a]] [x](x.md)");

@@ -23,7 +23,8 @@ fn links_that_mean_the_note_follow_it_and_others_stay() {
     let expected = "[[goal]] [[goal|alias]] [[c/goal#Risks]] ![[goal#^block|x]] [t](c/goal.md#h \"title\") [u](<c/goal.md>)\n\
                 [v](c/goal.md) ![w](./c/goal.md) [[planet]] [[b/plan]] `[[plan]]` %%[[plan]]%%\n\
                 ```\n[[plan]]\n```\n<!-- [[plan]] -->\n[x]: c/goal.md\n| [[goal\\|y]] |\n";
-    let (place, moved) = moved(&[("index.md", text), ("a/plan.md", "p"), ("planet.md", "")], "a/plan.md", "c/goal.md");
+    let (place, moved) =
+        moved(&[("index.md", text), ("a/plan.md", "p"), ("planet.md", "")], "a/plan.md", "c/goal.md");
     assert_eq!(place.text("index.md"), expected);
     assert_eq!(place.text("c/goal.md"), "p");
     assert!(!place.host("a/plan.md").exists());
@@ -33,7 +34,8 @@ fn links_that_mean_the_note_follow_it_and_others_stay() {
 
 #[test]
 fn names_that_still_find_the_note_stay_and_ambiguous_ones_get_a_path() {
-    let (place, moved) = moved(&[("x.md", "[[plan]] [[a/plan]]"), ("a/plan.md", "")], "a/plan.md", "b/plan.md");
+    let (place, moved) =
+        moved(&[("x.md", "[[plan]] [[a/plan]]"), ("a/plan.md", "")], "a/plan.md", "b/plan.md");
     assert_eq!(place.text("x.md"), "[[plan]] [[b/plan]]");
     assert_eq!(moved.rewritten.len(), 1);
     let files = [("x.md", "[[plan]]"), ("a/plan.md", ""), ("b/c/goal.md", "")];
@@ -74,7 +76,12 @@ fn the_closest_note_of_a_name_is_meant() {
 #[test]
 fn a_move_and_its_opposite_change_nothing() {
     let odd = "[[PLAN]] [x](%61/plan.md) [[a/plan]] [[plan.md|y]] [[/a/Plan]] ![[a/plan#h]]";
-    let files = [("x.md", odd), ("y/z.md", "[[plan]] [p](../a/plan.md)"), ("a/plan.md", "[[plan]] [b](b.md)"), ("a/b.md", "")];
+    let files = [
+        ("x.md", odd),
+        ("y/z.md", "[[plan]] [p](../a/plan.md)"),
+        ("a/plan.md", "[[plan]] [b](b.md)"),
+        ("a/b.md", ""),
+    ];
     for to in ["c/goal.md", "plan2.md", "y/b.md", "a/c/d/plan.md", "b.md"] {
         let (place, _) = moved(&files, "a/plan.md", to);
         relocate(&all(&place.open()), to, "a/plan.md").unwrap();
@@ -112,7 +119,8 @@ fn a_move_never_overwrites_unless_told_to() {
     view.relocate(&request).unwrap();
     assert_eq!((place.text("b.md"), place.text("x.md")), ("a".to_owned(), "[[b]] [[b]]".to_owned()));
     // What was overwritten is in the history.
-    let versions = view.history(&ReadHistory { path: path("b.md"), limit: Some(100), before: None }).unwrap().versions;
+    let versions =
+        view.history(&ReadHistory { path: path("b.md"), limit: Some(100), before: None }).unwrap().versions;
     assert!(versions.iter().any(|version| version.etag == Some(Etag::of(b"a"))), "{versions:?}");
 }
 
@@ -121,7 +129,10 @@ fn notes_that_link_to_each_other_and_to_themselves_are_moved() {
     let files = [("a.md", "[[b]] [[a]]"), ("b.md", "[[a]] ![[b]]"), ("c.md", "![[a]] ![[c]]")];
     let (place, _) = moved(&files, "a.md", "z.md");
     assert_eq!(place.text("z.md"), "[[b]] [[z]]");
-    assert_eq!((place.text("b.md"), place.text("c.md")), ("[[z]] ![[b]]".to_owned(), "![[z]] ![[c]]".to_owned()));
+    assert_eq!(
+        (place.text("b.md"), place.text("c.md")),
+        ("[[z]] ![[b]]".to_owned(), "![[z]] ![[c]]".to_owned())
+    );
 }
 
 #[test]

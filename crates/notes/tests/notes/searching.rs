@@ -7,8 +7,12 @@ use crate::support::*;
 
 fn place() -> (Place, View) {
     let place = Place::new();
-    place.by_hand("backup.md", "# Backups\n\nNightly copies are kept for thirty days.\n\nSee #ops/storage.\n");
-    place.by_hand("ops/retention.md", "---\ntags: [ops, policy]\ntitle: Retention\n---\nLogs: two weeks. Café.\n");
+    place
+        .by_hand("backup.md", "# Backups\n\nNightly copies are kept for thirty days.\n\nSee #ops/storage.\n");
+    place.by_hand(
+        "ops/retention.md",
+        "---\ntags: [ops, policy]\ntitle: Retention\n---\nLogs: two weeks. Café.\n",
+    );
     place.by_hand("misc.md", "The days are long. Backups once.\nfoo_bar(baz)\n");
     let view = all(&place.open());
     (place, view)
@@ -55,10 +59,17 @@ fn tags_folders_and_patterns_narrow_a_search() {
     assert_eq!(found(&view, "logs #policy"), ["ops/retention.md"]);
     assert_eq!(found(&view, "path:ops weeks"), ["ops/retention.md"]);
     assert_eq!(found(&view, "path:nowhere weeks"), Vec::<String>::new());
-    let search = SearchNotes { path_prefix: Some(folder("ops")), tag: Some("#OPS".to_owned()), ..query("weeks") };
+    let search =
+        SearchNotes { path_prefix: Some(folder("ops")), tag: Some("#OPS".to_owned()), ..query("weeks") };
     assert_eq!(view.search(&search).unwrap().result_count, 1);
     let regex = SearchNotes { regex: true, ..query(r"\b(two|thirty)\b") };
-    let lines: Vec<_> = view.search(&regex).unwrap().results.into_iter().map(|result| (result.path.to_string(), result.line_number)).collect();
+    let lines: Vec<_> = view
+        .search(&regex)
+        .unwrap()
+        .results
+        .into_iter()
+        .map(|result| (result.path.to_string(), result.line_number))
+        .collect();
     assert_eq!(lines, [("backup.md".to_owned(), 3), ("ops/retention.md".to_owned(), 5)]);
 }
 

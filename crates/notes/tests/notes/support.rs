@@ -56,7 +56,13 @@ pub fn folder(text: &str) -> FolderPath {
     FolderPath::parse(text).unwrap()
 }
 
-pub fn write_with(view: &View, at: &str, content: &str, mode: WriteMode, if_match: Option<IfMatch>) -> Result<Written, NotesError> {
+pub fn write_with(
+    view: &View,
+    at: &str,
+    content: &str,
+    mode: WriteMode,
+    if_match: Option<IfMatch>,
+) -> Result<Written, NotesError> {
     let content = Secret::new(content.to_owned());
     view.write(&WriteNote { path: path(at), content, mode, heading: None, if_match })
 }
@@ -107,7 +113,7 @@ pub fn index_of(place: &Place) -> Vec<String> {
         .unwrap();
     let mut rows = Vec::new();
     for sql in [
-        "SELECT path || ' ' || key || ' ' || is_note || ' ' || size || ' ' || coalesce(hex(etag), '-') || ' '
+        "SELECT path || ' ' || key || ' ' || is_note || ' ' || size || ' ' || iif(is_note, coalesce(hex(etag), '-'), '') || ' '
              || coalesce(title, '-') || ' ' || coalesce(problem, '-') FROM note",
         "SELECT path || ' body ' || text FROM body JOIN note USING (id)",
         "SELECT path || ' tag ' || folded || ' ' || tag FROM tag JOIN note ON note.id = tag.note",

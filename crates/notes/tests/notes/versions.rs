@@ -35,7 +35,8 @@ fn every_version_is_kept_and_undo_goes_back_one_by_one() {
     // Any version can be read and restored.
     let last = versions.iter().find(|version| version.size == 3).unwrap().version;
     assert_eq!(view.version(&ReadVersion { path: path("a.md"), version: last }).unwrap().content, "333");
-    view.undo(&UndoNote { path: path("a.md"), version: Some(last), if_match: Some(IfMatch::Absent) }).unwrap();
+    view.undo(&UndoNote { path: path("a.md"), version: Some(last), if_match: Some(IfMatch::Absent) })
+        .unwrap();
     assert_eq!(place.text("a.md"), "333");
 }
 
@@ -80,7 +81,10 @@ fn history_follows_a_note_through_moves_but_not_out_of_the_scope() {
     assert_eq!(history(&view, "team/b.md"), [(Write, 3), (Move, 2), (Write, 2), (Write, 1)]);
     let member = notes.view(Scope::folders(vec![folder("team")], Vec::new()), None);
     assert_eq!(history(&member, "team/b.md"), [(Write, 3), (Move, 2)]);
-    let first = view.history(&ReadHistory { path: path("team/b.md"), limit: None, before: None }).unwrap().versions[3].version;
+    let first =
+        view.history(&ReadHistory { path: path("team/b.md"), limit: None, before: None }).unwrap().versions
+            [3]
+        .version;
     assert!(view.version(&ReadVersion { path: path("team/b.md"), version: first }).is_ok());
     let refused = member.version(&ReadVersion { path: path("team/b.md"), version: first }).unwrap_err();
     assert_eq!(refused.code(), Code::NoteNotFound);
@@ -92,7 +96,9 @@ fn a_version_of_another_note_is_not_this_notes() {
     let view = all(&place.open());
     write(&view, "a.md", "a");
     write(&view, "b.md", "b");
-    let version = view.history(&ReadHistory { path: path("a.md"), limit: None, before: None }).unwrap().versions[0].version;
+    let version =
+        view.history(&ReadHistory { path: path("a.md"), limit: None, before: None }).unwrap().versions[0]
+            .version;
     assert!(view.version(&ReadVersion { path: path("b.md"), version }).is_err());
     assert!(view.undo(&UndoNote { path: path("b.md"), version: Some(version), if_match: None }).is_err());
     assert_eq!(place.text("b.md"), "b");

@@ -56,7 +56,8 @@ fn own_changes_are_not_reported_as_those_of_others() {
     let mut watcher = Watcher::open(&notes).unwrap();
     write(&view, "a.md", "x");
     assert_eq!(watcher.wait(Duration::from_secs(5)).unwrap(), 0);
-    let versions = view.history(&ReadHistory { path: path("a.md"), limit: None, before: None }).unwrap().versions;
+    let versions =
+        view.history(&ReadHistory { path: path("a.md"), limit: None, before: None }).unwrap().versions;
     assert_eq!(versions.len(), 1);
 }
 

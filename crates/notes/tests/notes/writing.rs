@@ -22,7 +22,8 @@ fn a_note_is_created_for_its_owner_only_and_read_back() {
     std::fs::set_permissions(place.host("a/b/c.md"), PermissionsExt::from_mode(0o644)).unwrap();
     write(&view, "a/b/c.md", "other");
     assert_eq!(mode("a/b/c.md"), 0o644);
-    let names: Vec<_> = std::fs::read_dir(place.host("a/b")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        std::fs::read_dir(place.host("a/b")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["c.md"]);
 }
 
@@ -56,7 +57,13 @@ fn front_matter_and_tags_are_edited_in_place() {
     write(&view, "a.md", "---\n# top\nstatus: open # now\ntags: [a]\n---\nText #inline\n");
     let edit = |frontmatter_action, key: Option<&str>, value| {
         let key = key.map(str::to_owned);
-        view.front_matter(&EditFrontMatter { path: path("a.md"), frontmatter_action, key, value, if_match: None })
+        view.front_matter(&EditFrontMatter {
+            path: path("a.md"),
+            frontmatter_action,
+            key,
+            value,
+            if_match: None,
+        })
     };
     let set = edit(FrontMatterAction::Set, Some("status"), Some(json!("done"))).unwrap();
     assert_eq!(set.frontmatter.get("status"), Some(&json!("done")));
@@ -143,7 +150,10 @@ fn folders_are_listed_and_notes_counted() {
     };
     let entry = |path: &str, is_dir, size| (path.to_owned(), is_dir, size);
     assert_eq!(list("", false), [entry("a", true, 0), entry("cards", true, 0)]);
-    assert_eq!(list("a", true), [entry("a/b", true, 0), entry("a/b/y.md", false, 2), entry("a/x.md", false, 3)]);
+    assert_eq!(
+        list("a", true),
+        [entry("a/b", true, 0), entry("a/b/y.md", false, 2), entry("a/x.md", false, 3)]
+    );
     let missing = view.list(&ListNotes { path: folder("none"), recursive: false }).unwrap_err();
     assert_eq!(missing.code(), Code::NoteNotFound);
     let stats = view.stats(&ReadStats { recent_count: Some(1) }).unwrap();
@@ -163,7 +173,10 @@ fn a_member_sees_its_folder_and_what_is_shared_and_nothing_else() {
     assert_eq!(found(&red, "secret word").len(), 2);
     assert_eq!(try_read(&red, "teams/blue/plan.md").unwrap_err().code(), Code::NotPermitted);
     assert_eq!(try_read(&red, "teams/blue/none.md").unwrap_err().code(), Code::NotPermitted);
-    assert_eq!(write_with(&red, "shared/rules.md", "x", WriteMode::Append, None).unwrap_err().code(), Code::NotPermitted);
+    assert_eq!(
+        write_with(&red, "shared/rules.md", "x", WriteMode::Append, None).unwrap_err().code(),
+        Code::NotPermitted
+    );
     assert_eq!(backlinks(&red, "teams/red/plan.md"), ["shared/rules.md"]);
     let tops = red.list(&ListNotes { path: folder(""), recursive: true }).unwrap();
     let paths: Vec<_> = tops.entries.into_iter().map(|entry| entry.path).collect();
