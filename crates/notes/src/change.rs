@@ -27,6 +27,9 @@ pub(crate) struct Change<'c> {
     pub(crate) restores: Option<u64>,
 }
 
+/// Reads the new content of a path.
+type ContentOf<'c> = dyn Fn(&str, &Stored) -> Result<Vec<u8>, NotesError> + 'c;
+
 /// A change of several files, with the contents that its plan names.
 pub(crate) struct Batch {
     pub(crate) plan: Plan,
@@ -220,7 +223,7 @@ impl Inner {
     fn stage_all(
         &self,
         plan: &Plan,
-        content: &dyn Fn(&str, &Stored) -> Result<Vec<u8>, NotesError>,
+        content: &ContentOf<'_>,
         is_resumed: bool,
     ) -> Result<Vec<(Staged, Etag)>, NotesError> {
         let mut staged = Vec::new();

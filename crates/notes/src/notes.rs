@@ -7,9 +7,9 @@ use crate::config::NotesConfig;
 use crate::disk::{Directory, WriteLock, create_private};
 use crate::error::NotesError;
 use crate::etag::Etag;
-use crate::history::{History, Kept, NewVersion, Retention, VersionAction};
+use crate::history::{History, Kept, NewVersion, Retention, Version, VersionAction};
 use crate::index::{Index, Noticed, Observer, ScanReport};
-use crate::limits::MAX_NOTE;
+use crate::limits::MAX_HISTORY;
 use crate::path::NotePath;
 use crate::scope::Scope;
 use crate::steps::Steps;
@@ -145,15 +145,18 @@ impl Observer for Outside<'_> {
         let history = &self.inner.history;
         let mut versions: Vec<(&str, Option<&[u8]>)> = Vec::new();
         for Noticed { path, before, after } in &noticed {
-            let mut known = history.latest(path)?.map(|version| version.etag());
-            for content in [before.as_deref().map(Some), Some(after.as_deref())].into_iter().flatten() {
-                let etag = content.map(Etag::of);
-                let is_known = known == Some(etag) || (known.is_none() && etag.is_none());
-                if !is_known && content.is_none_or(|content| content.len() <= MAX_NOTE) {
-                    versions.push((path, content));
-                }
-                known = Some(etag);
+            let recorded = history.versions(path, None, MAX_HISTORY)?;
+            let latest = recorded.first().and_then(Version::etag);
+            let now = after.as_deref().map(Etag::of);
+            if latest == now {
+                // A change through this crate that was recorded and not indexed.
+                continue;
             }
+            let is_recorded =
+                |content: &[u8]| recorded.iter().any(|version| version.etag() == Some(Etag::of(content)));
+            let contents =
+                [before.as_deref().filter(|before| !is_recorded(before)).map(Some), Some(after.as_deref())];
+            versions.extend(contents.into_iter().flatten().map(|content| (&**path, content)));
         }
         if versions.is_empty() {
             return Ok(());

@@ -40,7 +40,9 @@ impl Relinker<'_> {
                 continue;
             }
             let target = if old.path == self.from { self.to.to_owned() } else { old.path.clone() };
-            if self.means(&new_source, &link.target, is_wiki, &target)? {
+            let now = self.after.resolve(&new_source, &link.target, is_wiki)?;
+            // A relative link stays one, although Obsidian would find the note by its name: other programs would not.
+            if now.is_some_and(|now| now.path == target && (old.way != Way::Relative || now.way == old.way)) {
                 continue;
             }
             match self.form(source, &new_source, &link, old.way, &old.path, &target)? {
@@ -103,19 +105,27 @@ impl Relinker<'_> {
         Ok(None)
     }
 
-    /// Whether a text is the same as another but for the spelling of links, all of which mean the same files after the move.
-    pub(super) fn is_equivalent(&mut self, source: &str, a: &str, b: &str) -> Result<bool, NotesError> {
-        let (a_links, b_links) = (read_links(a), read_links(b));
-        if a_links.len() != b_links.len() || without(a, &a_links) != without(b, &b_links) {
+    /// Whether an earlier text is the same as a new one but for the spelling of links that mean the same files after the
+    /// move. Links of the earlier text that led nowhere may do so again.
+    pub(super) fn is_equivalent(
+        &mut self,
+        source: &str,
+        earlier: &str,
+        current: &str,
+        new: &str,
+    ) -> Result<bool, NotesError> {
+        let [old_links, current_links, new_links] = [earlier, current, new].map(read_links);
+        let is_same_text = without(earlier, &old_links) == without(new, &new_links);
+        if !is_same_text || old_links.len() != new_links.len() || old_links.len() != current_links.len() {
             return Ok(false);
         }
-        for (a, b) in a_links.iter().zip(&b_links) {
-            let meaning = self.after.resolve(source, &a.target, a.kind == LinkKind::Wiki)?;
-            let other = self.after.resolve(source, &b.target, b.kind == LinkKind::Wiki)?;
-            let is_same = match (meaning, other) {
-                (Some(a), Some(b)) => a.path == b.path,
-                (None, None) => a.target == b.target,
-                _ => false,
+        for ((old, current), new) in old_links.iter().zip(&current_links).zip(&new_links) {
+            let meaning = self.after.resolve(source, &old.target, old.kind == LinkKind::Wiki)?;
+            let wanted = self.after.resolve(source, &new.target, new.kind == LinkKind::Wiki)?;
+            let is_same = match (meaning, wanted) {
+                (Some(meaning), Some(wanted)) => meaning.path == wanted.path,
+                (None, _) => old.target == current.target,
+                (Some(_), None) => false,
             };
             if !is_same {
                 return Ok(false);

@@ -158,9 +158,11 @@ impl View {
         {
             let relinked = relinker.relink(from.as_str(), text)?;
             left += u64::from(relinked.broken > 0);
-            if relinked.rewritten > 0 && relinked.text.len() <= MAX_NOTE {
-                rewritten.push(RewrittenNote { path: to.to_string(), links: relinked.rewritten });
+            if relinked.text.len() <= MAX_NOTE {
                 own = self.as_it_was(&mut relinker, from, to.as_str(), found, relinked.text)?.into_bytes();
+            }
+            if own != found.bytes {
+                rewritten.push(RewrittenNote { path: to.to_string(), links: relinked.rewritten });
             }
         }
         let etag = Etag::of(&own);
@@ -182,9 +184,10 @@ impl View {
         let [latest, earlier] = &*versions else { return Ok(text) };
         let is_relinked = matches!(latest.action, VersionAction::Relink | VersionAction::Move)
             && latest.etag() == Some(Etag::of(&note.bytes));
+        let Ok(current) = str::from_utf8(&note.bytes) else { return Ok(text) };
         let Some(stored) = earlier.stored.filter(|_| is_relinked) else { return Ok(text) };
         let Ok(old) = String::from_utf8(self.inner.history.content(&stored)?) else { return Ok(text) };
-        Ok(if relinker.is_equivalent(new_path, &old, &text)? { old } else { text })
+        Ok(if relinker.is_equivalent(new_path, &old, current, &text)? { old } else { text })
     }
 
     fn batch(

@@ -233,11 +233,20 @@ impl<'y> Reader<'y> {
     }
 
     fn place_of(&self, span: Span, style: ScalarStyle) -> Place {
-        let is_line =
-            matches!(style, ScalarStyle::Plain | ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted);
-        let range = self.offsets.of(span.start.index())..self.offsets.of(span.end.index());
-        match self.yaml.get(range.clone()) {
-            Some(text) if is_line && !text.contains(['\n', '\r']) => Place::Line(range),
+        let start = self.offsets.of(span.start.index());
+        let rest = self.yaml.get(start..).unwrap_or_default();
+        // The parser's position behind a quoted value is that of the next token.
+        let len = match style {
+            ScalarStyle::Plain => {
+                let end = self.offsets.of(span.end.index());
+                rest.get(..end.saturating_sub(start)).map(|text| text.trim_end().len())
+            }
+            ScalarStyle::SingleQuoted => quoted(rest, b'\'', None),
+            ScalarStyle::DoubleQuoted => quoted(rest, b'"', Some(b'\\')),
+            _ => None,
+        };
+        match len.and_then(|len| rest.get(..len)) {
+            Some(text) if !text.contains(['\n', '\r']) => Place::Line(start..start + text.len()),
             _ => Place::Other,
         }
     }
@@ -276,6 +285,23 @@ impl<'y> Offsets<'y> {
             None => index.min(self.yaml.len()),
         }
     }
+}
+
+/// The length of a quoted value with its quotes. In single quotes, a quote is doubled.
+fn quoted(text: &str, quote: u8, escape: Option<u8>) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        if Some(*byte) == escape || (*byte == quote && escape.is_none() && bytes.get(at + 1) == Some(&quote))
+        {
+            at += 2;
+        } else if *byte == quote {
+            return Some(at + 1);
+        } else {
+            at += 1;
+        }
+    }
+    None
 }
 
 fn size(value: &Value) -> usize {

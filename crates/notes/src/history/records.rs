@@ -323,12 +323,20 @@ impl History {
             let (mut path, mut below) = (path.to_owned(), before.map_or(i64::MAX, u64::cast_signed));
             // Each turn ends at a move to the path, which is followed to where the note was.
             while found.len() < limit {
-                let rows = select.query_map(params![path, below, (limit - found.len()) as i64], read)?;
+                let rows = select.query_map(params![path, below, (limit - found.len() + 1) as i64], read)?;
                 let mut origin = None;
                 for version in rows {
                     let version = version?;
-                    let moved_from = version.moved_from.clone();
                     below = version.id.cast_signed();
+                    // The line that says where the note went is part of the move that was followed.
+                    let is_departure = version.moved_to.is_some()
+                        && found
+                            .last()
+                            .is_some_and(|later| later.moved_from.as_deref() == Some(&*version.path));
+                    if is_departure {
+                        continue;
+                    }
+                    let moved_from = version.moved_from.clone();
                     found.push(version);
                     if moved_from.is_some() {
                         origin = moved_from;
@@ -340,10 +348,7 @@ impl History {
                     None => break,
                 }
             }
-            // The line of the old path that says where the note went is part of the move already listed.
-            found.dedup_by(|version, later| {
-                version.moved_to.is_some() && later.moved_from.as_deref() == Some(&version.path)
-            });
+            found.truncate(limit);
             Ok(found)
         })
     }

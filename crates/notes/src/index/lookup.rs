@@ -1,4 +1,4 @@
-//! Which note a link means, as Obsidian decides it: without regard to case, an exact path first, then the notes in or below
+//! Which note a link means, as Obsidian decides it: an exact path first, without regard to case, then the notes in or below
 //! the folder of the link, then the shortest path.
 
 use std::collections::HashMap;
@@ -110,24 +110,19 @@ impl<'i> Resolver<'i> {
         let folder = source.rsplit_once('/').map_or("", |(folder, _)| folder);
         let found = |path: &String, way| Some(Resolved { path: path.clone(), way });
         if let Some(absolute) = target.strip_prefix('/') {
-            let wanted = absolute.to_lowercase();
-            return Ok(candidates
-                .iter()
-                .find(|path| self.is(path, &wanted))
-                .and_then(|path| found(path, Way::Absolute)));
+            return Ok(self.exact(&candidates, absolute).and_then(|path| found(path, Way::Absolute)));
         }
         let is_dotted = target.starts_with("./") || target.starts_with("../");
         if is_dotted || !is_wiki {
-            let wanted = join(folder, target).map(|path| path.to_lowercase());
-            let relative = wanted.and_then(|wanted| candidates.iter().find(|path| self.is(path, &wanted)));
+            let relative = join(folder, target).and_then(|wanted| self.exact(&candidates, &wanted));
             if relative.is_some() || is_dotted {
                 return Ok(relative.and_then(|path| found(path, Way::Relative)));
             }
         }
-        let wanted = target.to_lowercase();
-        if let Some(exact) = candidates.iter().find(|path| self.is(path, &wanted)) {
+        if let Some(exact) = self.exact(&candidates, target) {
             return Ok(found(exact, Way::Name));
         }
+        let wanted = target.to_lowercase();
         let below = folder.to_lowercase();
         let is_below = |path: &str| below.is_empty() || path.to_lowercase().starts_with(&format!("{below}/"));
         let best = candidates
@@ -137,10 +132,13 @@ impl<'i> Resolver<'i> {
         Ok(best.and_then(|path| found(path, Way::Name)))
     }
 
-    /// Whether a path is the wanted one in lower case, with or without the extension of a note.
-    fn is(&self, path: &str, wanted: &str) -> bool {
-        let path = path.to_lowercase();
-        path == wanted || self.config.strip_extension(&path) == Some(wanted)
+    /// The file of this path, with or without the extension of a note; one with the same capitals if there is one.
+    fn exact<'c>(&self, candidates: &'c [String], wanted: &str) -> Option<&'c String> {
+        let is =
+            |path: &str, wanted: &str| path == wanted || self.config.strip_extension(path) == Some(wanted);
+        let folded = wanted.to_lowercase();
+        let same = candidates.iter().find(|path| is(path, wanted));
+        same.or_else(|| candidates.iter().find(|path| is(&path.to_lowercase(), &folded)))
     }
 
     fn ends_with(&self, path: &str, wanted: &str) -> bool {

@@ -56,12 +56,11 @@ pub fn outline(text: &str, from: usize) -> Outline {
         in_list: false,
         after_blank: true,
     };
-    let mut line_number = 1 + text.as_bytes().iter().take(from).filter(|byte| **byte == b'\n').count();
+    let first = 1 + text.as_bytes().iter().take(from).filter(|byte| **byte == b'\n').count();
     let mut at = from;
-    for line in text.get(from..).unwrap_or_default().split_inclusive('\n') {
-        scanner.line(at, line, line_number);
+    for (number, line) in (first..).zip(text.get(from..).unwrap_or_default().split_inclusive('\n')) {
+        scanner.line(at, line, number);
         at += line.len();
-        line_number += 1;
     }
     scanner.end_paragraph(text.len());
     scanner.found

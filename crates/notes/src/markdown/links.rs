@@ -47,6 +47,9 @@ pub fn links(text: &str, from: usize, outline: &Outline) -> Vec<Link> {
     found
 }
 
+/// How deeply parentheses may be nested in a destination; the same as elsewhere.
+const MAX_PARENTHESES: usize = 32;
+
 struct Scanner<'t> {
     text: &'t str,
     bytes: &'t [u8],
@@ -182,6 +185,8 @@ impl Scanner<'_> {
         while let Some(byte) = window.get(len) {
             match byte {
                 b'\\' => len += 1,
+                // Deeper ones would be read again for each of them.
+                b'(' if depth == MAX_PARENTHESES => return None,
                 b'(' => depth += 1,
                 b')' if depth == 0 => break,
                 b')' => depth -= 1,
@@ -192,8 +197,13 @@ impl Scanner<'_> {
         }
         // Cut off by the limit or by hidden text.
         let end = window.get(len)?;
-        let is_closed =
-            if is_inline { matches!(end, b')' | b' ' | b'\t') } else { end.is_ascii_whitespace() };
+        let is_closed = if is_inline {
+            // A title may follow.
+            let rest = window.get(len..).unwrap_or_default().trim_ascii_start();
+            rest.first().is_some_and(|next| matches!(next, b')' | b'"' | b'\''))
+        } else {
+            end.is_ascii_whitespace()
+        };
         (len > 0 && depth == 0 && is_closed).then_some((start..start + len, start + len, LinkKind::Markdown))
     }
 

@@ -88,10 +88,13 @@ pub(crate) fn join(before: &str, content: &str, behind: &str) -> String {
     text
 }
 
+/// Whether a heading, with its place among all, is the wanted one.
+type Matches<'m> = dyn Fn(usize, &Heading) -> bool + 'm;
+
 fn find(headings: &[Heading], wanted: &str) -> Result<usize, SectionError> {
     let wanted = wanted.trim();
     let bare = wanted.trim_start_matches('#').trim_start();
-    let ways: [&dyn Fn(usize, &Heading) -> bool; 4] = [
+    let ways: [&Matches<'_>; 4] = [
         &|_, heading| heading.text == wanted,
         &|_, heading| heading.text == bare,
         &|_, heading| heading.text.to_lowercase() == bare.to_lowercase(),

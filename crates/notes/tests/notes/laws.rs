@@ -30,6 +30,45 @@ fn entry() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Texts that YAML would read as something else if they were not quoted.
+const ODD: &[&str] = &[
+    "yes",
+    "null",
+    "~",
+    "1.5",
+    "0x1f",
+    "2026-01-02",
+    "- a",
+    "a: b",
+    "#x",
+    "",
+    " a ",
+    "'",
+    "\"",
+    "*a",
+    "&a",
+    "!t",
+    "---",
+    "a\nb",
+    "\t",
+    "a #b",
+    "[x",
+    "{",
+    "-",
+    "?",
+    "|",
+    "%x",
+    "@x",
+    "`",
+    "\u{feff}",
+    "\u{85}",
+    "1e3",
+    "007",
+    "+1",
+    ".5",
+    "-.inf",
+];
+
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -37,28 +76,7 @@ fn value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         (-1e9..1e9_f64).prop_map(Value::from),
         ".{0,12}".prop_map(Value::from),
-        prop_oneof![
-            "yes",
-            "null",
-            "~",
-            "1.5",
-            "0x1f",
-            "2026-01-02",
-            "- a",
-            "a: b",
-            "#x",
-            "",
-            " a ",
-            "'",
-            "\"",
-            "*a",
-            "&a",
-            "!t",
-            "---",
-            "a\nb",
-            "\t"
-        ]
-        .prop_map(Value::from),
+        proptest::sample::select(ODD).prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![

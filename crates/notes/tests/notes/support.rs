@@ -113,7 +113,7 @@ pub fn index_of(place: &Place) -> Vec<String> {
         .unwrap();
     let mut rows = Vec::new();
     for sql in [
-        "SELECT path || ' ' || key || ' ' || is_note || ' ' || size || ' ' || coalesce(hex(etag), '-') || ' '
+        "SELECT path || ' ' || key || ' ' || is_note || ' ' || size || ' ' || iif(is_note, coalesce(hex(etag), '-'), '') || ' '
              || coalesce(title, '-') || ' ' || coalesce(problem, '-') FROM note",
         "SELECT path || ' body ' || text FROM body JOIN note USING (id)",
         "SELECT path || ' tag ' || folded || ' ' || tag FROM tag JOIN note ON note.id = tag.note",
