@@ -19,6 +19,8 @@ pub(super) struct Relinker<'i> {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Relinked {
     pub(super) text: String,
+    /// Number of links that mean the moved file.
+    pub(super) meant: usize,
     /// Number of links that were rewritten.
     pub(super) rewritten: usize,
     /// Number of links that no longer mean the same file, because their syntax cannot express the new path.
@@ -39,6 +41,7 @@ impl Relinker<'_> {
             if !is_moved && old.path != self.from {
                 continue;
             }
+            relinked.meant += usize::from(old.path == self.from);
             let target = if old.path == self.from { self.to.to_owned() } else { old.path.clone() };
             let now = self.after.resolve(&new_source, &link.target, is_wiki)?;
             // A relative link stays one, although Obsidian would find the note by its name: other programs would not.

@@ -144,13 +144,16 @@ impl View {
             let relinked = relinker.relink(source.as_str(), text)?;
             let is_allowed = self.scope.can_write(source.as_str()) && relinked.text.len() <= MAX_NOTE;
             left += u64::from(relinked.broken > 0 || (relinked.rewritten > 0 && !is_allowed));
-            if relinked.rewritten == 0 || !is_allowed {
+            if relinked.meant == 0 || !is_allowed {
                 continue;
             }
-            let links = relinked.rewritten;
-            let text = self.as_it_was(&mut relinker, &source, source.as_str(), &note, relinked.text)?;
+            let links = relinked.rewritten.max(1);
+            let new = self.as_it_was(&mut relinker, &source, source.as_str(), &note, relinked.text)?;
+            if new.as_bytes() == note.bytes {
+                continue;
+            }
             rewritten.push(RewrittenNote { path: source.to_string(), links });
-            writes.push((source, note, text.into_bytes()));
+            writes.push((source, note, new.into_bytes()));
         }
         let mut own = found.bytes.clone();
         if config.strip_extension(from.name()).is_some()
