@@ -94,6 +94,24 @@ async fn with_image() -> World {
 }
 
 #[tokio::test]
+async fn a_missing_program_without_a_shell_names_the_one_to_use() {
+    let world = World::new().await;
+    world.create(&user(), "one").await;
+    let apt = json!({ "workspace_id": "one", "path": "/usr/bin/apt-get", "content": "" });
+    world.ok(&user(), "file_write", apt).await;
+    for (argv, remedy) in [
+        (&["apk", "add", "git"][..], "apt-get update && apt-get install -y git"),
+        (&["nonsense"], "check the command's name"),
+    ] {
+        let argv = argv.iter().map(|word| word.as_bytes().to_vec().into()).collect();
+        let spec = ExecSpec { argv, ..ExecSpec::default() };
+        let refused = world.engine.interact(&user(), "one", spec).await.err().unwrap().failure;
+        assert_eq!(refused.code(), Code::GuestFailed);
+        assert!(refused.remedy().unwrap().contains(remedy), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_an_image_defines_holds_for_every_command() {
     for way in WAYS {
         let world = with_image().await;
