@@ -44,7 +44,7 @@ impl View {
 
     /// Writes the bytes of a file to a stream; returns their number.
     pub fn copy_out(&self, path: &TreePath, out: &mut dyn Write) -> Result<u64, VfsError> {
-        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let (found, file) = self.file(path)?;
         let failed = |source| StoreError::Io { what: "write", path: found.as_host().to_owned(), source };
         pieces(&self.store, file.content, file.size, |piece| match piece {

@@ -2,22 +2,25 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use agentiso_store::Steps;
 use agentiso_vfs::{
-    BeginUse, FileOp, ForkVault, FsckRequest, GcRequest, MergeVaults, OnConflict, PruneKeep, PruneRequest,
-    Restore, SaveCheckpoint, StateRef, Vaults,
+    BeginUse, FileOp, ForkVault, FsckRequest, GcRequest, ImportMode, ImportRequest, MergeVaults, OnConflict,
+    Options, PruneKeep, PruneRequest, Restore, SaveCheckpoint, StateRef, Vaults,
 };
 
 use crate::support::*;
 
 const HOME: &str = "VFS_TEST_KILL_HOME";
+const OPERATION: &str = "VFS_TEST_KILL_OPERATION";
+const KILL_AT: &str = "VFS_TEST_KILL_AT";
 const ROUND: &str = "VFS_TEST_KILL_ROUND";
 
 /// Changes vaults until it is killed; prints a line for each answer. Every change writes two files with one text, so a
 /// state in which they differ is a change that was torn.
 #[test]
-#[ignore = "the other test of this file runs it in processes of its own"]
-#[expect(clippy::print_stdout, reason = "the parent reads the answers")]
+#[ignore = "a test of this file runs it in processes of its own"]
 fn child() {
     let vaults = open(&std::path::PathBuf::from(std::env::var_os(HOME).unwrap()));
     let round = std::env::var(ROUND).unwrap();
@@ -123,4 +126,118 @@ fn counted(vaults: &Vaults, view: &agentiso_vfs::View) -> agentiso_vfs::Totals {
     let directories = u64::from(texts.keys().any(|at| at.starts_with("/dir/")));
     let bytes = texts.values().map(|text| text.len() as u64).sum();
     agentiso_vfs::Totals { files: texts.len() as u64, directories, bytes }
+}
+
+/// One operation, in a process that is killed at one of its steps.
+#[test]
+#[ignore = "the other tests of this file run it in processes of its own"]
+fn one_operation() {
+    let kill_at: usize = std::env::var(KILL_AT).unwrap().parse().unwrap();
+    let count = AtomicUsize::new(1);
+    let steps = Steps::new(move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) == kill_at {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
+        }
+        Ok(())
+    });
+    let home = std::path::PathBuf::from(std::env::var_os(HOME).unwrap());
+    let vaults = Vaults::open(&home, Options { steps, ..Options::default() }).unwrap();
+    match std::env::var(OPERATION).unwrap().as_str() {
+        "change" => drop(vaults.change("v", &[FileOp::write(&path("dir/b"), "after")]).unwrap()),
+        "import" => {
+            let request = ImportRequest { mode: ImportMode::Replace, ..ImportRequest::default() };
+            drop(vaults.import("v", &home.join("../in"), &path("dir"), &request).unwrap());
+        }
+        "merge" => drop(vaults.merge(&MergeVaults::new("x", "v")).unwrap()),
+        "restore" => {
+            let state = StateRef::Checkpoint("c".to_owned());
+            let request = Restore { state, paths: vec![path("dir")], force: false };
+            drop(vaults.restore("v", &request).unwrap());
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// Kills the operation at each step until it completes. Before that the vault is as it was, and a collection leaves
+/// nothing of the attempts behind.
+fn kill_everywhere(operation: &str, expected: &str) {
+    let place = Place::with_vault();
+    std::fs::create_dir(place.path("in")).unwrap();
+    std::fs::write(place.path("in/b"), "after").unwrap();
+    place.write("v", "dir/b", "after");
+    let saved = SaveCheckpoint { name: Some("c".to_owned()), ..SaveCheckpoint::default() };
+    place.vaults.save_checkpoint("v", &saved).unwrap();
+    place.write("v", "dir/b", "before");
+    place.fork("v", "x");
+    place.write("x", "dir/b", "after");
+    for kill_at in 1..200 {
+        let before = place.vaults.info("v").unwrap();
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kills::one_operation", "--ignored", "--quiet"])
+            .env(HOME, place.path("home"))
+            .env(OPERATION, operation)
+            .env(KILL_AT, kill_at.to_string())
+            .output()
+            .unwrap();
+        let vaults = place.reopened();
+        vaults.gc(&GcRequest { dry_run: false, thorough: true }, no_more).unwrap();
+        assert!(vaults.fsck(&FsckRequest::default()).unwrap().is_clean());
+        if status.status.success() {
+            assert!(kill_at > 1, "{operation} was never killed");
+            assert_eq!(read(&vaults, "v", "dir/b"), expected);
+            let stats = vaults.stats(None).unwrap().store;
+            assert_eq!((stats.temporary_files, stats.leases), (0, 0));
+            return;
+        }
+        let signal = std::os::unix::process::ExitStatusExt::signal(&status.status);
+        assert_eq!(signal, Some(9), "{}", String::from_utf8_lossy(&status.stdout));
+        assert_eq!(vaults.info("v").unwrap(), before);
+    }
+    panic!("the operation does not end");
+}
+
+#[test]
+fn a_change_killed_at_any_step_is_complete_or_absent() {
+    kill_everywhere("change", "after");
+}
+
+#[test]
+fn an_import_killed_at_any_step_is_complete_or_absent() {
+    kill_everywhere("import", "after");
+}
+
+#[test]
+fn a_merge_killed_at_any_step_is_complete_or_absent() {
+    kill_everywhere("merge", "after");
+}
+
+#[test]
+fn a_restore_killed_at_any_step_is_complete_or_absent() {
+    kill_everywhere("restore", "after");
+}
+
+#[test]
+fn a_full_disk_at_any_step_changes_nothing() {
+    let place = Place::with_vault();
+    place.write("v", "f", "before");
+    let before = place.vaults.info("v").unwrap();
+    for fail_at in 1..200 {
+        let count = AtomicUsize::new(1);
+        let steps = Steps::new(move |_| match count.fetch_add(1, Ordering::Relaxed) == fail_at {
+            true => Err(std::io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        });
+        let vaults = Vaults::open(&place.path("home"), Options { steps, ..Options::default() }).unwrap();
+        match vaults.change("v", &[FileOp::write(&path("f"), "after")]) {
+            Ok(_) => {
+                assert!(fail_at > 3);
+                return;
+            }
+            Err(error) => assert_eq!(agentiso_core::Explain::code(&error), agentiso_core::Code::DiskFull),
+        }
+        drop(vaults);
+        assert_eq!(place.vaults.info("v").unwrap(), before);
+        assert_eq!(place.read("v", "f"), "before");
+    }
+    panic!("the change never succeeds");
 }

@@ -108,10 +108,12 @@ proptest! {
         let mut expected: Vec<Option<String>> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             match text {
-                Some(text) => drop(place.write("v", "dir/f", &text.to_string())),
+                Some(text) => {
+                    place.write("v", "dir/f", &text.to_string());
+                }
                 None if expected.last().is_some_and(Option::is_some) => {
                     // A deletion is that of the file or of its directory.
-                    drop(place.remove("v", if index % 2 == 0 { "dir" } else { "dir/f" }));
+                    place.remove("v", if index % 2 == 0 { "dir" } else { "dir/f" });
                 }
                 None => continue,
             }
@@ -158,9 +160,9 @@ proptest! {
             place.write(&format!("x{index}"), &format!("d{index}/new"), "new");
         }
         place.fork("v", "sorted");
-        for index in 0..4 {
+        for (index, other) in order.into_iter().enumerate() {
             place.vaults.merge(&MergeVaults::new(&format!("x{index}"), "sorted")).unwrap();
-            let shuffled = place.vaults.merge(&MergeVaults::new(&format!("x{}", order[index]), "v")).unwrap();
+            let shuffled = place.vaults.merge(&MergeVaults::new(&format!("x{other}"), "v")).unwrap();
             prop_assert!(shuffled.conflicts.is_empty());
         }
         let trees: Vec<_> = ["v", "sorted"].iter().map(|name| place.vaults.info(name).unwrap().tree).collect();

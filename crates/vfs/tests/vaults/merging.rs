@@ -41,7 +41,7 @@ fn changes_of_both_sides_are_merged_line_by_line() {
     let merged = map(&[("/a", "one\n2\n3\nfour\n"), ("/dir/c", "c\n"), ("/dir/new", "new\n")]);
     assert_eq!(place.texts("v"), merged);
     let info = place.vaults.info("v").unwrap();
-    assert_eq!((info.totals.files, info.totals.bytes), (3, 21));
+    assert_eq!((info.totals.files, info.totals.bytes), (3, 19));
 }
 
 #[test]

@@ -9,15 +9,15 @@ use crate::support::*;
 #[test]
 fn vaults_are_found_by_name_and_by_id() {
     let place = Place::new();
-    let made = place.create("one");
+    let made = place.create("projects");
     place.create("two");
     let names: Vec<_> = place.vaults.list().unwrap().into_iter().map(|info| info.name).collect();
-    assert_eq!(names, ["one", "two"]);
-    assert_eq!(place.vaults.info(&made.id.to_string()).unwrap(), place.vaults.info("one").unwrap());
-    assert_eq!(code(place.vaults.create(&CreateVault::new("one".parse().unwrap()))), Code::VaultExists);
-    let error = place.vaults.info("oen").unwrap_err();
+    assert_eq!(names, ["projects", "two"]);
+    assert_eq!(place.vaults.info(&made.id.to_string()).unwrap(), place.vaults.info("projects").unwrap());
+    assert_eq!(code(place.vaults.create(&CreateVault::new("projects".parse().unwrap()))), Code::VaultExists);
+    let error = place.vaults.info("project").unwrap_err();
     assert_eq!(error.code(), Code::VaultNotFound);
-    assert_eq!(error.remedy().unwrap(), "did you mean \"one\"?");
+    assert_eq!(error.remedy().unwrap(), "did you mean \"projects\"?");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn content_can_be_stored_before_the_change() {
     let staged = place.vaults.stage(big.as_slice()).unwrap();
     let content = NewContent::Staged(staged);
     let operation = FileOp::Write { path: path("big"), content, mode: Some(0o600), if_absent: true };
-    place.vaults.change("v", &[operation.clone()]).unwrap();
+    place.vaults.change("v", std::slice::from_ref(&operation)).unwrap();
     let view = place.vaults.view("v", &Default::default()).unwrap();
     assert_eq!(view.stat(&path("big"), true).unwrap().size, 3 << 20);
     assert_eq!(view.read(&path("big"), Some(1..4), 100).unwrap().bytes, b"bbb");
