@@ -51,6 +51,10 @@ const BWRAP: &[&str] = &[
 type Measured = Box<dyn FnMut()>;
 
 fn main() {
+    // Test runners list the tests of every target; this one has none.
+    if std::env::args().any(|word| word == "--list") {
+        return;
+    }
     let workspace = std::env::temp_dir().canonicalize().expect("a temporary directory");
     let spec = Spec::new().mount(Bind::writable(&workspace, "/workspace"));
     let few = Spec { mounts: vec![Tmpfs::new("/tmp").into()], ..spec.clone() };

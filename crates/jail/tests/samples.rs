@@ -1,5 +1,4 @@
 //! The format of specifications does not change within a version.
-#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use agentiso_jail::{
     Bind, FileCapabilities, Limits, Measure, Mount, Network, Overlay, Root, ShownUser, Spec, Tmpfs,
@@ -32,6 +31,7 @@ fn sample() -> Spec {
             Bind::writable("/w/files", "/workspace").into(),
             cache.into(),
         ],
+        volatile_overlays: true,
         user: ShownUser::Root,
         file_capabilities: FileCapabilities::All,
         home: Spec::HOME.into(),

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, wait};
+use rustix::process::{Pid, WaitOptions, getpid, wait};
 
 use super::init::Ready;
 use super::supervise::{self, child_signals};
@@ -16,6 +16,10 @@ use crate::wire::{Exec, Failure, Report, receive, send};
 /// Serves a session until its caller closes the channel. Each command gets a supervisor, which adopts the command's orphans.
 pub(super) fn serve(ready: &Ready, channel: &OwnedFd) {
     let Ok(mut signals) = child_signals() else { return };
+    // Without a pid namespace this is not the init of orphans, unless it adopts them.
+    if ready.of_command.is_some() && rustix::process::set_child_subreaper(Some(getpid())).is_err() {
+        return;
+    }
     let mut supervisors = Vec::new();
     loop {
         if !reap(&mut supervisors) {

@@ -134,9 +134,6 @@ fn layers(overlay: &Overlay) -> Result<(), JailError> {
     if overlay.upper.is_none() && !overlay.readonly {
         return refuse(format!("the overlay at {at} is writable and has no upper directory"));
     }
-    if overlay.readonly && overlay.upper.is_none() && overlay.lowers.len() < 2 {
-        return refuse(format!("the overlay at {at} has one layer: bind it read-only"));
-    }
     overlay
         .lowers
         .iter()
@@ -205,7 +202,6 @@ mod tests {
             Overlay { lowers: vec![], ..overlay() },
             Overlay { work: None, ..overlay() },
             Overlay { upper: None, work: None, ..overlay() },
-            Overlay { upper: None, work: None, readonly: true, ..overlay() },
         ];
         for overlay in refused {
             assert!(Spec::new().mount(overlay.clone()).check().is_err(), "{overlay:?}");

@@ -31,6 +31,11 @@ pub struct Spec {
     pub root: Root,
     /// What is mounted, in this order. A later mount may cover a part of an earlier one.
     pub mounts: Vec<Mount>,
+    /// Whether overlays leave it to the kernel when changes reach the disk. When a writable overlay is unmounted the kernel
+    /// otherwise flushes the whole file system of its upper directory, which can take seconds. With this, `fsync` in the
+    /// overlay does nothing, and after a power failure changes may be missing. Killed processes lose nothing.
+    #[serde(default)]
+    pub volatile_overlays: bool,
     /// The user and group that the command sees itself as.
     pub user: ShownUser,
     /// Capabilities over the files of the sandbox.
@@ -116,6 +121,7 @@ impl Spec {
                 Mount::Tmpfs(Tmpfs::new("/tmp")),
                 Mount::Tmpfs(Tmpfs::private(Self::HOME)),
             ],
+            volatile_overlays: false,
             user: ShownUser::default(),
             file_capabilities: FileCapabilities::default(),
             home: PathBuf::from(Self::HOME),

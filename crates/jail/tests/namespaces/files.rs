@@ -49,6 +49,19 @@ as_everyone! {
 }
 
 as_everyone! {
+    fn an_overlay_that_is_not_flushed_can_be_used_again_either_way() {
+        let place = Place::new();
+        let mut spec = Spec::new().mount(overlay(&place, 1));
+        for (round, volatile) in [true, true, false, true].into_iter().enumerate() {
+            spec.volatile_overlays = volatile;
+            let script = format!("echo {round} >> rounds; grep -c 'workspace overlay.*volatile' /proc/mounts; cat rounds");
+            let rounds: String = (0..=round).map(|round| format!("\n{round}")).collect();
+            assert_eq!(run(&spec, &sh(&script)).text(), format!("{}{rounds}", u8::from(volatile)));
+        }
+    }
+}
+
+as_everyone! {
     fn an_overlay_can_be_read_only_and_have_many_layers() {
         let place = Place::new();
         let upper = place.subdir("upper");
@@ -57,6 +70,9 @@ as_everyone! {
         let spec = Spec::new().mount(overlay);
         let output = run(&spec, &sh("cat top from39; (echo x > y) 2>/dev/null || echo refused"));
         assert_eq!(output.text(), "upper39refused");
+        let one = Overlay { lowers: vec![upper], upper: None, work: None, target: "/workspace".into(), readonly: true };
+        let output = run(&Spec::new().mount(one), &sh("cat top; (echo x > y) 2>/dev/null || echo refused"));
+        assert_eq!(output.text(), "upperrefused");
     }
 }
 
@@ -77,14 +93,15 @@ as_everyone! {
         fs::create_dir(root.join("etc")).unwrap();
         fs::write(root.join("etc/image"), "an image").unwrap();
         fs::create_dir(root.join("usr")).unwrap();
+        fs::create_dir_all(root.join("home/someone")).unwrap();
         for link in ["bin", "lib", "lib64"] {
             std::os::unix::fs::symlink(format!("usr/{link}"), root.join(link)).unwrap();
         }
         let spec = Spec { root: Root::Directory(root.clone()), ..place.spec() }.mount(Bind::readonly("/usr", "/usr"));
-        let output = run(&spec, &sh("cat /etc/image; ls -d /workspace /tmp; (echo x > /etc/image) 2>/dev/null || echo refused"));
-        assert_eq!(output.text(), "an image/tmp\n/workspace\nrefused");
+        let output = run(&spec, &sh("cat /etc/image; ls -d /workspace /tmp /home/*; (echo x > /etc/image) 2>/dev/null || echo refused"));
+        assert_eq!(output.text(), "an image/home/agent\n/home/someone\n/tmp\n/workspace\nrefused");
         // Mount points were made beside it.
-        assert!(!root.join("workspace").exists());
+        assert!(!root.join("workspace").exists() && !root.join("home/agent").exists());
     }
 }
 

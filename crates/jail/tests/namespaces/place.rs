@@ -179,7 +179,8 @@ fn copies() -> (TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let copy = |from: &Path, name: &str| {
         let to = dir.path().join(name);
-        fs::copy(from, &to).unwrap();
+        // Not by this process: a child that another thread starts meanwhile would inherit the open file, which then is busy.
+        assert!(process::Command::new("cp").args([from, &to]).status().unwrap().success());
         allow(&to, 0o755);
         to
     };

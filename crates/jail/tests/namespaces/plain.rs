@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
-use agentiso_jail::{Bind, End, JailError, Measure, Overlay, State};
+use agentiso_jail::{Bind, Command, End, JailError, Leftovers, Measure, Overlay, State};
 
-use crate::place::{Place, USER, launcher, processes_with, repeat, run, sh, start};
+use crate::place::{Place, USER, exec, launcher, processes_with, repeat, run, sh, start};
 
 /// Repeats a test as `inside` where nobody may make user namespaces: below one with the limit 0 for them.
 fn repeat_without_user_namespaces(test: &str, inside: u32) {
@@ -139,6 +139,24 @@ without_namespaces! {
         command.grace = Duration::from_millis(100);
         let output = run(&place.spec(), &command);
         assert_eq!((output.exit.end, output.exit.timed_out), (End::Signal(9), true));
+        assert_eq!(processes_with(&mark), Vec::<u32>::new());
+    }
+}
+
+without_namespaces! {
+    fn a_session_ends_with_all_its_processes() {
+        let place = Place::new();
+        let mark = format!("plain-session-{}", std::process::id());
+        let session = launcher().open(&place.spec()).unwrap();
+        assert_eq!(exec(&session, &sh("echo x > kept; pwd")).text(), place.workspace().display().to_string());
+        let script = format!(
+            "(perl -e 'use POSIX; exit if fork; setsid; exit if fork; $SIG{{TERM}} = \"IGNORE\"; open F, \">daemon\"; sleep 1000' {mark}
+             while [ ! -e daemon ]; do sleep 0.01; done) > /dev/null 2>&1"
+        );
+        let keep = Command { leftovers: Leftovers::Keep, ..sh(&script) };
+        exec(&session, &keep);
+        assert!(!processes_with(&mark).is_empty());
+        session.close();
         assert_eq!(processes_with(&mark), Vec::<u32>::new());
     }
 }

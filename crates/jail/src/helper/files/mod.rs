@@ -54,14 +54,14 @@ pub(super) fn enter(spec: &Spec, enforcement: &mut Enforcement) -> Result<View, 
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).first_step("keep its mounts to itself")?;
     let new_root = match &spec.root {
-        Root::Overlay(overlay) => overlay::prepare(overlay)?,
+        Root::Overlay(overlay) => overlay::prepare(overlay, spec.volatile_overlays)?,
         Root::Host | Root::Directory(_) => empty("0755", ROOT_SIZE).first_step("mount an empty root")?,
     };
     let entries = root::prepare(spec)?;
     let prepared: Vec<(&Path, Prepared)> = spec
         .mounts
         .iter()
-        .map(|mount| prepare(mount).map(|done| (mount.target(), done)))
+        .map(|mount| prepare(mount, spec.volatile_overlays).map(|done| (mount.target(), done)))
         .collect::<Result<_, _>>()?;
     leave_host(&new_root)?;
     let mut points = Points::default();
@@ -87,7 +87,7 @@ pub(super) fn protect_proc(view: &View) -> Result<(), StepFailed> {
     if view.has_proc { proc::mask() } else { Ok(()) }
 }
 
-fn prepare(mount: &Mount) -> Result<Prepared, StepFailed> {
+fn prepare(mount: &Mount, volatile_overlays: bool) -> Result<Prepared, StepFailed> {
     match mount {
         Mount::Bind(bind) => {
             let protection = if bind.readonly { Protection::READONLY } else { Protection::WRITABLE };
@@ -95,7 +95,9 @@ fn prepare(mount: &Mount) -> Result<Prepared, StepFailed> {
                 .step(|| format!("show {} at {}", bind.source.display(), bind.target.display()))?;
             Ok(Prepared::Tree { mount, is_dir })
         }
-        Mount::Overlay(overlay) => Ok(Prepared::Tree { mount: overlay::prepare(overlay)?, is_dir: true }),
+        Mount::Overlay(overlay) => {
+            Ok(Prepared::Tree { mount: overlay::prepare(overlay, volatile_overlays)?, is_dir: true })
+        }
         Mount::Tmpfs(Tmpfs { target, size, mode }) => empty(&format!("{mode:o}"), &size.to_string())
             .map(Prepared::Tmpfs)
             .step(|| format!("mount an empty file system at {}", target.display())),

@@ -1,6 +1,7 @@
 //! What is in the root directory besides mounts.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use super::points::Points;
 use super::{Step, StepFailed, etc, tree};
 use crate::kernel::mounts::{Protection, attach};
-use crate::spec::{Root, Spec};
+use crate::spec::{Mount, Root, Spec};
 
 /// Directories with programs and libraries.
 const PROGRAMS: [&str; 9] =
@@ -35,7 +36,7 @@ pub(super) enum Entry {
 pub(super) fn prepare(spec: &Spec) -> Result<Vec<Entry>, StepFailed> {
     match &spec.root {
         Root::Host => host(spec),
-        Root::Directory(path) => directory(path),
+        Root::Directory(path) => directory(spec, path),
         Root::Overlay(_) => Ok(Vec::new()),
     }
 }
@@ -44,45 +45,62 @@ fn host(spec: &Spec) -> Result<Vec<Entry>, StepFailed> {
     let mut entries: Vec<Entry> = OWN.iter().chain(&MADE).map(|path| Entry::Directory(path.into())).collect();
     entries.extend(LINKS.map(|(at, to)| Entry::Link { at: at.into(), to: to.into() }));
     for path in PROGRAMS {
-        entries.extend(as_it_is(Path::new(path), path.into()).step(|| format!("show {path}"))?);
+        show(Path::new(path), Path::new(path), &targets(spec), &mut entries)
+            .step(|| format!("show {path}"))?;
     }
     entries.extend(etc::entries(spec)?);
     Ok(entries)
 }
 
 /// The entries of a root file system, those that every sandbox has for itself left out.
-fn directory(path: &Path) -> Result<Vec<Entry>, StepFailed> {
+fn directory(spec: &Spec, path: &Path) -> Result<Vec<Entry>, StepFailed> {
     let doing = || format!("show {} as root", path.display());
-    let names = fs::read_dir(path)
-        .and_then(|entries| {
-            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<BTreeSet<_>>>()
-        })
-        .map_err(errno)
-        .step(doing)?;
     let mut entries: Vec<Entry> = OWN.iter().map(|path| Entry::Directory(path.into())).collect();
-    for name in names {
+    for name in names(path).step(doing)? {
         let at = Path::new("/").join(&name);
         if !OWN.iter().any(|own| Path::new(own) == at) {
-            entries.extend(as_it_is(&path.join(&name), at).step(doing)?);
+            show(&path.join(&name), &at, &targets(spec), &mut entries).step(doing)?;
         }
     }
     Ok(entries)
 }
 
-/// A file, directory or link of the host. `None` if it does not exist or is something else.
-fn as_it_is(source: &Path, at: PathBuf) -> Result<Option<Entry>, Errno> {
+fn targets(spec: &Spec) -> Vec<&Path> {
+    spec.mounts.iter().map(Mount::target).collect()
+}
+
+fn names(dir: &Path) -> Result<BTreeSet<OsString>, Errno> {
+    let names = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    names.map_err(errno)
+}
+
+/// Shows a file, directory or link of the host; what does not exist or is something else is left out. A directory that lacks
+/// a mount point is made anew, and its entries are shown one by one, because nothing may be created in it.
+fn show(source: &Path, at: &Path, targets: &[&Path], entries: &mut Vec<Entry>) -> Result<(), Errno> {
     let kind = match fs::symlink_metadata(source) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found.map_err(errno)?.file_type(),
     };
     if kind.is_symlink() {
-        return Ok(Some(Entry::Link { at, to: fs::read_link(source).map_err(errno)? }));
+        let to = fs::read_link(source).map_err(errno)?;
+        entries.push(Entry::Link { at: at.to_owned(), to });
+    } else if kind.is_dir() && targets.iter().any(|target| lacks(source, at, target)) {
+        entries.push(Entry::Directory(at.to_owned()));
+        for name in names(source)? {
+            show(&source.join(&name), &at.join(&name), targets, entries)?;
+        }
+    } else if kind.is_dir() || kind.is_file() {
+        let (mount, is_dir) = tree(source, Protection::READONLY)?;
+        entries.push(Entry::Tree { at: at.to_owned(), mount, is_dir });
     }
-    if !kind.is_dir() && !kind.is_file() {
-        return Ok(None);
-    }
-    let (mount, is_dir) = tree(source, Protection::READONLY)?;
-    Ok(Some(Entry::Tree { at, mount, is_dir }))
+    Ok(())
+}
+
+/// Whether a mount point is below `at` and does not exist below `source`, which is shown there.
+fn lacks(source: &Path, at: &Path, target: &Path) -> bool {
+    let Ok(below) = target.strip_prefix(at) else { return false };
+    let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    below != Path::new("") && fs::symlink_metadata(source.join(below)).is_err_and(is_missing)
 }
 
 impl Entry {
