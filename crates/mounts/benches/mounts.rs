@@ -35,7 +35,6 @@ fn main() {
 
 struct Bench {
     base: PathBuf,
-    store: Store,
     layouts: Layouts,
     dirs: WorkDirs,
 }
@@ -54,7 +53,7 @@ fn measure(files: usize) {
     let layouts = Layouts::open(&at("layouts"), &store, LayoutOptions::default()).unwrap();
     let dirs = WorkDirs::open(&at("work"), &store, &layouts, &support).unwrap();
     fs::create_dir(at("at")).unwrap();
-    let bench = Bench { base: base.path().to_owned(), store, layouts, dirs };
+    let bench = Bench { base: base.path().to_owned(), layouts, dirs };
     layouts_and_checkpoints(&bench, tree);
     compared(&bench, tree);
 }

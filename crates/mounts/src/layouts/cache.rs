@@ -80,11 +80,16 @@ impl Layouts {
         let mut similar = None;
         for candidate in self.full_layouts()?.into_iter().take(CANDIDATES) {
             let Some(lease) = Lease::take(&candidate.path)? else { continue };
-            let found = match difference(&self.0.store, candidate.tree, tree, limits) {
+            let compared = match self.is_good(&candidate.path, candidate.tree) {
+                Ok(true) => difference(&self.0.store, candidate.tree, tree, limits).map_err(MountError::from),
+                Ok(false) => continue,
+                Err(error) => Err(error),
+            };
+            let found = match compared {
                 Ok(found) => found,
-                // The candidate's own tree may have been collected; its directory is still good, but unknown.
-                Err(error) if error.is_damage() => continue,
-                Err(error) => return Err(error.into()),
+                // Its tree may have been collected; its directory is still good, but unknown.
+                Err(MountError::Store(error)) if error.is_damage() => continue,
+                Err(error) => return Err(error),
             };
             match found {
                 Some(layer)

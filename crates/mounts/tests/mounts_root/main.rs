@@ -8,4 +8,5 @@ mod ops;
 mod plain;
 mod server;
 #[path = "../mounts/support.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod support;
