@@ -21,5 +21,5 @@ mod upkeep;
 mod vault;
 
 pub use cli::Cli;
-pub use dispatch::{main, proxy_in as proxy};
+pub use dispatch::{main, proxy_in as proxy, refused_exec};
 pub use proxy::ProxyVerb;
