@@ -13,6 +13,7 @@ use clap_complete::CompleteEnv;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, DaemonVerb, modern};
+use crate::avfs;
 use crate::commands::{COMMAND_FAILED, Verb};
 use crate::daemon::BoundedLog;
 use crate::misread::{failure_of, wants_json};
@@ -79,8 +80,10 @@ pub fn main() -> ExitCode {
 /// Reports what is wrong with the command line, or shows the requested help.
 fn misread(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if error.use_stderr() && wants_json(words) {
-        let output = Output { json: true, quiet: false };
-        output.failure(&failure_of(error));
+        let failure = failure_of(error);
+        if !avfs::refused_exec(words, &failure) {
+            Output { json: true, quiet: false }.failure(&failure);
+        }
         return ExitCode::from(MISREAD);
     }
     error.exit()

@@ -22,12 +22,12 @@ fn help(command: &clap::Command, path: &str, text: &mut String) {
 }
 
 /// Removes the global flags, which the top-level help describes.
-fn without_globals(command: clap::Command) -> clap::Command {
+fn without_globals(command: clap::Command, globals: &'static [&'static str]) -> clap::Command {
     let hide = |arg: clap::Arg| {
-        let is_global = ["json", "quiet", "config", "help"].contains(&arg.get_id().as_str());
+        let is_global = globals.contains(&arg.get_id().as_str());
         arg.hide(is_global)
     };
-    command.mut_args(hide).mut_subcommands(without_globals)
+    command.mut_args(hide).mut_subcommands(|verb| without_globals(verb, globals))
 }
 
 #[test]
@@ -36,12 +36,24 @@ fn the_help_of_every_command_matches_its_snapshot() {
     cli.build();
     let shown = cli.clone().term_width(100).render_long_help().to_string();
     insta::assert_snapshot!("help", shown);
-    let cli = without_globals(cli);
+    let cli = without_globals(cli, &["json", "quiet", "config", "help"]);
     for verb in cli.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set()) {
         let mut text = String::new();
         help(verb, &format!("agentiso {}", verb.get_name()), &mut text);
         insta::assert_snapshot!(format!("help_{}", verb.get_name()), text);
     }
+}
+
+#[test]
+fn the_help_of_avfs_matches_its_snapshot() {
+    let mut cli = agentiso_cli::avfs::Cli::command();
+    cli.build();
+    let mut text = format!("{}\n", cli.clone().term_width(100).render_long_help());
+    let cli = without_globals(cli, &["json", "quiet", "config", "help", "vault"]);
+    for verb in cli.get_subcommands().filter(|verb| verb.get_name() != "help" && !verb.is_hide_set()) {
+        help(verb, &format!("avfs {}", verb.get_name()), &mut text);
+    }
+    insta::assert_snapshot!("help_avfs", text);
 }
 
 /// An empty installation. Its daemon is stopped on drop.

@@ -63,10 +63,17 @@ fn misread(error: &clap::Error, words: &[OsString]) -> u8 {
         return if error.use_stderr() { MISREAD } else { 0 };
     }
     let failure = failure_of(error);
-    if proxy::is_exec(words) {
-        proxy::refuse(&failure);
-    } else {
+    if !refused_exec(words, &failure) {
         Shown { json: true, quiet: false }.failure(&failure);
     }
     MISREAD
+}
+
+/// Prints an envelope if a command line that cannot be parsed was meant to run a command.
+pub fn refused_exec(words: &[OsString], failure: &Failure) -> bool {
+    let is_exec = proxy::is_exec(words);
+    if is_exec {
+        proxy::refuse(failure);
+    }
+    is_exec
 }

@@ -22,5 +22,5 @@ mod upkeep;
 mod vault;
 
 pub use cli::Cli;
-pub use dispatch::{main, proxy_in as proxy};
+pub use dispatch::{main, proxy_in as proxy, refused_exec};
 pub use proxy::ProxyVerb;

@@ -196,6 +196,10 @@ pub fn serve(context: &Context, flags: ServeSession) -> Result<u8, Failure> {
     rustix::process::setsid().map_err(|error| {
         Failure::new(Code::Internal, format!("could not leave the session of the caller: {error}"))
     })?;
+    // Nor does it keep the caller's directory busy.
+    std::env::set_current_dir("/").map_err(|error| {
+        Failure::new(Code::of_io(&error), format!("could not leave the present directory: {error}"))
+    })?;
     let idle = Duration::from_secs(flags.idle);
     serve_session(&context.boundary()?, &flags.id, &flags.vault_id, flags.readonly, idle)?;
     Ok(0)

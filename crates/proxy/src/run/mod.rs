@@ -187,6 +187,7 @@ fn fail(result: &mut ResultReport, failure: &Failure) -> Outcome {
     match failure.code() {
         Code::InvalidArgument
         | Code::InvalidConfig
+        | Code::SessionNotFound
         | Code::VaultNotFound
         | Code::VaultExists
         | Code::ApprovalNotFound

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
-use agentiso_jail::{Bind, Command, Environment, Mount, Network, Overlay, Spec, State, Tmpfs};
+use agentiso_jail::{Bind, Command, Environment, Mount, Network, Overlay, Spec, State};
 
 use crate::approvals::INSIDE;
 use crate::envelope::{EnforcementReport, Protection, ProtectionState, ResultReport};
@@ -11,8 +11,6 @@ use crate::request::Run;
 
 /// Where commands see their vault, unless another directory was given.
 pub const WORKSPACE: &str = "/workspace";
-/// The home directory of commands. It is empty, and gone afterwards.
-const HOME: &str = "/home/agent";
 /// What a vault must not cover: the system itself, and what the sandbox provides.
 const RESERVED: &[&str] = &[
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys",
@@ -71,7 +69,7 @@ pub fn spec(files: &Files, mountpoint: &Path, network: bool) -> Spec {
         Files::Directory { path, readonly: true } => Bind::readonly(path, mountpoint).into(),
         Files::Directory { path, readonly: false } => Bind::writable(path, mountpoint).into(),
     };
-    let mut spec = Spec::new().mount(Tmpfs::private(HOME)).mount(mount);
+    let mut spec = Spec::new().mount(mount);
     // What the policy calls networked got here by a rule or by the owner's approval.
     if network {
         spec.network = Network::Host;
@@ -81,7 +79,7 @@ pub fn spec(files: &Files, mountpoint: &Path, network: bool) -> Spec {
 
 /// The command in the sandbox.
 pub fn command(run: &Run, result: &ResultReport, mountpoint: &Path, id: &str) -> Command {
-    let mut env = Environment::standard(HOME, std::env::vars_os());
+    let mut env = Environment::standard(Spec::HOME, std::env::vars_os());
     for variable in &run.env {
         env.set(&variable.name, &variable.value);
     }

@@ -178,7 +178,7 @@ class Files(Installation):
         self.vault.cp("/a", "/b")
         self.vault.mv("/b", "/c")
         self.assertEqual([one["name"] for one in self.vault.ls()], ["a", "c"])
-        self.assertEqual([one["name"] for one in AVFS.list()], ["work"])
+        self.assertEqual([one["name"] for one in AVFS.list_vaults()], ["work"])
         self.vault.checkpoint_save("one")
         self.assertEqual([one["name"] for one in self.vault.checkpoint_list()], ["one"])
         self.assertEqual(len(self.vault.tree()["children"]), 2)

@@ -246,6 +246,9 @@ def _maybe(kind: Any, fields: dict[str, Any] | None) -> Any:
 def _enforcement(fields: dict[str, Any] | None) -> Enforcement | None:
     if fields is None:
         return None
-    return _known(
-        Enforcement, {**fields, "protections": [_known(Protection, one) for one in fields["protections"]]}
+    return Enforcement(
+        complete=fields["complete"],
+        mount=fields["mount"],
+        network=fields["network"],
+        protections=[_known(Protection, one) for one in fields["protections"]],
     )

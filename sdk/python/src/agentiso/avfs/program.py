@@ -56,8 +56,7 @@ class Program:
             [self.path(), *arguments],
             input=input,
             stdin=subprocess.DEVNULL if input is None else None,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             env=surroundings,
             check=False,
         )
@@ -71,6 +70,20 @@ class Program:
             raise AvfsError(
                 str(error["code"]), str(error.get("message", "no message")), error.get("remedy"), error.get("path")
             )
+        return answer
+
+    def object(self, *arguments: str | bytes, input: bytes | None = None) -> dict[str, Any]:
+        """The same for an answer that is an object."""
+        answer = self.value(*arguments, input=input)
+        if not isinstance(answer, dict):
+            raise AvfsError("internal", "avfs did not answer with an object")
+        return answer
+
+    def entries(self, *arguments: str | bytes) -> list[dict[str, Any]]:
+        """The same for an answer that is a list."""
+        answer = self.value(*arguments)
+        if not isinstance(answer, list):
+            raise AvfsError("internal", "avfs did not answer with a list")
         return answer
 
 

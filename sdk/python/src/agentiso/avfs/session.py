@@ -22,8 +22,8 @@ class Session:
     def start(cls, program: Program, vault: str, *, readonly: bool = False) -> Session:
         """Starts a session in a vault."""
         flags = ["--readonly"] if readonly else []
-        started = program.value(f"--vault={vault}", "session", "start", *flags)
-        return cls(program, started["session"], vault)
+        started = program.object(f"--vault={vault}", "session", "start", *flags)
+        return cls(program, str(started["session"]), vault)
 
     def exec(
         self,
@@ -54,7 +54,7 @@ class Session:
 
     def end(self) -> None:
         """Ends the session with everything that runs in it."""
-        self.program.value("session", "end", "--", self.id)
+        self.program.object("session", "end", "--", self.id)
 
     def __enter__(self) -> Session:
         return self
