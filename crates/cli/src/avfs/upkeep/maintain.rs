@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use agentiso_core::Failure;
+use agentiso_proxy::reclaim;
 use agentiso_vfs::{MaintainRequest, PruneKeep, VaultStats};
 use clap::Args;
 use schemars::JsonSchema;
@@ -65,6 +66,8 @@ pub fn maintain(context: &Context, flags: Maintain) -> Result<u8, Failure> {
         skip_gc: flags.skip_gc,
         skip_compact: flags.skip_compact,
     };
+    // Before vaults expire: what killed commands and dead mounts had changed belongs to them.
+    reclaim(context.vaults()?, &context.places)?;
     let done = context.vaults()?.maintain(&request, || context.roots())?;
     let blobs = |stats: &VaultStats| stats.store.kinds.iter().map(|kind| kind.objects).sum();
     let collected = done.gc.as_ref().and_then(|gc| gc.collected.as_ref());
