@@ -9,7 +9,7 @@ use agentiso_proto::{GuestError, Request, Response};
 use crate::{
     agent::Agent,
     card,
-    connect::connect,
+    connect::{Server, connect},
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
     find::find,
@@ -119,6 +119,9 @@ fn answer(
         Request::Find(request) => find(stream, request),
         Request::Grep(request) => grep(stream, request, scratch),
         Request::SetCard { card } => card::set(agent, card.as_ref()),
-        Request::Connect { port } => connect(agent, stream, *port, scratch),
+        Request::Connect { port } => connect(agent, stream, Server::Own(*port), scratch),
+        Request::ConnectTo { address, port } => {
+            connect(agent, stream, Server::Neighbour((*address, *port).into()), scratch)
+        }
     }
 }

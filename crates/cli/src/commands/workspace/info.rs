@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use agentiso_config::paths::Paths;
-use agentiso_core::action::{WorkspaceDetails, WorkspaceInfo};
+use agentiso_core::action::{Forward, WorkspaceDetails, WorkspaceInfo};
 use agentiso_core::{Failure, WorkspaceId};
 
 use super::labels_in_words;
@@ -56,10 +56,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         (
             "ports",
             joined(
-                details
-                    .port_forwards
-                    .iter()
-                    .map(|one| format!("127.0.0.1:{} -> {}", one.host_port, one.guest_port)),
+                details.port_forwards.iter().map(Forward::in_words),
             ),
         ),
     ];
