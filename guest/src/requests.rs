@@ -2,6 +2,7 @@
 //!
 //! A stream id is freed before its final response is sent, because the host may reuse it immediately.
 
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use agentiso_proto::{GuestError, Request, Response};
@@ -121,7 +122,7 @@ fn answer(
         Request::SetCard { card } => card::set(agent, card.as_ref()),
         Request::Connect { port } => connect(agent, stream, Server::Own(*port), scratch),
         Request::ConnectTo { address, port } => {
-            connect(agent, stream, Server::Neighbour((*address, *port).into()), scratch)
+            connect(agent, stream, Server::Neighbour(SocketAddrV4::new((*address).into(), *port)), scratch)
         }
     }
 }

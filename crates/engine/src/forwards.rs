@@ -16,8 +16,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use agentiso_core::ports::link::{ConnectionReader, ConnectionWriter, Link, LinkError};
 use agentiso_core::action;
+use agentiso_core::ports::link::{ConnectionReader, ConnectionWriter, Link, LinkError};
 use agentiso_core::ports::records::{Forward, Workspace};
 use agentiso_core::{Code, Failure, WorkspaceId};
 use jiff::Timestamp;
@@ -198,7 +198,9 @@ impl Engine {
         for forward in known {
             match self.listen(Some(forward.host_port)) {
                 Ok(listener) => self.serve(&forward, listener),
-                Err(failure) => tracing::warn!(%failure, host_port = forward.host_port, "could not open a port forward again"),
+                Err(failure) => {
+                    tracing::warn!(%failure, host_port = forward.host_port, "could not open a port forward again")
+                }
             }
         }
     }

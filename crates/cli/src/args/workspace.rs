@@ -308,6 +308,9 @@ pub struct Fork {
     /// Boot the fork from the snapshot's disk, without its memory
     #[arg(long, requires = "snapshot")]
     pub disk_only: bool,
+    /// Let the forks use the secrets of the workspace, with placeholders of their own
+    #[arg(long)]
+    pub secrets: bool,
     /// What the forks may reach, if not the same as the workspace.
     #[command(flatten)]
     pub network: Box<NetworkFlags>,

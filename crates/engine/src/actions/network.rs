@@ -15,9 +15,15 @@ impl Perform for PortForward {
 
     async fn perform(self, context: &Context) -> Result<PortForwarded, Failure> {
         let workspace = context.workspace()?;
-        let host_port = context.engine.forward(workspace, context.other(), self.guest_port, self.host_port).await?;
+        let host_port =
+            context.engine.forward(workspace, context.other(), self.guest_port, self.host_port).await?;
         let to = context.other().map(|other| other.id.to_string());
-        Ok(PortForwarded { workspace_id: workspace.id.to_string(), guest_port: self.guest_port, host_port, to })
+        Ok(PortForwarded {
+            workspace_id: workspace.id.to_string(),
+            guest_port: self.guest_port,
+            host_port,
+            to,
+        })
     }
 
     fn changed(outcome: &PortForwarded) -> Option<String> {

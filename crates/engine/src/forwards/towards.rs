@@ -30,13 +30,14 @@ pub(super) fn require_reachable(from: &Workspace, to: &Workspace, port: u16) -> 
     let remedy = match &verdict.rule {
         Rule::InterVmOff => {
             let closed = [from, to].into_iter().filter(|one| !one.network.rules.allow_inter_vm);
-            let calls = closed
-                .map(|one| call(&json!({ "workspace_id": one.name.as_str(), "allow_inter_vm": true })));
+            let calls =
+                closed.map(|one| call(&json!({ "workspace_id": one.name.as_str(), "allow_inter_vm": true })));
             calls.collect::<Vec<_>>().join(" and ") + " would allow it"
         }
         Rule::NoSharedGroup => {
             let groups = &from.network.rules.groups;
-            call(&json!({ "workspace_id": to_name, "groups": groups })) + " would put both into the same groups"
+            call(&json!({ "workspace_id": to_name, "groups": groups }))
+                + " would put both into the same groups"
         }
         Rule::PortNotAllowed => {
             let ports = to.network.rules.allowed_ports.iter().flatten().copied();

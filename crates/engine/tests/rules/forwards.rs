@@ -179,7 +179,11 @@ async fn a_forward_leads_on_to_another_workspace() {
     assert_eq!(heard(port, b"hello").await, b"hello");
     let expected = json!([{ "host_port": port, "guest_port": GUEST, "to": two.to_string() }]);
     assert_eq!(listed(&world, "one").await, expected);
-    assert_eq!(world.ok(&user(), "port_forward_add", towards()).await, made, "the same forward is there once");
+    assert_eq!(
+        world.ok(&user(), "port_forward_add", towards()).await,
+        made,
+        "the same forward is there once"
+    );
     assert_ne!(forward(&world, "one").await, port, "its own port is another one");
 
     world.engine.shut_down(agentiso_engine::Shutdown::LeaveMachines).await;
@@ -210,8 +214,16 @@ async fn what_the_rules_forbid_is_not_forwarded_and_the_refusal_names_the_call_t
         world.ok(&user(), "network_policy", arguments).await;
     };
     for (name, change, remedy) in [
-        ("one", json!({ "allow_inter_vm": false }), r#"{"allow_inter_vm":true,"workspace_id":"one"} would allow it"#),
-        ("two", json!({ "allow_inter_vm": false }), r#"{"allow_inter_vm":true,"workspace_id":"two"} would allow it"#),
+        (
+            "one",
+            json!({ "allow_inter_vm": false }),
+            r#"{"allow_inter_vm":true,"workspace_id":"one"} would allow it"#,
+        ),
+        (
+            "two",
+            json!({ "allow_inter_vm": false }),
+            r#"{"allow_inter_vm":true,"workspace_id":"two"} would allow it"#,
+        ),
         ("one", json!({ "groups": ["blue"] }), r#"{"groups":["blue"],"workspace_id":"two"}"#),
         ("one", json!({ "deny_cidrs": ["10.99.0.0/16"] }), "do not contain 10.99.0.0/16"),
         ("two", json!({ "allowed_ports": [80] }), r#"{"allowed_ports":[80,7000],"workspace_id":"two"}"#),

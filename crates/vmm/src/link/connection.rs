@@ -33,10 +33,7 @@ impl Guest {
         self.connection(&Request::ConnectTo { address: address.octets(), port }).await
     }
 
-    async fn connection(
-        &self,
-        request: &Request,
-    ) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
+    async fn connection(&self, request: &Request) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
         let place = self.connection_place().await?;
         let mut exchange = self.start(request, CONNECTION).await?;
         match exchange.next().await? {

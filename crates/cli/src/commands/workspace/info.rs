@@ -53,12 +53,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         ("labels", (!brief.labels.is_empty()).then(|| labels_in_words(&brief.labels))),
         ("variables", joined(details.env_names.iter().cloned())),
         ("snapshots", joined(details.snapshots.iter().map(|snapshot| snapshot.name.clone()))),
-        (
-            "ports",
-            joined(
-                details.port_forwards.iter().map(Forward::in_words),
-            ),
-        ),
+        ("ports", joined(details.port_forwards.iter().map(Forward::in_words))),
     ];
     for (name, text) in optional {
         if let Some(text) = text {
