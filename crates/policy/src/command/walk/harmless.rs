@@ -13,6 +13,7 @@ pub(super) enum Language {
     Perl,
     Ruby,
     Php,
+    Lua,
 }
 
 impl Language {
@@ -25,6 +26,7 @@ impl Language {
             "perl" => Self::Perl,
             "ruby" => Self::Ruby,
             "php" => Self::Php,
+            "lua" | "luajit" | "texlua" => Self::Lua,
             _ => return None,
         })
     }
@@ -50,7 +52,10 @@ const PYTHON: &str = "import from as for in if else elif and or not is None True
     numpy pandas torch django flask scipy sklearn matplotlib tensorflow yaml toml pytest sqlalchemy fastapi pydantic \
     transformers jax cv2 PIL attr attrs click rich jinja2 np pd plt cuda is_available device_count safe_load \
     pprint fromkeys intersection union difference choice randint seed shuffle sample uniform product permutations \
-    combinations chain reduce Exception ValueError KeyError IndexError TypeError e";
+    combinations chain reduce os getcwd listdir walk scandir exists isfile isdir getsize getmtime abspath basename splitext \
+    cpu_count getenv environ getpid sep linesep pathlib Path rglob glob iterdir is_file is_dir stat st_size st_mtime \
+    suffix stem name read_text read_bytes exit maxsplit title casefold swapcase capitalize hexversion byteorder \
+    traceback inspect getsource signature typing os_release prefix base_prefix Exception ValueError KeyError IndexError TypeError e";
 
 const NODE: &str = "const let var for of in if else return function typeof new null true false undefined while \
     console log error warn info table JSON parse stringify Object keys values entries assign Array isArray from \
@@ -65,7 +70,8 @@ const NODE: &str = "const let var for of in if else return function typeof new n
     m n o p r s t v x y key value item line lines data pkg result config count total acc cur obj arr str num";
 
 const PERL: &str = "print printf say if unless else elsif while for foreach my and or not eq ne lt gt le ge cmp x \
-    split join push pop shift unshift keys values sort reverse map grep scalar length substr index rindex sprintf uc \
+    split join push pop shift unshift keys values sort reverse map grep scalar floor ceil fmod strftime sum sum0 max \
+    min first uniq shuffle Dumper decode_json encode_json encode_base64 decode_base64 md5_hex sha1_hex sha256_hex scalar length substr index rindex sprintf uc \
     lc ucfirst lcfirst chomp chop defined exists delete last next BEGIN END int abs sqrt hex oct ord chr local STDERR \
     STDOUT STDIN each undef pos n t";
 
@@ -78,6 +84,17 @@ const PHP: &str = "echo print print_r var_dump var_export PHP_VERSION PHP_OS PHP
     strtolower ucfirst str_repeat str_replace implode explode count sizeof array_sum array_keys array_values array_map \
     json_encode json_decode range max min abs round floor ceil sqrt pow date time microtime if else foreach for as \
     true false null intdiv number_format sprintf printf php_sapi_name phpinfo extension_loaded";
+
+const LUA: &str = "print tostring tonumber string format rep upper lower len sub reverse byte math floor ceil sqrt pi \
+    max min abs huge type pairs ipairs for in do end if then else elseif while local and or not nil true false _VERSION \
+    os date time clock table concat insert sort io write";
+
+/// Modules of Perl that change nothing when they are loaded.
+pub(super) const PERL_MODULES: &[&str] = &[
+    "strict", "warnings", "utf8", "feature", "POSIX", "List::Util", "Scalar::Util", "Data::Dumper", "JSON::PP", "JSON",
+    "MIME::Base64", "Time::HiRes", "Time::Local", "Time::Piece", "Digest::MD5", "Digest::SHA", "Encode", "Math::BigInt",
+    "Text::Wrap", "Config",
+];
 
 /// Whether a program only computes and prints. Files that it opens are named by its literals.
 pub(super) fn only_prints(language: Language, code: &str) -> bool {
@@ -108,7 +125,7 @@ fn without_literals(language: Language, code: &str) -> Option<String> {
                 let is_formatted = language == Language::Python && bare.ends_with(['f', 'F']);
                 let has_code = match language {
                     Language::Python => is_formatted && inner.contains('{'),
-                    Language::Node => false,
+                    Language::Node | Language::Lua => false,
                     Language::Ruby => letter == '"' && inner.contains("#{"),
                     Language::Perl | Language::Php => {
                         letter == '"' && ["@{", "${", "{$"].iter().any(|mark| inner.contains(mark))
@@ -204,7 +221,7 @@ fn is_regex(language: Language, bare: &str) -> bool {
     let is_operand = before.ends_with(|letter: char| letter.is_alphanumeric() || ")]\"_".contains(letter));
     let word = before.rsplit(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
     match language {
-        Language::Python | Language::Php => false,
+        Language::Python | Language::Php | Language::Lua => false,
         _ => {
             !is_operand
                 || matches!(
@@ -223,6 +240,7 @@ fn names_are_known(language: Language, bare: &str) -> bool {
         Language::Perl => PERL,
         Language::Ruby => RUBY,
         Language::Php => PHP,
+        Language::Lua => LUA,
     };
     // A call of an element or of a result, decorators, pipes and other languages' ways to run a command.
     // What a function of a module for files or processes begins with, and ways to reach every other name.
@@ -262,12 +280,17 @@ fn names_are_known(language: Language, bare: &str) -> bool {
         "global",
         "__",
     ];
+    // `str.replace` computes, and those of modules for files rename.
+    let renames = ["os", "pathlib", "Path", "shutil"].iter().any(|name| {
+        bare.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|word| word == *name)
+    });
     let odd: &[&str] = match language {
         Language::Python => &["](", ")(", "@", "!"],
         Language::Node => &["](", ")(", "[\"]", "=>("],
         Language::Perl => &["|", ">\"", "->", "<<"],
         Language::Ruby => &["%x", "&", "<<", "|\"", "->", "::"],
         Language::Php => &["](", ")(", "->", "::", "<?"],
+        Language::Lua => &["](", ")(", "[["],
     };
     if odd.iter().any(|mark| bare.contains(mark) && !(*mark == "|" && bare.contains("||"))) {
         return false;
@@ -292,9 +315,10 @@ fn names_are_known(language: Language, bare: &str) -> bool {
         let is_variable = match language {
             Language::Perl | Language::Php => before.ends_with(['$', '@', '%', '#']),
             Language::Ruby => before.ends_with('$'),
-            Language::Python | Language::Node => false,
+            Language::Python | Language::Node | Language::Lua => false,
         };
-        let is_known = names.split_ascii_whitespace().any(|name| name == word);
+        let is_known = names.split_ascii_whitespace().any(|name| name == word)
+            || language == Language::Python && word == "replace" && before.ends_with('.') && !renames;
         if is_variable {
             if behind.starts_with('(') || word.contains("ENV") || word.contains("INC") {
                 return false;

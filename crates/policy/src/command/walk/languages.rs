@@ -5,7 +5,7 @@ use super::super::shell::Excess;
 use super::super::tools::{Kind, find};
 use super::call::Call;
 use super::code::literals;
-use super::harmless::{Language, only_prints};
+use super::harmless::{Language, PERL_MODULES, only_prints};
 use super::judged::Judged;
 use super::simple::hidden_code;
 use super::state::{Arg, Input, Walk};
@@ -81,7 +81,8 @@ impl Walk<'_> {
         let opens = |text: &str| text.starts_with(['>', '|']) || text.ends_with('|');
         let is_harmless = only_prints(language, code)
             && !(language == Language::Perl
-                && call.args.iter().any(|arg| opens(&arg.text) || arg.text.starts_with("-M")));
+                && call.args.iter().any(|arg| opens(&arg.text) || loads_unknown(&arg.text)))
+            && !(language == Language::Lua && call.args.iter().any(|arg| arg.text.starts_with("-l")));
         if !is_harmless {
             return false;
         }
@@ -167,4 +168,13 @@ impl Walk<'_> {
         self.script_arguments(call, rest, judged);
         Ok(())
     }
+}
+
+/// Whether a flag of Perl loads a module that may do anything.
+fn loads_unknown(flag: &str) -> bool {
+    let Some(module) = flag.strip_prefix("-M").or_else(|| flag.strip_prefix("-m")) else {
+        return flag.starts_with("-I");
+    };
+    let name = module.split('=').next().unwrap_or_default();
+    !PERL_MODULES.contains(&name) || module.contains([';', '(', '{'])
 }
