@@ -5,8 +5,9 @@ use super::super::shell::Excess;
 use super::super::tools::{Kind, find};
 use super::call::Call;
 use super::code::literals;
-use super::harmless::{Language, PERL_MODULES, only_prints};
+use super::harmless::{Language, only_prints};
 use super::judged::Judged;
+use super::names::PERL_MODULES;
 use super::simple::hidden_code;
 use super::state::{Arg, Input, Walk};
 
@@ -136,8 +137,8 @@ impl Walk<'_> {
     ) -> Result<(), Excess> {
         let args: Vec<Arg> = rest.iter().map(|index| call.args[*index].clone()).collect();
         let effect = match module {
-            "json.tool" | "this" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast" | "calendar"
-            | "sysconfig" => {
+            "json.tool" | "this" | "site" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast"
+            | "calendar" | "sysconfig" => {
                 let count = args.iter().filter(|arg| !arg.text.starts_with('-')).count();
                 if module == "json.tool" && count > 1 { Categories::MUTATING } else { Categories::READ_ONLY }
             }
