@@ -7,6 +7,7 @@ use super::call::Call;
 use super::code::literals;
 use super::harmless::{Language, only_prints};
 use super::judged::Judged;
+use super::names::PERL_MODULES;
 use super::simple::hidden_code;
 use super::state::{Arg, Input, Walk};
 
@@ -81,7 +82,8 @@ impl Walk<'_> {
         let opens = |text: &str| text.starts_with(['>', '|']) || text.ends_with('|');
         let is_harmless = only_prints(language, code)
             && !(language == Language::Perl
-                && call.args.iter().any(|arg| opens(&arg.text) || arg.text.starts_with("-M")));
+                && call.args.iter().any(|arg| opens(&arg.text) || loads_unknown(&arg.text)))
+            && !(language == Language::Lua && call.args.iter().any(|arg| arg.text.starts_with("-l")));
         if !is_harmless {
             return false;
         }
@@ -135,8 +137,8 @@ impl Walk<'_> {
     ) -> Result<(), Excess> {
         let args: Vec<Arg> = rest.iter().map(|index| call.args[*index].clone()).collect();
         let effect = match module {
-            "json.tool" | "this" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast" | "calendar"
-            | "sysconfig" => {
+            "json.tool" | "this" | "site" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast"
+            | "calendar" | "sysconfig" => {
                 let count = args.iter().filter(|arg| !arg.text.starts_with('-')).count();
                 if module == "json.tool" && count > 1 { Categories::MUTATING } else { Categories::READ_ONLY }
             }
@@ -167,4 +169,13 @@ impl Walk<'_> {
         self.script_arguments(call, rest, judged);
         Ok(())
     }
+}
+
+/// Whether a flag of Perl loads a module that may do anything.
+fn loads_unknown(flag: &str) -> bool {
+    let Some(module) = flag.strip_prefix("-M").or_else(|| flag.strip_prefix("-m")) else {
+        return flag.starts_with("-I");
+    };
+    let name = module.split('=').next().unwrap_or_default();
+    !PERL_MODULES.contains(&name) || module.contains([';', '(', '{'])
 }
