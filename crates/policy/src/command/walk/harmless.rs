@@ -339,6 +339,10 @@ fn is_harmless_use(word: &str, before: &str, behind: &str) -> bool {
 
 /// Whether a name is one of several that are assigned at once: `a, b = …`, `for k, v in …`.
 fn is_unpacked(before: &str, behind: &str) -> bool {
+    const LONGEST: usize = 200;
+    if !before.ends_with(',') && !behind.starts_with(',') {
+        return false;
+    }
     let is_list = |text: &str| {
         text.chars().all(|letter| {
             letter.is_alphanumeric() || letter == '_' || letter == ',' || letter.is_whitespace()
@@ -348,6 +352,9 @@ fn is_unpacked(before: &str, behind: &str) -> bool {
     let target = target.rsplit("for ").next().unwrap_or_default();
     let Some(end) = behind.find(" in ").into_iter().chain(behind.find('=')).min() else { return false };
     let rest = &behind[..end];
+    if target.len() + rest.len() > LONGEST {
+        return false;
+    }
     (target.contains(',') || rest.contains(','))
         && is_list(target)
         && is_list(rest)

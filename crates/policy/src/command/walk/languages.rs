@@ -11,6 +11,9 @@ use super::names::PERL_MODULES;
 use super::simple::hidden_code;
 use super::state::{Arg, Input, Walk};
 
+/// How much code in other languages is read in one line.
+const MAX_PROGRAMS: usize = 8 * 1024;
+
 impl Walk<'_> {
     pub(super) fn interpreter(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
         let options = call.options_first();
@@ -78,6 +81,11 @@ impl Walk<'_> {
     /// Whether a program only computes and prints; the files that it names are judged.
     fn harmless_code(&mut self, call: &Call<'_>, code: &str, judged: &mut Judged) -> bool {
         let Some(language) = Language::of(call.name) else { return false };
+        // Many long programs in one line would take long.
+        self.programs_read = self.programs_read.saturating_add(code.len());
+        if self.programs_read > MAX_PROGRAMS {
+            return false;
+        }
         // Perl opens arguments such as `command|` as commands.
         let opens = |text: &str| text.starts_with(['>', '|']) || text.ends_with('|');
         let is_harmless = only_prints(language, code)
