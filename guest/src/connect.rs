@@ -1,8 +1,9 @@
-//! TCP connections to servers in the guest. One worker forwards the bytes of a connection in both directions. The two
+//! TCP connections to servers in the guest, and over its network to others. One worker forwards the bytes of a connection in both directions. The two
 //! directions are closed independently; a broken connection is reset, so that no peer takes it for a clean end.
 
 use std::{
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4},
     os::fd::OwnedFd,
     sync::Arc,
     time::Duration,
@@ -29,22 +30,56 @@ use crate::{
 /// write. Kept small because there may be hundreds of connections.
 const PIECE: usize = 32 * 1024 - OVERHEAD;
 
-/// Connects to a loopback port of the guest and forwards bytes until both directions are closed.
+/// What to connect to.
+#[derive(Clone, Copy)]
+pub(crate) enum Server {
+    /// A port on the loopback addresses of the guest.
+    Own(u16),
+    /// A port of another machine.
+    Neighbour(SocketAddrV4),
+}
+
+impl Server {
+    fn port(self) -> u16 {
+        match self {
+            Self::Own(port) => port,
+            Self::Neighbour(address) => address.port(),
+        }
+    }
+
+    fn addresses(self) -> Vec<SocketAddr> {
+        match self {
+            Self::Own(port) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
+            Self::Neighbour(address) => vec![address.into()],
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(port) => write!(out, "port {port}"),
+            Self::Neighbour(address) => write!(out, "{address}"),
+        }
+    }
+}
+
+/// Connects to a server and forwards bytes until both directions are closed.
 pub(crate) fn connect(
     agent: &Agent,
     stream: &Arc<Stream>,
-    port: u16,
+    server: Server,
     scratch: &mut Scratch,
 ) -> Outcome<Response> {
     hold::refuse_if_held(agent)?;
-    if port == 0 {
+    if server.port() == 0 {
         return Err(invalid("nothing can listen on port 0"));
     }
     let bell = Arc::new(Bell::new()?);
     stream.wake_through(Some(Arc::clone(&bell) as Arc<dyn Wakeable>));
-    let result = dial(stream, port, &bell).and_then(|socket| {
+    let result = dial(stream, server, &bell).and_then(|socket| {
         stream.respond(&Response::Connected)?;
-        let mut carrier = Carrier::new(stream, &bell, &socket, port);
+        let mut carrier = Carrier::new(stream, &bell, &socket, server);
         let carried = carrier.carry(scratch);
         if carried.is_err() {
             // Reset the connection: the server must not take a lost stream for a clean end.
@@ -56,11 +91,10 @@ pub(crate) fn connect(
     result
 }
 
-/// Tries the loopback addresses in turn.
-fn dial(stream: &Stream, port: u16, bell: &Bell) -> Outcome<OwnedFd> {
-    let addresses = [(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()];
+/// Tries the addresses of a server in turn.
+fn dial(stream: &Stream, server: Server, bell: &Bell) -> Outcome<OwnedFd> {
     let mut failure = None;
-    for address in addresses {
+    for address in server.addresses() {
         match dial_address(stream, address, bell)? {
             Ok(socket) => return Ok(socket),
             // The guest may not have IPv6, so report the first failure.
@@ -71,9 +105,9 @@ fn dial(stream: &Stream, port: u16, bell: &Bell) -> Outcome<OwnedFd> {
         Some(Errno::CONNREFUSED) | None => GuestError {
             kind: ErrorKind::NotFound,
             errno: Some(Errno::CONNREFUSED.raw_os_error()),
-            message: format!("nothing listens on port {port}: {}", Errno::CONNREFUSED),
+            message: format!("nothing listens on {server}: {}", Errno::CONNREFUSED),
         },
-        Some(errno) => refused(format!("connecting to port {port}"), errno),
+        Some(errno) => refused(format!("connecting to {server}"), errno),
     })
 }
 
@@ -120,7 +154,7 @@ struct Carrier<'a> {
     stream: &'a Stream,
     bell: &'a Bell,
     socket: &'a OwnedFd,
-    port: u16,
+    server: Server,
     /// Data from the host that the server has not accepted yet.
     held: Vec<u8>,
     written: usize,
@@ -140,9 +174,9 @@ enum Inward {
 }
 
 impl<'a> Carrier<'a> {
-    fn new(stream: &'a Stream, bell: &'a Bell, socket: &'a OwnedFd, port: u16) -> Self {
+    fn new(stream: &'a Stream, bell: &'a Bell, socket: &'a OwnedFd, server: Server) -> Self {
         let (held, inward) = (Vec::new(), Inward::Open);
-        Self { stream, bell, socket, port, held, written: 0, inward, outward_over: false }
+        Self { stream, bell, socket, server, held, written: 0, inward, outward_over: false }
     }
 
     fn carry(&mut self, scratch: &mut Scratch) -> Outcome<Response> {
@@ -237,7 +271,7 @@ impl<'a> Carrier<'a> {
     }
 
     fn broken(&self, errno: Errno) -> GuestError {
-        refused(format!("the connection to port {} broke", self.port), errno)
+        refused(format!("the connection to {} broke", self.server), errno)
     }
 }
 

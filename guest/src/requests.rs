@@ -2,6 +2,7 @@
 //!
 //! A stream id is freed before its final response is sent, because the host may reuse it immediately.
 
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use agentiso_proto::{GuestError, Request, Response};
@@ -9,7 +10,7 @@ use agentiso_proto::{GuestError, Request, Response};
 use crate::{
     agent::Agent,
     card,
-    connect::connect,
+    connect::{Server, connect},
     error::{Outcome, cancelled, invalid},
     exec, files, filesystem,
     find::find,
@@ -119,6 +120,9 @@ fn answer(
         Request::Find(request) => find(stream, request),
         Request::Grep(request) => grep(stream, request, scratch),
         Request::SetCard { card } => card::set(agent, card.as_ref()),
-        Request::Connect { port } => connect(agent, stream, *port, scratch),
+        Request::Connect { port } => connect(agent, stream, Server::Own(*port), scratch),
+        Request::ConnectTo { address, port } => {
+            connect(agent, stream, Server::Neighbour(SocketAddrV4::new((*address).into(), *port)), scratch)
+        }
     }
 }

@@ -49,6 +49,11 @@ impl Context {
         workspace.ok_or_else(|| Failure::new(Code::Internal, "an action without a workspace"))
     }
 
+    /// The other workspace that the action refers to, if its caller named one.
+    pub(crate) fn other(&self) -> Option<&Workspace> {
+        self.subjects.other.as_ref()
+    }
+
     /// The snapshot the action works on.
     pub(crate) fn snapshot(&self) -> Result<&Snapshot, Failure> {
         self.snapshot_if_any().ok_or_else(|| Failure::new(Code::Internal, "an action without a snapshot"))

@@ -38,6 +38,8 @@ pub(crate) struct Subjects {
     pub snapshot: Option<Snapshot>,
     /// Points of workspaces, in the order in which the action names them.
     pub points: Vec<Point>,
+    /// The other workspace that the action refers to.
+    pub other: Option<Workspace>,
     /// The workspace the caller wants to own. Whether it may is decided when it is taken over.
     pub claimed: Option<Workspace>,
     /// The workspace whose timeline is read.
@@ -106,7 +108,7 @@ impl Engine {
         reference: Subject<'a>,
     ) -> Result<Option<Found<'a>>, Failure> {
         let (name, usage) = match reference {
-            Subject::Workspace(name) | Subject::Past(name) => (name, Use::Work),
+            Subject::Workspace(name) | Subject::Other(name) | Subject::Past(name) => (name, Use::Work),
             Subject::Removed(name) => (name, Use::Remove),
             Subject::Claimed(name) => (name, Use::Claim),
             Subject::Point(text) => match text.split_once(':') {
@@ -182,6 +184,10 @@ impl Engine {
                     NOW => Point::Now(workspace),
                     name => Point::Snapshot(self.records.find_snapshot(workspace, name).await?.id),
                 });
+            }
+            Subject::Other(_) => {
+                subjects.used.extend(other.as_ref().map(|workspace| workspace.id));
+                subjects.other = other;
             }
             Subject::Claimed(_) => subjects.claimed = other,
             Subject::Past(name) => {

@@ -3,10 +3,12 @@
 //! A forward is a listener on 127.0.0.1 and, for each connection, a stream through the guest link: it needs no network
 //! in the workspace. It belongs to the workspace, not to its machine: while no machine runs, connections are closed at
 //! once. Its record and its listener are changed together, by actions that hold the workspace's lock. A listener that
-//! could not be opened after a restart of the daemon is opened when the forward is requested again.
+//! could not be opened after a restart of the daemon is opened when the forward is requested again. A forward may also
+//! lead to a port of another workspace, over the network of its own (`towards`).
 
 mod carry;
 mod limits;
+mod towards;
 
 use std::collections::HashMap;
 use std::io;
@@ -14,8 +16,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use agentiso_core::action;
 use agentiso_core::ports::link::{ConnectionReader, ConnectionWriter, Link, LinkError};
-use agentiso_core::ports::records::Forward;
+use agentiso_core::ports::records::{Forward, Workspace};
 use agentiso_core::{Code, Failure, WorkspaceId};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -24,6 +27,7 @@ use tokio::time::timeout;
 
 use self::carry::{carry, gone, prepare};
 use self::limits::{ConnectionLimits, ForwardLimit, LogLimit};
+use self::towards::require_reachable;
 use crate::Engine;
 use crate::live_state::locked;
 use crate::retry::while_held;
@@ -52,6 +56,7 @@ pub(crate) struct Forwards {
 
 struct Listening {
     workspace: WorkspaceId,
+    to: Option<WorkspaceId>,
     task: JoinHandle<()>,
 }
 
@@ -74,10 +79,10 @@ impl Forwards {
         Self { own_ports, open: Mutex::default(), places: ConnectionLimits::new() }
     }
 
-    /// Ends the forwards of a workspace that is gone.
+    /// Ends the forwards of a workspace that is gone, and those that lead to it.
     pub async fn close(&self, id: WorkspaceId) {
         let theirs: Vec<Listening> = locked(&self.open)
-            .extract_if(|_, listening| listening.workspace == id)
+            .extract_if(|_, listening| listening.workspace == id || listening.to == Some(id))
             .map(|(_, listening)| listening)
             .collect();
         for listening in theirs {
@@ -92,25 +97,33 @@ impl Forwards {
 }
 
 impl Engine {
-    /// Forwards a port of the workspace from `host_port`, or from a free port if that is absent. A forward that exists
-    /// is returned as it is.
+    /// Forwards a port of the workspace, or of another one, from `host_port`, or from a free port if that is absent. A
+    /// forward that exists is returned as it is.
     pub(crate) async fn forward(
         self: &Arc<Self>,
-        id: WorkspaceId,
+        workspace: &Workspace,
+        other: Option<&Workspace>,
         guest_port: u16,
         host_port: Option<u16>,
     ) -> Result<u16, Failure> {
         if guest_port == 0 {
             return Err(Failure::new(Code::InvalidArgument, "guest_port must be 1 to 65535"));
         }
+        if let Some(other) = other {
+            require_reachable(workspace, other, guest_port)?;
+        }
+        let (id, to) = (workspace.id, other.map(|other| other.id));
         let existing = self.records.forwards_of(id).await?;
         let same = |forward: &&Forward| {
-            forward.guest_port == guest_port && host_port.is_none_or(|port| port == forward.host_port)
+            forward.guest_port == guest_port
+                && forward.to == to
+                && host_port.is_none_or(|port| port == forward.host_port)
         };
-        if let Some(&Forward { host_port, .. }) = existing.iter().find(same) {
+        if let Some(forward) = existing.iter().find(same) {
+            let host_port = forward.host_port;
             if !self.open_ports(id).contains(&host_port) {
                 let listener = self.listen(Some(host_port))?;
-                self.serve(id, guest_port, host_port, listener);
+                self.serve(forward, listener);
             }
             return Ok(host_port);
         }
@@ -120,9 +133,14 @@ impl Engine {
         room_for_another(existing.len(), locked(&self.forwards.open).len())?;
         let listener = self.listen(host_port)?;
         let host_port = listener.local_addr().map_err(|error| unusable(host_port, &error))?.port();
-        let forward = Forward { workspace: id, guest_port, host_port, created: Timestamp::now() };
+        let forward = Forward { workspace: id, to, guest_port, host_port, created: Timestamp::now() };
         self.records.insert_forward(&forward).await?;
-        self.serve(id, guest_port, host_port, listener);
+        self.serve(&forward, listener);
+        // Only the first workspace is locked: the other may have been removed before the listener was known.
+        if to.is_some() && !self.records.forwards_of(id).await?.contains(&forward) {
+            self.end_listener(host_port).await;
+            return Err(Failure::new(Code::WorkspaceNotFound, "the other workspace has just been removed"));
+        }
         Ok(host_port)
     }
 
@@ -141,12 +159,30 @@ impl Engine {
         let ports: Vec<u16> = ended.iter().map(|forward| forward.host_port).collect();
         self.records.remove_forwards(id, &ports).await?;
         for forward in &ended {
-            let listening = locked(&self.forwards.open).remove(&forward.host_port);
-            if let Some(listening) = listening {
-                listening.end().await;
-            }
+            self.end_listener(forward.host_port).await;
         }
         Ok(!ended.is_empty())
+    }
+
+    async fn end_listener(&self, host_port: u16) {
+        let listening = locked(&self.forwards.open).remove(&host_port);
+        if let Some(listening) = listening {
+            listening.end().await;
+        }
+    }
+
+    /// The forwards of a workspace whose ports are listened on.
+    pub(crate) async fn shown_forwards(&self, id: WorkspaceId) -> Result<Vec<action::Forward>, Failure> {
+        let known = self.records.forwards_of(id).await?;
+        let open = self.open_ports(id);
+        let shown = known.into_iter().filter(|one| open.contains(&one.host_port));
+        Ok(shown
+            .map(|one| action::Forward {
+                host_port: one.host_port,
+                guest_port: one.guest_port,
+                to: one.to.map(|to| to.to_string()),
+            })
+            .collect())
     }
 
     /// Opens the forwards of a workspace after a restart of the daemon. A port that another program has taken
@@ -159,10 +195,12 @@ impl Engine {
                 return;
             }
         };
-        for Forward { guest_port, host_port, .. } in known {
-            match self.listen(Some(host_port)) {
-                Ok(listener) => self.serve(id, guest_port, host_port, listener),
-                Err(failure) => tracing::warn!(%failure, host_port, "could not open a port forward again"),
+        for forward in known {
+            match self.listen(Some(forward.host_port)) {
+                Ok(listener) => self.serve(&forward, listener),
+                Err(failure) => {
+                    tracing::warn!(%failure, host_port = forward.host_port, "could not open a port forward again")
+                }
             }
         }
     }
@@ -190,27 +228,38 @@ impl Engine {
         bind().map_err(|error| unusable(port, &error))
     }
 
-    fn serve(self: &Arc<Self>, id: WorkspaceId, guest_port: u16, host_port: u16, listener: TcpListener) {
+    fn serve(self: &Arc<Self>, forward: &Forward, listener: TcpListener) {
+        let Forward { workspace: id, to, guest_port, host_port, .. } = *forward;
         let engine = Arc::downgrade(self);
         let limit = self.forwards.places.limit(id);
         let task = tokio::spawn(accept(listener, limit, move |client| {
             let engine = engine.upgrade();
             async move {
                 let Some(engine) = engine else { return };
-                if let Err(failure) = engine.carry_to(id, guest_port, client).await {
+                if let Err(failure) = engine.carry_to(id, to, guest_port, client).await {
                     tracing::debug!(%failure, guest_port, "a forwarded connection failed");
                 }
             }
         }));
-        locked(&self.forwards.open).insert(host_port, Listening { workspace: id, task });
+        locked(&self.forwards.open).insert(host_port, Listening { workspace: id, to, task });
     }
 
-    async fn carry_to(&self, id: WorkspaceId, port: u16, client: TcpStream) -> Result<(), Failure> {
-        let _at_work = self.live.use_workspace(id);
+    async fn carry_to(
+        &self,
+        id: WorkspaceId,
+        to: Option<WorkspaceId>,
+        port: u16,
+        client: TcpStream,
+    ) -> Result<(), Failure> {
+        let _at_work = (self.live.use_workspace(id), to.map(|to| self.live.use_workspace(to)));
         prepare(&client);
         let way = async {
             let guest = self.guest(id).await?;
-            Ok::<_, Failure>(while_held(|| connect(guest.clone(), port)).await?)
+            let address = match to {
+                Some(to) => Some(self.address_of(to).await?),
+                None => None,
+            };
+            Ok::<_, Failure>(while_held(|| connect(guest.clone(), address, port)).await?)
         };
         let (source, sink) = tokio::select! {
             way = timeout(WAY, way) => way.map_err(|_| no_way())??,
@@ -220,7 +269,7 @@ impl Engine {
     }
 
     /// The host ports of a workspace's forwards that are listened on.
-    pub(crate) fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
+    fn open_ports(&self, id: WorkspaceId) -> Vec<u16> {
         let open = locked(&self.forwards.open);
         let theirs = open.iter().filter(|(_, one)| one.workspace == id && !one.task.is_finished());
         theirs.map(|(port, _)| *port).collect()
@@ -278,8 +327,11 @@ where
 
 type Connection = (Box<dyn ConnectionReader>, Box<dyn ConnectionWriter>);
 
-async fn connect(guest: Link, port: u16) -> Result<Connection, LinkError> {
-    guest.connect(port).await
+async fn connect(guest: Link, address: Option<Ipv4Addr>, port: u16) -> Result<Connection, LinkError> {
+    match address {
+        Some(address) => guest.connect_to(address, port).await,
+        None => guest.connect(port).await,
+    }
 }
 
 fn no_way() -> Failure {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use agentiso_core::action::{
-    ForkedFrom, Forward, Size, SnapshotBrief, SnapshotKind, State, Tier, WorkspaceBrief, WorkspaceDetails,
+    ForkedFrom, Size, SnapshotBrief, SnapshotKind, State, Tier, WorkspaceBrief, WorkspaceDetails,
 };
 use agentiso_core::ports::host::WorkspaceView;
 use agentiso_core::ports::records::{NextSize, Settings, Snapshot, Workspace};
@@ -61,8 +61,7 @@ impl Engine {
         let view = self.host.info(workspace.id).await?;
         let settings = self.records.settings(workspace.id).await?;
         let snapshots = self.records.snapshots(workspace.id).await?;
-        let forwards = self.records.forwards_of(workspace.id).await?;
-        let open_ports = self.open_ports(workspace.id);
+        let port_forwards = self.shown_forwards(workspace.id).await?;
         let env_names = self.env_of(workspace.id, None).await?.names();
         let shell = self.shell_of(workspace, view.state == State::Running).await;
         let disk_used_bytes = self.host.disk_used_bytes(workspace.id).await?;
@@ -77,11 +76,7 @@ impl Engine {
             from_pool: view.from_pool,
             forked_from: if self.hides_source(&view, caller).await? { None } else { forked_from(&view) },
             network: view.network.rules.clone(),
-            port_forwards: forwards
-                .iter()
-                .filter(|one| open_ports.contains(&one.host_port))
-                .map(|one| Forward { host_port: one.host_port, guest_port: one.guest_port })
-                .collect(),
+            port_forwards,
             snapshots: snapshots
                 .iter()
                 .filter(visible)

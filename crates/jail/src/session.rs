@@ -54,7 +54,8 @@ impl Session {
 
     /// Whether it has ended by itself, for example because a command killed the process that watches it.
     pub fn has_ended(&self) -> bool {
-        let mut channel = [PollFd::new(self.sandbox.channel(), PollFlags::empty())];
+        let channel = self.sandbox.channel();
+        let mut channel = [PollFd::new(&channel, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_closed = |channel: &PollFd<'_>| channel.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         poll(&mut channel, Some(&now)).is_ok() && is_closed(&channel[0])

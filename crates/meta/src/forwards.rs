@@ -3,7 +3,7 @@
 use agentiso_core::WorkspaceId;
 use rusqlite::Row;
 
-use crate::stored::{Stored, get};
+use crate::stored::{Stored, get, get_if_any};
 use crate::{Forward, MetaError, Read, Tx};
 
 impl Read<'_> {
@@ -20,17 +20,18 @@ impl Read<'_> {
 }
 
 impl Tx<'_> {
-    /// Adds a forward. Its workspace must exist and its host port must be free.
+    /// Adds a forward. Its workspaces must exist and its host port must be free.
     pub fn insert_forward(&self, forward: &Forward) -> Result<(), MetaError> {
-        let Forward { workspace, guest_port, host_port, created } = forward;
+        let Forward { workspace, to, guest_port, host_port, created } = forward;
         self.workspace(*workspace)?;
+        to.map(|to| self.workspace(to)).transpose()?;
         let sql = "SELECT 1 FROM forwards WHERE host_port = ?1";
         if self.one(sql, [host_port], |row| row.get::<_, i64>(0))?.is_some() {
             return Err(MetaError::PortTaken { host_port: *host_port });
         }
         self.execute(
-            "INSERT INTO forwards (workspace, guest_port, host_port, created) VALUES (?1, ?2, ?3, ?4)",
-            (Stored(*workspace), guest_port, host_port, Stored(*created)),
+            "INSERT INTO forwards (workspace, towards, guest_port, host_port, created) VALUES (?1, ?2, ?3, ?4, ?5)",
+            (Stored(*workspace), to.map(Stored), guest_port, host_port, Stored(*created)),
         )?;
         Ok(())
     }
@@ -46,6 +47,7 @@ impl Tx<'_> {
 fn read(row: &Row<'_>) -> rusqlite::Result<Forward> {
     Ok(Forward {
         workspace: get(row, "workspace")?,
+        to: get_if_any(row, "towards")?,
         guest_port: row.get("guest_port")?,
         host_port: row.get("host_port")?,
         created: get(row, "created")?,

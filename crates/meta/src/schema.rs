@@ -11,7 +11,7 @@ use crate::MetaError;
 use crate::id_like::rename_id_like;
 
 /// The format this version writes.
-pub(crate) const FORMAT: i64 = 11;
+pub(crate) const FORMAT: i64 = 12;
 
 /// One migration per format, oldest first. A released one is never changed; new ones are added at the end.
 fn migrations() -> Migrations<'static> {
@@ -36,6 +36,8 @@ fn migrations() -> Migrations<'static> {
         M::up(include_str!("0010.sql")),
         // Only adds tables and a trigger.
         M::up(include_str!("0011.sql")),
+        // Adds a column without values.
+        M::up(include_str!("0012.sql")),
     ])
 }
 

@@ -52,6 +52,7 @@ fn main() {
         ("2 MiB of one word", "a".repeat(2 << 20)),
         ("120 KiB of commands", "ls -la;".repeat(17_000)),
         ("120 KiB of words", format!("echo {}", "word ".repeat(24_000))),
+        ("120 KiB of programs", format!("python3 -c '{}=1';", "a,".repeat(2000) + "b").repeat(29)),
         ("40,000 levels", "$(".repeat(40_000)),
     ] {
         let started = Instant::now();

@@ -12,7 +12,7 @@ pub const WELCOME_LEN: usize = 48;
 /// Oldest supported protocol version.
 pub const VERSION_MIN: u16 = 1;
 /// Newest supported protocol version.
-pub const VERSION_MAX: u16 = 6;
+pub const VERSION_MAX: u16 = 7;
 
 /// The beginning of a Hello. Its first byte is not a frame kind and occurs only once in it.
 pub(crate) const HELLO_MAGIC: [u8; 16] = *b"\xa7isoHELLO\r\n\x1a\x01\xf3\x9e\x42";

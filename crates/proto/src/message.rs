@@ -3,7 +3,8 @@
 //! Encoded with postcard: the order of fields and variants *is* the format, so both are append-only within a version,
 //! and `tests/frozen.rs` compares every message with recorded bytes. Later versions only added messages: version 2 the
 //! requests from [`Request::StartJob`] on, version 3 those from [`Request::Clock`] on, version 4 [`Control::Detach`],
-//! version 5 [`Control::ReportInput`], version 6 [`Request::SetCard`]. Everything else is unchanged since version 1.
+//! version 5 [`Control::ReportInput`], version 6 [`Request::SetCard`], version 7 [`Request::ConnectTo`]. Everything else is
+//! unchanged since version 1.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -190,6 +191,14 @@ pub enum Request {
     SetCard {
         /// The card's new configuration; without one it is taken down.
         card: Option<Card>,
+    },
+    /// Connects to a TCP port of another machine, over the network of the guest. The answers are those of
+    /// [`Self::Connect`].
+    ConnectTo {
+        /// The IPv4 address.
+        address: [u8; 4],
+        /// The port.
+        port: u16,
     },
 }
 

@@ -175,6 +175,7 @@ fn environment_messages_have_these_bytes() {
 #[test]
 fn connection_messages_have_these_bytes() {
     frozen(&Request::Connect { port: 8080 }, "1d 903f");
+    frozen(&Request::ConnectTo { address: [10, 99, 0, 3], port: 8080 }, "23 0a630003 903f");
     frozen(&Response::Connected, "0e");
 }
 

@@ -54,6 +54,29 @@ fn assert_reachable(host: &mut Host) {
 }
 
 #[test]
+fn a_server_of_another_machine_is_reached_at_its_address_alone() {
+    let mut host = Host::start();
+    // Another address of the loopback interface stands for another machine.
+    let address = [127, 0, 0, 9];
+    let listener = TcpListener::bind((Ipv4Addr::from(address), 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || count(listener.accept().unwrap().0));
+    let stream = host.open(&Request::ConnectTo { address, port });
+    host.wait_until(stream, |heard| heard.responses == [Response::Connected]);
+    host.send(stream, b"four");
+    host.send_eof(stream);
+    let heard = host.finish(stream);
+    heard.assert_done();
+    assert_eq!((heard.main.as_slice(), server.join().unwrap()), (&b"4 bytes"[..], 4));
+
+    // The listener has gone, and nothing else is tried.
+    let stream = host.open(&Request::ConnectTo { address, port });
+    assert_eq!(host.finish(stream).error(), ErrorKind::NotFound);
+    let stream = host.open(&Request::ConnectTo { address, port: 0 });
+    assert_eq!(host.finish(stream).error(), ErrorKind::Invalid);
+}
+
+#[test]
 fn the_response_arrives_after_the_request_side_is_closed() {
     let mut host = Host::start();
     let (port, server) = server(count);

@@ -1,6 +1,8 @@
 //! A machine that runs, as the host and the links into it share it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use agentiso_core::ports::link::{Exec, LinkError};
 use tokio::sync::watch;
@@ -47,6 +49,8 @@ pub(super) struct Shared {
     pub answers: Mutex<Answers>,
     /// Every command and job that was requested, in order.
     pub requested: Mutex<Vec<Exec>>,
+    /// The machines that others reach over the network.
+    pub neighbours: Mutex<HashMap<Ipv4Addr, Weak<Machine>>>,
 }
 
 /// A machine.

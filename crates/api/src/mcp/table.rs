@@ -219,7 +219,7 @@ const BATCH_FORK: Form = Form {
         ("snapshot_name", "The snapshot to fork; `golden` if absent."),
     ],
     defaults: &[("snapshot_name", "golden"), ("name_prefix", "worker")],
-    without: &["new_name"],
+    without: &["new_name", "secrets"],
     unlisted: &["network"],
     needs: &["count"],
     ..as_is("workspace_fork")
@@ -227,7 +227,8 @@ const BATCH_FORK: Form = Form {
 
 const CREATE: Form = Form { unlisted: &["cold", "no_pool", "network"], ..as_is("workspace_create") };
 
-const FORK: Form = Form { unlisted: &["network"], ..as_is("workspace_fork") };
+/// Only the operator gives forks secrets, and the operator does not use tools.
+const FORK: Form = Form { without: &["secrets"], unlisted: &["network"], ..as_is("workspace_fork") };
 
 const ADOPT_ALL: Form = Form {
     about: Some((

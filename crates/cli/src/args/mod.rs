@@ -173,7 +173,8 @@ mod tests {
             assert_eq!(start.workspace, "web");
             assert_eq!(start.words, ["make", "-j4"]);
         }
-        let Verb::Forward(ForwardVerb::Add { workspace, ports }) = parsed("agentiso forward web 80 8080")
+        let Verb::Forward(ForwardVerb::Add { workspace, ports, to: None }) =
+            parsed("agentiso forward web 80 8080")
         else {
             panic!("not a forward")
         };

@@ -308,6 +308,9 @@ pub struct Fork {
     /// Boot the fork from the snapshot's disk, without its memory
     #[arg(long, requires = "snapshot")]
     pub disk_only: bool,
+    /// Let the forks use the secrets of the workspace, with placeholders of their own
+    #[arg(long)]
+    pub secrets: bool,
     /// What the forks may reach, if not the same as the workspace.
     #[command(flatten)]
     pub network: Box<NetworkFlags>,
@@ -365,7 +368,8 @@ pub enum ForwardVerb {
         after_help = "Forwards work without a network in the workspace, and stay until they are removed.\n\n\
                         Examples:\n  \
                         agentiso forward add web 80               on a free port of the host\n  \
-                        agentiso forward add web 8080:80"
+                        agentiso forward add web 8080:80\n  \
+                        agentiso forward add web 5432 --to db     port 5432 of db, over the network of web"
     )]
     Add {
         /// The workspace
@@ -374,6 +378,9 @@ pub enum ForwardVerb {
         /// Port of the workspace, optionally preceded by the port of 127.0.0.1, at least 1024 [default: a free one]
         #[arg(value_name = "[HOST:]PORT", value_parser = ports)]
         ports: PortPair,
+        /// Another workspace whose port is meant; connections go there over the network of WS, if the rules of both allow it
+        #[arg(long, value_name = "WS", add = workspaces())]
+        to: Option<String>,
     },
     /// List the forwards of a workspace
     #[command(visible_alias = "list", after_help = "Example:\n  agentiso forward ls web")]

@@ -11,6 +11,7 @@ use clap_complete::CompleteEnv;
 use super::answer::Shown;
 use super::cli::Cli;
 use super::context::Context;
+use super::policy;
 use super::proxy::{self, ProxyVerb};
 use crate::misread::{failure_of, wants_json};
 use crate::output::Output;
@@ -53,6 +54,18 @@ pub fn proxy_in(
 ) -> Result<u8, Failure> {
     let shown = Shown { json: output.json, quiet: output.quiet };
     proxy::proxy(&Context::new(paths.clone(), vault, shown), verb)
+}
+
+/// Performs `policy explain` for another program.
+pub fn explain_in(
+    paths: &Paths,
+    vault: String,
+    flags: policy::Explain,
+    output: Output,
+) -> Result<u8, Failure> {
+    let shown = Shown { json: output.json, quiet: output.quiet };
+    let context = Context::new(paths.clone(), Some(vault), shown);
+    policy::policy(&context, policy::PolicyVerb::Explain(flags))
 }
 
 /// Reports what is wrong with the command line, or shows the requested help.

@@ -22,5 +22,6 @@ mod upkeep;
 mod vault;
 
 pub use cli::Cli;
-pub use dispatch::{main, proxy_in as proxy, refused_exec};
+pub use dispatch::{explain_in as explain, main, proxy_in as proxy, refused_exec};
+pub use policy::{Explain, WORKSPACE};
 pub use proxy::ProxyVerb;

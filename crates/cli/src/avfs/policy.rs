@@ -16,7 +16,7 @@ use super::context::Context;
 use crate::commands::show_explanation;
 
 /// Where commands see their vault.
-const WORKSPACE: &str = "/workspace";
+pub const WORKSPACE: &str = "/workspace";
 
 /// Commands of `policy`.
 #[derive(Debug, Subcommand)]

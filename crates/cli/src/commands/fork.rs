@@ -42,6 +42,7 @@ async fn request(daemon: &Daemon, flags: args::Fork) -> Result<WorkspaceFork, Fa
         name_prefix,
         all_or_nothing: flags.all_or_nothing,
         disk_only: flags.disk_only,
+        secrets: flags.secrets,
         network: flags.network.change_if_any(),
         idempotency_key: None,
     })

@@ -15,11 +15,12 @@ use crate::ui::Table;
 pub async fn forward(here: &Paths, verb: ForwardVerb, output: Output) -> Result<u8, Failure> {
     let daemon = Daemon::reach(here, output).await?;
     match verb {
-        ForwardVerb::Add { workspace: workspace_id, ports: PortPair { host, guest } } => {
-            let request = PortForward { workspace_id, guest_port: guest, host_port: host };
+        ForwardVerb::Add { workspace: workspace_id, ports: PortPair { host, guest }, to } => {
+            let to_name = to.as_ref().map(|to| format!(" of {to}")).unwrap_or_default();
+            let request = PortForward { workspace_id, guest_port: guest, host_port: host, to };
             let open = daemon.ask("Still opening the port", &request).await?;
             output.result(&open, |out| {
-                writeln!(out, "Forwarding 127.0.0.1:{} -> {}", open.host_port, open.guest_port)
+                writeln!(out, "Forwarding 127.0.0.1:{} -> {}{to_name}", open.host_port, open.guest_port)
             })?;
         }
         ForwardVerb::Rm { workspace: workspace_id, ports: PortPair { host, guest: guest_port } } => {
@@ -36,9 +37,10 @@ pub async fn forward(here: &Paths, verb: ForwardVerb, output: Output) -> Result<
                 if only.names {
                     return listed.forwards.iter().try_for_each(|one| writeln!(out, "{}", one.guest_port));
                 }
-                let mut table = Table::new(["HOST", "PORT"]).align_right(1);
+                let mut table = Table::new(["HOST", "PORT"]);
                 for one in &listed.forwards {
-                    table.row([format!("127.0.0.1:{}", one.host_port), one.guest_port.to_string()]);
+                    let of = one.to.as_ref().map(|to| format!(" of {to}")).unwrap_or_default();
+                    table.row([format!("127.0.0.1:{}", one.host_port), format!("{}{of}", one.guest_port)]);
                 }
                 table.write(out)
             })?;

@@ -38,7 +38,7 @@ fn directories_are_made_listed_and_removed() {
     let tree = place.work("tree", &["tree"]);
     assert_eq!(tree["children"][0]["children"][0]["children"][0]["name"], "a.rs");
     assert_eq!(place.avfs(&["--vault", "work", "tree", "/src"]).stdout, "src\n└── lib/\n    └── a.rs\n");
-    place.fails("invalid_argument", &["--vault", "work", "rm", "/src"]);
+    place.fails("not_a_file", &["--vault", "work", "rm", "/src"]);
     place.work("rm", &["rm", "-r", "/src"]);
     assert_eq!(place.work("pwd", &["pwd"])["path"], "/");
 }

@@ -116,7 +116,7 @@ fn a_mounted_vault_is_not_removed() {
     place.json("mount", &["mount", "work", point.to_str().unwrap()]);
     fs::write(point.join("a"), "a").unwrap();
     place.fails("vault_busy", &["vault", "rm", "work"]);
-    place.json("vault_rm", &["vault", "rm", "work", "--force"]);
+    place.json("vault_delete", &["vault", "rm", "work", "--force"]);
     // What is there can still be copied.
     place.fails("vault_not_found", &["unmount", point.to_str().unwrap()]);
     assert_eq!(fs::read_to_string(point.join("a")).unwrap(), "a");

@@ -162,7 +162,7 @@ fn a_signal_to_avfs_ends_the_command_and_still_gives_an_envelope() {
         "exec",
         "--stream",
         "--shell",
-        "echo ready; echo x > kept; sleep 100",
+        "echo x > kept; echo ready; sleep 100",
     ];
     let mut child = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());

@@ -40,7 +40,16 @@ impl Place {
 
     /// The program with these arguments and a clean environment.
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_avfs"));
+        self.program(env!("CARGO_BIN_EXE_avfs"), words)
+    }
+
+    /// The same of the other program.
+    pub fn agentiso(&self, words: &[&str]) -> Command {
+        self.program(env!("CARGO_BIN_EXE_agentiso"), words)
+    }
+
+    fn program(&self, path: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(path);
         command.args(words).env_clear().current_dir(self.cwd.path()).stdin(Stdio::null());
         command.env("AGENTISO_HOME", self.home.path()).env("HOME", "/home/caller");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -42,6 +42,23 @@ fn the_policy_of_a_vault_comes_first_and_goes_with_its_forks() {
 }
 
 #[test]
+fn the_first_program_explains_what_is_decided_in_a_vault() {
+    let place = Place::with_vault();
+    let file = place.cwd.path().join("policy.toml");
+    fs::write(&file, "[[rule]]\naction = \"deny\"\nprogram = \"make\"\n").unwrap();
+    place.work("policy_set", &["policy", "set", file.to_str().unwrap()]);
+    let explain = |vault: &str| {
+        let mut command = place.agentiso(&["policy", "explain", "--json", "--vault", vault, "--", "make"]);
+        command.output().unwrap()
+    };
+    let explained: serde_json::Value = serde_json::from_slice(&explain("work").stdout).unwrap();
+    assert_eq!(explained["decision"]["rule"], "vault:rule 1");
+    assert_eq!(explained["workspace"], "/workspace");
+    let missing = explain("absent");
+    assert_eq!(missing.status.code(), Some(1), "{}", String::from_utf8_lossy(&missing.stdout));
+}
+
+#[test]
 fn a_policy_with_mistakes_is_refused_and_stops_nothing() {
     let place = Place::with_vault();
     let file = place.cwd.path().join("policy.toml");

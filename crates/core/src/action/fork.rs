@@ -58,6 +58,10 @@ pub struct WorkspaceFork {
     /// Changes of the network rules, as for network_policy. Default: the rules of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkChange>,
+    /// Let the forks use the secrets of the source, with placeholders of their own. Only the operator may ask for this.
+    /// Default: the forks have no secrets.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secrets: bool,
     /// Idempotency key. Repeating the call with the same key within 24 hours returns the first result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<IdempotencyKey>")]
@@ -75,7 +79,7 @@ action! { WorkspaceFork -> WorkspaceForked {
     description: "Creates independent copies of a workspace: from a snapshot or, without snapshot_name, of the \
                   running machine with its memory and processes. The source keeps running. Forks start running and \
                   each uses its own memory; they get the source's size, image, variables and network rules, but not \
-                  its snapshots or port forwards.",
+                  its snapshots, port forwards or secrets.",
 }}
 
 /// The result of a fork.

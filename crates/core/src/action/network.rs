@@ -16,25 +16,31 @@ pub struct PortForward {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Port in the workspace.
+    /// Port in the workspace, or in `to`.
     #[schemars(range(min = 1))]
     pub guest_port: u16,
     /// Port on 127.0.0.1 of the host, 1024 or higher. Default: a free one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = MIN_HOST_PORT))]
     pub host_port: Option<u16>,
+    /// Another workspace whose port is meant. Connections go there over the network of `workspace_id`, if the rules of
+    /// both allow it. Default: a port of `workspace_id` itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<WorkspaceReference>")]
+    pub to: Option<String>,
 }
 action! { PortForward -> PortForwarded {
     name: "port_forward_add",
     title: "Forward a port",
-    subjects: [Workspace(workspace_id)],
+    subjects: [Workspace(workspace_id), Other(to)],
     routes: [Post "/v1/workspaces/{workspace_id}/forwards"],
     tools: [],
     effect: Changes,
     flags: [idempotent],
     description: "Makes a TCP port of a workspace reachable on 127.0.0.1 of the host; the workspace needs no \
                   network. The forward survives restarts and restores until it is removed. Without host_port, an \
-                  existing forward of the port is returned; with another host_port, a second forward is added.",
+                  existing forward of the port is returned; with another host_port, a second forward is added. With to, \
+                  connections leave the workspace over its network, towards the port of another workspace.",
 }}
 
 /// A port that is forwarded.
@@ -46,11 +52,15 @@ pub struct PortForwarded {
     pub guest_port: u16,
     /// Port on 127.0.0.1 of the host.
     pub host_port: u16,
+    /// Id of the workspace whose port it is, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 impl Outcome for PortForwarded {
     fn text(&self) -> String {
-        format!("Forwarding 127.0.0.1:{} -> {}", self.host_port, self.guest_port)
+        let to = self.to.as_ref().map(|to| format!(" of {to}")).unwrap_or_default();
+        format!("Forwarding 127.0.0.1:{} -> {}{to}", self.host_port, self.guest_port)
     }
 }
 

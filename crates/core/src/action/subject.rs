@@ -17,6 +17,8 @@ pub enum Subject<'a> {
     Point(&'a str),
     /// A workspace that the caller wants to own. The action itself decides whether it may.
     Claimed(&'a str),
+    /// Another workspace that the action refers to, beside the one it works on.
+    Other(&'a str),
     /// A workspace whose history is requested. It may have been destroyed.
     Past(&'a str),
 }

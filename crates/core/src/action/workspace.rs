@@ -51,18 +51,22 @@ pub struct WorkspaceBrief {
 }
 
 /// A port of the host that is forwarded to a workspace.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Forward {
     /// Port on 127.0.0.1 of the host.
     pub host_port: u16,
     /// Port in the workspace.
     pub guest_port: u16,
+    /// Id of the workspace whose port it is, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 impl Forward {
     /// The forward as one line of text.
     pub fn in_words(&self) -> String {
-        format!("127.0.0.1:{} -> {}", self.host_port, self.guest_port)
+        let to = self.to.as_ref().map(|to| format!(" of {to}")).unwrap_or_default();
+        format!("127.0.0.1:{} -> {}{to}", self.host_port, self.guest_port)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Port forwards and network settings.
 
 use agentiso_core::action::{
-    Forward, NetworkPolicy, NetworkPolicySet, PackageHost, PortForward, PortForwardList, PortForwardRemove,
+    NetworkPolicy, NetworkPolicySet, PackageHost, PortForward, PortForwardList, PortForwardRemove,
     PortForwardRemoved, PortForwarded, PortForwards, WorkspaceAddress, WorkspaceIp,
 };
 use agentiso_core::{Failure, NetworkState, WorkspaceId};
@@ -15,12 +15,20 @@ impl Perform for PortForward {
 
     async fn perform(self, context: &Context) -> Result<PortForwarded, Failure> {
         let workspace = context.workspace()?;
-        let host_port = context.engine.forward(workspace.id, self.guest_port, self.host_port).await?;
-        Ok(PortForwarded { workspace_id: workspace.id.to_string(), guest_port: self.guest_port, host_port })
+        let host_port =
+            context.engine.forward(workspace, context.other(), self.guest_port, self.host_port).await?;
+        let to = context.other().map(|other| other.id.to_string());
+        Ok(PortForwarded {
+            workspace_id: workspace.id.to_string(),
+            guest_port: self.guest_port,
+            host_port,
+            to,
+        })
     }
 
     fn changed(outcome: &PortForwarded) -> Option<String> {
-        Some(format!("forwarding 127.0.0.1:{} -> {}", outcome.host_port, outcome.guest_port))
+        let to = outcome.to.as_ref().map(|to| format!(" of {to}")).unwrap_or_default();
+        Some(format!("forwarding 127.0.0.1:{} -> {}{to}", outcome.host_port, outcome.guest_port))
     }
 }
 
@@ -44,11 +52,7 @@ impl Perform for PortForwardList {
 
     async fn perform(self, context: &Context) -> Result<PortForwards, Failure> {
         let id = context.workspace()?.id;
-        let known = context.engine.records.forwards_of(id).await?;
-        let open = context.engine.open_ports(id);
-        let forwards = known.iter().filter(|one| open.contains(&one.host_port));
-        let forwards = forwards.map(|one| Forward { host_port: one.host_port, guest_port: one.guest_port });
-        Ok(PortForwards { forwards: forwards.collect() })
+        Ok(PortForwards { forwards: context.engine.shown_forwards(id).await? })
     }
 }
 

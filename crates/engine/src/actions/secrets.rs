@@ -14,7 +14,7 @@ use crate::act::Context;
 use crate::{Access, Perform};
 
 impl Context {
-    fn require_operator(&self) -> Result<(), Failure> {
+    pub(super) fn require_operator(&self) -> Result<(), Failure> {
         if self.caller.is_operator() {
             return Ok(());
         }

@@ -45,7 +45,7 @@ async fn a_fork_that_fails_says_why() {
 }
 
 fn forward() -> PortForward {
-    PortForward { workspace_id: "web".to_owned(), guest_port: 80, host_port: None }
+    PortForward { workspace_id: "web".to_owned(), guest_port: 80, host_port: None, to: None }
 }
 
 async fn shown(lab: &Lab) -> (Vec<u16>, Vec<u16>) {

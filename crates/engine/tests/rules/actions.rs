@@ -52,6 +52,7 @@ fn text(subject: Subject<'_>) -> String {
         | Subject::Snapshot(text)
         | Subject::Point(text)
         | Subject::Claimed(text)
+        | Subject::Other(text)
         | Subject::Past(text) => text.to_owned(),
     }
 }

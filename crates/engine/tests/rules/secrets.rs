@@ -1,6 +1,7 @@
 //! Secrets: only the operator handles them, and their values are nowhere.
 
 use agentiso_core::Code;
+use agentiso_testing::fake::HostCall;
 use serde_json::{Value, json};
 
 use crate::world::{World, user};
@@ -70,4 +71,38 @@ async fn wrong_names_are_refused_and_forks_have_no_secrets() {
     world.ok(&user(), "secret_grant", json!({ "workspace_id": "web", "secrets": ["API_TOKEN"] })).await;
     world.ok(&user(), "workspace_fork", json!({ "workspace_id": "web", "new_name": "copy" })).await;
     assert_eq!(world.sh(&user(), "copy", "echo [$API_TOKEN]").await.trim(), "[]");
+}
+
+#[tokio::test]
+async fn forks_inherit_secrets_only_if_the_operator_asks_for_it() {
+    let world = World::new().await;
+    let agent = world.session("agent").await;
+    world.create(&agent, "web").await;
+    world.ok(&user(), "secret_set", secret()).await;
+    world.ok(&user(), "secret_grant", json!({ "workspace_id": "web", "secrets": ["API_TOKEN"] })).await;
+    let fork = |name: &str| json!({ "workspace_id": "web", "new_name": name, "secrets": true });
+    world.refused(&agent, "workspace_fork", fork("stolen"), Code::NotPermitted).await;
+    assert_eq!(world.names().await, ["web"], "nothing was made");
+
+    world.ok(&user(), "workspace_fork", fork("copy")).await;
+    assert_eq!(world.sh(&user(), "copy", "echo $API_TOKEN").await.trim(), "placeholder_of_API_TOKEN");
+    let listed = world.ok(&user(), "secret_list", json!({})).await;
+    assert_eq!(listed["secrets"][0]["workspaces"], 2);
+
+    world.create(&user(), "plain").await;
+    world.ok(&user(), "workspace_fork", json!({ "workspace_id": "plain", "secrets": true })).await;
+    let listed = world.ok(&user(), "secret_list", json!({})).await;
+    assert_eq!(listed["secrets"][0]["workspaces"], 2, "a source without secrets gives none");
+}
+
+#[tokio::test]
+async fn a_fork_that_cannot_have_the_secrets_is_not_made() {
+    let world = World::new().await;
+    world.create(&user(), "web").await;
+    world.ok(&user(), "secret_set", secret()).await;
+    world.ok(&user(), "secret_grant", json!({ "workspace_id": "web", "secrets": ["API_TOKEN"] })).await;
+    world.host.faults().fail(HostCall::GrantSecrets, Code::Io);
+    let fork = json!({ "workspace_id": "web", "new_name": "copy", "secrets": true });
+    world.refused(&user(), "workspace_fork", fork, Code::Io).await;
+    assert_eq!(world.names().await, ["web"]);
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::builders::{State, now};
 
 fn forward(workspace: WorkspaceId, guest_port: u16, host_port: u16) -> Forward {
-    Forward { workspace, guest_port, host_port, created: now() }
+    Forward { workspace, to: None, guest_port, host_port, created: now() }
 }
 
 fn insert(state: &State, forward: &Forward) -> Result<(), MetaError> {
@@ -79,4 +79,20 @@ fn removing_a_workspace_frees_its_host_ports() {
     let moved = forward(db, 80, 8080);
     insert(&state, &moved).unwrap();
     assert_eq!(state.meta.read(|state| state.forwards()).unwrap(), [moved]);
+}
+
+#[test]
+fn a_forward_towards_another_workspace_goes_with_either_of_them() {
+    let state = State::new();
+    let (web, db, cache) = (state.add("web").id, state.add("db").id, state.add("cache").id);
+    let to_db = Forward { to: Some(db), ..forward(web, 80, 8080) };
+    let to_cache = Forward { to: Some(cache), ..forward(web, 80, 8081) };
+    insert(&state, &to_db).unwrap();
+    insert(&state, &to_cache).unwrap();
+    state.meta.write(|tx| tx.remove_workspace(db)).unwrap();
+    assert_eq!(state.meta.read(|state| state.forwards()).unwrap(), [to_cache]);
+    let gone = Forward { to: Some(db), ..forward(web, 80, 8082) };
+    assert_eq!(insert(&state, &gone).unwrap_err().code(), Code::WorkspaceNotFound);
+    state.meta.write(|tx| tx.remove_workspace(web)).unwrap();
+    assert!(state.meta.read(|state| state.forwards()).unwrap().is_empty());
 }

@@ -11,7 +11,7 @@ fn quoted_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(plain) && !word.contains('=') {
         return word.to_owned();
     }
-    if word.chars().all(|c| plain(c)) && word.starts_with('-') {
+    if word.chars().all(plain) && word.starts_with('-') {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))

@@ -49,13 +49,18 @@ impl Workspaces {
             self.undertake_with_addresses("create", Some(id), intent, addresses)?;
         let network = NetworkState { rules: request.network.clone(), address: addresses.first().copied() };
         let pending = self.pending_start(dir_name, disk, StartDisk::Fresh, &with.host)?;
-        let started = self.installation.start_in(&with, &pending, request.cold, progress).await?;
         let identity = Identity { id, hostname: name.to_string() };
-        identity.give_to(&started.machine, OnWake::Start).await?;
-        if let Some(bytes) = started.disk_bytes {
-            started.machine.announce_disk_size(bytes).await?;
-        }
-        let wired = self.wire(id, &started.machine, &network).await?;
+        let ready = async {
+            let started = self.installation.start_in(&with, &pending, request.cold, progress).await?;
+            identity.give_to(&started.machine, OnWake::Start).await?;
+            if let Some(bytes) = started.disk_bytes {
+                started.machine.announce_disk_size(bytes).await?;
+            }
+            let proxy = self.configure_card(id, &started.machine, &network).await?;
+            Ok((started, proxy))
+        };
+        let ((started, proxy), attached) = self.attach_while(id, &network, ready).await?;
+        let wired = self.plug(id, &started.machine, &network.rules, proxy, attached).await?;
         let mut machine = self.lasting(&started.machine, dir_name, with.restore_key())?;
         machine.card = wired.as_ref().map(|wired| wired.card.clone());
         let workspace = Workspace {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use agentiso_core::progress::Progress;
 use agentiso_core::{Code, DiskId, Failure, NetworkState, Resources, SnapshotId, WorkspaceId, WorkspaceName};
 use agentiso_meta::{Lineage, Tx, Workspace, WorkspaceState};
+use agentiso_net::egress::ProxySetup;
 use agentiso_policy::egress::Policy;
 use agentiso_vmm::Machine;
 use jiff::Timestamp;
@@ -19,7 +20,6 @@ use super::restore::Revived;
 use super::undertaking::Undertaking;
 use super::views::view_of;
 use super::{ForkOutcome, ForkRequest, ForkSource, Forked, Workspaces};
-use crate::network::Wired;
 
 /// The most forks one call makes.
 pub(crate) const MOST: u32 = 100;
@@ -127,16 +127,16 @@ impl Workspaces {
         Ok(undertaking)
     }
 
-    /// Gives a child its network, or takes the card down that it remembers from its source.
-    pub(super) async fn wire_child(
+    /// Configures the card of a child, or takes the card down that it remembers from its source.
+    pub(super) async fn configure_child(
         &self,
         child: &Child,
         machine: &Machine,
-    ) -> Result<Option<Wired>, Failure> {
+    ) -> Result<ProxySetup, Failure> {
         if child.network.address.is_none() && child.remembers_network {
             self.take_card_down(machine).await?;
         }
-        self.wire(child.id, machine, &child.network).await
+        self.configure_card(child.id, machine, &child.network).await
     }
 
     /// Waits for all children and adds those that started to the database, in one transaction.

@@ -105,14 +105,20 @@ impl Workspaces {
         restore_key: String,
         snapshot: Option<&SnapshotName>,
     ) -> Result<Revived, Failure> {
-        let restored = standby.restore(from).await;
-        let (machine, tier) = match snapshot {
-            Some(name) => (restored.map_err(|error| not_restored(name, error))?, Tier::Snapshot),
-            None => (restored?, Tier::Fork),
-        };
         let identity = Identity { id: child.id, hostname: child.name.to_string() };
-        let hooks = identity.give_to(&machine, OnWake::Fork).await?;
-        let wired = self.wire_child(child, &machine).await?;
+        let ready = async {
+            let restored = standby.restore(from).await;
+            let (machine, tier) = match snapshot {
+                Some(name) => (restored.map_err(|error| not_restored(name, error))?, Tier::Snapshot),
+                None => (restored?, Tier::Fork),
+            };
+            let hooks = identity.give_to(&machine, OnWake::Fork).await?;
+            let proxy = self.configure_child(child, &machine).await?;
+            Ok((machine, tier, hooks, proxy))
+        };
+        let ((machine, tier, hooks, proxy), attached) =
+            self.attach_while(child.id, &child.network, ready).await?;
+        let wired = self.plug(child.id, &machine, &child.network.rules, proxy, attached).await?;
         let mut state = self.lasting(&machine, child.dir, restore_key)?;
         state.card = wired.as_ref().map(|wired| wired.card.clone());
         Ok(Revived { machine, state, tier, hooks, wired })

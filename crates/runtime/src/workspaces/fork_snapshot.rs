@@ -84,15 +84,22 @@ impl Workspaces {
             births.spawn(async move {
                 let identity = Identity { id: child.id, hostname: child.name.to_string() };
                 let (dir, disk, on) = (child.dir, child.disk, OnWake::ForkDisk);
-                let revived = workspaces.revive_from_disk(&source, &identity, dir, disk, on, &progress).await;
-                let born = match revived {
-                    Ok(mut revived) => workspaces.wire_child(&child, &revived.machine).await.map(|wired| {
-                        revived.state.card = wired.as_ref().map(|wired| wired.card.clone());
-                        revived.wired = wired;
-                        revived
-                    }),
-                    failed => failed,
+                let ready = async {
+                    let revived =
+                        workspaces.revive_from_disk(&source, &identity, dir, disk, on, &progress).await?;
+                    let proxy = workspaces.configure_child(&child, &revived.machine).await?;
+                    Ok((revived, proxy))
                 };
+                let born = async {
+                    let ((mut revived, proxy), attached) =
+                        workspaces.attach_while(child.id, &child.network, ready).await?;
+                    let rules = &child.network.rules;
+                    revived.wired =
+                        workspaces.plug(child.id, &revived.machine, rules, proxy, attached).await?;
+                    revived.state.card = revived.wired.as_ref().map(|wired| wired.card.clone());
+                    Ok(revived)
+                };
+                let born = born.await;
                 (child, born)
             });
         }

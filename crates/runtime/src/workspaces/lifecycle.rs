@@ -34,13 +34,18 @@ impl Workspaces {
         let intent = Intent { machine_dirs: vec![dir_name], ..Intent::default() };
         let (undertaking, network) = self.network_at_start("start", &workspace, intent)?;
         let pending = self.pending_start(dir_name, workspace.disk, StartDisk::Existing, &with.host)?;
-        let started = self.installation.start_in(&with, &pending, false, progress).await?;
         let identity = Identity { id: workspace.id, hostname: workspace.name.to_string() };
-        identity.give_to(&started.machine, OnWake::Start).await?;
-        if let Some(bytes) = started.disk_bytes {
-            started.machine.announce_disk_size(bytes).await?;
-        }
-        let wired = self.wire(workspace.id, &started.machine, &network).await?;
+        let ready = async {
+            let started = self.installation.start_in(&with, &pending, false, progress).await?;
+            identity.give_to(&started.machine, OnWake::Start).await?;
+            if let Some(bytes) = started.disk_bytes {
+                started.machine.announce_disk_size(bytes).await?;
+            }
+            let proxy = self.configure_card(workspace.id, &started.machine, &network).await?;
+            Ok((started, proxy))
+        };
+        let ((started, proxy), attached) = self.attach_while(workspace.id, &network, ready).await?;
+        let wired = self.plug(workspace.id, &started.machine, &network.rules, proxy, attached).await?;
         let mut state = self.lasting(&started.machine, dir_name, with.restore_key())?;
         state.card = wired.as_ref().map(|wired| wired.card.clone());
         let value = state.to_value()?;

@@ -1,8 +1,9 @@
 //! What workspaces may reach: their rules, their addresses, and their machines' cards.
 //!
 //! ```text
-//!  address reserved with the intent ─► attached to the router with its rules ─► card configured by the agent
-//!                                                                                 └─► card plugged in ─► recorded
+//!  address reserved with the intent ─┬─► attached to the router with its rules ─┬─► card plugged in ─► recorded
+//!                                    └─► machine started, given its identity,   │
+//!                                        and its card configured by the agent ──┘
 //! ```
 //!
 //! The card is plugged in last, so no packet leaves before the machine has its own addresses.
@@ -12,11 +13,12 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use agentiso_blocking::in_place;
-use agentiso_core::{Code, Failure, NetworkRules, NetworkState, WorkspaceId};
+use agentiso_core::{Code, Egress, Failure, NetworkRules, NetworkState, WorkspaceId};
 use agentiso_meta::{MetaError, Tx, Workspace};
+use agentiso_net::egress::ProxySetup;
 use agentiso_policy::egress::Policy;
 use agentiso_vmm::link::LinkError;
-use agentiso_vmm::{Machine, VmError};
+use agentiso_vmm::{Machine, Plug, VmError};
 
 use super::Workspaces;
 use super::intent::Intent;
@@ -83,24 +85,59 @@ impl Workspaces {
         })
     }
 
-    /// Attaches a machine to the network, if it has an address. Its own card is configured before it is plugged in.
+    /// Attaches a workspace to the network, if it has an address, while its machine is made ready, which includes that
+    /// its card is configured.
+    pub(crate) async fn attach_while<T>(
+        &self,
+        id: WorkspaceId,
+        network: &NetworkState,
+        ready: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<(T, Option<(Wired, Plug)>), Failure> {
+        // Both run to their end: a request to the router is not given up half way.
+        let (attached, ready) = tokio::join!(self.net.attach(id, network), ready);
+        Ok((ready?, attached?))
+    }
+
+    /// Configures the card of a machine whose workspace has an address, and what its proxy needs in the guest.
+    pub(crate) async fn configure_card(
+        &self,
+        id: WorkspaceId,
+        machine: &Machine,
+        network: &NetworkState,
+    ) -> Result<ProxySetup, Failure> {
+        let Some(address) = network.address else { return Ok(ProxySetup::default()) };
+        let set = machine.guest().set_card(Some(self.net.card(id, address)));
+        machine.during("configuring its network card", CARD_LIMIT, set).await?;
+        self.prepare_trust(id, machine, &network.rules).await
+    }
+
+    /// Plugs the configured card of a machine in, if its workspace is attached.
+    pub(crate) async fn plug(
+        &self,
+        id: WorkspaceId,
+        machine: &Machine,
+        rules: &NetworkRules,
+        proxy: ProxySetup,
+        attached: Option<(Wired, Plug)>,
+    ) -> Result<Option<Wired>, Failure> {
+        let Some((wired, plug)) = attached else { return Ok(None) };
+        if rules.egress == Egress::Proxy {
+            self.net.set_proxy(id, proxy).await?;
+        }
+        machine.plug_card(plug).await?;
+        Ok(Some(wired))
+    }
+
+    /// Attaches a machine that is ready to the network, if it has an address.
     pub(crate) async fn wire(
         &self,
         id: WorkspaceId,
         machine: &Machine,
         network: &NetworkState,
     ) -> Result<Option<Wired>, Failure> {
-        let Some(address) = network.address else { return Ok(None) };
-        let card = self.net.card(id, address);
-        let configured = async {
-            let set = machine.guest().set_card(Some(card));
-            Ok::<_, Failure>(machine.during("configuring its network card", CARD_LIMIT, set).await?)
-        };
-        let (attached, ()) = tokio::try_join!(self.net.attach(id, network), configured)?;
-        let Some((wired, plug)) = attached else { return Ok(None) };
-        self.prepare_proxy(id, machine, &network.rules).await?;
-        machine.plug_card(plug).await?;
-        Ok(Some(wired))
+        let configured = self.configure_card(id, machine, network);
+        let (proxy, attached) = self.attach_while(id, network, configured).await?;
+        self.plug(id, machine, &network.rules, proxy, attached).await
     }
 
     /// Disconnects the card of a machine, and takes it down.

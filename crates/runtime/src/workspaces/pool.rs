@@ -120,10 +120,15 @@ impl Workspaces {
         (undertaking, network): (Undertaking<'_>, NetworkState),
     ) -> Result<WorkspaceView, Failure> {
         let mut state = MachineState::from_value(&ready.machine)?;
-        let machine = self.reconnect(&state).await?;
         let identity = Identity { id: ready.id, hostname: name.to_string() };
-        identity.give_to(&machine, OnWake::Start).await?;
-        let wired = self.wire(ready.id, &machine, &network).await?;
+        let woken = async {
+            let machine = self.reconnect(&state).await?;
+            identity.give_to(&machine, OnWake::Start).await?;
+            let proxy = self.configure_card(ready.id, &machine, &network).await?;
+            Ok((machine, proxy))
+        };
+        let ((machine, proxy), attached) = self.attach_while(ready.id, &network, woken).await?;
+        let wired = self.plug(ready.id, &machine, &network.rules, proxy, attached).await?;
         state.card = wired.as_ref().map(|wired| wired.card.clone());
         let workspace = Workspace {
             id: ready.id,

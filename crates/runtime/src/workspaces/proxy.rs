@@ -21,20 +21,20 @@ use crate::trust;
 const TRUST_LIMIT: Duration = Duration::from_secs(180);
 
 impl Workspaces {
-    /// Prepares the proxy for a machine that is attached to the router.
-    pub(crate) async fn prepare_proxy(
+    /// Makes the guest trust its proxy, or distrust one that it does not have any more. Returns what the router needs.
+    pub(crate) async fn prepare_trust(
         &self,
         id: WorkspaceId,
         machine: &Machine,
         rules: &NetworkRules,
-    ) -> Result<(), Failure> {
+    ) -> Result<ProxySetup, Failure> {
         let is_proxied = rules.egress == Egress::Proxy;
         let setup = if is_proxied { self.proxy_setup(id, rules).await? } else { ProxySetup::default() };
         match &setup.authority {
             Some(authority) => self.trust(id, machine, &authority.certificate).await?,
             None => self.distrust(id, machine).await?,
         }
-        if is_proxied { self.net.set_proxy(id, setup).await } else { Ok(()) }
+        Ok(setup)
     }
 
     /// Prepares the proxy again, after the rules or the secrets of a workspace changed. It must be locked.
@@ -45,9 +45,12 @@ impl Workspaces {
             return Ok(());
         }
         let Some((_, machine)) = self.reach(workspace).await? else { return Ok(()) };
-        let done = self.prepare_proxy(workspace.id, &machine, &workspace.network.rules).await;
+        let setup = self.prepare_trust(workspace.id, &machine, &workspace.network.rules).await;
         self.connections.leave(workspace.id, machine);
-        done
+        match workspace.network.rules.egress {
+            Egress::Proxy => self.net.set_proxy(workspace.id, setup?).await,
+            Egress::Direct => setup.map(drop),
+        }
     }
 
     /// Makes a guest trust its authority. If its files cannot be written, its programs report the certificate.

@@ -1,5 +1,6 @@
 //! TCP connections to servers in the guest.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +19,23 @@ impl Guest {
     /// [`LinkError::Guest`] of kind `NotFound`.
     pub async fn connect(&self, port: u16) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
         self.needs_version(2).await?;
+        self.connection(&Request::Connect { port }).await
+    }
+
+    /// Connects to a TCP port of another machine over the guest's network. If the connection is refused, the error is a
+    /// [`LinkError::Guest`] of kind `NotFound`.
+    pub async fn connect_to(
+        &self,
+        address: Ipv4Addr,
+        port: u16,
+    ) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
+        self.needs_version(7).await?;
+        self.connection(&Request::ConnectTo { address: address.octets(), port }).await
+    }
+
+    async fn connection(&self, request: &Request) -> Result<(ConnectionReader, ConnectionWriter), LinkError> {
         let place = self.connection_place().await?;
-        let mut exchange = self.start(&Request::Connect { port }, CONNECTION).await?;
+        let mut exchange = self.start(request, CONNECTION).await?;
         match exchange.next().await? {
             Event::Response(Response::Connected) => exchange.unlimited(),
             other => return Err(exchange.unexpected(&other)),

@@ -63,7 +63,7 @@ pub(super) fn doing(request: &Request) -> &'static str {
         Request::WriteJob { .. } => "taking a job's input (a job may not be reading it)",
         Request::SignalJob { .. } | Request::ForgetJob { .. } => "controlling a job",
         Request::SetEnv { .. } | Request::GetEnv => "handling variables",
-        Request::Connect { .. } => "connecting to a port",
+        Request::Connect { .. } | Request::ConnectTo { .. } => "connecting to a port",
         Request::PowerOff => "powering off",
         Request::Freeze | Request::Thaw | Request::Hold { .. } | Request::Release => "holding its processes",
         Request::Configure(_) | Request::Wake(_) => "taking its identity",

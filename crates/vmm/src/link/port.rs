@@ -2,6 +2,8 @@
 //!
 //! Every method calls the inherent method of the same name: what is boxed here is the handle, once per stream.
 
+use std::net::Ipv4Addr;
+
 use agentiso_core::ports::link::{
     self, DirEntry, Exec, Find, Found, Grep, Grepped, JobInfo, JobOutput, JobRead, LinkError, Metadata,
     ProcessEvent, Status, TreeEntry, TreeItem, TreeOptions, WorkspaceLink, WriteOptions,
@@ -114,6 +116,15 @@ impl WorkspaceLink for Guest {
         port: u16,
     ) -> Result<(Box<dyn link::ConnectionReader>, Box<dyn link::ConnectionWriter>), LinkError> {
         let (reader, writer) = Self::connect(self, port).await?;
+        Ok((Box::new(reader), Box::new(writer)))
+    }
+
+    async fn connect_to(
+        &self,
+        address: Ipv4Addr,
+        port: u16,
+    ) -> Result<(Box<dyn link::ConnectionReader>, Box<dyn link::ConnectionWriter>), LinkError> {
+        let (reader, writer) = Self::connect_to(self, address, port).await?;
         Ok((Box::new(reader), Box::new(writer)))
     }
 }

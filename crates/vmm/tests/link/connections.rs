@@ -114,6 +114,24 @@ async fn no_connect_request_is_sent_to_an_older_agent() {
 }
 
 #[tokio::test]
+async fn a_connection_to_another_machine_names_its_address() {
+    let (guest, mut script) = acquainted().await;
+    let address = [10, 99, 0, 3];
+    let (connection, ()) = tokio::join!(guest.connect_to(address.into(), 80), async {
+        let (stream, request) = script.request().await.unwrap();
+        assert_eq!(request, Request::ConnectTo { address, port: 80 });
+        script.respond(stream, &Response::Connected).await.unwrap();
+        script.data(stream, Channel::Main, b"answer").await.unwrap();
+    });
+    let (mut reader, _writer) = connection.unwrap();
+    assert_eq!(reader.next().await.unwrap().unwrap(), "answer");
+
+    let (guest, _script) = acquainted_with_older().await;
+    let refused = guest.connect_to(address.into(), 80).await;
+    assert!(matches!(refused, Err(LinkError::OldAgent { version: 1, needed: 7 })));
+}
+
+#[tokio::test]
 async fn waiting_connections_do_not_block_commands() {
     let (guest, mut script) = acquainted().await;
     let mut open = Vec::new();

@@ -1,5 +1,6 @@
 //! What a test can do with a fake host beside the port.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -89,6 +90,16 @@ impl FakeHost {
     /// If it does not run.
     pub fn set_standstill(&self, id: WorkspaceId, still: bool) {
         self.running(id).expect("a machine").set_still(still);
+    }
+
+    /// Lets other machines reach the machine of a workspace at this address.
+    ///
+    /// # Panics
+    ///
+    /// If it does not run.
+    pub fn put_on_network(&self, id: WorkspaceId, address: Ipv4Addr) {
+        let machine = self.running(id).expect("a machine");
+        locked(&self.inner.shared.neighbours).insert(address, Arc::downgrade(&machine));
     }
 
     /// Prints to the console of a workspace's machine.

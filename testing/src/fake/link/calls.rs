@@ -1,6 +1,7 @@
 //! The calls of the port.
 
-use std::sync::Arc;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Weak};
 
 use agentiso_core::ports::link::{
     ConnectionReader, ConnectionWriter, DirEntry, Exec, FileReader, FileWriter, Find, Found, Grep, Grepped,
@@ -223,6 +224,19 @@ impl WorkspaceLink for FakeLink {
             return Err(LinkError::Guest(not_found(format!("nothing listens on port {port}"))));
         }
         Ok(connections::echo(Arc::clone(&self.machine), port))
+    }
+
+    async fn connect_to(
+        &self,
+        address: Ipv4Addr,
+        port: u16,
+    ) -> Result<(Box<dyn ConnectionReader>, Box<dyn ConnectionWriter>), LinkError> {
+        self.machine.pass(LinkCall::Connect).await?;
+        let neighbour = locked(&self.machine.shared.neighbours).get(&address).and_then(Weak::upgrade);
+        match neighbour.filter(|machine| machine.look(|memory| memory.serves(port))) {
+            Some(machine) => Ok(connections::echo(machine, port)),
+            None => Err(LinkError::Guest(not_found(format!("nothing listens on {address}:{port}")))),
+        }
     }
 }
 

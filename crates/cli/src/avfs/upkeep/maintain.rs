@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use agentiso_core::Failure;
-use agentiso_proxy::reclaim;
 use agentiso_vfs::{MaintainRequest, PruneKeep, VaultStats};
 use clap::Args;
 use schemars::JsonSchema;
@@ -15,7 +14,7 @@ use crate::avfs::shown::human;
 /// Flags of `maintain`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Removes vaults that have expired and history beyond what vaults keep, then collects and \
+    after_help = "Removes what killed commands left, vaults that have expired and history beyond what vaults keep, then collects and \
                   compacts.\n\nExample:\n  avfs maintain --older-than 30"
 )]
 pub struct Maintain {
@@ -50,6 +49,8 @@ pub struct MaintainDone {
     checkpoints_pruned: u64,
     /// Vaults that had expired.
     vaults_expired: Vec<String>,
+    /// Working directories of killed commands that were removed.
+    runs_reclaimed: u64,
     orphans_deleted: u64,
     bytes_freed_gc: u64,
     bytes_freed_compact: u64,
@@ -67,8 +68,9 @@ pub fn maintain(context: &Context, flags: Maintain) -> Result<u8, Failure> {
         skip_compact: flags.skip_compact,
     };
     // Before vaults expire: what killed commands and dead mounts had changed belongs to them.
-    reclaim(context.vaults()?, &context.places)?;
-    let done = context.vaults()?.maintain(&request, || context.roots())?;
+    let vaults = context.vaults()?;
+    let runs_reclaimed = agentiso_proxy::reclaim(vaults, &context.places)?;
+    let done = vaults.maintain(&request, || context.roots())?;
     let blobs = |stats: &VaultStats| stats.store.kinds.iter().map(|kind| kind.objects).sum();
     let collected = done.gc.as_ref().and_then(|gc| gc.collected.as_ref());
     let shown = MaintainDone {
@@ -83,6 +85,7 @@ pub fn maintain(context: &Context, flags: Maintain) -> Result<u8, Failure> {
         versions_pruned: done.revisions,
         checkpoints_pruned: done.checkpoints,
         vaults_expired: done.expired,
+        runs_reclaimed,
         orphans_deleted: collected.map_or(0, |report| report.removed_objects),
         bytes_freed_gc: collected.map_or(0, |report| report.freed_bytes),
         bytes_freed_compact: done.compacted.map_or(0, |sizes| sizes.before.saturating_sub(sizes.after)),

@@ -10,6 +10,7 @@ use agentiso_policy::command::{Action, Command, PolicyExplanation, Scope, explai
 use agentiso_proxy::PolicyFiles;
 use clap::Args;
 
+use crate::avfs;
 use crate::output::Output;
 use crate::ui::Stream;
 
@@ -29,6 +30,9 @@ pub struct Explain {
     /// The directory that the command may use [default: the current directory]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
+    /// Explains what is decided in this vault, whose policy comes first
+    #[arg(long, value_name = "NAME", conflicts_with = "workspace")]
+    pub vault: Option<String>,
     /// Applies the rules of this file before those of the user and the system
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
@@ -39,6 +43,11 @@ pub struct Explain {
 
 /// Explains what the policy decides about a command.
 pub fn explain(here: &Paths, flags: Explain, output: Output) -> Result<u8, Failure> {
+    if let Some(vault) = flags.vault {
+        let (shell, policy, argv) = (flags.shell, flags.policy, flags.argv);
+        let mountpoint = avfs::WORKSPACE.into();
+        return avfs::explain(here, vault, avfs::Explain { shell, policy, mountpoint, argv }, output);
+    }
     let policies = PolicyFiles::of(&here.config_file).read(flags.policy.as_deref())?;
     let scope = scope(flags.workspace)?;
     let command = match &flags.shell {

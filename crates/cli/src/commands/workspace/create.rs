@@ -81,7 +81,8 @@ async fn equip(
     }
     let mut open = Vec::new();
     for PortPair { host, guest } in with.forwards {
-        let request = PortForward { workspace_id: workspace_id.clone(), guest_port: guest, host_port: host };
+        let request =
+            PortForward { workspace_id: workspace_id.clone(), guest_port: guest, host_port: host, to: None };
         let forwarded = daemon.change("Still opening the port", &request).await?;
         open.push((forwarded.host_port, forwarded.guest_port));
     }

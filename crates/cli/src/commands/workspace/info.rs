@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use agentiso_config::paths::Paths;
-use agentiso_core::action::{WorkspaceDetails, WorkspaceInfo};
+use agentiso_core::action::{Forward, WorkspaceDetails, WorkspaceInfo};
 use agentiso_core::{Failure, WorkspaceId};
 
 use super::labels_in_words;
@@ -53,15 +53,7 @@ fn describe(out: &mut Stream, details: &WorkspaceDetails) -> io::Result<()> {
         ("labels", (!brief.labels.is_empty()).then(|| labels_in_words(&brief.labels))),
         ("variables", joined(details.env_names.iter().cloned())),
         ("snapshots", joined(details.snapshots.iter().map(|snapshot| snapshot.name.clone()))),
-        (
-            "ports",
-            joined(
-                details
-                    .port_forwards
-                    .iter()
-                    .map(|one| format!("127.0.0.1:{} -> {}", one.host_port, one.guest_port)),
-            ),
-        ),
+        ("ports", joined(details.port_forwards.iter().map(Forward::in_words))),
     ];
     for (name, text) in optional {
         if let Some(text) = text {

@@ -1,5 +1,6 @@
 //! The calls into a running workspace.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -90,6 +91,14 @@ pub trait WorkspaceLink: Send + Sync {
     /// [`LinkError::Guest`] of kind `NotFound`.
     async fn connect(
         &self,
+        port: u16,
+    ) -> Result<(Box<dyn ConnectionReader>, Box<dyn ConnectionWriter>), LinkError>;
+
+    /// Connects to a TCP port of another workspace over the guest's network, as a program in the guest would. If the
+    /// connection is refused, the error is a [`LinkError::Guest`] of kind `NotFound`.
+    async fn connect_to(
+        &self,
+        address: Ipv4Addr,
         port: u16,
     ) -> Result<(Box<dyn ConnectionReader>, Box<dyn ConnectionWriter>), LinkError>;
 }

@@ -8,9 +8,11 @@ use crate::{Failure, WorkspaceId};
 /// A port of the host that leads into a workspace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forward {
-    /// Where it leads.
+    /// Whose it is.
     pub workspace: WorkspaceId,
-    /// To which port there. It may have several forwards.
+    /// The workspace whose port it is, if it is another one: connections go there over the network of the first.
+    pub to: Option<WorkspaceId>,
+    /// To which port. It may have several forwards.
     pub guest_port: u16,
     /// The port of the host. No two forwards share one.
     pub host_port: u16,

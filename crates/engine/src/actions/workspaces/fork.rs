@@ -41,6 +41,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         return Err(Failure::new(Code::InvalidArgument, message));
     }
     let name = name_of(&fork, count)?;
+    let secrets = secrets_of_forks(context, source, fork.secrets).await?;
     let suspended = engine.records.suspended_to(source.id).await?;
     // The present state of a suspended workspace is the snapshot it was suspended to.
     let snapshot = context.snapshot_if_any().or(suspended.as_ref());
@@ -75,7 +76,7 @@ async fn multiply(fork: WorkspaceFork, context: &Context) -> Result<WorkspaceFor
         (Some(_), _) => MachineEnv::Stale,
         (None, _) => MachineEnv::Current,
     };
-    let made = settle(context, source, outcome.forks, had).await;
+    let made = settle(context, source, outcome.forks, had, &secrets).await;
     let from = ForkedFrom {
         source_workspace_id: source.id.to_string(),
         source_workspace_name: source.name.to_string(),
@@ -103,6 +104,19 @@ async fn rules_of_forks(
     Ok(Some(new).filter(|new| new != inherited))
 }
 
+/// The secrets that forks may use: by default none. Only the operator decides who may use secrets.
+async fn secrets_of_forks(
+    context: &Context,
+    source: &Workspace,
+    requested: bool,
+) -> Result<Vec<String>, Failure> {
+    if !requested {
+        return Ok(Vec::new());
+    }
+    context.require_operator()?;
+    context.engine.host.granted_secrets(source.id).await
+}
+
 /// The results of the forks.
 #[derive(Default)]
 struct Made {
@@ -124,8 +138,14 @@ impl Made {
     }
 }
 
-/// Gives the forks the variables of their source.
-async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: MachineEnv) -> Made {
+/// Gives the forks the variables of their source, and these secrets.
+async fn settle(
+    context: &Context,
+    source: &Workspace,
+    forks: Vec<Forked>,
+    had: MachineEnv,
+    secrets: &[String],
+) -> Made {
     let engine = &context.engine;
     let mut made = Made::default();
     for (index, fork) in (1..).zip(forks) {
@@ -136,7 +156,14 @@ async fn settle(context: &Context, source: &Workspace, forks: Vec<Forked>, had: 
                 continue;
             }
         };
-        if let Err(failure) = engine.copy_env(source.id, view.id, had).await {
+        let equipped = async {
+            engine.copy_env(source.id, view.id, had).await?;
+            match secrets {
+                [] => Ok(()),
+                secrets => engine.host.grant_secrets(view.id, secrets).await,
+            }
+        };
+        if let Err(failure) = equipped.await {
             made.fail(index, &fork.name, failure);
             let remove = RemoveRequest { workspace: view.id, force: true };
             if let Err(failure) = engine.host.remove(&remove).await {

@@ -92,11 +92,16 @@ pub fn options<'a>(entries: &[&'a Entry], args: &'a [Arg], until_positional: boo
         };
         let mut apply =
             |found: &mut Options<'a>, rule: &'a FlagRule, attached: Option<&str>, is_exact: bool| {
+                // `--watchAll=false` switches off.
+                let is_off = rule.value.is_none() && attached == Some("false");
+                if is_off && rule.adds == Categories::INTERACTIVE {
+                    return;
+                }
                 found.adds.add(rule.adds);
                 found.insists.add(rule.insists);
                 found.known.push(&rule.names[0]);
                 // What might be absent proves nothing.
-                if let Some(left) = rule.leaves.filter(|_| is_exact && !arg.optional) {
+                if let Some(left) = rule.leaves.filter(|_| is_exact && !arg.optional && !is_off) {
                     found.leaves = Some(found.leaves.unwrap_or_default().and(left));
                 }
                 if let Some(kind) = rule.value {

@@ -144,6 +144,12 @@ const DELETION: &[&str] = &[
     "filesystem::remove",
     "rename(",
     "remove(",
+    "'remove'",
+    "\"remove\"",
+    "'unlink'",
+    "\"unlink\"",
+    "'rmtree'",
+    "\"rmtree\"",
 ];
 
 const HOST: &[&str] = &[

@@ -33,7 +33,11 @@ impl Walk<'_> {
                     while let Some(flag) = letters.get(at) {
                         match flag {
                             'e' if letter == 's' => {
-                                judged.add(Categories::MUTATING, "sed runs what it replaces")
+                                judged.add(Categories::MUTATING, "sed runs what it replaces");
+                                let end = at.min(letters.len());
+                                let made: String = letters[start.min(end)..end].iter().collect();
+                                let made = made.split(*mark).next().unwrap_or_default().to_owned();
+                                self.subshell(|walk| walk.text(&made, Streams::default()))?;
                             }
                             'w' => {
                                 let (file, end) = line(&letters, at + 1);

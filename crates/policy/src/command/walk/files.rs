@@ -59,15 +59,19 @@ impl Walk<'_> {
 
     /// `fd … -x COMMAND` runs a command on what it finds.
     pub(super) fn find_simple(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
-        self.by_table(call, judged)?;
         let runs = |text: &str| matches!(text, "-x" | "--exec" | "-X" | "--exec-batch");
-        if let Some(start) = call.args.iter().position(|arg| runs(&arg.text)) {
-            let command: Vec<Arg> =
-                call.args[start + 1..].iter().take_while(|arg| arg.text != ";").cloned().collect();
+        let mut own: Vec<Arg> = Vec::new();
+        let mut rest = call.args;
+        while let Some(start) = rest.iter().position(|arg| runs(&arg.text)) {
+            own.extend_from_slice(&rest[..start]);
+            let behind = &rest[start + 1..];
+            let length = behind.iter().position(|arg| arg.text == ";").unwrap_or(behind.len());
             let streams = Streams { input: Input::Unknown { hidden: false }, captured: true, saved: false };
-            self.subshell(|walk| walk.command(&command, &streams))?;
+            self.subshell(|walk| walk.command(&behind[..length], &streams))?;
+            rest = behind.get(length + 1..).unwrap_or_default();
         }
-        Ok(())
+        own.extend_from_slice(rest);
+        self.by_table(&Call { args: &own, ..*call }, judged)
     }
 
     /// `cp /dev/null FILE` empties the file.

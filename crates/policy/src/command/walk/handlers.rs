@@ -71,6 +71,10 @@ impl Walk<'_> {
         for arg in call.args.iter().filter(|arg| arg.text.starts_with('+')) {
             self.editor_command(&arg.text, judged)?;
         }
+        // `man -k` only lists.
+        if call.options().is_harmless() {
+            return Ok(());
+        }
         match call.streams.captured {
             true => self.pager_waits = true,
             false => judged.add(Categories::INTERACTIVE, format!("{} wants a terminal", call.name)),

@@ -4,6 +4,7 @@
 //! name, makes a program one that is not followed.
 
 use super::code::literals;
+use super::names::{LUA, NODE, PERL, PHP, PYTHON, REACHING_BUILTINS, RUBY};
 
 /// A language whose short programs can be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -13,6 +14,7 @@ pub(super) enum Language {
     Perl,
     Ruby,
     Php,
+    Lua,
 }
 
 impl Language {
@@ -25,6 +27,7 @@ impl Language {
             "perl" => Self::Perl,
             "ruby" => Self::Ruby,
             "php" => Self::Php,
+            "lua" | "luajit" | "texlua" => Self::Lua,
             _ => return None,
         })
     }
@@ -32,52 +35,6 @@ impl Language {
 
 /// The longest program that is read.
 const MAX_CODE: usize = 4096;
-
-const PYTHON: &str = "import from as for in if else elif and or not is None True False lambda with return def try \
-    except pass break continue while print len sum min max sorted list dict set tuple str int float bool range \
-    enumerate zip repr abs round any all reversed isinstance type bytes bytearray hex oct bin ord chr divmod pow map \
-    filter iter next format hash json sys re math string itertools functools collections datetime time random \
-    statistics textwrap unicodedata hashlib base64 binascii struct csv decimal fractions platform pprint ast uuid \
-    difflib calendar keyword tomllib load loads dumps dump stdin read readline readlines split rsplit splitlines \
-    strip lstrip rstrip join keys values items get upper lower title startswith endswith count index find findall \
-    finditer search match group groups sub encode decode Counter defaultdict most_common append extend sort version \
-    version_info executable platform path argv maxsize byteorder stdout stderr write now today utcnow strftime \
-    strptime isoformat date timedelta fromtimestamp timestamp perf_counter sqrt pi floor ceil log log2 sin cos \
-    factorial gcd mean median stdev parse literal_eval hexdigest md5 sha1 sha256 sha512 b64encode b64decode reader \
-    DictReader Decimal Fraction system_alias python_version machine node release processor uuid4 uuid1 isdigit \
-    isalpha setdefault update pop copy partition zfill ljust rjust center indent sort_keys ensure_ascii key reverse \
-    encoding utf errors newline default sep end file flush __version__ __name__ __file__ __doc__ VERSION \
-    numpy pandas torch django flask scipy sklearn matplotlib tensorflow yaml toml pytest sqlalchemy fastapi pydantic \
-    transformers jax cv2 PIL attr attrs click rich jinja2 np pd plt cuda is_available device_count safe_load \
-    pprint fromkeys intersection union difference choice randint seed shuffle sample uniform product permutations \
-    combinations chain reduce Exception ValueError KeyError IndexError TypeError e";
-
-const NODE: &str = "const let var for of in if else return function typeof new null true false undefined while \
-    console log error warn info table JSON parse stringify Object keys values entries assign Array isArray from \
-    Math max min floor ceil round abs random pow sqrt PI Number String Boolean parseInt parseFloat isNaN Date now \
-    toISOString getTime toString toFixed length map filter reduce forEach join split slice sort reverse push pop \
-    concat indexOf includes find findIndex some every flat flatMap trim startsWith endsWith replace replaceAll match \
-    test padStart padEnd toUpperCase toLowerCase charAt charCodeAt substring repeat at Set Map has get size add \
-    process version versions arch platform argv cwd memoryUsage uptime release pid exitCode title env PATH NODE_ENV \
-    require fs path os util url readFileSync existsSync statSync lstatSync readdirSync resolve basename dirname \
-    extname cpus totalmem freemem hostname type inspect name dependencies devDependencies scripts engines main \
-    description license author workspaces peerDependencies exports bin files node v8 modules utf8 a b c d e f i j k \
-    m n o p r s t v x y key value item line lines data pkg result config count total acc cur obj arr str num";
-
-const PERL: &str = "print printf say if unless else elsif while for foreach my and or not eq ne lt gt le ge cmp x \
-    split join push pop shift unshift keys values sort reverse map grep scalar length substr index rindex sprintf uc \
-    lc ucfirst lcfirst chomp chop defined exists delete last next BEGIN END int abs sqrt hex oct ord chr local STDERR \
-    STDOUT STDIN each undef pos n t";
-
-const RUBY: &str = "puts p print pp if unless else elsif end do each times map select reject sort sort_by reverse join \
-    split upcase downcase capitalize size length count first last sum max min uniq keys values to_s to_i to_f strip \
-    gsub sub include each_with_index inject reduce nil true false and or not then RUBY_VERSION RUBY_PLATFORM \
-    RUBY_ENGINE Time now Math sqrt PI Integer Float String format rjust ljust chars lines zip each_line x i n s a b";
-
-const PHP: &str = "echo print print_r var_dump var_export PHP_VERSION PHP_OS PHP_EOL phpversion strlen strtoupper \
-    strtolower ucfirst str_repeat str_replace implode explode count sizeof array_sum array_keys array_values array_map \
-    json_encode json_decode range max min abs round floor ceil sqrt pow date time microtime if else foreach for as \
-    true false null intdiv number_format sprintf printf php_sapi_name phpinfo extension_loaded";
 
 /// Whether a program only computes and prints. Files that it opens are named by its literals.
 pub(super) fn only_prints(language: Language, code: &str) -> bool {
@@ -106,9 +63,16 @@ fn without_literals(language: Language, code: &str) -> Option<String> {
                 let inner: String = letters[at..end].iter().collect();
                 at = end + 1;
                 let is_formatted = language == Language::Python && bare.ends_with(['f', 'F']);
+                if language == Language::Python {
+                    // The letter in front belongs to the literal: `f""`, `rb""`.
+                    let kept = bare.trim_end_matches(['f', 'F', 'r', 'b', 'R', 'B']).len();
+                    if !bare[..kept].ends_with(|before: char| before.is_alphanumeric() || before == '_') {
+                        bare.truncate(kept);
+                    }
+                }
                 let has_code = match language {
                     Language::Python => is_formatted && inner.contains('{'),
-                    Language::Node => false,
+                    Language::Node | Language::Lua => false,
                     Language::Ruby => letter == '"' && inner.contains("#{"),
                     Language::Perl | Language::Php => {
                         letter == '"' && ["@{", "${", "{$"].iter().any(|mark| inner.contains(mark))
@@ -120,13 +84,6 @@ fn without_literals(language: Language, code: &str) -> Option<String> {
                     }
                     bare.push(' ');
                     bare.push_str(&inner.replace(['{', '}', ':'], " "));
-                }
-                if language == Language::Python {
-                    // The letter in front belongs to the literal: `f""`, `rb""`.
-                    let kept = bare.trim_end_matches(['f', 'F', 'r', 'b', 'R', 'B']).len();
-                    if !bare[..kept].ends_with(|before: char| before.is_alphanumeric() || before == '_') {
-                        bare.truncate(kept);
-                    }
                 }
                 bare.push('"');
             }
@@ -204,7 +161,7 @@ fn is_regex(language: Language, bare: &str) -> bool {
     let is_operand = before.ends_with(|letter: char| letter.is_alphanumeric() || ")]\"_".contains(letter));
     let word = before.rsplit(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
     match language {
-        Language::Python | Language::Php => false,
+        Language::Python | Language::Php | Language::Lua => false,
         _ => {
             !is_operand
                 || matches!(
@@ -223,6 +180,7 @@ fn names_are_known(language: Language, bare: &str) -> bool {
         Language::Perl => PERL,
         Language::Ruby => RUBY,
         Language::Php => PHP,
+        Language::Lua => LUA,
     };
     // A call of an element or of a result, decorators, pipes and other languages' ways to run a command.
     // What a function of a module for files or processes begins with, and ways to reach every other name.
@@ -262,12 +220,17 @@ fn names_are_known(language: Language, bare: &str) -> bool {
         "global",
         "__",
     ];
+    // `str.replace` computes, and those of modules for files rename.
+    let renames = ["os", "pathlib", "Path", "shutil"].iter().any(|name| {
+        bare.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|word| word == *name)
+    });
     let odd: &[&str] = match language {
         Language::Python => &["](", ")(", "@", "!"],
         Language::Node => &["](", ")(", "[\"]", "=>("],
         Language::Perl => &["|", ">\"", "->", "<<"],
         Language::Ruby => &["%x", "&", "<<", "|\"", "->", "::"],
         Language::Php => &["](", ")(", "->", "::", "<?"],
+        Language::Lua => &["[", ")(", ")\"", "){"],
     };
     if odd.iter().any(|mark| bare.contains(mark) && !(*mark == "|" && bare.contains("||"))) {
         return false;
@@ -292,15 +255,28 @@ fn names_are_known(language: Language, bare: &str) -> bool {
         let is_variable = match language {
             Language::Perl | Language::Php => before.ends_with(['$', '@', '%', '#']),
             Language::Ruby => before.ends_with('$'),
-            Language::Python | Language::Node => false,
+            Language::Python | Language::Node | Language::Lua => false,
         };
-        let is_known = names.split_ascii_whitespace().any(|name| name == word);
+        let is_known = names.split_ascii_whitespace().any(|name| name == word)
+            || language == Language::Python && word == "replace" && before.ends_with('.') && !renames;
         if is_variable {
             if behind.starts_with('(') || word.contains("ENV") || word.contains("INC") {
                 return false;
             }
             continue;
         }
+        let is_open = language == Language::Python
+            && word == "open"
+            && behind.starts_with('(')
+            && !before.ends_with('.');
+        if language == Language::Python && REACHING_BUILTINS.contains(&word) && !is_open {
+            return false;
+        }
+        // Lua calls with a text or a table without parentheses.
+        if language == Language::Lua && own.contains(&word) && behind.starts_with(['"', '{']) {
+            return false;
+        }
+        let is_known = is_known || language == Language::Python && is_harmless_use(word, before, behind);
         if is_known || own.contains(&word) && !behind.starts_with('(') {
             continue;
         }
@@ -310,11 +286,9 @@ fn names_are_known(language: Language, bare: &str) -> bool {
             || matches!(keyword, "for" | "as" | "const" | "let" | "var" | "lambda")
             || behind.starts_with(" in ")
             || behind.starts_with("in ")
-            || behind.starts_with("=>");
-        let is_open = language == Language::Python
-            && word == "open"
-            && behind.starts_with('(')
-            && !before.ends_with('.');
+            || behind.starts_with("=>")
+            || language == Language::Python && is_unpacked(before, behind)
+            || language == Language::Node && is_caught(before);
         let is_member = before.ends_with('.');
         let is_data = language == Language::Node
             && is_member
@@ -336,6 +310,57 @@ fn names_are_known(language: Language, bare: &str) -> bool {
     true
 }
 
+/// Whether a name is that of an error: `try { … } catch (e)`.
+fn is_caught(before: &str) -> bool {
+    let before = before.strip_suffix('(').map(str::trim_end).and_then(|before| before.strip_suffix("catch"));
+    before.is_some_and(|before| before.trim_end().ends_with('}'))
+}
+
+/// Modules that may do more, in uses that do not.
+fn is_harmless_use(word: &str, before: &str, behind: &str) -> bool {
+    let uses: &[&str] = match word {
+        "requests" | "httpx" | "aiohttp" | "urllib3" | "boto3" | "openai" | "anthropic" | "psycopg2"
+        | "redis" | "setuptools" | "pip" | "uvicorn" | "celery" | "tqdm" => {
+            &[".__version__", ".__file__", ".VERSION"]
+        }
+        "socket" => &[".gethostname()"],
+        "shutil" => &[".which(", ".disk_usage(", ".get_terminal_size("],
+        "urllib" => return behind.starts_with(".parse"),
+        "which" | "disk_usage" | "get_terminal_size" | "gethostname" => return before.ends_with('.'),
+        _ => return false,
+    };
+    let line = before.rsplit([';', '\n']).next().unwrap_or_default().trim();
+    let is_import = (line == "import" || line.starts_with("import "))
+        && (behind.is_empty()
+            || behind.starts_with([';', ','])
+            || !behind.starts_with(['.', '=']) && !behind.starts_with("as "));
+    is_import || uses.iter().any(|one| behind.starts_with(one))
+}
+
+/// Whether a name is one of several that are assigned at once: `a, b = …`, `for k, v in …`.
+fn is_unpacked(before: &str, behind: &str) -> bool {
+    const LONGEST: usize = 200;
+    if !before.ends_with(',') && !behind.starts_with(',') {
+        return false;
+    }
+    let is_list = |text: &str| {
+        text.chars().all(|letter| {
+            letter.is_alphanumeric() || letter == '_' || letter == ',' || letter.is_whitespace()
+        })
+    };
+    let target = before.rsplit([';', '\n', ':']).next().unwrap_or_default().trim_start();
+    let target = target.rsplit("for ").next().unwrap_or_default();
+    let Some(end) = behind.find(" in ").into_iter().chain(behind.find('=')).min() else { return false };
+    let rest = &behind[..end];
+    if target.len() + rest.len() > LONGEST {
+        return false;
+    }
+    (target.contains(',') || rest.contains(','))
+        && is_list(target)
+        && is_list(rest)
+        && !behind[end..].starts_with("==")
+}
+
 /// Whether files are only read, and only data is required.
 fn modes_are_harmless(language: Language, code: &str) -> bool {
     match language {
@@ -351,7 +376,8 @@ fn modes_are_harmless(language: Language, code: &str) -> bool {
             })
         }),
         Language::Node => {
-            let count = code.matches("require").count();
+            // `require.resolve` only finds a file.
+            let count = code.matches("require").count() - code.matches("require.resolve(").count();
             let harmless = code
                 .match_indices("require(")
                 .filter(|(at, _)| {
@@ -363,7 +389,8 @@ fn modes_are_harmless(language: Language, code: &str) -> bool {
                     is_whole
                         && texts.iter().all(|literal| {
                             let name = literal.text.trim_start_matches("node:");
-                            matches!(name, "fs" | "path" | "os" | "util" | "url") || name.ends_with(".json")
+                            matches!(name, "fs" | "path" | "os" | "util" | "url" | "crypto")
+                                || name.ends_with(".json")
                         })
                 })
                 .count();
@@ -395,6 +422,19 @@ mod tests {
             (Language::Perl, "print $F[1]"),
             (Language::Ruby, "puts 1+1"),
             (Language::Php, "echo 1;"),
+            (Language::Python, "x = [1]; y = sum(x)/len(x); print(f'{y:.2f}')"),
+            (
+                Language::Python,
+                "import os\nfor root, dirs, files in os.walk('.'):\n    print(root, len(files))",
+            ),
+            (Language::Python, "import requests; print(requests.__version__)"),
+            (Language::Python, "import urllib.parse; print(urllib.parse.quote('a b'))"),
+            (Language::Python, "import shutil; print(shutil.which('git'))"),
+            (Language::Python, "print('a'.replace('a', 'b'))"),
+            (Language::Node, "try { JSON.parse('x') } catch (e) { console.log(e.message) }"),
+            (Language::Node, "console.log(require.resolve('react'))"),
+            (Language::Lua, "print(1)"),
+            (Language::Lua, "for i = 1, 3 do print(i) end"),
         ] {
             assert!(only_prints(language, code), "{code}");
         }
@@ -428,6 +468,23 @@ mod tests {
             (Language::Ruby, "puts %x(ls)"),
             (Language::Php, "$f='system'; $f('x');"),
             (Language::Php, "unlink('x');"),
+            (Language::Python, "import os; os.replace('a', 'b')"),
+            (Language::Python, "from pathlib import Path; Path('a').replace('b')"),
+            (Language::Python, "from pathlib import Path; Path('a').write_text('b')"),
+            (Language::Python, "from os import replace; replace('a', 'b')"),
+            (Language::Python, "import requests; requests.get('x')"),
+            (Language::Python, "import requests as json; json.get('x')"),
+            (Language::Python, "import sys, shutil; shutil.copy('a', 'b')"),
+            (Language::Python, "from shutil import copy; copy('a', 'b')"),
+            (Language::Python, "from urllib import request as json"),
+            (Language::Python, "a, b = exec, 1"),
+            (Language::Python, "f = lambda: exec, 1 in [1]"),
+            (Language::Python, "print(f'{open(\"x\", mode)}')"),
+            (Language::Node, "x.catch(eval)"),
+            (Language::Lua, "os.execute('x')"),
+            (Language::Lua, "os['execute']'x'"),
+            (Language::Lua, "local f = print f'x'"),
+            (Language::Lua, "require 'x'"),
         ] {
             assert!(!only_prints(language, code), "{code}");
         }

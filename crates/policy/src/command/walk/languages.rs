@@ -7,8 +7,12 @@ use super::call::Call;
 use super::code::literals;
 use super::harmless::{Language, only_prints};
 use super::judged::Judged;
+use super::names::PERL_MODULES;
 use super::simple::hidden_code;
 use super::state::{Arg, Input, Walk};
+
+/// How much code in other languages is read in one line.
+const MAX_PROGRAMS: usize = 8 * 1024;
 
 impl Walk<'_> {
     pub(super) fn interpreter(&mut self, call: &Call<'_>, judged: &mut Judged) -> Result<(), Excess> {
@@ -77,11 +81,17 @@ impl Walk<'_> {
     /// Whether a program only computes and prints; the files that it names are judged.
     fn harmless_code(&mut self, call: &Call<'_>, code: &str, judged: &mut Judged) -> bool {
         let Some(language) = Language::of(call.name) else { return false };
+        // Many long programs in one line would take long.
+        self.programs_read = self.programs_read.saturating_add(code.len());
+        if self.programs_read > MAX_PROGRAMS {
+            return false;
+        }
         // Perl opens arguments such as `command|` as commands.
         let opens = |text: &str| text.starts_with(['>', '|']) || text.ends_with('|');
         let is_harmless = only_prints(language, code)
             && !(language == Language::Perl
-                && call.args.iter().any(|arg| opens(&arg.text) || arg.text.starts_with("-M")));
+                && call.args.iter().any(|arg| opens(&arg.text) || loads_unknown(&arg.text)))
+            && !(language == Language::Lua && call.args.iter().any(|arg| arg.text.starts_with("-l")));
         if !is_harmless {
             return false;
         }
@@ -135,8 +145,8 @@ impl Walk<'_> {
     ) -> Result<(), Excess> {
         let args: Vec<Arg> = rest.iter().map(|index| call.args[*index].clone()).collect();
         let effect = match module {
-            "json.tool" | "this" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast" | "calendar"
-            | "sysconfig" => {
+            "json.tool" | "this" | "site" | "platform" | "tabnanny" | "tokenize" | "dis" | "ast"
+            | "calendar" | "sysconfig" => {
                 let count = args.iter().filter(|arg| !arg.text.starts_with('-')).count();
                 if module == "json.tool" && count > 1 { Categories::MUTATING } else { Categories::READ_ONLY }
             }
@@ -167,4 +177,13 @@ impl Walk<'_> {
         self.script_arguments(call, rest, judged);
         Ok(())
     }
+}
+
+/// Whether a flag of Perl loads a module that may do anything.
+fn loads_unknown(flag: &str) -> bool {
+    let Some(module) = flag.strip_prefix("-M").or_else(|| flag.strip_prefix("-m")) else {
+        return flag.starts_with("-I");
+    };
+    let name = module.split('=').next().unwrap_or_default();
+    !PERL_MODULES.contains(&name) || module.contains([';', '(', '{'])
 }

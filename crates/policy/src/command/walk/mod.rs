@@ -17,6 +17,7 @@ mod handlers;
 mod harmless;
 mod judged;
 mod languages;
+mod names;
 mod network;
 mod nodes;
 mod paths;

@@ -4,7 +4,7 @@ use super::super::Categories;
 use super::super::shell::Excess;
 use super::call::Call;
 use super::judged::Judged;
-use super::state::{Arg, Streams, Walk};
+use super::state::{Arg, Input, Streams, Walk};
 
 /// Parts of names of targets that delete.
 const DELETING: &[&str] = &[
@@ -43,6 +43,17 @@ impl Walk<'_> {
         if options.is_harmless() {
             self.state.cwd = before;
             return Ok(());
+        }
+        if let (Some("-" | "/dev/stdin"), Input::Text(rules)) = (options.value("-f"), &call.streams.input) {
+            // A recipe stands behind a tab, or behind the `;` of its rule.
+            for rule in rules.lines() {
+                let recipe =
+                    rule.strip_prefix('\t').or_else(|| rule.split_once(';').map(|(_, recipe)| recipe));
+                if let Some(recipe) = recipe {
+                    let recipe = recipe.trim_start_matches(['@', '-', '+', ' ']).to_owned();
+                    self.subshell(|walk| walk.text(&recipe, Streams::default()))?;
+                }
+            }
         }
         let words = call.positional(&options);
         let is_staged = words

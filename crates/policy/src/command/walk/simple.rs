@@ -34,6 +34,7 @@ const LOADERS: &[&str] = &[
 
 /// Variables whose value is a command that other programs run.
 const COMMANDS: &[&str] = &[
+    "PROMPT_COMMAND",
     "PAGER",
     "GIT_PAGER",
     "MANPAGER",

@@ -115,6 +115,8 @@ pub struct Walk<'s> {
     pub(super) depth: u32,
     left: u32,
     reparsed: usize,
+    /// Letters of programs in other languages that were read.
+    pub(super) programs_read: usize,
 }
 
 impl<'s> Walk<'s> {
@@ -150,6 +152,7 @@ impl<'s> Walk<'s> {
             depth: 0,
             left: MAX_STEPS,
             reparsed: 0,
+            programs_read: 0,
         }
     }
 
