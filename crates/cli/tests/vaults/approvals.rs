@@ -170,3 +170,19 @@ fn what_is_no_request_cannot_be_answered() {
     let (code, envelope) = place.run(&["--approve", "../../x", "--", "touch", "a"]);
     assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (125, Some("approval_not_found")));
 }
+
+#[test]
+fn a_command_can_ask_where_its_session_cannot_be_seen() {
+    let place = place();
+    let ours = place.command(&["--json", "--vault", "work", "proxy", "exec", "--", "touch", "a"]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]).arg(ours.get_program());
+    command.args(ours.get_args()).env_clear().current_dir(place.cwd.path());
+    for (name, value) in ours.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let output = command.output().unwrap();
+    let envelope: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(envelope["result"]["outcome"], "approval_required", "{envelope}");
+}

@@ -8,7 +8,7 @@
 use std::fs;
 
 use agentiso_core::SessionId;
-use rustix::process::{Pid, getpid, getppid, getsid};
+use rustix::process::{Pid, getpid, getppid};
 
 /// The longest name of a client in the queue.
 const MAX_CLIENT: usize = 128;
@@ -84,9 +84,10 @@ impl Asker {
     }
 }
 
-/// The session of a process; of this one without one.
+/// The session of a process; of this one without one. 0 if it is outside of the pid namespace, which `getsid` cannot say.
 fn session_of(process: Option<Pid>) -> u32 {
-    getsid(process).map_or(0, |session| session.as_raw_nonzero().get().unsigned_abs())
+    let process = process.unwrap_or_else(getpid).as_raw_nonzero().get().unsigned_abs();
+    field(process, 3).and_then(|session| session.parse().ok()).unwrap_or_default()
 }
 
 /// When a process started.
