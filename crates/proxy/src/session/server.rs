@@ -116,6 +116,7 @@ fn answer(
     if has_ended {
         let ended = "the sandbox of the session has ended; start another with avfs session start";
         envelope.result.warnings.push(ended.to_owned());
+        SessionInfo::forget(boundary.places, &session.id);
     }
     let sent = send(connection, Kind::Answer, &serde_json::to_vec(&envelope)?);
     if has_ended { Ok(true) } else { sent.map(|()| false) }
