@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use agentiso_core::{Code, Failure};
-use agentiso_proxy::Mounting;
+use agentiso_proxy::{MountState, Mounting};
 use agentiso_vfs::RemoveOptions;
 use clap::Args;
 use schemars::JsonSchema;
