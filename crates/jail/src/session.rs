@@ -3,6 +3,8 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::command::Command;
 use crate::enforcement::Enforcement;
 use crate::error::JailError;
@@ -48,6 +50,15 @@ impl Session {
         }
         drop((theirs, stdin, stdout, stderr));
         Running::started(ours, self.enforcement.clone(), self.sandbox.group(), None, command)
+    }
+
+    /// Whether it has ended by itself, for example because a command killed the process that watches it.
+    pub fn has_ended(&self) -> bool {
+        let channel = self.sandbox.channel();
+        let mut channel = [PollFd::new(&channel, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_closed = |channel: &PollFd<'_>| channel.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        poll(&mut channel, Some(&now)).is_ok() && is_closed(&channel[0])
     }
 
     /// Ends everything in the sandbox.

@@ -62,10 +62,12 @@ impl Overlay {
 
     /// Mounts the overlay in the mount namespace of the calling process.
     pub fn mount(&self, target: &Path, read_only: bool) -> Result<(), MountError> {
+        // As root, a command in the sandbox can make programs that are set-user-ID root.
+        let safe = MountFlags::NOSUID | MountFlags::NODEV;
         let (data, flags) = if read_only {
-            (self.read_only_data()?, MountFlags::RDONLY)
+            (self.read_only_data()?, safe | MountFlags::RDONLY)
         } else {
-            (self.data()?, MountFlags::empty())
+            (self.data()?, safe)
         };
         mount("overlay", target, "overlay", flags, Some(data.as_c_str()))
             .map_err(MountError::os("mount an overlay on", target))

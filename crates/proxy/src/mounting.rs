@@ -12,7 +12,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use agentiso_core::{Code, Failure};
+use agentiso_core::{Code, Explain, Failure};
 use agentiso_mounts::{
     By, IngestOptions, Ingested, Launcher, MountInfo, MountRequest, MountState, Mounts, Running, WorkDir,
 };
@@ -59,7 +59,7 @@ pub struct BroughtBack {
     pub total: u64,
     /// Where the vault had been changed too.
     pub conflicts: Vec<FileConflict>,
-    /// The fork with what the mount had, if there were conflicts.
+    /// The fork with what the mount had, if the vault could not take it.
     pub saved_as: Option<String>,
     /// What could not be kept.
     pub notices: Vec<String>,
@@ -90,8 +90,17 @@ impl<'v> Mounting<'v> {
         Ok(Mounted { vault: id, info: self.mounts.mount(&request)? })
     }
 
-    /// All mounts of vaults.
+    /// All mounts of vaults. What dead ones had changed is brought into their vaults.
     pub fn list(&self) -> Result<Vec<Mounted>, Failure> {
+        let all = self.all()?;
+        for dead in all.iter().filter(|one| one.info.state == MountState::Dead) {
+            // What cannot be brought back now stays where it is, and maintenance tries again.
+            let _ = self.recover(dead);
+        }
+        Ok(all)
+    }
+
+    fn all(&self) -> Result<Vec<Mounted>, Failure> {
         let mounts = self.mounts.list()?.into_iter();
         Ok(mounts.filter_map(|info| Some(Mounted { vault: vault_of(&info.label)?, info })).collect())
     }
@@ -117,8 +126,12 @@ impl<'v> Mounting<'v> {
 
     /// Unmounts, and brings what was changed into the vault.
     pub fn unmount(&self, point: &Path, lazy: bool) -> Result<(Mounted, BroughtBack), Failure> {
-        let point = self.find(point)?;
-        let info = self.list()?.into_iter().find(|one| one.info.point == point);
+        let all = self.all()?;
+        let point = find(point, &all)?;
+        for other in all.iter().filter(|one| one.info.state == MountState::Dead && one.info.point != point) {
+            let _ = self.recover(other);
+        }
+        let info = all.into_iter().find(|one| one.info.point == point);
         let Some(mounted) = info else {
             return Err(Failure::new(
                 Code::InvalidArgument,
@@ -126,25 +139,49 @@ impl<'v> Mounting<'v> {
             )
             .with_remedy("avfs mount without arguments lists mounts"));
         };
+        // Its server was killed, the host was restarted, or it was unmounted by other means.
+        if mounted.info.state == MountState::Dead {
+            let back = self.recover(&mounted)?;
+            return Ok((mounted, back));
+        }
+        // While it is mounted, everything can still be copied from it.
+        if !mounted.info.read_only && !lazy && self.is_gone(mounted.vault)? {
+            return Err(Failure::new(
+                Code::VaultNotFound,
+                format!(
+                    "the vault of {} was removed: there is nothing to keep its changes in",
+                    point.display()
+                ),
+            )
+            .with_remedy("copy what you need, then unmount it with --lazy, which gives the changes up"));
+        }
         let directory = self.mounts.unmount(&point, lazy)?;
         let back = match mounted.info.read_only {
             true => BroughtBack::default(),
+            false if lazy && self.is_gone(mounted.vault)? => BroughtBack::default(),
             false => self.bring_back(mounted.vault, &directory, Running::Nothing)?,
         };
         directory.remove()?;
         Ok((mounted, back))
     }
 
-    /// The mount point that a path names. A dead mount cannot be looked at.
-    fn find(&self, point: &Path) -> Result<PathBuf, Failure> {
-        if let Ok(found) = point.canonicalize()
-            && self.list()?.iter().any(|one| one.info.point == found)
-        {
-            return Ok(found);
+    /// Brings back what a dead mount had changed.
+    fn recover(&self, dead: &Mounted) -> Result<BroughtBack, Failure> {
+        let directory = work_dirs(self.vaults.store(), &self.places)?.claim(&dead.info.workdir)?;
+        let back = match dead.info.read_only {
+            true => BroughtBack::default(),
+            false => self.bring_back(dead.vault, &directory, Running::Nothing)?,
+        };
+        directory.remove()?;
+        Ok(back)
+    }
+
+    fn is_gone(&self, vault: VaultId) -> Result<bool, Failure> {
+        match self.vaults.info(&vault.to_string()) {
+            Ok(_) => Ok(false),
+            Err(error) if error.code() == Code::VaultNotFound => Ok(true),
+            Err(error) => Err(error.into()),
         }
-        std::path::absolute(point).map_err(|error| {
-            Failure::new(Code::InvalidArgument, format!("could not find {}: {error}", point.display()))
-        })
     }
 
     fn bring_back(
@@ -161,7 +198,19 @@ impl<'v> Mounting<'v> {
     }
 }
 
-/// Merges what a working directory has into its vault.
+/// The mount point that a path names. A dead mount cannot be looked at.
+fn find(point: &Path, all: &[Mounted]) -> Result<PathBuf, Failure> {
+    let found = point.canonicalize().ok().filter(|found| all.iter().any(|one| one.info.point == *found));
+    match found {
+        Some(found) => Ok(found),
+        None => std::path::absolute(point).map_err(|error| {
+            Failure::new(Code::InvalidArgument, format!("could not find {}: {error}", point.display()))
+        }),
+    }
+}
+
+/// Merges what a working directory has into its vault. Where the vault cannot take it, a fork does: nobody can mount the
+/// directory again.
 pub fn bring_back(vaults: &Vaults, vault: VaultId, got: &Ingested) -> Result<BroughtBack, Failure> {
     let mut back = BroughtBack {
         changes: changes::first(&got.changes),
@@ -180,18 +229,25 @@ pub fn bring_back(vaults: &Vaults, vault: VaultId, got: &Ingested) -> Result<Bro
         on_conflict: OnConflict::Ours,
         ..MergeVaults::new(&name, &name)
     };
-    let merged = vaults.merge(&request)?;
-    back.conflicts = merged
-        .conflicts
-        .iter()
-        .map(|one| FileConflict { path: changes::shown(&one.path), reason: changes::reason(one.kind) })
-        .collect();
-    if !back.conflicts.is_empty() {
+    let is_refused = match vaults.merge(&request) {
+        Ok(merged) => {
+            let conflict =
+                |path, kind| FileConflict { path: changes::shown(path), reason: changes::reason(kind) };
+            back.conflicts = merged.conflicts.iter().map(|one| conflict(&one.path, one.kind)).collect();
+            false
+        }
+        Err(error) if error.code() == Code::QuotaExceeded => {
+            back.notices.push(error.to_string());
+            true
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if is_refused || !back.conflicts.is_empty() {
         let fork = ForkVault {
             source: name,
             state: StateRef::Tree(got.tree),
             names: ForkNames::Automatic(1),
-            description: Some("what a mount had when it was in conflict with its vault".to_owned()),
+            description: Some("what a mount had that its vault could not take".to_owned()),
             expires_at: None,
         };
         back.saved_as = vaults.fork(&fork)?.pop().map(|fork| fork.name);

@@ -146,7 +146,7 @@ pub enum VfsError {
         max: u64,
     },
     /// A quota of the vault would be exceeded.
-    #[error("the vault {vault:?} would have {would_be} {unit}, and its limit {quota} is {limit}")]
+    #[error("the vault {vault:?} would have {would_be} {unit}, and {quota} allows {limit}")]
     QuotaExceeded {
         /// The vault.
         vault: String,

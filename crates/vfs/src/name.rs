@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::VfsError;
 
 /// The name of a vault: 1 to 64 bytes, letters and digits of any script, `-` and `_`, not beginning with `-`. Something
-/// that looks like an id is not a name.
+/// that looks like an id is not a name, and neither are `now` and a revision such as `r17`, which mean states.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct VaultName(String);
 
@@ -38,6 +38,9 @@ impl FromStr for VaultName {
         }
         if Uuid::parse_str(name).is_ok() {
             return refused("it looks like an id");
+        }
+        if name == "now" || crate::state::revision_number(name).is_some() {
+            return refused("it is a word for a state of a vault");
         }
         Ok(Self(name.to_owned()))
     }
@@ -93,8 +96,21 @@ mod tests {
             assert!(good.parse::<VaultName>().is_ok(), "{good}");
         }
         let long = "x".repeat(65);
-        for bad in ["", "-a", ".a", "a.b", "a/b", "a b", "a\n", "..", "a\0", &long, "é".repeat(33).as_str()]
-        {
+        for bad in [
+            "",
+            "-a",
+            ".a",
+            "a.b",
+            "now",
+            "r17",
+            "a/b",
+            "a b",
+            "a\n",
+            "..",
+            "a\0",
+            &long,
+            "é".repeat(33).as_str(),
+        ] {
             assert!(bad.parse::<VaultName>().is_err(), "{bad:?}");
         }
         assert!(Uuid::now_v7().to_string().parse::<VaultName>().is_err());

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::context::Context;
-use crate::ui::{Stream, age_since, harmless};
+use crate::ui::{Stream, age_since, one_line};
 
 /// Flags of `inbox`.
 #[derive(Args, Debug)]
@@ -128,7 +128,7 @@ fn answer(context: &Context, queue: &Approvals<'_>, answered: &Approval) -> Resu
     let shown = request(queue, answered);
     context.shown.result(&shown, |out| {
         let may = if shown.state == ApprovalState::Granted { "may" } else { "may not" };
-        writeln!(out, "{} {may} {}", shown.client, shown.summary)
+        writeln!(out, "{} {may} {}", shown.client, one_line(&shown.summary))
     })
 }
 
@@ -138,8 +138,8 @@ fn show(out: &mut Stream, requests: &Requests) -> io::Result<()> {
     }
     for one in &requests.0 {
         let id = one.request_id.get(..8).unwrap_or(&one.request_id);
-        writeln!(out, "{id}  {}  {} asks to {}", one.state, one.client, one.summary)?;
-        writeln!(out, "          {}; {} ago", one.reason, age_since(&one.created_at))?;
+        writeln!(out, "{id}  {}  {} asks to {}", one.state, one.client, one_line(&one.summary))?;
+        writeln!(out, "          {}; {} ago", one_line(&one.reason), age_since(&one.created_at))?;
     }
     writeln!(out, "\navfs inbox grant REQUEST   once, within ten minutes")?;
     writeln!(out, "avfs inbox deny REQUEST    refuse it, for an hour without asking again")
@@ -148,7 +148,7 @@ fn show(out: &mut Stream, requests: &Requests) -> io::Result<()> {
 /// Asks the person at the terminal.
 fn confirmed(request: &Approval) -> bool {
     let mut err = Stream::stderr();
-    let asked = write!(err, "Allow {} to {}? [y/N] ", request.client, harmless(&request.asked.to_string()));
+    let asked = write!(err, "Allow {} to {}? [y/N] ", request.client, one_line(&request.asked.to_string()));
     let mut line = String::new();
     let read = asked.and_then(|()| err.flush()).and_then(|()| io::stdin().lock().read_line(&mut line));
     read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")

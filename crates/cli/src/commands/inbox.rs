@@ -11,7 +11,7 @@ use agentiso_proxy::Granting;
 use super::Daemon;
 use crate::args::{Inbox, InboxVerb};
 use crate::output::Output;
-use crate::ui::{Stream, age_since, harmless};
+use crate::ui::{Stream, age_since, one_line};
 
 /// How much of an id is shown: enough to name it by.
 const SHORT: usize = 8;
@@ -66,7 +66,7 @@ async fn check_asker(daemon: &Daemon, request: &str) -> Result<(), Failure> {
 /// Asks the person at the terminal.
 fn confirmed(request: &ApprovalBrief) -> bool {
     let mut err = Stream::stderr();
-    let asked = write!(err, "Allow {} to {}? [y/N] ", request.client, harmless(&request.summary));
+    let asked = write!(err, "Allow {} to {}? [y/N] ", request.client, one_line(&request.summary));
     let mut line = String::new();
     let read = asked.and_then(|()| err.flush()).and_then(|()| io::stdin().lock().read_line(&mut line));
     read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
@@ -79,8 +79,14 @@ fn list(out: &mut Stream, listed: &InboxListed) -> io::Result<()> {
             None => String::new(),
         };
         let asks = if one.state == ApprovalState::Open { "asks to" } else { "asked to" };
-        writeln!(out, "{}  {}{by} {asks} {}", short(one), one.workspace_name, one.summary)?;
-        writeln!(out, "          {}; {} ago; {}", one.reason, age_since(&one.created_at), state(one))?;
+        writeln!(out, "{}  {}{by} {asks} {}", short(one), one.workspace_name, one_line(&one.summary))?;
+        writeln!(
+            out,
+            "          {}; {} ago; {}",
+            one_line(&one.reason),
+            age_since(&one.created_at),
+            state(one)
+        )?;
     }
     if listed.requests.iter().any(|one| one.can_answer && one.state == ApprovalState::Open) {
         writeln!(out)?;
@@ -114,7 +120,7 @@ fn answer(out: &mut Stream, one: &ApprovalBrief) -> io::Result<()> {
     };
     let until = one.until.as_ref().filter(|_| one.state == ApprovalState::Granted);
     let until = until.map(|until| format!(" until {}", time(until))).unwrap_or_default();
-    writeln!(out, "{what} {}{until}.", one.summary)
+    writeln!(out, "{what} {}{until}.", one_line(&one.summary))
 }
 
 fn short(one: &ApprovalBrief) -> &str {

@@ -51,6 +51,16 @@ pub fn vcpus(count: u32) -> String {
     format!("{count} vCPU{}", if count == 1 { "" } else { "s" })
 }
 
+/// A number of things: `1 file`, `2 files`, `1 directory`, `0 directories`.
+pub fn counted(count: impl TryInto<u64>, thing: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    match (count, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{count} {stem}ies"),
+        (_, None) => format!("{count} {thing}s"),
+    }
+}
+
 /// A duration in milliseconds, as programs read it.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -74,6 +84,17 @@ mod tests {
     #[test]
     fn one_processor_is_not_several() {
         assert_eq!([1, 2].map(vcpus), ["1 vCPU", "2 vCPUs"]);
+    }
+
+    #[test]
+    fn one_thing_is_not_several() {
+        let words = [
+            counted(1u64, "file"),
+            counted(0u64, "file"),
+            counted(1u64, "directory"),
+            counted(2u64, "directory"),
+        ];
+        assert_eq!(words, ["1 file", "0 files", "1 directory", "2 directories"]);
     }
 
     #[test]

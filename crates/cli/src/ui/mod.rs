@@ -12,10 +12,10 @@ mod tree;
 mod verbs;
 
 pub use error::{error_object, report};
-pub use human::{age, age_since, bytes, duration, milliseconds, vcpus};
+pub use human::{age, age_since, bytes, counted, duration, milliseconds, vcpus};
 pub use progress::{Bars, Lines, progress};
 pub use stream::{Capture, Stream};
-pub(crate) use style::harmless;
 pub use style::{Paint, TOP};
+pub(crate) use style::{harmless, one_line};
 pub use table::Table;
 pub(crate) use tree::tree;

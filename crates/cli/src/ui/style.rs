@@ -57,6 +57,21 @@ pub(crate) fn harmless(text: &str) -> String {
     safe
 }
 
+/// The same on one line: what others may have written cannot look like a line of ours.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match c {
+            c if c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}') => {
+                safe.extend(c.escape_default());
+            }
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
 /// The same for bytes on their way to a terminal; our own colours stay.
 pub(super) fn harmless_bytes(bytes: &[u8]) -> String {
     let mut safe = String::with_capacity(bytes.len());
@@ -96,6 +111,14 @@ mod tests {
         let paint = Paint::new(false);
         assert_eq!(paint.good("a") + &paint.bad("b") + &paint.faint("c"), "abc");
         assert_eq!(Paint::new(true).good("a"), "\x1b[32ma\x1b[0m");
+    }
+
+    #[test]
+    fn one_line_stays_one_line() {
+        assert_eq!(
+            one_line("curl a\nb\tc\u{1b}[2J\u{202e}d\u{2028}é"),
+            "curl a\\nb\\tc\\u{1b}[2J\\u{202e}d\\u{2028}é"
+        );
     }
 
     #[test]

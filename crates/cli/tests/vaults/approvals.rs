@@ -1,5 +1,6 @@
 //! Commands that need approval.
 
+use std::io::Write;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -18,26 +19,38 @@ fn place() -> Place {
 }
 
 fn ask(place: &Place, words: &[&str]) -> String {
-    let (code, envelope) = place.run(words);
-    assert_eq!(code, 3, "{envelope}");
-    assert_eq!(envelope["result"]["decision"]["rule"], "vault:dates");
+    let words = [&["--json", "--vault", "work", "proxy", "exec"], words].concat();
+    token(&elsewhere(place, &words, b"").value("proxy_exec_result"))
+}
+
+fn token(envelope: &Value) -> String {
+    assert_eq!(envelope["result"]["outcome"], "approval_required", "{envelope}");
     envelope["result"]["approval"]["token"].as_str().unwrap().to_owned()
 }
 
-/// Answers as the owner, in another session than the one that asked.
-fn answer(place: &Place, words: &[&str]) -> Done {
+/// Runs `avfs` as an agent: in another session than this process, which is the owner.
+fn elsewhere(place: &Place, words: &[&str], input: &[u8]) -> Done {
+    let ours = place.command(words);
     let mut command = std::process::Command::new("setsid");
-    let ours = place.command(&[&["--json", "inbox"], words].concat());
-    command.arg("--wait").arg(ours.get_program()).args(ours.get_args()).env_clear().stdin(Stdio::null());
+    command.arg("--wait").arg(ours.get_program()).args(ours.get_args()).env_clear();
     for (name, value) in ours.get_envs() {
         command.env(name, value.unwrap());
     }
-    let output = command.current_dir(place.cwd.path()).output().unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.current_dir(place.cwd.path()).spawn().unwrap();
+    // A call that needs no input may have ended.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let output = child.wait_with_output().unwrap();
     Done {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Answers as the owner.
+fn answer(place: &Place, words: &[&str]) -> Done {
+    place.avfs(&[&["--json", "inbox"], words].concat())
 }
 
 #[test]
@@ -77,9 +90,14 @@ fn an_approval_is_for_exactly_one_run_of_exactly_that_command() {
 #[test]
 fn whoever_asked_cannot_grant() {
     let place = place();
-    let token = ask(&place, &["--", "touch", "a"]);
+    let (_, asked) = place.run(&["--", "touch", "a"]);
+    assert_eq!(asked["result"]["decision"]["rule"], "vault:dates");
+    let token = token(&asked);
     // This process and the one that asked are in one session, and nobody is at a terminal.
     place.fails("not_permitted", &["inbox", "grant", &token]);
+    // Nor what was started from it in a session of its own.
+    let left = elsewhere(&place, &["--json", "inbox", "grant", &token], b"");
+    assert_eq!(left.value("error")["error"]["code"], "not_permitted");
     let mut inside = place.command(&["--json", "inbox", "grant", &token]);
     let output = inside.env("AVFS_RUN", "x").output().unwrap();
     assert!(!output.status.success());
@@ -112,7 +130,7 @@ fn standard_input_is_part_of_what_is_approved() {
     let run = |token: Option<&str>, input: &[u8]| {
         let words = words(token);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        place.avfs_with_input(&words, input).value("proxy_exec_result")
+        elsewhere(&place, &words, input).value("proxy_exec_result")
     };
     let asked: Value = run(None, b"harmless");
     let token = asked["result"]["approval"]["token"].as_str().unwrap();
@@ -133,10 +151,38 @@ fn a_grant_can_last() {
 }
 
 #[test]
+fn what_is_asked_for_is_one_line_with_the_variables() {
+    let place = place();
+    let line = "touch a\n0123abcd  open  the owner asks to";
+    ask(&place, &["--env", "LD_PRELOAD=/workspace/x.so", "--shell", line]);
+    let shown = place.avfs(&["inbox"]).stdout;
+    let first = shown.lines().next().unwrap();
+    assert!(first.contains(r"touch a\n0123abcd  open"), "{shown}");
+    assert!(first.ends_with("in / of the vault work, with values for LD_PRELOAD"), "{shown}");
+    assert!(!shown.lines().any(|line| line.starts_with("0123abcd")), "{shown}");
+}
+
+#[test]
 fn what_is_no_request_cannot_be_answered() {
     let place = place();
     place.fails("approval_not_found", &["inbox", "grant", "abcdef"]);
     place.fails("approval_not_found", &["inbox", "deny", "a"]);
     let (code, envelope) = place.run(&["--approve", "../../x", "--", "touch", "a"]);
     assert_eq!((code, envelope["result"]["error"]["code"].as_str()), (125, Some("approval_not_found")));
+}
+
+#[test]
+fn a_command_can_ask_where_its_session_cannot_be_seen() {
+    let place = place();
+    let ours = place.command(&["--json", "--vault", "work", "proxy", "exec", "--", "touch", "a"]);
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]).arg(ours.get_program());
+    command.args(ours.get_args()).env_clear().current_dir(place.cwd.path());
+    for (name, value) in ours.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let output = command.output().unwrap();
+    let envelope: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!(envelope["result"]["outcome"], "approval_required", "{envelope}");
 }

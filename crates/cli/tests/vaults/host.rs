@@ -92,3 +92,50 @@ fn a_command_sees_a_vault_without_a_mount() {
     assert_eq!(place.cat("/b"), "y\n");
     assert_eq!(place.avfs(&["--vault", "work", "enter", "--", "sh", "-c", "exit 5"]).code, 5);
 }
+
+#[test]
+fn what_a_full_vault_cannot_take_from_a_mount_becomes_a_fork() {
+    let place = Place::with_vault();
+    place.work("quota_change", &["quota", "set", "max_files", "1"]);
+    let point = place.cwd.path().join("m");
+    fs::create_dir(&point).unwrap();
+    place.json("mount", &["mount", "work", point.to_str().unwrap()]);
+    fs::write(point.join("a"), "a").unwrap();
+    fs::write(point.join("b"), "b").unwrap();
+    let unmounted = place.json("unmount", &["unmount", point.to_str().unwrap()]);
+    let fork = unmounted["saved_as"].as_str().unwrap();
+    assert_eq!(place.json("cat", &["--vault", fork, "cat", "/b"])["content"], "b");
+    assert_eq!(place.work("ls", &["ls"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_mounted_vault_is_not_removed() {
+    let place = Place::with_vault();
+    let point = place.cwd.path().join("m");
+    fs::create_dir(&point).unwrap();
+    place.json("mount", &["mount", "work", point.to_str().unwrap()]);
+    fs::write(point.join("a"), "a").unwrap();
+    place.fails("vault_busy", &["vault", "rm", "work"]);
+    place.json("vault_delete", &["vault", "rm", "work", "--force"]);
+    // What is there can still be copied.
+    place.fails("vault_not_found", &["unmount", point.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(point.join("a")).unwrap(), "a");
+    place.json("unmount", &["unmount", point.to_str().unwrap(), "--lazy"]);
+    assert_eq!(place.json("mount_list", &["mount"]), serde_json::json!([]));
+}
+
+#[test]
+fn what_a_mount_had_is_kept_when_it_was_taken_away_by_other_means() {
+    let place = Place::with_vault();
+    for (name, words) in [("m", &["unmount"][..]), ("n", &["mount"])] {
+        let point = place.cwd.path().join(name);
+        fs::create_dir(&point).unwrap();
+        let shown = point.to_str().unwrap();
+        place.json("mount", &["mount", "work", shown, "--by", "plain"]);
+        fs::write(point.join(name), name).unwrap();
+        fs::remove_file(&point).unwrap();
+        let path = if name == "m" { vec![shown] } else { Vec::new() };
+        assert_eq!(place.avfs(&[words, &path].concat()).code, 0, "{words:?}");
+        assert_eq!(place.cat(&format!("/{name}")), name);
+    }
+}

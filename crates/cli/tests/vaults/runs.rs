@@ -228,7 +228,7 @@ fn the_vault_can_be_seen_at_a_directory_that_exists() {
     assert_eq!(envelope["result"]["stdout"], format!("{}\na.txt\nb.txt\n", real.display()));
     assert_eq!(fs::read_dir(path).unwrap().count(), 0, "nothing is left on the host");
     assert_eq!(place.cat("/b.txt"), "y\n");
-    for wrong in ["/no/such/dir", "/etc", "/", "/usr/lib"] {
+    for wrong in ["/no/such/dir", "/etc", "/", "/usr/lib", "/home"] {
         let (code, envelope) = place.run(&["--mountpoint", wrong, "--", "true"]);
         assert_eq!((code, envelope["result"]["outcome"].as_str()), (125, Some("invalid_request")), "{wrong}");
     }

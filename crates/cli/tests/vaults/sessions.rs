@@ -81,3 +81,21 @@ fn a_session_that_does_not_run_is_an_error() {
     assert_eq!(place.json("session_list", &["session", "ls"]), json!([]));
     assert_eq!(place.cat("/f"), "kept\n");
 }
+
+#[test]
+fn a_session_whose_command_kills_its_sandbox_ends_and_lets_go_of_its_vault() {
+    let place = Place::with_vault();
+    let session = start(&place);
+    let (_, killed) = exec(&place, &session, &["--shell", "echo x > a; kill -9 -1; echo y > b"]);
+    let mut last = killed;
+    // The process that watches the sandbox may be found dead only by the next command.
+    for _ in 0..2 {
+        if last["result"]["error"]["code"] == "session_not_found" {
+            break;
+        }
+        last = exec(&place, &session, &["--", "true"]).1;
+    }
+    assert_eq!(last["result"]["error"]["code"], "session_not_found", "{last}");
+    assert_eq!(place.json("session_list", &["session", "ls"]), json!([]));
+    assert_eq!(place.cat("/a"), "x\n");
+}

@@ -178,18 +178,42 @@ impl fmt::Display for Asked {
         match self {
             Self::Network { destination } => write!(f, "connect to {destination}"),
             Self::Command { argv, workdir, user } => {
-                write!(f, "run {}", argv.join(" "))?;
+                write!(f, "run {}", shown(argv))?;
                 if let Some(workdir) = workdir {
                     write!(f, " in {workdir}")?;
                 }
                 user.iter().try_for_each(|user| write!(f, " as {user}"))
             }
             Self::FileChange { path, .. } => write!(f, "change {path}"),
-            Self::VaultCommand { vault, fork, argv, workdir, .. } => {
-                write!(f, "run {} in {workdir} of the vault {vault}", argv.join(" "))?;
-                fork.iter().try_for_each(|fork| write!(f, ", in its fork {fork}"))
+            Self::VaultCommand { vault, fork, argv, workdir, variables, .. } => {
+                write!(f, "run {} in {} of the vault {vault}", shown(argv), shown_word(workdir))?;
+                fork.iter().try_for_each(|fork| write!(f, ", in its fork {fork}"))?;
+                // They can change what a command does: LD_PRELOAD, GIT_SSH_COMMAND, http_proxy.
+                if variables.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ", with values for {}", shown(variables))
+                }
             }
         }
+    }
+}
+
+/// Words as one line that shows where each begins and ends, whatever is in them.
+fn shown(words: &[String]) -> String {
+    words.iter().map(|word| shown_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn shown_word(word: &str) -> String {
+    // Control characters, those that change the direction of text, and those that cannot be seen.
+    let is_hidden = |c: char| !"'\"\\".contains(c) && c.escape_debug().len() > 1;
+    if word.chars().any(is_hidden) {
+        return format!("$'{}'", word.escape_debug());
+    }
+    let is_plain = |c: char| !c.is_whitespace() && !"'\"\\$`&|;<>()*?[]{}#!~".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -235,6 +259,36 @@ mod tests {
             let json = serde_json::to_string(&value).unwrap();
             prop_assert_eq!(serde_json::from_str::<Asked>(&json).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn what_is_shown_is_one_line_in_which_every_word_can_be_told_apart() {
+        let command = |argv: &[&str], variables: &[&str]| {
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+            let (argv, variables) = (words(argv), words(variables));
+            let (vault, workdir) = ("work".to_owned(), "/".to_owned());
+            Asked::VaultCommand {
+                vault,
+                fork: None,
+                argv,
+                workdir,
+                readonly: false,
+                variables,
+                inputs_digest: String::new(),
+            }
+            .to_string()
+        };
+        for (argv, text) in [
+            (["curl", "-s", "https://a.example:9/?q=1"].as_slice(), "curl -s 'https://a.example:9/?q=1'"),
+            (&["curl", "a b", ""], "curl 'a b' ''"),
+            (&["echo", "it's"], r"echo 'it'\''s'"),
+            (&["sh", "-c", "a\nb\u{1b}[2J"], r"sh -c $'a\nb\u{1b}[2J'"),
+            (&["a\u{202e}b", "c\\d"], r"$'a\u{202e}b' 'c\d'"),
+        ] {
+            assert_eq!(command(argv, &[]), format!("run {text} in / of the vault work"));
+        }
+        let shown = command(&["curl"], &["LD_PRELOAD", "A"]);
+        assert_eq!(shown, "run curl in / of the vault work, with values for LD_PRELOAD A");
     }
 
     /// Digests of these bytes are stored: change the code, not the sample.

@@ -11,8 +11,8 @@ pub(crate) const INSIDE: &str = "AVFS_RUN";
 
 /// The process that wants to grant a request.
 pub struct Granting<'c> {
-    /// Its session in the queue.
-    session: SessionId,
+    /// Its session in the queue, and those of the processes that it descends from.
+    sessions: Vec<SessionId>,
     /// Whether it was started by a command that runs in the sandbox.
     is_inside: bool,
     /// Asks a person at the terminal, if there is one.
@@ -24,7 +24,7 @@ impl<'c> Granting<'c> {
     pub fn current(confirm: &'c dyn Fn() -> bool) -> Self {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         Self {
-            session: Asker::current().session(),
+            sessions: Asker::ancestry(),
             is_inside: std::env::var_os(INSIDE).is_some(),
             confirm: is_terminal.then_some(confirm),
         }
@@ -32,8 +32,8 @@ impl<'c> Granting<'c> {
 
     /// Another process, for tests.
     #[cfg(test)]
-    pub(super) fn of(session: SessionId, is_inside: bool, confirm: Option<&'c dyn Fn() -> bool>) -> Self {
-        Self { session, is_inside, confirm }
+    pub(super) fn of(sessions: &[SessionId], is_inside: bool, confirm: Option<&'c dyn Fn() -> bool>) -> Self {
+        Self { sessions: sessions.to_vec(), is_inside, confirm }
     }
 
     /// Refuses whoever asked, unless a person confirms it.
@@ -45,10 +45,11 @@ impl<'c> Granting<'c> {
             )
             .with_remedy("ask the owner to grant it in a terminal"));
         }
-        if asked_by == Some(self.session) && !self.confirm.is_some_and(|confirm| confirm()) {
+        let is_theirs = asked_by.is_some_and(|asker| self.sessions.contains(&asker));
+        if is_theirs && !self.confirm.is_some_and(|confirm| confirm()) {
             return Err(Failure::new(
                 Code::NotPermitted,
-                "the request comes from this session, which cannot grant it to itself",
+                "the request comes from this session, or one it was started in, which cannot grant it to itself",
             )
             .with_remedy("grant it in another terminal, or confirm it when asked in this one"));
         }

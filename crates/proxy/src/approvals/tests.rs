@@ -64,7 +64,7 @@ fn asked(word: &str) -> Asked {
 }
 
 fn owner() -> Granting<'static> {
-    Granting::of(of_session(2).session(), false, None)
+    Granting::of(&[of_session(2).session()], false, None)
 }
 
 const GRANT: Answer = Answer::Grant(GrantScope::Once);
@@ -110,12 +110,14 @@ fn whoever_asked_cannot_grant_unless_a_person_confirms_it() {
     let place = Place::new();
     let id = place.waiting("a").id.to_string();
     let asker = of_session(1).session();
-    let same = Granting::of(asker, false, Some(&|| false));
+    let same = Granting::of(&[asker], false, Some(&|| false));
     assert_eq!(place.queue().answer(&id, GRANT, &same).unwrap_err().code(), Code::NotPermitted);
-    let inside = Granting::of(of_session(2).session(), true, Some(&|| true));
+    let below = Granting::of(&[of_session(2).session(), asker], false, None);
+    assert_eq!(place.queue().answer(&id, GRANT, &below).unwrap_err().code(), Code::NotPermitted);
+    let inside = Granting::of(&[of_session(2).session()], true, Some(&|| true));
     assert_eq!(place.queue().answer(&id, GRANT, &inside).unwrap_err().code(), Code::NotPermitted);
     assert_eq!(place.queue().find(&id).unwrap().state, ApprovalState::Open);
-    place.queue().answer(&id, GRANT, &Granting::of(asker, false, Some(&|| true))).unwrap();
+    place.queue().answer(&id, GRANT, &Granting::of(&[asker], false, Some(&|| true))).unwrap();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the sandbox of a command contains.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use agentiso_core::{Code, Failure};
 use agentiso_jail::{Bind, Command, Environment, Mount, Network, Overlay, Spec, State};
@@ -34,7 +34,9 @@ pub fn mountpoint(run: &Run) -> Result<PathBuf, Failure> {
         return Err(refused(format!("{shown} is not a directory"), "give an existing directory"));
     }
     let is_reserved = RESERVED.iter().any(|reserved| found.starts_with(reserved));
-    if is_reserved || found.components().eq([Component::RootDir]) {
+    // It would also cover the home directory of the command.
+    let is_above = Path::new(Spec::HOME).starts_with(&found);
+    if is_reserved || is_above {
         return Err(refused(
             format!("the vault cannot be at {shown}: that is part of the system"),
             "give another directory",

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use agentiso_core::Failure;
-use agentiso_mounts::{IngestOptions, Running};
+use agentiso_core::{Code, Explain, Failure};
+use agentiso_mounts::{IngestOptions, Running, WorkDir};
 use agentiso_vfs::{VaultId, Vaults};
 use serde_json::Value;
 
@@ -44,23 +44,17 @@ fn outputs(places: &Places) {
 }
 
 /// Removes the working directories of killed processes, and forgets their runs. A command that did not end has changed
-/// nothing; what a killed `enter` had changed is brought into its vault. Returns how many were removed.
+/// nothing; what a killed `enter` or a dead mount had changed is brought into its vault. Returns how many were removed.
 pub fn reclaim(vaults: &Vaults, places: &Places) -> Result<u64, Failure> {
     let mut removed = 0;
     for directory in work_dirs(vaults.store(), places)?.abandoned()? {
         let label: Value = serde_json::from_str(&directory.label()).unwrap_or_default();
         match label["kind"].as_str() {
             Some("run" | "session") => {}
-            Some("enter") => {
-                if let Some(vault) = label["vault"].as_str().and_then(|id| id.parse().ok()).map(VaultId)
-                    && vaults.info(&vault.to_string()).is_ok()
-                    && directory.is_touched()?
-                {
-                    let got = directory.ingest(&IngestOptions { running: Running::Nothing, threads: 0 })?;
-                    bring_back(vaults, vault, &got)?;
-                }
-            }
-            // Mounts are ended by unmount, and what others made is theirs.
+            // What cannot be brought back now stays, and keeps no other from it.
+            Some("enter" | "mount") if bring(vaults, &label, &directory).is_err() => continue,
+            Some("enter" | "mount") => {}
+            // What others made is theirs.
             _ => continue,
         }
         directory.remove()?;
@@ -70,4 +64,21 @@ pub fn reclaim(vaults: &Vaults, places: &Places) -> Result<u64, Failure> {
         vaults.forget_use(one.id)?;
     }
     Ok(removed)
+}
+
+/// Brings what a directory has into its vault, unless that was removed.
+fn bring(vaults: &Vaults, label: &Value, directory: &WorkDir) -> Result<(), Failure> {
+    let id = label["vault"].as_str().and_then(|id| id.parse().ok()).map(VaultId);
+    let Some(vault) = id else {
+        return Err(Failure::new(Code::Internal, "a working directory does not say what it is for"));
+    };
+    match vaults.info(&vault.to_string()) {
+        Ok(_) if directory.is_touched()? => {
+            let got = directory.ingest(&IngestOptions { running: Running::Nothing, threads: 0 })?;
+            bring_back(vaults, vault, &got).map(|_| ())
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Code::VaultNotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -94,7 +94,7 @@ fn answer_all(
     }
 }
 
-/// Answers one client. True if it ended the session.
+/// Answers one client. True if the session ends with that: it was told to, or its command killed the sandbox.
 fn answer(
     boundary: &Boundary<'_>,
     session: &SessionInfo,
@@ -109,10 +109,17 @@ fn answer(
     let peer = socket_peercred(connection)?.pid;
     let live = Passing(connection);
     let call = Call { live: &live, stop: connection.as_fd(), asker: Asker::of(peer, Some(peer)), stdin };
-    let mut envelope = boundary.run_in(&run, call, Some(resident));
+    let mut envelope = boundary.run_in(&run, call, Some(&mut *resident));
     envelope.request.vault = Some(session.vault_name.clone());
-    send(connection, Kind::Answer, &serde_json::to_vec(&envelope)?)?;
-    Ok(false)
+    // Nothing could be run in it any more, and it would keep its vault busy.
+    let has_ended = resident.sandbox.has_ended();
+    if has_ended {
+        let ended = "the sandbox of the session has ended; start another with avfs session start";
+        envelope.result.warnings.push(ended.to_owned());
+        SessionInfo::forget(boundary.places, &session.id);
+    }
+    let sent = send(connection, Kind::Answer, &serde_json::to_vec(&envelope)?);
+    if has_ended { Ok(true) } else { sent.map(|()| false) }
 }
 
 /// Passes output on to a client. One that has gone ends its command, so errors need no answer here.

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::Snapshot;
 use crate::avfs::context::Context;
+use crate::ui::counted;
 
 /// Flags of `checkpoint info`.
 #[derive(Args, Debug)]
@@ -23,7 +24,7 @@ pub fn info(context: &Context, flags: Info) -> Result<u8, Failure> {
         writeln!(out, "name         {}", one.name)?;
         writeln!(out, "kind         {}", one.kind)?;
         writeln!(out, "created      {} by {}", one.created_at, one.actor)?;
-        writeln!(out, "content      {} files, {}", one.file_count, one.total_size_human)?;
+        writeln!(out, "content      {}, {}", counted(one.file_count, "file"), one.total_size_human)?;
         writeln!(out, "revision     {}", one.revision)?;
         match &one.description {
             Some(description) => writeln!(out, "description  {description}"),

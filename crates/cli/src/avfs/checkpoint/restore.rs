@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::avfs::context::{Context, path};
+use crate::ui::counted;
 
 /// Flags of `checkpoint restore`.
 #[derive(Args, Debug)]
@@ -75,8 +76,11 @@ pub fn restore(context: &Context, flags: RestoreFlags) -> Result<u8, Failure> {
     context.shown.result(&restored, |out| {
         writeln!(
             out,
-            "Restored {}: {} files, {} directories, {} removed",
-            restored.snapshot, restored.files_restored, restored.dirs_restored, restored.removed
+            "Restored {}: {}, {}, {} removed",
+            restored.snapshot,
+            counted(restored.files_restored, "file"),
+            counted(restored.dirs_restored, "directory"),
+            restored.removed
         )?;
         match &restored.undo {
             Some(undo) => writeln!(out, "To undo: avfs checkpoint restore {undo}"),

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::Snapshot;
 use crate::avfs::context::Context;
+use crate::ui::counted;
 
 /// Flags of `checkpoint save`.
 #[derive(Args, Debug)]
@@ -41,8 +42,10 @@ pub fn save(context: &Context, flags: Save) -> Result<u8, Failure> {
     context.shown.result(&saved, |out| {
         writeln!(
             out,
-            "Saved checkpoint {} ({} files, {})",
-            saved.name, saved.file_count, saved.total_size_human
+            "Saved checkpoint {} ({}, {})",
+            saved.name,
+            counted(saved.file_count, "file"),
+            saved.total_size_human
         )
     })?;
     Ok(0)

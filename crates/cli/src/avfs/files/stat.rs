@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::avfs::context::{Context, path};
 use crate::avfs::shown::{Entry, human};
+use crate::ui::counted;
 
 /// Flags of `stat`.
 #[derive(Args, Debug)]
@@ -59,7 +60,7 @@ pub fn stat(context: &Context, flags: StatFlags) -> Result<u8, Failure> {
         let entry = &details.entry;
         writeln!(out, "path      {}", entry.path)?;
         writeln!(out, "type      {}", entry.kind)?;
-        writeln!(out, "size      {} ({} bytes)", human(entry.size), entry.size)?;
+        writeln!(out, "size      {} ({})", human(entry.size), counted(entry.size, "byte"))?;
         writeln!(out, "mode      {} ({})", entry.letters(), entry.mode)?;
         writeln!(out, "owner     {}:{}", details.uid, details.gid)?;
         writeln!(out, "modified  {}", entry.modified)?;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::avfs::context::{Context, path};
 use crate::avfs::shown;
+use crate::ui::counted;
 
 /// Content up to this size is stored with the change; larger content first.
 const SMALL: usize = 1 << 20;
@@ -86,7 +87,13 @@ pub(super) fn put(
     let size = context.view()?.stat(at, true)?.size;
     let written = Written { path: shown::path(at), size, appended, revision: changed.revision };
     context.shown.result(&written, |out| {
-        writeln!(out, "{} {} ({} bytes)", if appended { "Appended to" } else { "Wrote" }, written.path, size)
+        writeln!(
+            out,
+            "{} {} ({})",
+            if appended { "Appended to" } else { "Wrote" },
+            written.path,
+            counted(size, "byte")
+        )
     })?;
     Ok(0)
 }

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::avfs::context::Context;
+use crate::ui::counted;
 
 /// Flags of `enter`.
 #[derive(Args, Debug)]
@@ -37,7 +38,7 @@ pub struct EnteredVault {
     changes: Vec<ChangeReport>,
     /// How many changes there are.
     changes_total: u64,
-    /// The fork with what was changed, if it was in conflict with the vault.
+    /// The fork with what was changed, if the vault could not take it.
     saved_as: Option<String>,
 }
 
@@ -59,7 +60,8 @@ pub fn enter(context: &Context, flags: Enter) -> Result<u8, Failure> {
     if context.shown.json {
         context.shown.result(&entered, |out| writeln!(out))?;
     } else if entered.changes_total > 0 {
-        context.shown.note(&format!("({} changes in {})", entered.changes_total, entered.vault));
+        let into = entered.saved_as.as_ref().unwrap_or(&entered.vault);
+        context.shown.note(&format!("({} in {into})", counted(entered.changes_total, "change")));
     }
     Ok(code)
 }

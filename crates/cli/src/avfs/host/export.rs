@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::avfs::context::{Context, path};
 use crate::avfs::shown::{self, human};
+use crate::ui::counted;
 
 /// Flags of `export`.
 #[derive(Args, Debug)]
@@ -103,8 +104,8 @@ pub fn export(context: &Context, flags: Export) -> Result<u8, Failure> {
         exported.refused_attributes = done.refused_attributes;
     }
     context.shown.result(&exported, |out| {
-        let (files, bytes) = (exported.files_exported, human(exported.total_bytes));
-        writeln!(out, "Exported {files} files, {bytes} to {}", exported.real_path)
+        let (files, bytes) = (counted(exported.files_exported, "file"), human(exported.total_bytes));
+        writeln!(out, "Exported {files}, {bytes} to {}", exported.real_path)
     })?;
     Ok(0)
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::avfs::context::{Context, path};
 use crate::avfs::shown::{self, human};
+use crate::ui::counted;
 
 /// Flags of `import`.
 #[derive(Args, Debug)]
@@ -121,12 +122,10 @@ pub fn import(context: &Context, flags: Import) -> Result<u8, Failure> {
         notices,
     };
     context.shown.result(&imported, |out| {
-        let (files, bytes) = (imported.files_imported, human(imported.total_bytes));
-        writeln!(
-            out,
-            "Imported {files} files, {} directories, {bytes} to {}",
-            imported.dirs_created, imported.vfs_path
-        )
+        let (files, directories) =
+            (counted(imported.files_imported, "file"), counted(imported.dirs_created, "directory"));
+        let bytes = human(imported.total_bytes);
+        writeln!(out, "Imported {files}, {directories}, {bytes} to {}", imported.vfs_path)
     })?;
     Ok(0)
 }

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::avfs::context::Context;
+use crate::ui::counted;
 
 /// Flags of `unmount`.
 #[derive(Args, Debug)]
@@ -36,7 +37,7 @@ pub struct Unmounted {
     changes_total: u64,
     /// Where the vault had been changed too. The vault has what it had.
     conflicts: Vec<FileConflict>,
-    /// The fork with what the mount had, if there were conflicts.
+    /// The fork with what the mount had, if the vault could not take it.
     saved_as: Option<String>,
     /// What could not be kept.
     notices: Vec<String>,
@@ -45,12 +46,22 @@ pub struct Unmounted {
 impl Unmounted {
     /// For a person.
     pub fn in_words(&self) -> String {
-        let mut text =
-            format!("Unmounted {}: {} changes in {}", self.mountpoint, self.changes_total, self.vault);
+        let mut text = format!(
+            "Unmounted {}: {} in {}",
+            self.mountpoint,
+            counted(self.changes_total, "change"),
+            self.vault
+        );
+        for notice in &self.notices {
+            text.push_str(&format!("\n{notice}"));
+        }
         if let Some(fork) = &self.saved_as {
+            let conflicts = match self.conflicts.len() {
+                0 => String::new(),
+                count => format!("{}: ", counted(count, "conflict")),
+            };
             text.push_str(&format!(
-                "\n{} conflicts: {} keeps what it had, {fork} has what the mount had",
-                self.conflicts.len(),
+                "\n{conflicts}{} keeps what it had, {fork} has what the mount had",
                 self.vault
             ));
         }
@@ -74,10 +85,15 @@ pub(super) fn unmount_at(
     lazy: bool,
 ) -> Result<Unmounted, Failure> {
     let (mounted, back) = mounting.unmount(point, lazy)?;
+    let vault = match context.vaults()?.info(&mounted.vault.to_string()) {
+        Ok(info) => info.name,
+        // It was removed.
+        Err(_) => mounted.vault.to_string(),
+    };
     Ok(Unmounted {
         mountpoint: mounted.info.point.display().to_string(),
         success: true,
-        vault: context.vaults()?.info(&mounted.vault.to_string())?.name,
+        vault,
         changes: back.changes,
         changes_total: back.total,
         conflicts: back.conflicts,

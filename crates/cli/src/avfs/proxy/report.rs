@@ -135,6 +135,8 @@ fn notes(shown: Shown, envelope: &Envelope) -> io::Result<()> {
     }
     let changed = match result.changes_total {
         0 => String::new(),
+        // They could not be recorded.
+        _ if result.error.is_some() => String::new(),
         1 => format!("1 file changed in {}", result.workspace),
         many => format!("{many} files changed in {}", result.workspace),
     };
@@ -143,7 +145,7 @@ fn notes(shown: Shown, envelope: &Envelope) -> io::Result<()> {
         .into_iter()
         .filter(|part| !part.is_empty())
         .collect();
-    if result.changes_total > 0 || result.fork.is_some() {
+    if !changed.is_empty() || result.fork.is_some() {
         writeln!(err, "{}", paint.faint(&format!("({})", harmless(&parts.join("; ")))))?;
     }
     Ok(())

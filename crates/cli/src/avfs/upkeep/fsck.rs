@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::avfs::context::Context;
 use crate::avfs::shown;
+use crate::ui::counted;
 
 /// Flags of `fsck`.
 #[derive(Args, Debug)]
@@ -90,14 +91,12 @@ pub fn fsck(context: &Context, flags: Fsck) -> Result<u8, Failure> {
             writeln!(out, "damaged  {line}")?;
         }
         for one in &done.lost {
-            writeln!(out, "lost     {} paths of {}", one.total, one.what)?;
+            writeln!(out, "lost     {} of {}", counted(one.total, "path"), one.what)?;
             one.paths.iter().try_for_each(|path| writeln!(out, "         {path}"))?;
         }
         done.actions.iter().try_for_each(|action| writeln!(out, "done     {action}"))?;
-        match done.clean {
-            true => writeln!(out, "{} objects in {} packs: clean", done.objects, done.packs),
-            false => writeln!(out, "{} objects in {} packs: damaged", done.objects, done.packs),
-        }
+        let state = if done.clean { "clean" } else { "damaged" };
+        writeln!(out, "{} in {}: {state}", counted(done.objects, "object"), counted(done.packs, "pack"))
     })?;
     Ok(u8::from(!done.clean))
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::avfs::context::Context;
 use crate::avfs::shown::human;
+use crate::ui::counted;
 
 /// Flags of `gc`.
 #[derive(Args, Debug)]
@@ -61,9 +62,14 @@ pub fn gc(context: &Context, flags: Gc) -> Result<u8, Failure> {
     let done = context.vaults()?.gc(&request, || context.roots())?;
     let collected = Collected::new(&done, flags.dry_run);
     context.shown.result(&collected, |out| match collected.dry_run {
-        true => writeln!(out, "{} objects are not needed", collected.orphans_found),
+        true => writeln!(out, "Not needed: {}", counted(collected.orphans_found, "object")),
         false => {
-            writeln!(out, "Freed {} ({} objects)", collected.bytes_freed_human, collected.orphans_deleted)
+            writeln!(
+                out,
+                "Freed {} ({})",
+                collected.bytes_freed_human,
+                counted(collected.orphans_deleted, "object")
+            )
         }
     })?;
     Ok(0)

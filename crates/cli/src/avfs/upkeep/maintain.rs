@@ -67,6 +67,7 @@ pub fn maintain(context: &Context, flags: Maintain) -> Result<u8, Failure> {
         skip_gc: flags.skip_gc,
         skip_compact: flags.skip_compact,
     };
+    // Before vaults expire: what killed commands and dead mounts had changed belongs to them.
     let vaults = context.vaults()?;
     let runs_reclaimed = agentiso_proxy::reclaim(vaults, &context.places)?;
     let done = vaults.maintain(&request, || context.roots())?;

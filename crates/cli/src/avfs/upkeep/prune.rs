@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::avfs::context::{Context, path};
+use crate::ui::counted;
 
 /// Flags of `prune`.
 #[derive(Args, Debug)]
@@ -61,7 +62,12 @@ pub fn prune(context: &Context, flags: Prune) -> Result<u8, Failure> {
         dry_run: flags.dry_run,
     };
     context.shown.result(&shown, |out| {
-        writeln!(out, "{} versions, {} changes", shown.versions_deleted, shown.revisions_deleted)
+        writeln!(
+            out,
+            "{}, {}",
+            counted(shown.versions_deleted, "version"),
+            counted(shown.revisions_deleted, "change")
+        )
     })?;
     Ok(0)
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::avfs::context::Context;
 use crate::avfs::shown::human;
+use crate::ui::counted;
 
 /// Flags of `stats`.
 #[derive(Args, Debug)]
@@ -72,12 +73,21 @@ pub fn stats(context: &Context, _: Stats) -> Result<u8, Failure> {
         writeln!(out, "vaults       {}", shown.vaults)?;
         writeln!(
             out,
-            "files        {} in {} directories, {}",
-            shown.files, shown.directories, shown.total_size_bytes_human
+            "files        {} in {}, {}",
+            shown.files,
+            counted(shown.directories, "directory"),
+            shown.total_size_bytes_human
         )?;
-        writeln!(out, "history      {} changes, {} checkpoints", shown.revisions, shown.checkpoints)?;
+        let (changes, checkpoints) =
+            (counted(shown.revisions, "change"), counted(shown.checkpoints, "checkpoint"));
+        writeln!(out, "history      {changes}, {checkpoints}")?;
         writeln!(out, "on disk      {}", shown.db_size_bytes_human)?;
-        writeln!(out, "not needed   {} ({} objects)", shown.orphaned_bytes_human, shown.orphaned_blobs)
+        writeln!(
+            out,
+            "not needed   {} ({})",
+            shown.orphaned_bytes_human,
+            counted(shown.orphaned_blobs, "object")
+        )
     })?;
     Ok(0)
 }

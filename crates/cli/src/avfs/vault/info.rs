@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{BACKEND, is_current};
 use crate::avfs::context::Context;
 use crate::avfs::shown::human;
+use crate::ui::counted;
 
 /// Flags of `vault info`.
 #[derive(Args, Debug)]
@@ -112,9 +113,9 @@ pub fn info(context: &Context, flags: InfoFlags) -> Result<u8, Failure> {
         }
         writeln!(
             out,
-            "content      {} files, {} directories, {}",
-            info.files,
-            info.directories,
+            "content      {}, {}, {}",
+            counted(info.files, "file"),
+            counted(info.directories, "directory"),
             human(info.size)
         )?;
         writeln!(out, "revision     {}", info.revision)?;

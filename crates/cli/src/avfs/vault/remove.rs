@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use agentiso_core::{Code, Failure};
+use agentiso_proxy::Mounting;
 use agentiso_vfs::RemoveOptions;
 use clap::Args;
 use schemars::JsonSchema;
@@ -21,7 +22,7 @@ pub struct Remove {
     /// Do not ask
     #[arg(long, short)]
     pub yes: bool,
-    /// Remove it although commands run in it
+    /// Remove it although commands run in it, or it is mounted
     #[arg(long, short)]
     pub force: bool,
 }
@@ -46,6 +47,18 @@ pub fn remove(context: &Context, flags: Remove) -> Result<u8, Failure> {
     if !flags.yes && !context.shown.json && !confirmed(&vault.name)? {
         context.shown.note("Nothing was removed.");
         return Ok(1);
+    }
+    let mounts = Mounting::open(vaults, &context.places)?.list()?;
+    let mounted = mounts.iter().find(|one| one.vault == vault.id && one.info.state == MountState::Live);
+    if let (Some(mounted), false) = (mounted, flags.force) {
+        let point = mounted.info.point.display();
+        return Err(Failure::new(
+            Code::VaultBusy,
+            format!("the vault {:?} is mounted at {point}", vault.name),
+        )
+        .with_remedy(format!(
+            "unmount it with avfs unmount {point}, or add --force, which gives up what was changed there"
+        )));
     }
     let removed = vaults.remove(&vault.id.to_string(), RemoveOptions { force: flags.force })?;
     let removed = Removed {
