@@ -265,7 +265,10 @@ fn constraints_reject_values_that_are_never_written() {
         ),
         (format!("INSERT INTO forwards VALUES (8080, '{nobody}', 80, 0, NULL)"), "FOREIGN KEY"),
         (format!("INSERT INTO forwards VALUES (65536, '{web}', 80, 0, NULL)"), "CHECK"),
-        (format!("INSERT INTO forwards VALUES (8080, '{web}', 80, 0, NULL), (8080, '{web}', 81, 0, NULL)"), "UNIQUE"),
+        (
+            format!("INSERT INTO forwards VALUES (8080, '{web}', 80, 0, NULL), (8080, '{web}', 81, 0, NULL)"),
+            "UNIQUE",
+        ),
         (format!("INSERT INTO idempotency VALUES ('{nobody}', 'k', zeroblob(32), NULL, 0)"), "FOREIGN KEY"),
         (format!("INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(1), NULL, 0)"), "CHECK"),
         (
