@@ -137,7 +137,8 @@ impl Engine {
         self.records.insert_forward(&forward).await?;
         self.serve(&forward, listener);
         // Only the first workspace is locked: the other may have been removed before the listener was known.
-        if to.is_some() && !self.records.forwards_of(id).await?.contains(&forward) {
+        let is_recorded = |known: &[Forward]| known.iter().any(|one| one.host_port == host_port);
+        if to.is_some() && !is_recorded(&self.records.forwards_of(id).await?) {
             self.end_listener(host_port).await;
             return Err(Failure::new(Code::WorkspaceNotFound, "the other workspace has just been removed"));
         }

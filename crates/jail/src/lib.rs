@@ -43,7 +43,7 @@ pub use env::Environment;
 pub use error::JailError;
 pub use helper::run_helper_if_requested;
 pub use launcher::{Launcher, NetworkNamespace};
-pub use running::{End, Exit, Running, Usage};
+pub use running::{End, Exit, RenameNotifier, Running, Usage};
 pub use session::Session;
 pub use spec::{
     Bind, FileCapabilities, Limits, Mount, Network, Overlay, Root, SPEC_VERSION, ShownUser, Spec, Tmpfs,

@@ -1,5 +1,6 @@
 //! A command that runs in a sandbox.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +27,17 @@ pub struct Running {
     /// The sandbox, if it is this command's own.
     sandbox: Option<Sandbox>,
     exit: Option<Exit>,
+    renames: Option<io::Result<RenameNotifier>>,
+}
+
+/// What the supervisor of a command's renames needs.
+#[derive(Debug)]
+pub struct RenameNotifier {
+    /// The descriptor of seccomp(2)'s user notifications: the kernel asks about `rename`, `renameat` and `renameat2`. It is
+    /// hung up when the last process of the command has ended. When it is closed before, renames fail with `ENOSYS`.
+    pub listener: OwnedFd,
+    /// The root directory as the command sees it, opened with `O_PATH` before the program ran.
+    pub root: OwnedFd,
 }
 
 /// How a command ended.
@@ -75,14 +87,33 @@ impl Running {
         command: &Command,
     ) -> Result<Self, JailError> {
         let oom_kills = group.as_ref().map_or(0, |group| group.oom_kills());
-        match receive::<Report>(&channel) {
-            Ok(Some((Report::Started, _))) => {
-                Ok(Self { channel, enforcement, group, oom_kills, sandbox, exit: None })
+        let mut renames = None;
+        loop {
+            match receive::<Report>(&channel) {
+                Ok(Some((Report::Supervised, fds))) => {
+                    let Ok([listener, root]) = <[OwnedFd; 2]>::try_from(fds) else {
+                        return Err(JailError::Lost);
+                    };
+                    renames = Some(Ok(RenameNotifier { listener, root }));
+                }
+                Ok(Some((Report::NotSupervised { error }, _))) => {
+                    renames = Some(Err(io::Error::from_raw_os_error(error)));
+                }
+                Ok(Some((Report::Started, _))) => {
+                    return Ok(Self { channel, enforcement, group, oom_kills, sandbox, exit: None, renames });
+                }
+                Ok(Some((Report::Failed(failure), _))) => return Err(explain(failure, Some(command))),
+                Ok(_) => return Err(JailError::Lost),
+                Err(cause) => return Err(JailError::Helper { doing: "read from the sandbox", cause }),
             }
-            Ok(Some((Report::Failed(failure), _))) => Err(explain(failure, Some(command))),
-            Ok(_) => Err(JailError::Lost),
-            Err(cause) => Err(JailError::Helper { doing: "read from the sandbox", cause }),
         }
+    }
+
+    /// With [`crate::Spec::supervised_renames`], what the supervisor of the command's renames needs, or why the kernel does
+    /// not offer it; renames are then made without a question. Until the questions are answered, the command waits in its
+    /// first rename. `None` otherwise, and from the second call on.
+    pub fn take_rename_notifier(&mut self) -> Option<io::Result<RenameNotifier>> {
+        self.renames.take()
     }
 
     /// What the kernel enforces.
@@ -118,7 +149,7 @@ impl Running {
     fn control(&self, control: Control) -> Result<(), JailError> {
         match send(&self.channel, &control, &[]) {
             // The command has ended.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             sent => sent.map_err(|cause| JailError::Helper { doing: "write to the sandbox", cause }),
         }
     }

@@ -85,6 +85,10 @@ pub(crate) enum Report {
     Cloned { pid: i32 },
     /// The sandbox is set up.
     Ready(Enforcement),
+    /// The renames of a command are supervised. Descriptors: the filter's listener and the sandbox's root directory.
+    Supervised,
+    /// They cannot be supervised.
+    NotSupervised { error: i32 },
     /// The program of a command was executed.
     Started,
     /// The command has ended, and everything it left behind.

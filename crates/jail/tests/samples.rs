@@ -32,6 +32,7 @@ fn sample() -> Spec {
             cache.into(),
         ],
         volatile_overlays: true,
+        supervised_renames: true,
         user: ShownUser::Root,
         file_capabilities: FileCapabilities::All,
         home: Spec::HOME.into(),

@@ -1,6 +1,6 @@
 //! `avfs man`.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use agentiso_core::{Code, Failure};

@@ -14,6 +14,7 @@ mod place;
 mod policies;
 mod python;
 mod regressions;
+mod renames;
 mod runs;
 mod schema;
 mod schemas;

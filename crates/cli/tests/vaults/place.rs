@@ -1,6 +1,8 @@
 //! An installation of its own, and the program.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -9,10 +11,15 @@ use tempfile::TempDir;
 
 use crate::schema::check;
 
+/// The ordinary user.
+const USER: u32 = 1234;
+
 /// An installation of its own, and a directory to call the program from.
 pub struct Place {
     home: TempDir,
     pub cwd: TempDir,
+    /// A copy of the program for a user who may not see the original.
+    program: Option<TempDir>,
 }
 
 /// How a call ended.
@@ -24,7 +31,22 @@ pub struct Done {
 
 impl Place {
     pub fn new() -> Self {
-        Self { home: tempfile::tempdir().unwrap(), cwd: tempfile::tempdir().unwrap() }
+        Self { home: tempfile::tempdir().unwrap(), cwd: tempfile::tempdir().unwrap(), program: None }
+    }
+
+    /// The installation of an ordinary user, with one vault, called `work`. Needs root.
+    pub fn of_an_ordinary_user() -> Self {
+        let program = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(program.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Not by this process: a child that another thread starts meanwhile would inherit the open file.
+        let copied = Command::new("cp").args([env!("CARGO_BIN_EXE_avfs").as_ref(), program.path()]).status();
+        assert!(copied.unwrap().success());
+        let place = Self { program: Some(program), ..Self::new() };
+        for dir in [&place.home, &place.cwd] {
+            std::os::unix::fs::chown(dir.path(), Some(USER), Some(USER)).unwrap();
+        }
+        place.json("vault_create", &["vault", "create", "work"]);
+        place
     }
 
     /// An installation with one vault, called `work`.
@@ -40,16 +62,20 @@ impl Place {
 
     /// The program with these arguments and a clean environment.
     pub fn command(&self, words: &[&str]) -> Command {
-        self.program(env!("CARGO_BIN_EXE_avfs"), words)
+        let copy = self.program.as_ref().map(|program| program.path().join("avfs"));
+        self.calling(copy.as_deref().unwrap_or(Path::new(env!("CARGO_BIN_EXE_avfs"))), words)
     }
 
     /// The same of the other program.
     pub fn agentiso(&self, words: &[&str]) -> Command {
-        self.program(env!("CARGO_BIN_EXE_agentiso"), words)
+        self.calling(Path::new(env!("CARGO_BIN_EXE_agentiso")), words)
     }
 
-    fn program(&self, path: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(path);
+    fn calling(&self, program: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        if self.program.is_some() {
+            command.uid(USER).gid(USER);
+        }
         command.args(words).env_clear().current_dir(self.cwd.path()).stdin(Stdio::null());
         command.env("AGENTISO_HOME", self.home.path()).env("HOME", "/home/caller");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -1,10 +1,11 @@
 //! Starting a program: what happens between fork and exec.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, setsid};
@@ -12,7 +13,8 @@ use rustix::process::{Pid, Signal, setsid};
 use super::restrict::Restrictions;
 use crate::command::Command;
 use crate::kernel::process::{become_descriptor, check, exit_now, fork};
-use crate::wire::Failure;
+use crate::kernel::seccomp::renames;
+use crate::wire::{Failure, Report, send};
 
 const SHELL: &str = "/bin/sh";
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
@@ -43,6 +45,8 @@ pub(super) struct Surroundings<'a> {
     pub variables: Vec<(&'static str, PathBuf)>,
     /// What the program applies to itself; it then also ends with this process.
     pub restrictions: Option<&'a Restrictions>,
+    /// The channel to the one who supervises its renames.
+    pub renames_to: Option<&'a OwnedFd>,
 }
 
 /// Starts the program of a command. When this returns, it runs.
@@ -138,6 +142,9 @@ impl Program {
         if let Some(Err(error)) = around.restrictions.map(Restrictions::apply_to_command) {
             return (Stage::SetUp, error);
         }
+        if let Some(Err(error)) = around.renames_to.map(supervise_renames) {
+            return (Stage::SetUp, error);
+        }
         (Stage::Program, self.execute())
     }
 
@@ -195,6 +202,19 @@ fn prepare(
     }
     usual_signals();
     Ok(())
+}
+
+/// Has the caller asked about renames from here on.
+fn supervise_renames(caller: &OwnedFd) -> Result<(), Errno> {
+    let sent = match renames().apply_with_listener() {
+        Ok(listener) => {
+            let root = open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            send(caller, &Report::Supervised, &[listener.as_fd(), root.as_fd()])
+        }
+        Err(error) => send(caller, &Report::NotSupervised { error: error.raw_os_error() }, &[]),
+    };
+    // The caller has gone.
+    sent.map_err(|_| Errno::PIPE)
 }
 
 fn close_on_exec_from(first: u32) -> Result<(), Errno> {

@@ -34,6 +34,8 @@ pub(super) struct Ready {
     pub of_command: Option<Restrictions>,
     /// Translates paths where nothing can be mounted.
     pub paths: Option<plain::Paths>,
+    /// Whether the caller is asked about renames.
+    pub supervised_renames: bool,
 }
 
 /// Pid 1 of new namespaces.
@@ -71,7 +73,7 @@ fn serve(sandbox: Sandbox, outcome: Outcome) {
     }
     let is_namespace = of_command.is_none();
     let scope = if is_namespace && start.command.is_some() { Scope::Namespace } else { Scope::Descendants };
-    let ready = Ready { scope, of_command, paths };
+    let ready = Ready { scope, of_command, paths, supervised_renames: start.spec.supervised_renames };
     match (start.command, stdio) {
         (Some(command), Some(stdio)) => supervise::run(&ready, &command, stdio, &channel),
         _ => session::serve(&ready, &channel),

@@ -3,6 +3,7 @@
 //! Nothing can be mounted, so a path of the sandbox means the path of the host that would have been mounted there.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::execute::Surroundings;
@@ -158,6 +159,7 @@ impl Paths {
         &self,
         command: &Command,
         restrictions: Option<&'a Restrictions>,
+        renames_to: Option<&'a OwnedFd>,
     ) -> Surroundings<'a> {
         let cwd = self.on_host(&command.cwd).unwrap_or_else(|| command.cwd.clone());
         let translated = |name: &'static str| {
@@ -168,6 +170,7 @@ impl Paths {
             cwd,
             variables: DIRECTORIES.into_iter().filter_map(translated).collect(),
             restrictions,
+            renames_to,
         }
     }
 }

@@ -66,12 +66,14 @@ pub(super) fn run(ready: &Ready, command: &Command, stdio: [OwnedFd; 3], channel
             return report(Report::Failed(Failure::SetUp { step, error: error.raw_os_error() }));
         }
     };
+    let renames_to = ready.supervised_renames.then_some(channel);
     let around = match &ready.paths {
-        Some(paths) => paths.surroundings(command, ready.of_command.as_ref()),
+        Some(paths) => paths.surroundings(command, ready.of_command.as_ref(), renames_to),
         None => Surroundings {
             cwd: command.cwd.clone(),
             variables: Vec::new(),
             restrictions: ready.of_command.as_ref(),
+            renames_to,
         },
     };
     let child = match execute::start(command, stdio, &around) {

@@ -36,6 +36,10 @@ pub struct Spec {
     /// overlay does nothing, and after a power failure changes may be missing. Killed processes lose nothing.
     #[serde(default)]
     pub volatile_overlays: bool,
+    /// Whether the caller is asked about each rename of a command before it is made: see
+    /// [`crate::Running::take_rename_notifier`].
+    #[serde(default)]
+    pub supervised_renames: bool,
     /// The user and group that the command sees itself as.
     pub user: ShownUser,
     /// Capabilities over the files of the sandbox.
@@ -122,6 +126,7 @@ impl Spec {
                 Mount::Tmpfs(Tmpfs::private(Self::HOME)),
             ],
             volatile_overlays: false,
+            supervised_renames: false,
             user: ShownUser::default(),
             file_capabilities: FileCapabilities::default(),
             home: PathBuf::from(Self::HOME),

@@ -11,6 +11,7 @@ mod lifetime;
 mod limits;
 mod network;
 mod plain;
+mod renames;
 mod report;
 mod session;
 mod terminal;

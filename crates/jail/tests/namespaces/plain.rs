@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use agentiso_jail::{Bind, Command, End, JailError, Leftovers, Measure, Overlay, State};
 
-use crate::place::{Place, USER, exec, launcher, processes_with, repeat, run, sh, start};
+use crate::place::{Place, USER, exec, launcher, processes_with, repeat, run, sh, start, wait_readable};
 
 /// Repeats a test as `inside` where nobody may make user namespaces: below one with the limit 0 for them.
 fn repeat_without_user_namespaces(test: &str, inside: u32) {
@@ -82,6 +82,19 @@ without_namespaces! {
         }
         let error = start(&place.spec().require(Measure::PidNamespace), &sh("true")).err().unwrap();
         assert!(matches!(error, JailError::Unavailable(_)), "{error:?}");
+    }
+}
+
+without_namespaces! {
+    fn the_caller_is_asked_about_renames_all_the_same() {
+        let place = Place::new();
+        let mut spec = place.spec();
+        spec.supervised_renames = true;
+        let mut streams = start(&spec, &sh("touch a; mv a b || echo refused")).unwrap();
+        let notifier = streams.running.take_rename_notifier().unwrap().unwrap();
+        wait_readable(&notifier.listener);
+        drop(notifier);
+        assert_eq!(streams.finish().text(), "refused");
     }
 }
 

@@ -108,7 +108,7 @@ fn a_migrated_database_of_format_1_keeps_its_rows_and_has_all_features() {
     let before = rows(&path);
     assert_eq!(before.len(), 13);
     let meta = Meta::open(&path).unwrap();
-    assert_eq!((rows(&path), format_of(&path)), (before, 11));
+    assert_eq!((rows(&path), format_of(&path)), (before, 12));
 
     let [source, fork]: [_; 2] = meta.read(|state| state.workspaces()).unwrap().try_into().unwrap();
     assert_eq!(meta.read(|state| state.settings(source.id)).unwrap().last_used, source.created);
@@ -132,7 +132,7 @@ fn snapshots_of_suspended_workspaces_get_a_kind_and_free_their_names_for_users()
     let (_dir, path) = database(FORMAT_7);
     let meta = Meta::open(&path).unwrap();
     meta.verify().unwrap();
-    assert_eq!(format_of(&path), 11);
+    assert_eq!(format_of(&path), 12);
     let source = meta.read(|state| state.find_workspace("source")).unwrap();
     let snapshots = meta.read(|state| state.snapshots(source.id)).unwrap();
     let found: Vec<_> = snapshots.iter().map(|one| (one.kind, one.name.as_str())).collect();
@@ -263,9 +263,12 @@ fn constraints_reject_values_that_are_never_written() {
             format!("INSERT INTO settings (workspace, idle_stop_secs, last_used) VALUES ('{web}', -1, 0)"),
             "CHECK",
         ),
-        (format!("INSERT INTO forwards VALUES (8080, '{nobody}', 80, 0)"), "FOREIGN KEY"),
-        (format!("INSERT INTO forwards VALUES (65536, '{web}', 80, 0)"), "CHECK"),
-        (format!("INSERT INTO forwards VALUES (8080, '{web}', 80, 0), (8080, '{web}', 81, 0)"), "UNIQUE"),
+        (format!("INSERT INTO forwards VALUES (8080, '{nobody}', 80, 0, NULL)"), "FOREIGN KEY"),
+        (format!("INSERT INTO forwards VALUES (65536, '{web}', 80, 0, NULL)"), "CHECK"),
+        (
+            format!("INSERT INTO forwards VALUES (8080, '{web}', 80, 0, NULL), (8080, '{web}', 81, 0, NULL)"),
+            "UNIQUE",
+        ),
         (format!("INSERT INTO idempotency VALUES ('{nobody}', 'k', zeroblob(32), NULL, 0)"), "FOREIGN KEY"),
         (format!("INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(1), NULL, 0)"), "CHECK"),
         (
@@ -301,7 +304,7 @@ fn invalid_rows_about_clients_and_events_are_corruption() {
             .execute_batch(&format!(
                 "PRAGMA foreign_keys = OFF;
                  INSERT INTO settings (workspace, last_used) VALUES ('{web}', 0);
-                 INSERT INTO forwards VALUES (8080, '{web}', 80, 0);
+                 INSERT INTO forwards VALUES (8080, '{web}', 80, 0, NULL);
                  INSERT INTO idempotency VALUES ('{session}', 'k', zeroblob(32), NULL, 0);
                  INSERT INTO timeline (at, client, action, detail, duration_us, outcome)
                  VALUES (0, '', '', '{{}}', 0, 'ok');"
@@ -327,7 +330,7 @@ fn a_database_of_a_newer_format_is_not_changed() {
     let (_dir, path) = database("CREATE TABLE future (x); PRAGMA user_version = 99");
     let before = fs::read(&path).unwrap();
     let refused = Meta::open(&path).unwrap_err();
-    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 11, .. }), "{refused}");
+    assert!(matches!(refused, MetaError::TooNew { found: 99, known: 12, .. }), "{refused}");
     assert!(refused.remedy().unwrap().contains("newer agentiso"));
     assert_eq!(fs::read(&path).unwrap(), before);
 }

@@ -22,6 +22,8 @@ const STAGING: &[u8] = b".avfs-moving-";
 const DIGITS: usize = 32;
 /// How often a directory is emptied into which others keep putting files.
 const ATTEMPTS: usize = 16;
+/// How deep the directories are that are moved. Deeper ones are left to the caller to copy; each level is an open directory.
+const DEPTH: usize = 100;
 const OPEN: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Whether a name is that of a directory in the middle of a move. It belongs to nobody, even after a crash.
@@ -47,18 +49,19 @@ pub fn move_directory(
     let staging = staging_name()?;
     mkdirat(to, &*staging, Mode::RWXU)?;
     let prepared = openat(to, &*staging, OPEN, Mode::empty())
-        .and_then(|target| link_all(source.as_fd(), target.as_fd()))
+        .and_then(|target| link_all(source.as_fd(), target.as_fd(), DEPTH))
         .and_then(|()| renameat_with(to, &*staging, to, new, flags));
     if let Err(error) = prepared {
         // The old directory is as it was, apart from being copied up.
-        let _ = openat(to, &*staging, OPEN, Mode::empty()).and_then(|target| remove_all(target.as_fd()));
+        let _ =
+            openat(to, &*staging, OPEN, Mode::empty()).and_then(|target| remove_all(target.as_fd(), DEPTH));
         let _ = unlinkat(to, &*staging, AtFlags::REMOVEDIR);
         // A file that may not be linked leaves the caller to copy, as it would without us.
         return Err(if matches!(error, Errno::PERM | Errno::MLINK) { Errno::XDEV } else { error });
     }
     // The rename has happened; what remains of the old directory is a second set of names.
     let target = openat(to, new, OPEN, Mode::empty())?;
-    empty_into(source.as_fd(), target.as_fd(), &|| unlinkat(from, old, AtFlags::REMOVEDIR))
+    empty_into(source.as_fd(), target.as_fd(), DEPTH, &|| unlinkat(from, old, AtFlags::REMOVEDIR))
 }
 
 /// What rename(2) would say about the new name.
@@ -113,13 +116,14 @@ fn names(directory: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>, Errno> {
 }
 
 /// Links everything in a directory into a new one, which then gets the same metadata.
-fn link_all(source: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Result<(), Errno> {
+fn link_all(source: BorrowedFd<'_>, target: BorrowedFd<'_>, depth: usize) -> Result<(), Errno> {
+    let depth = depth.checked_sub(1).ok_or(Errno::XDEV)?;
     let stat = fstat(source)?;
     for (name, is_directory) in names(source)? {
         if is_directory {
             let below = openat(source, &*name, OPEN, Mode::empty())?;
             mkdirat(target, &*name, Mode::RWXU)?;
-            link_all(below.as_fd(), openat(target, &*name, OPEN, Mode::empty())?.as_fd())?;
+            link_all(below.as_fd(), openat(target, &*name, OPEN, Mode::empty())?.as_fd(), depth)?;
         } else {
             linkat(source, &*name, target, &*name, AtFlags::empty())?;
         }
@@ -165,8 +169,10 @@ fn copy_attributes(source: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Result<(),
 fn empty_into(
     source: BorrowedFd<'_>,
     target: BorrowedFd<'_>,
+    depth: usize,
     remove: &dyn Fn() -> Result<(), Errno>,
 ) -> Result<(), Errno> {
+    let depth = depth.checked_sub(1).ok_or(Errno::NOTEMPTY)?;
     // A directory that may not be written to can be renamed all the same.
     let mode = fstat(source)?.st_mode & 0o7777;
     if mode & 0o300 != 0o300 {
@@ -184,7 +190,7 @@ fn empty_into(
                     let below: OwnedFd = openat(source, &*name, OPEN, Mode::empty())?;
                     let new = openat(target, &*name, OPEN, Mode::empty())?;
                     let remove = || unlinkat(source, &*name, AtFlags::REMOVEDIR);
-                    empty_into(below.as_fd(), new.as_fd(), &remove)?;
+                    empty_into(below.as_fd(), new.as_fd(), depth, &remove)?;
                 }
                 (true, false) => gone_is_fine(unlinkat(source, &*name, AtFlags::empty()))?,
                 (false, _) => {
@@ -207,11 +213,12 @@ fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
-fn remove_all(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+fn remove_all(directory: BorrowedFd<'_>, depth: usize) -> Result<(), Errno> {
+    let depth = depth.checked_sub(1).ok_or(Errno::NOTEMPTY)?;
     fchmod(directory, Mode::RWXU)?;
     for (name, is_directory) in names(directory)? {
         if is_directory {
-            remove_all(openat(directory, &*name, OPEN, Mode::empty())?.as_fd())?;
+            remove_all(openat(directory, &*name, OPEN, Mode::empty())?.as_fd(), depth)?;
             unlinkat(directory, &*name, AtFlags::REMOVEDIR)?;
         } else {
             unlinkat(directory, &*name, AtFlags::empty())?;

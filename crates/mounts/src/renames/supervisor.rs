@@ -11,7 +11,7 @@ use libc::{
     SECCOMP_USER_NOTIF_FLAG_CONTINUE, seccomp_notif, seccomp_notif_resp,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, RenameFlags};
+use rustix::fs::{FileType, Mode, OFlags, RenameFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
 use super::caller::{Caller, Place};
@@ -47,6 +47,17 @@ impl RenameSupervisor {
     /// system is there is read when the first of them renames something.
     pub fn new(listener: OwnedFd, at: &Path) -> Self {
         Self { listener, at: at.to_owned(), device: OnceLock::new() }
+    }
+
+    /// Serves a filter's listener, for processes that must not have a say in which mount it is: `root` is their root
+    /// directory, opened before they ran, and `at` is where the overlay is mounted in it.
+    pub fn beneath(listener: OwnedFd, root: BorrowedFd<'_>, at: &Path) -> io::Result<Self> {
+        let at = at.strip_prefix("/").unwrap_or(at);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let mount = openat2(root, at, flags, Mode::empty(), resolve)?;
+        let device = OnceLock::from(fstat(&mount)?.st_dev);
+        Ok(Self { listener, at: at.to_owned(), device })
     }
 
     /// Serves until the last process with the filter has ended.

@@ -24,6 +24,7 @@ pub(crate) mod interrupt;
 mod judge;
 mod places;
 pub(crate) mod record;
+mod renames;
 mod roots;
 pub(crate) mod sandbox;
 mod sweep;

@@ -15,6 +15,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::child::{Streams, attend, not_started, streams};
+use super::renames::Renames;
 use super::sandbox::{self, Files};
 use super::target::Target;
 use super::{Boundary, Call, Stop, checkpoint, sweep};
@@ -119,9 +120,9 @@ impl Boundary<'_> {
         let output = self.places.output();
         create(&output)?;
         let ran = match resident.sandbox.exec(&command, theirs) {
-            Ok(mut running) => {
+            Ok(running) => {
                 result.enforcement = Some(resident.enforcement.clone());
-                attend(&mut running, ours, &output.join(id), call, result)
+                watch(running, ours, &output.join(id), call, result)
             }
             Err(error) => not_started(error, result),
         };
@@ -163,12 +164,12 @@ impl Boundary<'_> {
         let (theirs, ours) = pipes(call)?;
         let output = self.places.output();
         create(&output)?;
-        let mut running = match Launcher::new().run(&spec, &command, theirs) {
+        let running = match Launcher::new().run(&spec, &command, theirs) {
             Ok(running) => running,
             Err(error) => return not_started(error, result),
         };
         result.enforcement = Some(sandbox::report(running.enforcement(), &spec, &files));
-        attend(&mut running, ours, &output.join(id), call, result)
+        watch(running, ours, &output.join(id), call, result)
     }
 
     /// Records what the command changed.
@@ -238,6 +239,22 @@ impl Boundary<'_> {
             result.warnings.push(format!("the audit log could not be written: {error}"));
         }
     }
+}
+
+/// Waits for the command while its renames are served. When this returns, nobody changes its files any more.
+fn watch(
+    mut running: agentiso_jail::Running,
+    ours: Streams,
+    files: &Path,
+    call: &Call<'_>,
+    result: &mut ResultReport,
+) -> Result<Outcome, Failure> {
+    let renames = Renames::serve(&mut running, result)?;
+    let attended = attend(&mut running, ours, files, call, result);
+    // Ends the command if that failed, and the renames end with the command.
+    drop(running);
+    renames.finish(result);
+    attended
 }
 
 /// What a run says about itself.

@@ -72,6 +72,10 @@ pub fn spec(files: &Files, mountpoint: &Path, network: bool) -> Spec {
         Files::Directory { path, readonly: false } => Bind::writable(path, mountpoint).into(),
     };
     let mut spec = Spec::new().mount(mount);
+    // What a power failure leaves of a run is removed, not recorded.
+    spec.volatile_overlays = true;
+    // Without root an overlay does not rename directories of its lower layers.
+    spec.supervised_renames = matches!(files, Files::Layers { writable: Some(_), .. });
     // What the policy calls networked got here by a rule or by the owner's approval.
     if network {
         spec.network = Network::Host;

@@ -1,5 +1,7 @@
 //! A BPF program that the kernel runs before each system call.
 
+use std::os::fd::{FromRawFd, OwnedFd};
+
 use libc::sock_filter;
 use rustix::io::Errno;
 
@@ -18,12 +20,15 @@ const THIS_ARCHITECTURE: u32 = 0xc000_003e;
 
 const ALLOW: u32 = 0x7fff_0000;
 const FAIL: u32 = 0x0005_0000;
+const NOTIFY: u32 = 0x7fc0_0000;
 
 /// What happens to one system call. Arguments are compared in their low 32 bits: the kernel looks at no more of them.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     /// It fails.
     Fail(Errno),
+    /// The holder of the filter's listener is asked.
+    Notify,
     /// It fails if an argument has one of the bits.
     FailIfAnyBit { argument: u8, bits: u32, error: Errno },
     /// It fails if an argument has one of the values.
@@ -64,14 +69,30 @@ impl Filter {
 
     /// Applies the filter to this process and all it starts, irrevocably. It must have no new privileges.
     pub fn apply(&self) -> Result<(), Errno> {
+        self.install(0).map(drop)
+    }
+
+    /// Applies the filter, and returns the descriptor on which the kernel asks about calls with [`Rule::Notify`].
+    pub fn apply_with_listener(&self) -> Result<OwnedFd, Errno> {
+        let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+        let fd = match self.install(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV) {
+            // Linux before 5.19.
+            Err(Errno::INVAL) => self.install(listener)?,
+            installed => installed?,
+        };
+        let fd = i32::try_from(fd).map_err(|_| Errno::BADF)?;
+        // SAFETY: the kernel has just given this descriptor to us.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    fn install(&self, flags: libc::c_ulong) -> Result<libc::c_long, Errno> {
         const SET_MODE_FILTER: u32 = 1;
         let program = libc::sock_fprog {
             len: u16::try_from(self.program.len()).map_err(|_| Errno::INVAL)?,
             filter: self.program.as_ptr().cast_mut(),
         };
         // SAFETY: the kernel copies the program, which lives until the call returns.
-        check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, 0u32, &raw const program) })
-            .map(drop)
+        check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) })
     }
 }
 
@@ -81,6 +102,7 @@ impl Rule {
         let allow = statement(RETURN, ALLOW);
         match self {
             Self::Fail(error) => vec![fail(*error)],
+            Self::Notify => vec![statement(RETURN, NOTIFY)],
             Self::FailIfAnyBit { argument, bits, error } => {
                 vec![load(*argument), jump(JUMP_IF_ANY_BIT, *bits, 0, 1), fail(*error), allow]
             }
@@ -133,6 +155,9 @@ fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 pub(super) mod tests {
     use super::*;
 
+    /// Stands for a question to the holder of the listener.
+    pub(in super::super) const ASKED: Errno = Errno::INPROGRESS;
+
     /// What a filter answers: `Ok` to allow.
     pub(in super::super) fn answer(
         filter: &Filter,
@@ -159,6 +184,7 @@ pub(super) mod tests {
                 JUMP_IF_ABOVE => at += skip(register > k),
                 JUMP_IF_ANY_BIT => at += skip(register & k != 0),
                 RETURN if k == ALLOW => return Ok(()),
+                RETURN if k == NOTIFY => return Err(ASKED),
                 RETURN => return Err(Errno::from_raw_os_error((k & 0xffff).cast_signed())),
                 other => panic!("unknown instruction {other:#x}"),
             }

@@ -4,4 +4,4 @@ mod filter;
 mod rules;
 
 pub(crate) use filter::Filter;
-pub(crate) use rules::{Sockets, sandbox};
+pub(crate) use rules::{Sockets, renames, sandbox};

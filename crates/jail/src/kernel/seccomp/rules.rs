@@ -124,9 +124,15 @@ pub(crate) fn sandbox(sockets: Sockets) -> Filter {
     Filter::new(NEWEST, &rules)
 }
 
+/// The filter that asks about renames. It comes on top of that of the sandbox, whose refusals it does not weaken.
+pub(crate) fn renames() -> Filter {
+    let calls = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
+    Filter::new(NEWEST, &calls.map(|number| (number, Rule::Notify)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::filter::tests::answer;
+    use super::super::filter::tests::{ASKED, answer};
     use super::*;
 
     const HERE: u32 = 0xc000_003e;
@@ -189,6 +195,17 @@ mod tests {
         assert_eq!(ask(Sockets::Internet, libc::SYS_ioctl, [0, 0x5401, 0]), Ok(()), "TCGETS");
         for (family, protocol) in [(1, 0), (2, 0), (10, 6), (16, 0)] {
             assert_eq!(ask(Sockets::Internet, libc::SYS_socket, [family, 3, protocol]), Ok(()), "{family}");
+        }
+    }
+
+    #[test]
+    fn renames_alone_are_asked_about() {
+        let ask = |number: c_long| answer(&renames(), HERE, number.try_into().unwrap(), [0; 6]);
+        for number in [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2] {
+            assert_eq!(ask(number), Err(ASKED), "{number}");
+        }
+        for number in [libc::SYS_link, libc::SYS_execve, libc::SYS_sendmsg, libc::SYS_exit_group] {
+            assert_eq!(ask(number), Ok(()), "{number}");
         }
     }
 
