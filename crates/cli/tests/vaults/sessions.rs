@@ -75,7 +75,11 @@ fn a_session_that_does_not_run_is_an_error() {
     let pid = place.json("session_list", &["session", "ls"])[0]["pid"].as_i64().unwrap();
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    while std::fs::exists(format!("/proc/{}/exe", pid.as_raw_nonzero())).unwrap() {
+    // Its files are closed once it is a zombie, not when it has no program any more.
+    let runs = |stat: &String| !stat.rsplit_once(") ").unwrap().1.starts_with('Z');
+    while std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+        .is_ok_and(|stat| runs(&stat))
+    {
         std::thread::yield_now();
     }
     assert_eq!(place.json("session_list", &["session", "ls"]), json!([]));

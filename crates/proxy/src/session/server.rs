@@ -53,7 +53,21 @@ pub fn serve_session(
     });
     SessionInfo::forget(boundary.places, id);
     let closed = resident.close(boundary.vaults);
-    served.and(closed)
+    // Who ended it may rely on the vault not being in use any more. A client that has gone needs no answer.
+    if let (Ok(Some(client)), Ok(())) = (&served, &closed) {
+        let _ = send(client, Kind::Answer, b"null");
+    }
+    served.map(|_| ()).and(closed)
+}
+
+/// What follows an answer.
+enum Next {
+    /// Another client.
+    Client,
+    /// The end: it was told to.
+    Told,
+    /// The end: its command killed the sandbox.
+    Killed,
 }
 
 /// Tells the process that started this one, and lets go of its pipe.
@@ -66,6 +80,7 @@ fn announce() {
     }
 }
 
+/// Returns the client that ended the session, if one did: it is answered when everything has ended.
 fn answer_all(
     boundary: &Boundary<'_>,
     session: &SessionInfo,
@@ -73,7 +88,7 @@ fn answer_all(
     interrupts: &Interrupts,
     resident: &mut Resident,
     idle: Duration,
-) -> Result<(), Failure> {
+) -> Result<Option<UnixStream>, Failure> {
     let limit = Timespec { tv_sec: i64::try_from(idle.as_secs()).unwrap_or(i64::MAX), tv_nsec: 0 };
     loop {
         let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(interrupts, PollFlags::IN)];
@@ -82,28 +97,30 @@ fn answer_all(
             Err(error) => {
                 return Err(Failure::new(Code::Io, format!("could not wait for requests: {error}")));
             }
-            Ok(0) => return Ok(()),
-            Ok(_) if !ready[1].revents().is_empty() => return Ok(()),
+            Ok(0) => return Ok(None),
+            Ok(_) if !ready[1].revents().is_empty() => return Ok(None),
             Ok(_) => {}
         }
         // A client that goes away or sends nonsense ends only itself.
         let Ok((connection, _)) = listener.accept() else { continue };
-        if answer(boundary, session, &connection, resident).unwrap_or(false) {
-            return Ok(());
+        match answer(boundary, session, &connection, resident) {
+            Ok(Next::Told) => return Ok(Some(connection)),
+            Ok(Next::Killed) => return Ok(None),
+            Ok(Next::Client) | Err(_) => {}
         }
     }
 }
 
-/// Answers one client. True if the session ends with that: it was told to, or its command killed the sandbox.
+/// Answers one client, unless it ends the session.
 fn answer(
     boundary: &Boundary<'_>,
     session: &SessionInfo,
     connection: &UnixStream,
     resident: &mut Resident,
-) -> io::Result<bool> {
-    let Some((request, stdin)) = receive_request(connection)? else { return Ok(false) };
+) -> io::Result<Next> {
+    let Some((request, stdin)) = receive_request(connection)? else { return Ok(Next::Client) };
     let run = match request {
-        Request::End => return send(connection, Kind::Answer, b"null").map(|()| true),
+        Request::End => return Ok(Next::Told),
         Request::Exec(run) => run.into_run(&session.vault, resident.readonly),
     };
     let peer = socket_peercred(connection)?.pid;
@@ -119,7 +136,7 @@ fn answer(
         SessionInfo::forget(boundary.places, &session.id);
     }
     let sent = send(connection, Kind::Answer, &serde_json::to_vec(&envelope)?);
-    if has_ended { Ok(true) } else { sent.map(|()| false) }
+    if has_ended { Ok(Next::Killed) } else { sent.map(|()| Next::Client) }
 }
 
 /// Passes output on to a client. One that has gone ends its command, so errors need no answer here.
