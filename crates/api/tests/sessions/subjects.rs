@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::house::{House, SNAPSHOT};
 
 /// Parameters that refer to something with an owner.
-const REFERENCES: &[&str] = &["workspace_id", "snapshot_name", "other"];
+const REFERENCES: &[&str] = &["workspace_id", "snapshot_name", "other", "to"];
 
 /// Text parameters that refer to nothing with an owner: new names, and paths or text inside a guest.
 const PLAIN: &[&str] = &[

@@ -53,7 +53,7 @@ fn the_first_program_explains_what_is_decided_in_a_vault() {
     };
     let explained: serde_json::Value = serde_json::from_slice(&explain("work").stdout).unwrap();
     assert_eq!(explained["decision"]["rule"], "vault:rule 1");
-    assert_eq!(explained["workspace"], "/workspace");
+    assert_eq!(explained["workspace"], serde_json::json!(["/workspace"]));
     let missing = explain("absent");
     assert_eq!(missing.status.code(), Some(1), "{}", String::from_utf8_lossy(&missing.stdout));
 }

@@ -76,10 +76,9 @@ action! { WorkspaceFork -> WorkspaceForked {
     effect: Changes,
     rate: Create,
     flags: [long_running],
-    description: "Creates independent copies of a workspace: from a snapshot or, without snapshot_name, of the \
-                  running machine with its memory and processes. The source keeps running. Forks start running and \
-                  each uses its own memory; they get the source's size, image, variables and network rules, but not \
-                  its snapshots, port forwards or secrets.",
+    description: "Copies a workspace: a snapshot or, without snapshot_name, the running machine with its memory and processes. The source keeps running. Forks run with \
+                  memory of their own and get the source's size, image, variables and network rules, but not its \
+                  snapshots, port forwards or secrets.",
 }}
 
 /// The result of a fork.

@@ -16,15 +16,14 @@ pub struct PortForward {
     /// Id or name.
     #[schemars(with = "WorkspaceReference")]
     pub workspace_id: String,
-    /// Port in the workspace, or in `to`.
+    /// Port in the workspace.
     #[schemars(range(min = 1))]
     pub guest_port: u16,
-    /// Port on 127.0.0.1 of the host, 1024 or higher. Default: a free one.
+    /// Port on 127.0.0.1 of the host. Default: a free one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = MIN_HOST_PORT))]
     pub host_port: Option<u16>,
-    /// Another workspace whose port is meant. Connections go there over the network of `workspace_id`, if the rules of
-    /// both allow it. Default: a port of `workspace_id` itself.
+    /// Another workspace that has the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<WorkspaceReference>")]
     pub to: Option<String>,

@@ -21,7 +21,8 @@ use crate::avfs::context::Context;
                   approval, 124 for the time limit, 125 for a failure of avfs, 126 if it is denied, 127 if there is \
                   no such program.\n\nExamples:\n  avfs --json --vault task-1 proxy exec -- cargo test\n  \
                   avfs --vault work proxy exec --fork auto --timeout 2m -- make\n  \
-                  avfs --vault work proxy exec --shell 'grep -r TODO . | wc -l'"
+                  avfs --vault work proxy exec --shell 'grep -r TODO . | wc -l'\n  \
+                  agentiso proxy exec --vault work -- make    # the same in the first program"
 )]
 pub struct Exec {
     /// What most runs have.
